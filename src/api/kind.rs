@@ -1,0 +1,57 @@
+//! One kind of ours: its names, its versions, and the pure functions that belong to it.
+//! Everything that must know "which kinds are there" is handed a list of these.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::Value;
+
+use super::conversion::FieldMove;
+use super::validation::FieldError;
+
+/// Names and versions of one custom resource, and the pure functions on it.
+#[derive(Debug)]
+pub struct Kind {
+    /// API group, e.g. `cache.example.com`.
+    pub group: &'static str,
+    /// Kind, e.g. `Memcached`.
+    pub kind: &'static str,
+    /// Plural, e.g. `memcacheds`, as in URLs and RBAC.
+    pub plural: &'static str,
+    /// Field manager of server-side apply: one per kind, so that two of ours conflict
+    /// like strangers.
+    pub field_manager: &'static str,
+    /// The version that existing users have; served for ever.
+    pub seed: Version,
+    /// The storage version, which the operators work on.
+    pub hub: Version,
+    /// Where the seed's spec fields live in the hub's spec.
+    pub moves: &'static [FieldMove],
+}
+
+/// One served version of a kind.
+#[derive(Debug)]
+pub struct Version {
+    /// e.g. `v1alpha1`.
+    pub name: &'static str,
+    /// The CRD with only this version, as derived from the Rust type.
+    pub crd: fn() -> CustomResourceDefinition,
+    /// Every rule this version's spec breaks, in the words of its own fields. Total: takes
+    /// any JSON.
+    pub validate: fn(spec: &Value) -> Vec<FieldError>,
+}
+
+impl Kind {
+    /// `apiVersion` of objects in `version`, e.g. `cache.example.com/v1alpha1`.
+    pub fn api_version(&self, version: &Version) -> String {
+        format!("{}/{}", self.group, version.name)
+    }
+
+    /// The version called `name`, if this kind has it.
+    pub fn version(&self, name: &str) -> Option<&Version> {
+        [&self.seed, &self.hub].into_iter().find(|version| version.name == name)
+    }
+
+    /// Kind in lower case: the `controller` label of metrics and logs, e.g. `memcached`.
+    pub fn controller_name(&self) -> String {
+        self.kind.to_ascii_lowercase()
+    }
+}

@@ -1,0 +1,15 @@
+//! What a user writes: the eight types, their schemas, defaults, conversion and
+//! validation rules. Pure: no I/O, no clock, no client. May not use any other room.
+
+pub mod conversion;
+pub mod elasticweb;
+pub mod helloworld;
+pub mod kind;
+pub mod memcached;
+pub mod nginx;
+pub mod status;
+pub mod validation;
+pub mod workload;
+
+pub use kind::{Kind, Version};
+pub use status::{Condition, Status};

@@ -1,0 +1,21 @@
+//! quartet-operator: four Kubernetes operators in one manager.
+//!
+//! Arrows point down only: `api` (what a user writes) is used by `operators` (what the
+//! cluster shall hold), which is wired to `controller` (what makes it so) by `manager`
+//! (the process). `packaging` writes every manifest from the types of the first two.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
+
+pub mod api;
+pub mod config;
+pub mod controller;
+pub mod manager;
+pub mod operators;
+pub mod packaging;

@@ -1,0 +1,109 @@
+//! What was observed of a resource's children: the input of the status functions.
+
+/// Everything a status is computed from.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// The Deployment, if it is there and ours.
+    pub deployment: Option<ObservedDeployment>,
+    /// The Service, if it is there and ours.
+    pub service: Option<ObservedService>,
+    /// Live pods (not ending, not failed), sorted by name.
+    pub pods: Vec<ObservedPod>,
+    /// What keeps the children from being as desired.
+    pub problem: Option<Problem>,
+    /// Now, RFC 3339 with seconds, for conditions that change.
+    pub now: String,
+}
+
+/// The few fields of a Deployment's status that matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ObservedDeployment {
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `status.observedGeneration`.
+    pub observed_generation: i64,
+    /// `spec.replicas`.
+    pub desired: i64,
+    /// `status.replicas`.
+    pub replicas: i64,
+    /// `status.updatedReplicas`.
+    pub updated: i64,
+    /// `status.readyReplicas`.
+    pub ready: i64,
+    /// `status.availableReplicas`.
+    pub available: i64,
+    /// Condition `Available`.
+    pub available_condition: Option<ObservedCondition>,
+    /// Condition `Progressing`.
+    pub progressing_condition: Option<ObservedCondition>,
+    /// Condition `ReplicaFailure`.
+    pub replica_failure: Option<ObservedCondition>,
+}
+
+/// A condition of a child.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ObservedCondition {
+    /// `status == "True"`.
+    pub is_true: bool,
+    /// CamelCase reason.
+    pub reason: String,
+    /// Message, at most 512 bytes of it.
+    pub message: String,
+}
+
+/// A Service of ours.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ObservedService {
+    /// NodePorts that were allocated, in the order of its ports.
+    pub node_ports: Vec<i32>,
+}
+
+/// A live pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObservedPod {
+    /// Name.
+    pub name: String,
+    /// Condition `Ready` is true.
+    pub ready: bool,
+}
+
+/// Why the children are not as desired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The reason of the condition.
+    pub reason: Reason,
+    /// What happened, and what to do about it; at most 1 KiB goes into the status.
+    pub message: String,
+}
+
+/// Reasons of conditions, CamelCase as the API conventions ask. The only place they are
+/// written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The rollout of this generation is complete.
+    RolloutComplete,
+    /// The rollout is under way.
+    RollingOut,
+    /// The spec breaks a rule.
+    InvalidSpec,
+    /// A child of that name belongs to somebody else.
+    NameConflict,
+    /// The NodePort is taken or outside the cluster's range.
+    NodePortUnavailable,
+    /// A quota forbids a child.
+    QuotaExceeded,
+    /// More replicas than `--max-replicas`.
+    ReplicasOverLimit,
+    /// The resource is paused.
+    Paused,
+    /// The Deployment made no progress within its deadline.
+    ProgressDeadlineExceeded,
+    /// Pods cannot be created.
+    ReplicaFailure,
+    /// The API server refuses a child for another reason.
+    ApplyRefused,
+    /// Fewer pods than wanted are available.
+    MinimumReplicasUnavailable,
+    /// Nothing is wrong.
+    AsExpected,
+}
