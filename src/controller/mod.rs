@@ -1,0 +1,3 @@
+//! x
+pub(crate) mod fingerprint;
+pub(crate) mod quantity;
