@@ -47,7 +47,9 @@ impl Kind {
 
     /// The version called `name`, if this kind has it.
     pub fn version(&self, name: &str) -> Option<&Version> {
-        [&self.seed, &self.hub].into_iter().find(|version| version.name == name)
+        [&self.seed, &self.hub]
+            .into_iter()
+            .find(|version| version.name == name)
     }
 
     /// Kind in lower case: the `controller` label of metrics and logs, e.g. `memcached`.

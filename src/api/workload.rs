@@ -1,18 +1,85 @@
-//! The vocabulary that the four hub versions share: how a container is run.
+//! The vocabulary that the four hub versions share: how a container is run. Types, their
+//! descriptions and bounds; no behaviour.
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use super::shape::{
+    Field, INT32_MAX, INT64_MAX, LABEL, LABEL_MAX, Merge, NAME, NAME_MAX, PORT, QUALIFIED_NAME_MAX,
+    Rule, Shape, VISIBLE,
+};
+
+/// How the pods of an instance are run; embedded in the spec of every hub version.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Workload {
+    /// Container image to run. Default: the image that the operator was installed with for
+    /// this kind, which moves with the operator's version; set it to stay on one image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// When the image is pulled: Always, IfNotPresent or Never. Default: as Kubernetes does,
+    /// Always for the tag latest, else IfNotPresent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<ImagePullPolicy>,
+    /// Secrets of this namespace that hold the credentials of private registries. Default:
+    /// none but those of the namespace's default ServiceAccount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
+    /// CPU, memory and other resources of the container. Default: small requests, told in
+    /// the operator's documentation, and no limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Where the pods may run. Default: anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<Scheduling>,
+    /// The Pod Security Standard that the pods pass. Restricted: a fixed user that is not
+    /// root, and no capabilities. Baseline: root is allowed, with the capabilities CHOWN,
+    /// SETUID, SETGID and NET_BIND_SERVICE. Default: Baseline for ElasticWeb, whose image is
+    /// the user's own; Restricted for all other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_security: Option<PodSecurity>,
+}
+
+/// When an image is pulled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ImagePullPolicy {
+    /// Each time a container starts.
+    Always,
+    /// When the node does not have it.
+    IfNotPresent,
+    /// Never; a node without it cannot start the container.
+    Never,
+}
+
+/// The name of an object in the same namespace.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LocalObjectReference {
+    /// Name of the Secret.
+    pub name: String,
+}
 
 /// Requests and limits of the operand's container.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resources {
-    /// What is reserved, e.g. `cpu: 100m`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What is reserved for the container on its node, e.g. `cpu: 100m`. Default: small
+    /// requests that the operator chooses.
+    #[serde(
+        default,
+        deserialize_with = "quantities",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub requests: Option<BTreeMap<String, String>>,
-    /// What is not exceeded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What the container may not exceed, e.g. `memory: 128Mi`. Default: no limits.
+    #[serde(
+        default,
+        deserialize_with = "quantities",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub limits: Option<BTreeMap<String, String>>,
 }
 
@@ -20,16 +87,17 @@ pub struct Resources {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Scheduling {
-    /// Labels a node must have.
+    /// Labels that a node must have for pods to be put there. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// Taints that are tolerated.
+    /// Taints of nodes that the pods tolerate. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerations: Option<Vec<Toleration>>,
-    /// How pods are spread over the topology.
+    /// How the pods are spread over zones, nodes, or other parts of the cluster; the label
+    /// selector is the instance's own. Default: as the cluster's scheduler is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
-    /// Name of a PriorityClass.
+    /// Name of the PriorityClass of the pods. Default: the cluster's default class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
 }
@@ -38,19 +106,20 @@ pub struct Scheduling {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Toleration {
-    /// Key of the taint; empty with operator Exists tolerates every taint.
+    /// Key of the taint. Absent, with operator Exists: every taint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// `Exists` or `Equal`.
+    /// How value is compared: Equal or Exists, which takes any value. Default: Equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
-    /// Value of the taint.
+    /// Value of the taint, for operator Equal. Default: the empty value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Effect of the taint.
+    /// Effect of the taint: NoSchedule, PreferNoSchedule or NoExecute. Default: every effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
-    /// Seconds that a NoExecute taint is tolerated.
+    /// Seconds that a pod stays on a node after a taint with effect NoExecute was added.
+    /// Default: for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
 }
@@ -59,11 +128,12 @@ pub struct Toleration {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TopologySpreadConstraint {
-    /// How uneven the spread may be.
+    /// Largest difference in the number of pods between two parts of the cluster.
     pub max_skew: i32,
-    /// Key of the node label.
+    /// Key of the node label that tells the parts apart, e.g. topology.kubernetes.io/zone.
     pub topology_key: String,
-    /// `DoNotSchedule` or `ScheduleAnyway`.
+    /// What happens to a pod that cannot keep the constraint: DoNotSchedule or
+    /// ScheduleAnyway.
     pub when_unsatisfiable: String,
 }
 
@@ -76,3 +146,225 @@ pub enum PodSecurity {
     Baseline,
 }
 
+/// A Service in front of the pods.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceSpec {
+    /// How the Service is reached: ClusterIP from inside the cluster, NodePort on a port of
+    /// each node too, LoadBalancer from outside too. Default: ClusterIP.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub type_: Option<ServiceType>,
+    /// Port of the Service. Default: 80.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<i32>,
+    /// Port on every node, for the types NodePort and LoadBalancer; most clusters take
+    /// 30000 to 32767. Default: one that the cluster chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_port: Option<i32>,
+}
+
+/// How a Service is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ServiceType {
+    /// From inside the cluster.
+    ClusterIP,
+    /// On a port of each node.
+    NodePort,
+    /// From outside, by a load balancer of the cluster's provider.
+    LoadBalancer,
+}
+
+/// The schema's default for `replicas`, which the scale subresource needs.
+pub(super) fn default_replicas() -> i32 {
+    1
+}
+
+/// Reads quantities, which YAML may give as numbers (`cpu: 2`), as text.
+fn quantities<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Quantity {
+        Text(String),
+        Whole(u64),
+    }
+    let given = Option::<BTreeMap<String, Quantity>>::deserialize(deserializer)?;
+    Ok(given.map(|quantities| {
+        let text = |quantity| match quantity {
+            Quantity::Text(text) => text,
+            Quantity::Whole(number) => number.to_string(),
+        };
+        quantities
+            .into_iter()
+            .map(|(resource, quantity)| (resource, text(quantity)))
+            .collect()
+    }))
+}
+
+// The bounds below keep everything that the seed versions cannot say under 32 KiB of
+// conversion data; `conversion` has a test that adds them up.
+
+/// Longest reference to an image.
+pub const IMAGE_MAX: u16 = 512;
+
+const IMAGE: Shape = Shape::Text {
+    min: 1,
+    max: IMAGE_MAX,
+    characters: VISIBLE,
+};
+
+/// `image` where the operator has one of its own.
+pub(super) const OPTIONAL_IMAGE: &[Field] = &[Field::optional("image", IMAGE)];
+/// `image` where only the user can name it.
+pub(super) const REQUIRED_IMAGE: &[Field] = &[Field::required("image", IMAGE)];
+
+/// The fields of [`Workload`] but for `image`.
+pub(super) const FIELDS: &[Field] = &[
+    Field::optional(
+        "imagePullPolicy",
+        Shape::Choice(&["Always", "IfNotPresent", "Never"]),
+    ),
+    Field::optional(
+        "imagePullSecrets",
+        Shape::List {
+            items: &Shape::object(&[&[Field::required("name", name_of_at_least(1))]]),
+            max: 8,
+            merge: Merge::Map(&["name"]),
+        },
+    ),
+    Field::optional(
+        "resources",
+        Shape::object(&[&[
+            Field::optional("requests", QUANTITIES),
+            Field::optional("limits", QUANTITIES),
+        ]]),
+    ),
+    Field::optional("scheduling", Shape::object(&[SCHEDULING])),
+    Field::optional("podSecurity", Shape::Choice(&["Restricted", "Baseline"])),
+];
+
+/// `service` of Nginx and HelloWorld: [`ServiceSpec`].
+pub(super) const SERVICE: Shape = Shape::Object {
+    fields: &[&[
+        Field::optional(
+            "type",
+            Shape::Choice(&["ClusterIP", "NodePort", "LoadBalancer"]),
+        ),
+        Field::optional("port", PORT),
+        Field::optional("nodePort", PORT),
+    ]],
+    rules: &[Rule {
+        cel: "!has(self.nodePort) || (has(self.type) && self.type != 'ClusterIP')",
+        kept: node_port_has_its_type,
+        field: "nodePort",
+        message: "may only be set when type is NodePort or LoadBalancer",
+    }],
+};
+
+fn node_port_has_its_type(service: &Map<String, Value>) -> bool {
+    let set = |field| service.get(field).filter(|value| !value.is_null());
+    set("nodePort").is_none() || set("type").is_some_and(|kind| kind != "ClusterIP")
+}
+
+const QUANTITIES: Shape = Shape::Map {
+    max: 8,
+    key_max: QUALIFIED_NAME_MAX,
+    key_characters: LABEL,
+    values: &Shape::Quantity,
+};
+
+const SCHEDULING: &[Field] = &[
+    Field::optional(
+        "nodeSelector",
+        Shape::Map {
+            max: 16,
+            key_max: QUALIFIED_NAME_MAX,
+            key_characters: LABEL,
+            values: &Shape::Text {
+                min: 0,
+                max: LABEL_MAX,
+                characters: LABEL,
+            },
+        },
+    ),
+    Field::optional(
+        "tolerations",
+        Shape::List {
+            items: &Shape::object(&[TOLERATION]),
+            max: 16,
+            merge: Merge::Atomic,
+        },
+    ),
+    Field::optional(
+        "topologySpreadConstraints",
+        Shape::List {
+            items: &Shape::object(&[TOPOLOGY_SPREAD_CONSTRAINT]),
+            max: 8,
+            merge: Merge::Map(&["topologyKey", "whenUnsatisfiable"]),
+        },
+    ),
+    Field::optional("priorityClassName", name_of_at_least(0)),
+];
+
+const TOLERATION: &[Field] = &[
+    Field::optional(
+        "key",
+        Shape::Text {
+            min: 0,
+            max: QUALIFIED_NAME_MAX,
+            characters: LABEL,
+        },
+    ),
+    Field::optional("operator", Shape::Choice(&["Equal", "Exists"])),
+    Field::optional(
+        "value",
+        Shape::Text {
+            min: 0,
+            max: LABEL_MAX,
+            characters: LABEL,
+        },
+    ),
+    Field::optional(
+        "effect",
+        Shape::Choice(&["NoSchedule", "PreferNoSchedule", "NoExecute"]),
+    ),
+    Field::optional(
+        "tolerationSeconds",
+        Shape::Integer {
+            min: -INT64_MAX,
+            max: INT64_MAX,
+        },
+    ),
+];
+
+const TOPOLOGY_SPREAD_CONSTRAINT: &[Field] = &[
+    Field::required(
+        "maxSkew",
+        Shape::Integer {
+            min: 1,
+            max: INT32_MAX,
+        },
+    ),
+    Field::required(
+        "topologyKey",
+        Shape::Text {
+            min: 1,
+            max: QUALIFIED_NAME_MAX,
+            characters: LABEL,
+        },
+    ),
+    Field::required(
+        "whenUnsatisfiable",
+        Shape::Choice(&["DoNotSchedule", "ScheduleAnyway"]),
+    ),
+];
+
+/// A name of an object, or with 0 the empty string, which is as good as absent.
+const fn name_of_at_least(min: u16) -> Shape {
+    Shape::Text {
+        min,
+        max: NAME_MAX,
+        characters: NAME,
+    }
+}
