@@ -7,11 +7,13 @@
 pub mod elasticweb;
 pub mod helloworld;
 pub mod memcached;
+pub mod names;
 pub mod nginx;
 pub mod observed;
+mod operand;
 pub mod settings;
 pub mod status;
-pub mod workload;
+mod workload;
 
 use serde_json::Value;
 
@@ -39,8 +41,9 @@ pub trait Operator: Send + Sync + 'static {
     /// [`Refused`] when the spec breaks a rule or a limit; then nothing is applied.
     fn desired(&self, resource: &Resource, settings: &Settings) -> Result<Vec<Child>, Refused>;
 
-    /// The status that tells what was observed. Deterministic: the same input gives the
-    /// same status, and times of conditions change only with their status.
+    /// The status that tells what was observed, which is at least as new as the last apply.
+    /// Deterministic: the same input gives the same status, and times of conditions change
+    /// only with their status.
     fn status(&self, resource: &Resource, settings: &Settings, observed: &Observed) -> Status;
 }
 
