@@ -236,6 +236,7 @@ pub static KIND: Kind = Kind {
     kind: "ElasticWeb",
     plural: "elasticwebs",
     field_manager: "quartet-operator-elasticweb",
+    legacy_finalizers: &[],
     seed: Version {
         name: "v1",
         crd: || schema::crd::<v1::ElasticWeb>(&SEED, &STATUS, ServiceName::Needed),

@@ -146,6 +146,7 @@ pub static KIND: Kind = Kind {
     kind: "HelloWorld",
     plural: "helloworlds",
     field_manager: "quartet-operator-helloworld",
+    legacy_finalizers: &[],
     seed: Version {
         name: "v1alpha1",
         crd: || schema::crd::<v1alpha1::HelloWorld>(&SEED, &STATUS, ServiceName::Free),

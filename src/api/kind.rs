@@ -19,6 +19,9 @@ pub struct Kind {
     /// Field manager of server-side apply: one per kind, so that two of ours conflict
     /// like strangers.
     pub field_manager: &'static str,
+    /// Finalizers that older operators of this kind left behind. Nobody else would ever remove
+    /// them, so that the resource could not be deleted.
+    pub legacy_finalizers: &'static [&'static str],
     /// The version that existing users have; served for ever.
     pub seed: Version,
     /// The storage version, which the operators work on.

@@ -185,6 +185,7 @@ pub static KIND: Kind = Kind {
     kind: "Memcached",
     plural: "memcacheds",
     field_manager: "quartet-operator-memcached",
+    legacy_finalizers: &["cache.example.com/finalizer"],
     seed: Version {
         name: "v1alpha1",
         crd: || schema::crd::<v1alpha1::Memcached>(&SEED, &STATUS, ServiceName::Free),

@@ -146,6 +146,7 @@ pub static KIND: Kind = Kind {
     kind: "Nginx",
     plural: "nginxes",
     field_manager: "quartet-operator-nginx",
+    legacy_finalizers: &[],
     seed: Version {
         name: "v1alpha1",
         crd: || schema::crd::<v1alpha1::Nginx>(&SEED, &STATUS, ServiceName::Free),

@@ -21,7 +21,9 @@ use super::takeover;
 use super::verdict::{self, Verdict};
 use super::watched::Lean;
 use crate::api::{Kind, Status, Version, conversion};
-use crate::operators::{Child, ChildKind, Observed, Operator, Problem, Resource, Settings, status};
+use crate::operators::{
+    Child, ChildKind, Observed, Operator, Problem, Resource, Settings, names, status,
+};
 
 /// How long a blocker outside (a foreign name, a taken port, a quota) is left alone before it
 /// is looked at again; ± 20 %, so that many of them do not come at once.
@@ -146,7 +148,7 @@ impl Reconciler {
     pub(crate) fn forget(&self, resource: &LeanResource) {
         let uid = &resource.meta.uid;
         let key = &resource.meta.key;
-        let name = status::child_name(key.name());
+        let name = names::child_name(key.name());
         for kind in [ChildKind::Deployment, ChildKind::Service] {
             let child = ObjectKey::new(key.namespace(), &name);
             self.children.claims.release(kind, &child, uid);
@@ -406,7 +408,10 @@ impl Reconciler {
 
     /// One line in the log for each transition, and an Event for those that want a human.
     async fn tell(&self, resource: &Resource, wanted: &Status) {
-        let (before, after) = (resource.status.condition("Ready"), wanted.condition("Ready"));
+        let (before, after) = (
+            status::condition(&resource.status, status::READY),
+            status::condition(wanted, status::READY),
+        );
         let summary = |condition: Option<&crate::api::Condition>| {
             condition.map(|condition| (condition.status.clone(), condition.reason.clone()))
         };
@@ -421,8 +426,8 @@ impl Reconciler {
                 "status"
             );
         }
-        let degraded = |status: &Status| {
-            let condition = status.condition("Degraded").filter(|condition| condition.status == "True");
+        let degraded = |of: &Status| {
+            let condition = status::condition(of, status::DEGRADED).filter(|condition| condition.status == "True");
             condition.map(|condition| (condition.reason.clone(), condition.message.clone()))
         };
         let (before, after) = (degraded(&resource.status), degraded(wanted));
