@@ -1,0 +1,6 @@
+//! What makes the cluster as the operators want it: informers, work queue, back-off.
+
+pub mod backoff;
+pub mod metrics;
+pub mod object;
+pub mod queue;
