@@ -1,3 +1,30 @@
-//! x
-pub(crate) mod fingerprint;
-pub(crate) mod quantity;
+//! What makes it so: informers, work queues, workers, server-side apply, back-off, with the
+//! semantics of client-go and controller-runtime. Uses `operators` and `api`; knows no kind.
+//!
+//! The life of a change: [`informer`] → [`store`] → (who is woken: [`controllers`]) →
+//! [`queue`] → `worker` → `reconcile` → `call` → the API server.
+
+pub mod backoff;
+mod call;
+mod children;
+mod claims;
+pub mod controllers;
+mod event;
+mod fingerprint;
+pub mod informer;
+mod lean;
+pub mod metrics;
+pub mod object;
+mod quantity;
+pub mod queue;
+mod reconcile;
+#[cfg(test)]
+mod reconcile_tests;
+pub mod store;
+mod takeover;
+mod verdict;
+pub mod watched;
+mod worker;
+
+pub use controllers::{ControllersError, Options, run};
+pub use metrics::Metrics;

@@ -1,0 +1,184 @@
+//! How long to wait after a failure: per object for the work queue, and per stream for the
+//! informers. Counts and computes only; whoever asks does the waiting.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The first delay of an object: `DefaultTypedItemBasedRateLimiter` and
+/// `DefaultTypedControllerRateLimiter` of client-go, `util/workqueue/default_rate_limiters.go`.
+pub const BASE_DELAY: Duration = Duration::from_millis(5);
+
+/// The longest delay of an object, from the same place.
+pub const MAX_DELAY: Duration = Duration::from_secs(1000);
+
+/// The first delay of a stream: client-go's reflector, `tools/cache/reflector.go`,
+/// `NewReflectorWithOptions`; the same in `kube::runtime::watcher::DefaultBackoff`.
+pub const STREAM_BASE_DELAY: Duration = Duration::from_millis(800);
+
+/// The longest delay of a stream, from the same place.
+pub const STREAM_MAX_DELAY: Duration = Duration::from_secs(30);
+
+/// A stream without an error for this long is taken as healed. client-go waits 2 minutes;
+/// an API server that restarts twice would then keep us away for half a minute too long.
+pub const STREAM_HEALED_AFTER: Duration = Duration::from_secs(10);
+
+/// `base · 2^exponent`, at most `limit`. Total: no exponent overflows.
+fn exponential(base: Duration, exponent: u32, limit: Duration) -> Duration {
+    let factor = 1u32.checked_shl(exponent);
+    factor
+        .and_then(|factor| base.checked_mul(factor))
+        .map_or(limit, |delay| delay.min(limit))
+}
+
+/// Failures in a row, per object, and the delay that follows from them: client-go's
+/// `TypedItemExponentialFailureRateLimiter`.
+///
+/// Holds an entry for each object that failed since its last success, so at most as many as
+/// there are objects, as long as deleted ones are forgotten.
+#[derive(Debug)]
+pub struct ObjectBackoff<K> {
+    failures: HashMap<K, u32>,
+}
+
+impl<K> Default for ObjectBackoff<K> {
+    fn default() -> Self {
+        ObjectBackoff {
+            failures: HashMap::new(),
+        }
+    }
+}
+
+impl<K: Eq + Hash> ObjectBackoff<K> {
+    /// Counts a failure and returns the delay until the next try: 5 ms · 2^n after n earlier
+    /// failures in a row, at most 1000 s.
+    pub fn next_delay(&mut self, key: K) -> Duration {
+        let failures = self.failures.entry(key).or_default();
+        let delay = exponential(BASE_DELAY, *failures, MAX_DELAY);
+        *failures = failures.saturating_add(1);
+        delay
+    }
+
+    /// Forgets the failures of an object: it succeeded, or it is gone.
+    pub fn forget(&mut self, key: &K) {
+        self.failures.remove(key);
+    }
+
+    /// Failures of an object since its last success.
+    pub fn failures(&self, key: &K) -> u32 {
+        self.failures.get(key).copied().unwrap_or_default()
+    }
+
+    /// How many objects failed since their last success.
+    pub fn len(&self) -> usize {
+        self.failures.len()
+    }
+
+    /// Whether no object failed since its last success.
+    pub fn is_empty(&self) -> bool {
+        self.failures.is_empty()
+    }
+}
+
+/// Errors in a row of one stream, and the delay before it is polled again.
+#[derive(Debug, Default)]
+pub struct StreamBackoff {
+    errors: u32,
+    /// When the last delay was over.
+    resumed: Option<Instant>,
+}
+
+impl StreamBackoff {
+    /// Counts an error at `now` and returns how long to wait: 0.8 s · 2^n, at most 30 s, of
+    /// which the upper half is random, so that the replicas and informers that lost the same
+    /// API server do not come back in step.
+    pub fn next_delay(&mut self, now: Instant) -> Duration {
+        let healed = |resumed| now.saturating_duration_since(resumed) >= STREAM_HEALED_AFTER;
+        if self.resumed.is_some_and(healed) {
+            self.errors = 0;
+        }
+        let longest = exponential(STREAM_BASE_DELAY, self.errors, STREAM_MAX_DELAY);
+        let delay = longest.mul_f64(0.5 + 0.5 * fastrand::f64());
+        self.errors = self.errors.saturating_add(1);
+        self.resumed = now.checked_add(delay);
+        delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_of_an_object_double_from_5_ms_to_1000_s() {
+        let mut backoff = ObjectBackoff::default();
+        let delays: Vec<u64> = (0..21)
+            .map(|_| u64::try_from(backoff.next_delay("a").as_millis()).unwrap())
+            .collect();
+        assert_eq!(
+            delays,
+            [
+                5, 10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 5_120, 10_240, 20_480, 40_960,
+                81_920, 163_840, 327_680, 655_360, 1_000_000, 1_000_000, 1_000_000
+            ]
+        );
+    }
+
+    #[test]
+    fn an_object_that_fails_for_ever_waits_1000_s_each_time() {
+        let mut backoff = ObjectBackoff::default();
+        backoff.failures.insert("a", u32::MAX);
+        assert_eq!(backoff.next_delay("a"), MAX_DELAY);
+        assert_eq!(backoff.failures(&"a"), u32::MAX);
+    }
+
+    #[test]
+    fn one_object_s_failures_do_not_delay_another() {
+        let mut backoff = ObjectBackoff::default();
+        for _ in 0..10 {
+            backoff.next_delay("a");
+        }
+        assert_eq!(backoff.next_delay("b"), BASE_DELAY);
+    }
+
+    #[test]
+    fn success_starts_an_object_s_delays_anew() {
+        let mut backoff = ObjectBackoff::default();
+        backoff.next_delay("a");
+        backoff.next_delay("a");
+        backoff.forget(&"a");
+        assert!(backoff.is_empty());
+        assert_eq!(backoff.next_delay("a"), BASE_DELAY);
+    }
+
+    #[test]
+    fn delays_of_a_stream_double_from_0_8_s_to_30_s_with_a_random_upper_half() {
+        let mut backoff = StreamBackoff::default();
+        let mut now = Instant::now();
+        for longest in [800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000] {
+            let longest = Duration::from_millis(longest);
+            let delay = backoff.next_delay(now);
+            assert!(
+                delay >= longest / 2 && delay <= longest,
+                "{delay:?} of {longest:?}"
+            );
+            now += delay;
+        }
+    }
+
+    #[test]
+    fn a_stream_that_worked_for_ten_seconds_starts_anew() {
+        let mut backoff = StreamBackoff::default();
+        let mut now = Instant::now();
+        for _ in 0..8 {
+            now += backoff.next_delay(now);
+        }
+        now += STREAM_HEALED_AFTER - Duration::from_millis(1);
+        let not_yet = backoff.next_delay(now);
+        assert!(not_yet >= STREAM_MAX_DELAY / 2);
+        now += not_yet + STREAM_HEALED_AFTER;
+        assert!(backoff.next_delay(now) <= STREAM_BASE_DELAY);
+    }
+}

@@ -1,0 +1,277 @@
+//! What the machinery counts: controller-runtime's metrics by their names, labels and
+//! buckets, so that its dashboards and alerts work, and a few of our own that it lacks.
+//! Depends on the queue only through [`ObserveBacklog`].
+//!
+//! Sources: controller-runtime `pkg/internal/controller/metrics/metrics.go` and
+//! `pkg/metrics/workqueue.go`.
+
+mod workqueue;
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use self::workqueue::QueueFamilies;
+pub(crate) use self::workqueue::{ObserveBacklog, QueueMetrics};
+
+/// Buckets of `controller_runtime_reconcile_time_seconds`.
+const RECONCILE_SECONDS: [f64; 40] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
+    25.0, 30.0, 40.0, 50.0, 60.0,
+];
+
+/// Label names and values.
+type Labels = Vec<(&'static str, String)>;
+
+/// How one reconcile ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing is left to do.
+    Success,
+    /// It shall run again after a while.
+    RequeueAfter,
+    /// It failed and is tried again by the back-off.
+    Error,
+    /// It failed in a way that no retry heals.
+    TerminalError,
+    /// It panicked; counts as an error, too.
+    Panic,
+    /// It ran into its deadline; counts as an error, too.
+    Timeout,
+}
+
+impl Outcome {
+    /// The label `result`, whose values controller-runtime defines.
+    fn result(self) -> &'static str {
+        match self {
+            Outcome::Success => "success",
+            Outcome::RequeueAfter => "requeue_after",
+            Outcome::Error | Outcome::TerminalError | Outcome::Panic | Outcome::Timeout => "error",
+        }
+    }
+}
+
+/// The values of `result` that dashboards ask for; `requeue` stays 0 here.
+const RESULTS: [&str; 4] = ["error", "requeue", "requeue_after", "success"];
+
+/// Buckets of a histogram, as the constructor of a family's members.
+#[derive(Debug, Clone)]
+struct Buckets(Vec<f64>);
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+type Histograms = Family<Labels, Histogram, Buckets>;
+
+/// Every metric of the controllers.
+#[derive(Debug)]
+pub struct Metrics {
+    reconciles: Family<Labels, Counter>,
+    errors: Family<Labels, Counter>,
+    terminal_errors: Family<Labels, Counter>,
+    panics: Family<Labels, Counter>,
+    timeouts: Family<Labels, Counter>,
+    time: Histograms,
+    max_concurrent: Family<Labels, Gauge>,
+    active: Family<Labels, Gauge>,
+    rewritten: Family<Labels, Counter>,
+    watch_errors: Family<Labels, Counter>,
+    undecodable: Family<Labels, Counter>,
+    queues: QueueFamilies,
+}
+
+impl Metrics {
+    /// Registers every metric.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Metrics {
+            reconciles: Family::default(),
+            errors: Family::default(),
+            terminal_errors: Family::default(),
+            panics: Family::default(),
+            timeouts: Family::default(),
+            time: Family::new_with_constructor(Buckets(RECONCILE_SECONDS.to_vec())),
+            max_concurrent: Family::default(),
+            active: Family::default(),
+            rewritten: Family::default(),
+            watch_errors: Family::default(),
+            undecodable: Family::default(),
+            queues: QueueFamilies::register(registry),
+        };
+        // The registry ends each help text with a full stop, and each counter's name with
+        // `_total`.
+        for (name, help, family) in [
+            (
+                "controller_runtime_reconcile",
+                "Total number of reconciliations per controller",
+                &metrics.reconciles,
+            ),
+            (
+                "controller_runtime_reconcile_errors",
+                "Total number of reconciliation errors per controller",
+                &metrics.errors,
+            ),
+            (
+                "controller_runtime_terminal_reconcile_errors",
+                "Total number of terminal reconciliation errors per controller",
+                &metrics.terminal_errors,
+            ),
+            (
+                "controller_runtime_reconcile_panics",
+                "Total number of reconciliation panics per controller",
+                &metrics.panics,
+            ),
+            (
+                "controller_runtime_reconcile_timeouts",
+                "Total number of reconciliation timeouts per controller",
+                &metrics.timeouts,
+            ),
+            (
+                "quartet_operator_rewritten_applies",
+                "Applies after which the API server's answer differed from what was sent",
+                &metrics.rewritten,
+            ),
+            (
+                "quartet_operator_watch_errors",
+                "Errors of lists and watches, by HTTP status code or \"transport\"",
+                &metrics.watch_errors,
+            ),
+            (
+                "quartet_operator_undecodable_objects",
+                "Object states that a watch delivered and that could not be decoded",
+                &metrics.undecodable,
+            ),
+        ] {
+            registry.register(name, help, family.clone());
+        }
+        registry.register(
+            "controller_runtime_reconcile_time_seconds",
+            "Length of time per reconciliation per controller",
+            metrics.time.clone(),
+        );
+        registry.register(
+            "controller_runtime_max_concurrent_reconciles",
+            "Maximum number of concurrent reconciles per controller",
+            metrics.max_concurrent.clone(),
+        );
+        registry.register(
+            "controller_runtime_active_workers",
+            "Number of currently used workers per controller",
+            metrics.active.clone(),
+        );
+        metrics
+    }
+
+    /// Makes every series of a controller appear with the value 0, as controller-runtime does
+    /// at its start (`pkg/internal/controller/controller.go`, `initMetrics`): a rate over a
+    /// series that is not there yet misses its first step.
+    pub fn controller_started(&self, controller: &str, workers: usize) {
+        for result in RESULTS {
+            let labels = vec![
+                ("controller", controller.to_owned()),
+                ("result", result.to_owned()),
+            ];
+            self.reconciles.get_or_create_owned(&labels);
+        }
+        let labels = of_controller(controller);
+        for family in [
+            &self.errors,
+            &self.terminal_errors,
+            &self.panics,
+            &self.timeouts,
+        ] {
+            family.get_or_create_owned(&labels);
+        }
+        self.time.get_or_create_owned(&labels);
+        self.active.get_or_create_owned(&labels);
+        let workers = i64::try_from(workers).unwrap_or(i64::MAX);
+        self.max_concurrent
+            .get_or_create_owned(&labels)
+            .set(workers);
+    }
+
+    /// A worker is busy until the returned guard is dropped, by a panic as well.
+    pub fn reconcile_started(&self, controller: &str) -> ActiveWorker {
+        let active = self.active.get_or_create_owned(&of_controller(controller));
+        active.inc();
+        ActiveWorker { active }
+    }
+
+    /// A reconcile ended after `duration`.
+    pub fn reconcile_ended(&self, controller: &str, outcome: Outcome, duration: Duration) {
+        let labels = of_controller(controller);
+        let result = ("result", outcome.result().to_owned());
+        let with_result = [labels.clone(), vec![result]].concat();
+        self.reconciles.get_or_create_owned(&with_result).inc();
+        self.time
+            .get_or_create_owned(&labels)
+            .observe(duration.as_secs_f64());
+        if outcome.result() == "error" {
+            self.errors.get_or_create_owned(&labels).inc();
+        }
+        let special = match outcome {
+            Outcome::TerminalError => &self.terminal_errors,
+            Outcome::Panic => &self.panics,
+            Outcome::Timeout => &self.timeouts,
+            Outcome::Success | Outcome::RequeueAfter | Outcome::Error => return,
+        };
+        special.get_or_create_owned(&labels).inc();
+    }
+
+    /// What was applied looks different in the API server's answer: an admission plugin or a
+    /// rounding rewrites a field that we own of a `child` (its kind).
+    pub fn rewritten(&self, controller: &str, child: &str) {
+        let labels = vec![
+            ("controller", controller.to_owned()),
+            ("child", child.to_owned()),
+        ];
+        self.rewritten.get_or_create_owned(&labels).inc();
+    }
+
+    /// A list or watch of `kind` failed; `code` is the HTTP status, if there was one.
+    pub(crate) fn watch_failed(&self, kind: &str, code: Option<u16>) {
+        let code = code.map_or_else(|| "transport".to_owned(), |code| code.to_string());
+        let labels = vec![("kind", kind.to_owned()), ("code", code)];
+        self.watch_errors.get_or_create_owned(&labels).inc();
+    }
+
+    /// A watch of `kind` delivered an object that could not be decoded.
+    pub(crate) fn undecodable(&self, kind: &str) {
+        self.undecodable
+            .get_or_create_owned(&vec![("kind", kind.to_owned())])
+            .inc();
+    }
+
+    /// The metrics of the work queue `name`, whose backlog is asked for at each scrape as
+    /// long as it is there.
+    pub(crate) fn queue(&self, name: &str, backlog: Weak<dyn ObserveBacklog>) -> QueueMetrics {
+        self.queues.queue(name, backlog)
+    }
+}
+
+/// A worker that has an object.
+#[derive(Debug)]
+pub struct ActiveWorker {
+    active: Gauge,
+}
+
+impl Drop for ActiveWorker {
+    fn drop(&mut self) {
+        self.active.dec();
+    }
+}
+
+fn of_controller(controller: &str) -> Labels {
+    vec![("controller", controller.to_owned())]
+}
+
+#[cfg(test)]
+mod tests;
