@@ -2,10 +2,13 @@
 //! shall serve. Types of its two versions, their bounds, and how they map onto each other.
 //! Data only.
 
+use serde_json::Value;
+
 use super::conversion::FieldMove;
 use super::kind::{Kind, Version};
 use super::schema::{self, ServiceName};
 use super::shape::{COUNT, Field, PORT, POSITIVE, Shape};
+use super::workload::Workload;
 use super::{status, validation, workload};
 
 /// The version that existing users have.
@@ -230,6 +233,36 @@ const HUB: Shape = Shape::object(&[
 
 const STATUS: Shape = Shape::object(&[status::FIELDS, status::REAL_QPS]);
 
+fn seed_sample() -> Result<Value, serde_json::Error> {
+    let spec = v1::ElasticWebSpec {
+        image: "nginx:1.17.1".to_owned(),
+        port: 30003,
+        single_pods_qps: 800,
+        total_qps: Some(2400),
+    };
+    serde_json::to_value(v1::ElasticWeb::new("elasticweb-sample", spec))
+}
+
+fn hub_sample() -> Result<Value, serde_json::Error> {
+    let image = Some("nginx:1.17.1".to_owned());
+    let spec = v2::ElasticWebSpec {
+        workload: Workload {
+            image,
+            ..workload::sample()
+        },
+        capacity: v2::Capacity {
+            per_pod_qps: 800,
+            target_qps: Some(2400),
+        },
+        container_port: Some(80),
+        service: v2::ElasticWebService {
+            port: Some(8080),
+            node_port: 30004,
+        },
+    };
+    serde_json::to_value(v2::ElasticWeb::new("elasticweb-v2-sample", spec))
+}
+
 /// Names, versions and functions of ElasticWeb.
 pub static KIND: Kind = Kind {
     group: "elasticweb.example.com",
@@ -241,11 +274,13 @@ pub static KIND: Kind = Kind {
         name: "v1",
         crd: || schema::crd::<v1::ElasticWeb>(&SEED, &STATUS, ServiceName::Needed),
         validate: |spec| validation::spec_errors(&SEED, spec),
+        sample: seed_sample,
     },
     hub: Version {
         name: "v2",
         crd: || schema::crd::<v2::ElasticWeb>(&HUB, &STATUS, ServiceName::Needed),
         validate: |spec| validation::spec_errors(&HUB, spec),
+        sample: hub_sample,
     },
     moves: &[
         FieldMove {

@@ -1,10 +1,13 @@
 //! HelloWorld: `test.jiaozi.com`. Types of its two versions, their bounds, and how they map onto
 //! each other. Data only.
 
+use serde_json::Value;
+
 use super::conversion::FieldMove;
 use super::kind::{Kind, Version};
 use super::schema::{self, ServiceName};
 use super::shape::{COUNT, Field, PORT, Shape};
+use super::workload::{ServiceSpec, ServiceType};
 use super::{status, validation, workload};
 
 /// The version that existing users have.
@@ -140,6 +143,25 @@ const HAS_SERVICE: &str = "has(self.spec) && has(self.spec.service)";
 
 const STATUS: Shape = Shape::object(&[status::FIELDS]);
 
+fn seed_sample() -> Result<Value, serde_json::Error> {
+    let spec = v1alpha1::HelloWorldSpec { size: 2 };
+    serde_json::to_value(v1alpha1::HelloWorld::new("helloworld-sample", spec))
+}
+
+fn hub_sample() -> Result<Value, serde_json::Error> {
+    let spec = v1::HelloWorldSpec {
+        replicas: 2,
+        workload: workload::sample(),
+        port: Some(8080),
+        service: Some(ServiceSpec {
+            type_: Some(ServiceType::ClusterIP),
+            port: Some(80),
+            node_port: None,
+        }),
+    };
+    serde_json::to_value(v1::HelloWorld::new("helloworld-v1-sample", spec))
+}
+
 /// Names, versions and functions of HelloWorld.
 pub static KIND: Kind = Kind {
     group: "test.jiaozi.com",
@@ -151,11 +173,13 @@ pub static KIND: Kind = Kind {
         name: "v1alpha1",
         crd: || schema::crd::<v1alpha1::HelloWorld>(&SEED, &STATUS, ServiceName::Free),
         validate: |spec| validation::spec_errors(&SEED, spec),
+        sample: seed_sample,
     },
     hub: Version {
         name: "v1",
         crd: || schema::crd::<v1::HelloWorld>(&HUB, &STATUS, ServiceName::NeededWhen(HAS_SERVICE)),
         validate: |spec| validation::spec_errors(&HUB, spec),
+        sample: hub_sample,
     },
     moves: &[FieldMove {
         seed: &["size"],

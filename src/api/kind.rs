@@ -40,6 +40,11 @@ pub struct Version {
     /// Every rule this version's spec breaks, in the words of its own fields. Total: takes
     /// any JSON.
     pub validate: fn(spec: &Value) -> Vec<FieldError>,
+    /// An object that shows what the version can say; also a file in `config/samples`.
+    ///
+    /// # Errors
+    /// When the typed value has no JSON form, which a test rules out.
+    pub sample: fn() -> Result<Value, serde_json::Error>,
 }
 
 impl Kind {

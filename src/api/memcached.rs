@@ -1,6 +1,8 @@
 //! Memcached: `cache.example.com`. Types of its two versions, their bounds, and how they
 //! map onto each other. Data only.
 
+use serde_json::Value;
+
 use super::conversion::FieldMove;
 use super::kind::{Kind, Version};
 use super::schema::{self, ServiceName};
@@ -179,6 +181,26 @@ const HAS_SERVICE: &str = "has(self.spec) && has(self.spec.service) \
 
 const STATUS: Shape = Shape::object(&[status::FIELDS]);
 
+fn seed_sample() -> Result<Value, serde_json::Error> {
+    let spec = v1alpha1::MemcachedSpec { size: 3 };
+    serde_json::to_value(v1alpha1::Memcached::new("memcached-sample", spec))
+}
+
+fn hub_sample() -> Result<Value, serde_json::Error> {
+    let spec = v1::MemcachedSpec {
+        replicas: 3,
+        workload: workload::sample(),
+        memory: Some(64),
+        max_connections: Some(1024),
+        threads: Some(4),
+        port: Some(11211),
+        service: Some(v1::MemcachedService {
+            enabled: Some(true),
+        }),
+    };
+    serde_json::to_value(v1::Memcached::new("memcached-v1-sample", spec))
+}
+
 /// Names, versions and functions of Memcached.
 pub static KIND: Kind = Kind {
     group: "cache.example.com",
@@ -190,11 +212,13 @@ pub static KIND: Kind = Kind {
         name: "v1alpha1",
         crd: || schema::crd::<v1alpha1::Memcached>(&SEED, &STATUS, ServiceName::Free),
         validate: |spec| validation::spec_errors(&SEED, spec),
+        sample: seed_sample,
     },
     hub: Version {
         name: "v1",
         crd: || schema::crd::<v1::Memcached>(&HUB, &STATUS, ServiceName::NeededWhen(HAS_SERVICE)),
         validate: |spec| validation::spec_errors(&HUB, spec),
+        sample: hub_sample,
     },
     moves: &[FieldMove {
         seed: &["size"],

@@ -57,8 +57,7 @@ fn root_schema(
 ) -> JSONSchemaProps {
     let text = |description: &str| JSONSchemaProps {
         description: Some(description.to_owned()),
-        type_: Some("string".to_owned()),
-        ..JSONSchemaProps::default()
+        ..of_type("string")
     };
     let part = |part: &str| {
         derived
@@ -66,10 +65,11 @@ fn root_schema(
             .as_ref()
             .and_then(|properties| properties.get(part))
     };
-    let metadata = JSONSchemaProps {
-        type_: Some("object".to_owned()),
-        ..JSONSchemaProps::default()
-    };
+    let mut metadata = of_type("object");
+    if !matches!(name, ServiceName::Free) {
+        // A rule may only blame a field that the schema names.
+        metadata.properties = Some(BTreeMap::from([("name".to_owned(), of_type("string"))]));
+    }
     JSONSchemaProps {
         description: derived.description.as_deref().map(one_line_per_paragraph),
         type_: Some("object".to_owned()),

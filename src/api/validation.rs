@@ -349,10 +349,11 @@ impl Errors {
     fn check_field(&mut self, parent: &str, field: &Field, value: Option<&Value>) {
         let path = || format!("{parent}.{}", field.name);
         match value {
-            None if field.required => self.add(&path(), ErrorReason::Required, None, String::new()),
-            // What may be absent may be null: that is how JSON writers say "not set".
-            Some(Value::Null) if !field.required => {}
-            None => {}
+            // Null is how JSON writers say "not set"; the API server drops it, too.
+            None | Some(Value::Null) if field.required => {
+                self.add(&path(), ErrorReason::Required, None, String::new());
+            }
+            None | Some(Value::Null) => {}
             Some(value) => self.check(&path(), &field.shape, value),
         }
     }

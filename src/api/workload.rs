@@ -13,6 +13,9 @@ use super::shape::{
 };
 
 /// How the pods of an instance are run; embedded in the spec of every hub version.
+///
+/// Enums are strings to the derived schema, which gives descriptions only: kube's derive
+/// drops those of optional enums.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Workload {
@@ -23,6 +26,7 @@ pub struct Workload {
     /// When the image is pulled: Always, IfNotPresent or Never. Default: as Kubernetes does,
     /// Always for the tag latest, else IfNotPresent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub image_pull_policy: Option<ImagePullPolicy>,
     /// Secrets of this namespace that hold the credentials of private registries. Default:
     /// none but those of the namespace's default ServiceAccount.
@@ -40,11 +44,12 @@ pub struct Workload {
     /// SETUID, SETGID and NET_BIND_SERVICE. Default: Baseline for ElasticWeb, whose image is
     /// the user's own; Restricted for all other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub pod_security: Option<PodSecurity>,
 }
 
 /// When an image is pulled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ImagePullPolicy {
     /// Each time a container starts.
     Always,
@@ -138,7 +143,7 @@ pub struct TopologySpreadConstraint {
 }
 
 /// Which Pod Security Standard the pods pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PodSecurity {
     /// Passes *restricted*: runs as a fixed non-root user, no capabilities.
     Restricted,
@@ -153,6 +158,7 @@ pub struct ServiceSpec {
     /// How the Service is reached: ClusterIP from inside the cluster, NodePort on a port of
     /// each node too, LoadBalancer from outside too. Default: ClusterIP.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub type_: Option<ServiceType>,
     /// Port of the Service. Default: 80.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,7 +170,7 @@ pub struct ServiceSpec {
 }
 
 /// How a Service is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServiceType {
     /// From inside the cluster.
     ClusterIP,
@@ -177,6 +183,24 @@ pub enum ServiceType {
 /// The schema's default for `replicas`, which the scale subresource needs.
 pub(super) fn default_replicas() -> i32 {
     1
+}
+
+/// What the samples of the hub versions show.
+pub(super) fn sample() -> Workload {
+    let quantities = |cpu: &str, memory: &str| {
+        Some(BTreeMap::from([
+            ("cpu".to_owned(), cpu.to_owned()),
+            ("memory".to_owned(), memory.to_owned()),
+        ]))
+    };
+    let resources = Resources {
+        requests: quantities("50m", "96Mi"),
+        limits: quantities("500m", "128Mi"),
+    };
+    Workload {
+        resources: Some(resources),
+        ..Workload::default()
+    }
 }
 
 /// Reads quantities, which YAML may give as numbers (`cpu: 2`), as text.
