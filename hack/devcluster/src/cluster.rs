@@ -1,7 +1,6 @@
 //! One cluster: started, ready, its components stopped and started at will, gone on drop.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +17,7 @@ use crate::component::{API_SERVER_CLUSTER_IP, Component, Layout};
 use crate::environment::Environment;
 use crate::error::{Doing, Error, Result};
 use crate::folder::StateFolder;
+use crate::ports::free_port;
 use crate::process::{POLL, Process};
 
 /// Five times and more what a busy machine of two cores was seen to need.
@@ -383,22 +383,4 @@ fn takes_pods(node: &Value) -> bool {
                 .any(|one| one["type"] == "Ready" && one["status"] == "True")
         });
     is_ready && node["spec"]["taints"].as_array().is_none_or(Vec::is_empty)
-}
-
-/// A port that nobody listens on, out of the range from which the kernel takes the ports of
-/// outgoing connections (32768 and up): one of those could take it while the component that
-/// owns it is restarted.
-fn free_port() -> Result<u16> {
-    const RANGE: std::ops::Range<u16> = 10_000..30_000;
-    let mut random = std::collections::hash_map::RandomState::new();
-    for _ in 0..1000 {
-        use std::hash::BuildHasher;
-        let offset = random.hash_one(()) % u64::from(RANGE.end - RANGE.start);
-        let port = RANGE.start + offset as u16;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return Ok(port);
-        }
-        random = std::collections::hash_map::RandomState::new();
-    }
-    Err(std::io::Error::other("1000 are taken")).doing(|| "looking for a free port".to_owned())
 }

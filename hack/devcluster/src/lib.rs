@@ -27,6 +27,7 @@ mod component;
 mod environment;
 mod error;
 mod folder;
+mod ports;
 mod process;
 
 pub use binaries::Binaries;
@@ -35,4 +36,5 @@ pub use component::Component;
 pub use environment::Environment;
 pub use error::{Error, Result};
 pub use folder::StateFolder;
-pub use process::{Process, Program};
+pub use ports::free_port;
+pub use process::{Process, Program, tail};

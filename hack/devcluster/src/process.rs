@@ -200,7 +200,7 @@ impl Drop for Process {
 }
 
 /// The last `lines` lines of a log, of at most its last 64 KiB.
-pub(crate) fn tail(path: &Path, lines: usize) -> String {
+pub fn tail(path: &Path, lines: usize) -> String {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
