@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
-use super::store::ObjectKey;
+use super::object::ObjectKey;
 use crate::operators::ChildKind;
 
 /// The table of claims.
@@ -47,7 +47,7 @@ impl Claims {
 #[cfg(test)]
 mod tests {
     use super::Claims;
-    use crate::controller::store::ObjectKey;
+    use crate::controller::object::ObjectKey;
     use crate::operators::ChildKind::{Deployment, Service};
 
     #[test]

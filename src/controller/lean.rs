@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::fingerprint::{self, Fingerprint};
-use super::store::{Object, ObjectKey};
+use super::object::{Object, ObjectKey};
 use super::watched::Lean;
 use crate::operators::observed::{
     ObservedCondition, ObservedDeployment, ObservedPod, ObservedService,
@@ -32,6 +32,11 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
+    /// Whether nothing differs but the resourceVersion.
+    fn is_as(&self, other: &Self) -> bool {
+        (self.generation, self.deleting) == (other.generation, other.deleting) && self.uid == other.uid
+    }
+
     fn of(object: &Value) -> Result<Self, String> {
         let metadata = object.get("metadata").ok_or("no metadata")?;
         let resource_version = text(metadata, "resourceVersion");
@@ -94,8 +99,18 @@ pub(crate) type LeanDeployment = LeanChild<ObservedDeployment>;
 pub(crate) type LeanService = LeanChild<ObservedService>;
 
 /// The part of a child that its status is computed from.
-pub(crate) trait ChildState: Sized + Clone + std::fmt::Debug + Send + Sync + 'static {
+pub(crate) trait ChildState: Sized + PartialEq + Clone + std::fmt::Debug + Send + Sync + 'static {
     fn of(object: &Value, generation: i64) -> Self;
+}
+
+impl<S: PartialEq> LeanChild<S> {
+    /// Whether nothing differs but the resourceVersion.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        self.owner == other.owner
+            && self.fingerprint == other.fingerprint
+            && self.state == other.state
+            && self.meta.is_as(&other.meta)
+    }
 }
 
 impl<S: ChildState> Lean for LeanChild<S> {
@@ -177,6 +192,12 @@ pub(crate) struct LeanPod {
 }
 
 impl LeanPod {
+    /// Whether nothing differs that a status depends on.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        (self.live, self.ready, &self.deployment) == (other.live, other.ready, &other.deployment)
+            && self.meta.uid == other.meta.uid
+    }
+
     pub(crate) fn observed(&self) -> ObservedPod {
         ObservedPod { name: self.meta.key.name().to_owned(), ready: self.ready }
     }
@@ -245,6 +266,19 @@ pub(crate) struct LeanResource {
     pub(crate) finalizers: Box<[Box<str>]>,
     /// Annotation `quartet-operator.example.com/paused: "true"`.
     pub(crate) paused: bool,
+}
+
+impl LeanResource {
+    /// Whether nothing differs but the resourceVersion: a label, an annotation that is not
+    /// ours, `managedFields`.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        self.spec == other.spec
+            && self.status == other.status
+            && self.conversion_data == other.conversion_data
+            && self.finalizers == other.finalizers
+            && self.paused == other.paused
+            && self.meta.is_as(&other.meta)
+    }
 }
 
 impl Lean for LeanResource {

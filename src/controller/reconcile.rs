@@ -16,7 +16,8 @@ use super::event;
 use super::fingerprint::{self, Fingerprint};
 use super::lean::{CONVERSION_DATA, LeanResource, Owner};
 use super::metrics::Metrics;
-use super::store::{ObjectKey, Store};
+use super::object::ObjectKey;
+use super::store::Store;
 use super::takeover;
 use super::verdict::{self, Verdict};
 use super::watched::Lean;
@@ -105,6 +106,11 @@ impl Reconciler {
             metrics,
             memories: Mutex::default(),
         }
+    }
+
+    /// The cache of the resources.
+    pub(crate) fn resources(&self) -> Arc<Store<LeanResource>> {
+        Arc::clone(&self.resources)
     }
 
     /// Makes the cluster hold what the resource asks for.
@@ -300,7 +306,7 @@ impl Reconciler {
         if let Some(answered) = answered.filter(|answered| *answered != desired) {
             memory.rewritten.push((child.kind, desired, answered));
             drop(memories);
-            self.metrics.rewritten(&self.controller, child.kind);
+            self.metrics.rewritten(&self.controller, child.kind.name());
         }
     }
 

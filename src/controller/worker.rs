@@ -13,7 +13,7 @@ use super::call::CallError;
 use super::metrics::{Metrics, Outcome};
 use super::queue::Queue;
 use super::reconcile::Next;
-use super::store::ObjectKey;
+use super::object::ObjectKey;
 
 /// The longest one reconcile may take: a handful of calls of at most 10 s each.
 pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);

@@ -77,6 +77,16 @@ pub enum ChildKind {
     Service,
 }
 
+impl ChildKind {
+    /// The kind as the API server calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ChildKind::Deployment => "Deployment",
+            ChildKind::Service => "Service",
+        }
+    }
+}
+
 /// One object that a resource asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Child {
