@@ -3,7 +3,7 @@
 
 use super::nginx::{DEFAULT_PORT, MEMORY_REQUEST};
 use super::operand::{Operand, replicas_within_limit};
-use super::workload::{Image, Plan, Program};
+use super::plan::{Image, Plan, Program};
 use super::{Refused, Settings};
 use crate::api::Kind;
 use crate::api::helloworld::{KIND, v1::HelloWorldSpec};

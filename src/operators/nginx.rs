@@ -2,7 +2,7 @@
 //! [`super::workload`].
 
 use super::operand::{Operand, replicas_within_limit};
-use super::workload::{Image, Plan, Program};
+use super::plan::{Image, Plan, Program};
 use super::{Refused, Settings};
 use crate::api::Kind;
 use crate::api::nginx::{KIND, v1::NginxSpec};
