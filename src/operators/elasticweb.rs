@@ -1,5 +1,5 @@
 //! What an ElasticWeb asks for: as many pods of the user's image as its queries per second
-//! need, behind a NodePort Service. Pure data for [`super::workload`].
+//! need, behind a NodePort Service. Pure data for `workload`.
 
 use serde_json::Value;
 

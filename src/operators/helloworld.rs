@@ -1,5 +1,5 @@
 //! What a HelloWorld asks for: web servers that greet and, if the spec has one, a Service.
-//! Pure data for [`super::workload`].
+//! Pure data for `workload`.
 
 use super::nginx::{DEFAULT_PORT, MEMORY_REQUEST};
 use super::operand::{Operand, replicas_within_limit};

@@ -1,5 +1,5 @@
 //! What a Memcached asks for: memcached servers and, for clients that hash over them, a
-//! headless Service. Pure data for [`super::workload`].
+//! headless Service. Pure data for `workload`.
 
 use super::operand::{Operand, replicas_within_limit};
 use super::plan::{Image, Plan, Program, ServicePlan};

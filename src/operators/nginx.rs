@@ -1,5 +1,5 @@
 //! What an Nginx asks for: nginx servers and, if the spec has one, a Service. Pure data for
-//! [`super::workload`].
+//! `workload`.
 
 use super::operand::{Operand, replicas_within_limit};
 use super::plan::{Image, Plan, Program};

@@ -1,5 +1,5 @@
 //! What one resource asks for, in words that fit every kind. Data only: kinds fill it in,
-//! [`super::workload`] makes children of it.
+//! `workload` makes children of it.
 
 use crate::api::workload::{PodSecurity, ServiceSpec, ServiceType, Workload};
 

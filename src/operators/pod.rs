@@ -1,5 +1,5 @@
 //! The pod of a [`Plan`]: its container, what it may do, and where it may run. Pure. Absent
-//! values are nulls here; [`super::workload`] takes them out.
+//! values are nulls here; `workload` takes them out.
 
 use serde_json::{Value, json};
 
