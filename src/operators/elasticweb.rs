@@ -1,10 +1,10 @@
 //! What an ElasticWeb asks for: as many pods of the user's image as its queries per second
-//! need, behind a NodePort Service. Pure data for [`super::workload`].
+//! need, behind a NodePort Service. Pure data for `workload`.
 
 use serde_json::Value;
 
 use super::operand::{Operand, invalid, replicas_within_limit};
-use super::workload::{Image, Plan, Program, ServicePlan};
+use super::plan::{Image, Plan, Program, ServicePlan};
 use super::{Refused, Settings};
 use crate::api::Kind;
 use crate::api::elasticweb::{KIND, v2::ElasticWebSpec};
@@ -36,9 +36,11 @@ impl Operand for ElasticWeb {
     type Spec = ElasticWebSpec;
 
     fn plan(&self, spec: ElasticWebSpec, settings: &Settings) -> Result<Plan, Refused> {
-        let image = spec.workload.image.clone().ok_or_else(|| {
-            invalid("spec.image", None, ErrorReason::Required, String::new())
-        })?;
+        let image = spec
+            .workload
+            .image
+            .clone()
+            .ok_or_else(|| invalid("spec.image", None, ErrorReason::Required, String::new()))?;
         // No pods at 0, but the Deployment and the Service stay: what there is follows from
         // the spec, never from what it was before.
         let target = spec.capacity.target_qps.unwrap_or(0);
@@ -65,7 +67,11 @@ impl Operand for ElasticWeb {
     }
 
     fn per_pod_qps(&self, spec: &Value) -> Option<i64> {
-        Some(spec.pointer("/capacity/perPodQPS").and_then(Value::as_i64).unwrap_or(0))
+        Some(
+            spec.pointer("/capacity/perPodQPS")
+                .and_then(Value::as_i64)
+                .unwrap_or(0),
+        )
     }
 }
 

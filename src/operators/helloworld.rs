@@ -1,9 +1,9 @@
 //! What a HelloWorld asks for: web servers that greet and, if the spec has one, a Service.
-//! Pure data for [`super::workload`].
+//! Pure data for `workload`.
 
 use super::nginx::{DEFAULT_PORT, MEMORY_REQUEST};
 use super::operand::{Operand, replicas_within_limit};
-use super::workload::{Image, Plan, Program};
+use super::plan::{Image, Plan, Program};
 use super::{Refused, Settings};
 use crate::api::Kind;
 use crate::api::helloworld::{KIND, v1::HelloWorldSpec};

@@ -1,12 +1,12 @@
 //! What a Memcached asks for: memcached servers and, for clients that hash over them, a
-//! headless Service. Pure data for [`super::workload`].
+//! headless Service. Pure data for `workload`.
 
 use super::operand::{Operand, replicas_within_limit};
-use super::workload::{Image, Plan, Program, ServicePlan};
+use super::plan::{Image, Plan, Program, ServicePlan};
 use super::{Refused, Settings};
+use crate::api::Kind;
 use crate::api::memcached::{KIND, v1::MemcachedSpec};
 use crate::api::workload::PodSecurity;
-use crate::api::Kind;
 
 /// The operator of `cache.example.com` Memcached.
 pub struct Memcached;
@@ -43,15 +43,22 @@ impl Operand for Memcached {
             ("-c", spec.max_connections),
             ("-t", spec.threads),
         ];
-        let given = flags.into_iter().filter_map(|(flag, value)| Some((flag, value?)));
-        let has_service = spec.service.and_then(|service| service.enabled).unwrap_or(false);
+        let given = flags
+            .into_iter()
+            .filter_map(|(flag, value)| Some((flag, value?)));
+        let has_service = spec
+            .service
+            .and_then(|service| service.enabled)
+            .unwrap_or(false);
         Ok(Plan {
             program: &PROGRAM,
             replicas: replicas_within_limit(spec.replicas.into(), "spec.replicas", settings)?,
             image: Image::named_or(spec.workload.image.as_ref(), &settings.memcached_image),
             // Named, so that the flags reach memcached whatever entry point an image has.
             command: vec!["memcached".to_owned()],
-            args: given.flat_map(|(flag, value)| [flag.to_owned(), value.to_string()]).collect(),
+            args: given
+                .flat_map(|(flag, value)| [flag.to_owned(), value.to_string()])
+                .collect(),
             container_port: port,
             memory_request: format!("{}Mi", memory.saturating_add(MEMORY_OVERHEAD)),
             workload: spec.workload,

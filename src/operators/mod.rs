@@ -11,8 +11,12 @@ pub mod names;
 pub mod nginx;
 pub mod observed;
 mod operand;
+mod plan;
+mod pod;
 pub mod settings;
 pub mod status;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 use serde_json::Value;
@@ -45,6 +49,12 @@ pub trait Operator: Send + Sync + 'static {
     /// Deterministic: the same input gives the same status, and times of conditions change
     /// only with their status.
     fn status(&self, resource: &Resource, settings: &Settings, observed: &Observed) -> Status;
+}
+
+impl std::fmt::Debug for dyn Operator {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.kind().kind)
+    }
 }
 
 /// A custom resource as the operators see it: the hub's spec, whatever version was read.

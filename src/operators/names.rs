@@ -54,7 +54,11 @@ fn shortened(name: &str, max: usize) -> String {
     let (kept, _) = name.split_at(cut);
     let kept = kept.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
     let digest = Sha256::digest(name.as_bytes());
-    let hash: String = digest.iter().take(HASH_DIGITS / 2).map(|byte| format!("{byte:02x}")).collect();
+    let hash: String = digest
+        .iter()
+        .take(HASH_DIGITS / 2)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     format!("{kept}-{hash}")
 }
 
@@ -82,7 +86,10 @@ mod tests {
     /// carry them, so they may never change.
     #[test]
     fn the_hash_of_a_shortened_name_is_pinned() {
-        assert_eq!(label_value(&"a".repeat(64)), format!("{}-ffe054fe7a", "a".repeat(52)));
+        assert_eq!(
+            label_value(&"a".repeat(64)),
+            format!("{}-ffe054fe7a", "a".repeat(52))
+        );
     }
 
     #[test]
@@ -101,7 +108,8 @@ mod tests {
     /// A DNS-1123 subdomain of at most 253, as the API server admits for a resource's name
     /// (which holds no label of it to 63).
     fn resource_name() -> impl Strategy<Value = String> {
-        let dotted = "[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?){0,3}";
+        let dotted =
+            "[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?){0,3}";
         prop_oneof![dotted, "[a-z0-9]([a-z0-9.]{0,9}[a-z0-9-]{40,240}[a-z0-9])?"]
             .prop_filter("a subdomain of at most 253", |name: &String| {
                 name.len() <= SUBDOMAIN_MAX && is_subdomain(name)
@@ -113,7 +121,9 @@ mod tests {
             !label.is_empty()
                 && !label.starts_with('-')
                 && !label.ends_with('-')
-                && label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+                && label
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
         };
         name.split('.').all(is_label)
     }

@@ -1,8 +1,8 @@
 //! What an Nginx asks for: nginx servers and, if the spec has one, a Service. Pure data for
-//! [`super::workload`].
+//! `workload`.
 
 use super::operand::{Operand, replicas_within_limit};
-use super::workload::{Image, Plan, Program};
+use super::plan::{Image, Plan, Program};
 use super::{Refused, Settings};
 use crate::api::Kind;
 use crate::api::nginx::{KIND, v1::NginxSpec};

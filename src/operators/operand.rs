@@ -4,7 +4,8 @@
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::workload::{self, Plan};
+use super::plan::Plan;
+use super::workload;
 use super::{Child, Observed, Operator, Refused, Resource, Settings, status};
 use crate::api::validation::{ErrorReason, FieldError, service_name_error};
 use crate::api::{Kind, Status};
@@ -64,7 +65,11 @@ fn plan<O: Operand>(
     let spec = O::Spec::deserialize(&resource.spec)
         .map_err(|error| invalid("spec", None, ErrorReason::Invalid, error.to_string()))?;
     let plan = operand.plan(spec, settings)?;
-    match plan.service.as_ref().and_then(|_| service_name_error(&resource.name)) {
+    match plan
+        .service
+        .as_ref()
+        .and_then(|_| service_name_error(&resource.name))
+    {
         Some(error) => Err(Refused::Invalid(vec![error])),
         None => Ok(plan),
     }
@@ -87,7 +92,12 @@ pub(super) fn replicas_within_limit(
     };
     if wanted < 0 {
         let detail = "must be greater than or equal to 0".to_owned();
-        return Err(invalid(field, Some(wanted.into()), ErrorReason::Invalid, detail));
+        return Err(invalid(
+            field,
+            Some(wanted.into()),
+            ErrorReason::Invalid,
+            detail,
+        ));
     }
     i32::try_from(wanted)
         .ok()
@@ -102,5 +112,10 @@ pub(super) fn invalid(
     reason: ErrorReason,
     detail: String,
 ) -> Refused {
-    Refused::Invalid(vec![FieldError { field: field.to_owned(), reason, value, detail }])
+    Refused::Invalid(vec![FieldError {
+        field: field.to_owned(),
+        reason,
+        value,
+        detail,
+    }])
 }

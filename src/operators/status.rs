@@ -77,7 +77,10 @@ pub(super) fn of(
 
 /// The condition of `status` that is called `type_`.
 pub fn condition<'a>(status: &'a Status, type_: &str) -> Option<&'a Condition> {
-    status.conditions.iter().find(|condition| condition.type_ == type_)
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_)
 }
 
 /// Whether the children have come to rest: the Deployment controller has seen the latest
@@ -157,16 +160,20 @@ impl View<'_> {
             Some(deployment) if deployment.is_complete() => {
                 ("True", Reason::RolloutComplete, ROLLED_OUT.to_owned())
             }
-            Some(deployment) if deployment.is_updated() => {
-                ("False", Reason::MinimumReplicasUnavailable, PODS_UNAVAILABLE.to_owned())
-            }
+            Some(deployment) if deployment.is_updated() => (
+                "False",
+                Reason::MinimumReplicasUnavailable,
+                PODS_UNAVAILABLE.to_owned(),
+            ),
             Some(_) => ("False", Reason::RollingOut, ROLLING_OUT.to_owned()),
         }
     }
 
     fn available(&self) -> Finding {
         let Some(deployment) = self.deployment else {
-            let reason = self.blocker().map_or(Reason::RollingOut, |(reason, _)| reason);
+            let reason = self
+                .blocker()
+                .map_or(Reason::RollingOut, |(reason, _)| reason);
             return ("False", reason, NO_DEPLOYMENT.to_owned());
         };
         // The Deployment's own condition allows for maxUnavailable; it is absent only until
@@ -176,9 +183,17 @@ impl View<'_> {
             None => deployment.is_complete(),
         };
         if is_available {
-            ("True", Reason::MinimumReplicasAvailable, ENOUGH_PODS.to_owned())
+            (
+                "True",
+                Reason::MinimumReplicasAvailable,
+                ENOUGH_PODS.to_owned(),
+            )
         } else {
-            ("False", Reason::MinimumReplicasUnavailable, TOO_FEW_PODS.to_owned())
+            (
+                "False",
+                Reason::MinimumReplicasUnavailable,
+                TOO_FEW_PODS.to_owned(),
+            )
         }
     }
 
@@ -186,7 +201,10 @@ impl View<'_> {
         if let Some(stalled) = self.deployment.and_then(stalled) {
             return ("False", stalled.reason, stalled.message);
         }
-        if self.deployment.is_some_and(|deployment| !deployment.is_complete()) {
+        if self
+            .deployment
+            .is_some_and(|deployment| !deployment.is_complete())
+        {
             // True even while a Service or a newer spec is refused: these pods are coming.
             return ("True", Reason::RollingOut, ROLLING_OUT.to_owned());
         }
@@ -212,14 +230,19 @@ impl View<'_> {
         if self.paused {
             return Some((Reason::Paused, PAUSED));
         }
-        self.trouble.as_ref().map(|problem| (problem.reason, problem.message.as_str()))
+        self.trouble
+            .as_ref()
+            .map(|problem| (problem.reason, problem.message.as_str()))
     }
 }
 
 /// The children are those that the spec asks for. The count is compared since the Deployment
 /// may be older than the spec, where an apply was refused or paused.
 fn is_as_wanted(wanted: Wanted, observed: &Observed) -> bool {
-    let replicas = observed.deployment.as_ref().map(|deployment| deployment.desired);
+    let replicas = observed
+        .deployment
+        .as_ref()
+        .map(|deployment| deployment.desired);
     replicas == Some(wanted.replicas.into()) && (!wanted.service || observed.service.is_some())
 }
 
@@ -227,7 +250,10 @@ fn is_as_wanted(wanted: Wanted, observed: &Observed) -> bool {
 /// refused, then what the Deployment itself reports of its latest spec.
 fn trouble(refusal: Option<Problem>, observed: &Observed) -> Option<Problem> {
     // A pause is no trouble; it has its own place in the conditions.
-    let problem = observed.problem.clone().filter(|problem| problem.reason != Reason::Paused);
+    let problem = observed
+        .problem
+        .clone()
+        .filter(|problem| problem.reason != Reason::Paused);
     let deployment = observed.deployment.as_ref();
     problem
         .or(refusal)
@@ -244,18 +270,27 @@ fn replica_failure(deployment: &ObservedDeployment) -> Option<Problem> {
         return None;
     }
     // What stands before it names one pod of many attempts, at random.
-    let quota = failure.message.find(QUOTA).and_then(|start| failure.message.get(start..));
+    let quota = failure
+        .message
+        .find(QUOTA)
+        .and_then(|start| failure.message.get(start..));
     Some(match quota {
-        Some(quota) => Problem { reason: Reason::QuotaExceeded, message: quota.to_owned() },
-        None => Problem { reason: Reason::ReplicaFailure, message: failure.message.clone() },
+        Some(quota) => Problem {
+            reason: Reason::QuotaExceeded,
+            message: quota.to_owned(),
+        },
+        None => Problem {
+            reason: Reason::ReplicaFailure,
+            message: failure.message.clone(),
+        },
     })
 }
 
 /// The rollout made no progress within the Deployment's deadline.
 fn stalled(deployment: &ObservedDeployment) -> Option<Problem> {
     let progressing = current(deployment, deployment.progressing_condition.as_ref())?;
-    let exceeded = !progressing.is_true
-        && progressing.reason == Reason::ProgressDeadlineExceeded.as_str();
+    let exceeded =
+        !progressing.is_true && progressing.reason == Reason::ProgressDeadlineExceeded.as_str();
     exceeded.then(|| Problem {
         reason: Reason::ProgressDeadlineExceeded,
         message: progressing.message.clone(),
@@ -277,7 +312,10 @@ impl Refused {
         match self {
             Refused::Invalid(errors) => {
                 let rules: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                Problem { reason: Reason::InvalidSpec, message: rules.join("; ") }
+                Problem {
+                    reason: Reason::InvalidSpec,
+                    message: rules.join("; "),
+                }
             }
             Refused::ReplicasOverLimit { wanted, limit } => Problem {
                 reason: Reason::ReplicasOverLimit,
