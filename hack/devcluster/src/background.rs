@@ -12,10 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use devcluster::{Cluster, Options, StateFolder};
+use devcluster::{Cluster, StateFolder};
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
-use crate::interrupt;
+use crate::{ClusterArguments, interrupt};
 
 /// A line of its own that says: all is well, stop listening, I stay.
 const SETTLED: &str = "\u{4}";
@@ -101,22 +101,27 @@ where
 }
 
 /// `devcluster up`: one cluster per user; a second call names the first one's.
-pub(crate) fn up(nodes: usize) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn up(arguments: &ClusterArguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some((folder, _)) = StateFolder::staying_owners().first() {
         println!("{}", export_line(folder.join("kubeconfig").display()));
         return Ok(ExitCode::SUCCESS);
     }
-    start_holder(&["hold".into(), "--nodes".into(), nodes.to_string().into()])
+    let mut again: Vec<OsString> = vec![
+        "hold".into(),
+        "--nodes".into(),
+        arguments.nodes.to_string().into(),
+    ];
+    if let Some(folder) = &arguments.definitions {
+        again.extend(["--definitions".into(), folder.into()]);
+    }
+    start_holder(&again)
 }
 
 /// The process behind `devcluster up`.
-pub(crate) fn hold(nodes: usize) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn hold(arguments: &ClusterArguments) -> Result<ExitCode, Box<dyn Error>> {
     leave_terminal()?;
     let interrupted = interrupt::flag()?;
-    let cluster = Cluster::start(Options {
-        nodes,
-        interrupted: Arc::clone(&interrupted),
-    })?;
+    let cluster = arguments.start(Arc::clone(&interrupted))?;
     settle(&cluster, &interrupted, || cluster.check())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -55,18 +55,29 @@ pub struct Cluster {
     layout: Layout,
     binaries: Binaries,
     api_server: ApiServer,
+    nodes: usize,
     interrupted: Arc<AtomicBool>,
     folder: StateFolder,
 }
 
 impl Cluster {
-    /// Starts a cluster and returns when its API server is ready, its nodes are, and the
-    /// default ServiceAccount exists, so that a pod can be created and will run.
+    /// Starts a cluster and returns when a pod can be created in it and will run.
     ///
     /// # Errors
     /// A component ended or was not ready within 90 s; the programs cannot be built; the
     /// cache folder cannot be written to. Nothing is left running.
     pub fn start(options: Options) -> Result<Self> {
+        let cluster = Self::start_api_server(options)?;
+        cluster.start_controllers()?;
+        Ok(cluster)
+    }
+
+    /// The first half of [`Cluster::start`]: etcd and an API server that is ready, nothing
+    /// that acts on what is stored. The place for [`Cluster::install_definitions`].
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn start_api_server(options: Options) -> Result<Self> {
         let binaries = Binaries::find_or_build()?;
         let folder = StateFolder::create()?;
         let users: Vec<_> = Component::ALL
@@ -101,20 +112,53 @@ impl Cluster {
             api_server: ApiServer::new(layout.server_port, &layout.certificates, ADMIN)?,
             layout,
             binaries,
+            nodes: options.nodes,
             interrupted: options.interrupted,
             folder,
         };
-        for component in Component::ALL {
-            if component == Component::ControllerManager {
-                cluster.wait_until_serving()?;
-            }
-            cluster.spawn(component)?;
-        }
-        for number in 1..=options.nodes {
-            cluster.api_server.create("/api/v1/nodes", &node(number))?;
-        }
-        cluster.wait_until_usable(options.nodes)?;
+        cluster.spawn(Component::Etcd)?;
+        cluster.spawn(Component::ApiServer)?;
+        cluster.wait_until_serving()?;
         Ok(cluster)
+    }
+
+    /// The second half of [`Cluster::start`]: controller-manager, scheduler and nodes;
+    /// returns when the nodes take pods and the default ServiceAccount exists.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn start_controllers(&self) -> Result<()> {
+        for component in [
+            Component::ControllerManager,
+            Component::Scheduler,
+            Component::Kwok,
+        ] {
+            self.spawn(component)?;
+        }
+        for number in 1..=self.nodes {
+            self.api_server.create("/api/v1/nodes", &node(number))?;
+        }
+        self.wait_until_usable()
+    }
+
+    /// Applies the CustomResourceDefinitions of a kustomize folder, waits until they are
+    /// established, and returns what `kubectl apply` said.
+    ///
+    /// Before the controllers start is better than after: the garbage collector looks for
+    /// new kinds every 30 s only, and until then an owner's deletion leaves its children.
+    ///
+    /// # Errors
+    /// [`Error::Kubectl`] if kubectl failed, with its words.
+    pub fn install_definitions(&self, folder: &Path) -> Result<String> {
+        let folder = folder.display().to_string();
+        let applied = self.kubectl_ok(&["apply", "-k", &folder])?;
+        let names = applied
+            .lines()
+            .filter_map(|line| line.split_whitespace().next());
+        let mut wait = vec!["wait", "--for=condition=Established", "--timeout=60s"];
+        wait.extend(names);
+        self.kubectl_ok(&wait)?;
+        Ok(applied)
     }
 
     /// Ends a component as an operating system does that shuts down (SIGTERM), and waits
@@ -224,6 +268,22 @@ impl Cluster {
             .doing(|| format!("running {}", kubectl.display()))
     }
 
+    /// Runs kubectl and returns what it printed.
+    ///
+    /// # Errors
+    /// [`Error::Kubectl`] if it failed, with its words.
+    pub fn kubectl_ok(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.kubectl(arguments)?;
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(Error::Kubectl {
+                arguments: arguments.join(" "),
+                reason: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            })
+        }
+    }
+
     /// Reads `path` of the API server as its administrator; `None` if there is nothing.
     ///
     /// # Errors
@@ -291,7 +351,7 @@ impl Cluster {
         })
     }
 
-    fn wait_until_usable(&self, nodes: usize) -> Result<()> {
+    fn wait_until_usable(&self) -> Result<()> {
         let read = |path| self.get(path).map_err(|error| error.to_string());
         self.wait("the default ServiceAccount", || {
             let account = read("/api/v1/namespaces/default/serviceaccounts/default")?;
@@ -302,10 +362,10 @@ impl Cluster {
             let ready = list["items"].as_array().map_or(0, |items| {
                 items.iter().filter(|node| takes_pods(node)).count()
             });
-            if ready >= nodes {
+            if ready >= self.nodes {
                 Ok(())
             } else {
-                Err(format!("{ready} of {nodes}"))
+                Err(format!("{ready} of {}", self.nodes))
             }
         })
     }

@@ -67,6 +67,14 @@ pub enum Error {
         /// The answer's body.
         body: String,
     },
+    /// A kubectl command that had to succeed failed.
+    #[error("kubectl {arguments}: {reason}")]
+    Kubectl {
+        /// What it was asked to do.
+        arguments: String,
+        /// What it said.
+        reason: String,
+    },
     /// The caller's interrupt flag was set while the cluster was starting.
     #[error("interrupted")]
     Interrupted,

@@ -8,9 +8,13 @@ mod run;
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
+use devcluster::{Cluster, Options};
 
 /// A local Kubernetes control plane with kwok nodes, built from source.
 #[derive(Parser)]
@@ -23,18 +27,13 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Start a cluster that stays, and print the line that selects it
-    Up {
-        /// Number of kwok nodes
-        #[arg(long, default_value_t = 2)]
-        nodes: usize,
-    },
+    Up(ClusterArguments),
     /// Stop the clusters that `up` and `demo --keep` left running
     Down,
     /// Run a command with a cluster of its own (KUBECONFIG, PATH, DEVCLUSTER_AUDIT_LOG)
     Run {
-        /// Number of kwok nodes
-        #[arg(long, default_value_t = 2)]
-        nodes: usize,
+        #[command(flatten)]
+        cluster: ClusterArguments,
         /// The command and its arguments; its exit code is that of `run`
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
@@ -43,10 +42,7 @@ enum Command {
     Demo(demo::Arguments),
     /// The process behind `up`
     #[command(hide = true)]
-    Hold {
-        #[arg(long)]
-        nodes: usize,
-    },
+    Hold(ClusterArguments),
     /// The process behind `run`: becomes the command, and ends when its parent does
     #[command(hide = true)]
     RunBound {
@@ -54,6 +50,32 @@ enum Command {
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
+}
+
+/// What kind of cluster to start.
+#[derive(clap::Args)]
+struct ClusterArguments {
+    /// Number of kwok nodes
+    #[arg(long, default_value_t = 2)]
+    nodes: usize,
+    /// A kustomize folder of CustomResourceDefinitions to install before the controllers
+    /// start (the garbage collector finds later ones within 30 s only)
+    #[arg(long, value_name = "FOLDER")]
+    definitions: Option<PathBuf>,
+}
+
+impl ClusterArguments {
+    fn start(&self, interrupted: Arc<AtomicBool>) -> devcluster::Result<Cluster> {
+        let cluster = Cluster::start_api_server(Options {
+            nodes: self.nodes,
+            interrupted,
+        })?;
+        if let Some(folder) = &self.definitions {
+            cluster.install_definitions(folder)?;
+        }
+        cluster.start_controllers()?;
+        Ok(cluster)
+    }
 }
 
 fn main() -> ExitCode {
@@ -73,11 +95,11 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
-        Command::Up { nodes } => background::up(nodes),
+        Command::Up(cluster) => background::up(&cluster),
         Command::Down => background::down(),
-        Command::Run { nodes, command } => run::run(nodes, &command),
+        Command::Run { cluster, command } => run::run(&cluster, &command),
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Hold { nodes } => background::hold(nodes),
+        Command::Hold(cluster) => background::hold(&cluster),
         Command::RunBound { parent, command } => match run::run_bound(parent, &command)? {},
     }
 }

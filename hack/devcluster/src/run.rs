@@ -12,17 +12,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, process};
 
-use devcluster::{Cluster, Options};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use signal_hook::flag;
 
-use crate::interrupt;
+use crate::{ClusterArguments, interrupt};
 
 const POLL: Duration = Duration::from_millis(20);
 
 /// Runs `command` with the cluster in its environment; its exit code is ours.
-pub(crate) fn run(nodes: usize, command: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
+pub(crate) fn run(
+    arguments: &ClusterArguments,
+    command: &[OsString],
+) -> Result<ExitCode, Box<dyn Error>> {
     let interrupted = interrupt::flag()?;
     // Ctrl-C reaches the command by itself, being in the terminal's foreground group; a
     // signal that somebody sent to us alone has to be passed on.
@@ -32,7 +34,7 @@ pub(crate) fn run(nodes: usize, command: &[OsString]) -> Result<ExitCode, Box<dy
     }
 
     let began = Instant::now();
-    let cluster = Cluster::start(Options { nodes, interrupted })?;
+    let cluster = arguments.start(interrupted)?;
     eprintln!(
         "devcluster: {} ready after {:.1} s, state in {}",
         cluster.server_url(),

@@ -107,21 +107,16 @@ impl<'a> Stage<'a> {
         self.cluster.check()
     }
 
-    /// Shows a kubectl command and what it prints, which is returned too.
-    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<String, Box<dyn Error>> {
+    /// Shows a kubectl command and what it prints.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<(), Box<dyn Error>> {
         println!(
             "$ kubectl {}",
             arguments.iter().map(quoted).collect::<Vec<_>>().join(" ")
         );
-        let output = self.kubectl_quietly(arguments)?;
-        print_indented(&output);
-        Ok(output)
-    }
-
-    pub(crate) fn kubectl_quietly(&self, arguments: &[&str]) -> Result<String, Box<dyn Error>> {
         let output = self.run_kubectl(arguments)?;
+        print_indented(&String::from_utf8_lossy(&output.stdout));
         if output.status.success() {
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+            Ok(())
         } else {
             Err(String::from_utf8_lossy(&output.stderr)
                 .trim()
@@ -237,9 +232,9 @@ pub(crate) fn took(what: &str, time: Duration) {
     println!("  {what:<72} {:>6.2} s", time.as_secs_f64());
 }
 
-fn print_indented(text: &str) {
+pub(crate) fn print_indented(text: &str) {
     for line in text.lines() {
-        println!("  {line}");
+        println!("{}", format!("  {line}").trim_end());
     }
 }
 
