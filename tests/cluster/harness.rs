@@ -306,19 +306,22 @@ async fn client() -> kube::Client {
 
 /// Applies the CRDs that serve the seed versions, and waits until they are served.
 async fn install_crds(client: &kube::Client) {
-    for directory in [concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd-seed-only/bases")] {
-        for file in std::fs::read_dir(directory).expect("the generated CRDs") {
-            let text = std::fs::read_to_string(file.expect("a file").path()).expect("a CRD");
-            let crd: Value = serde_saphyr::from_str(&text).expect("YAML");
-            let name = crd["metadata"]["name"].as_str().expect("a name");
-            let target = format!(
-                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}?fieldManager=tests&force=true"
-            );
-            send(client, http::Method::PATCH, &target, "application/apply-patch+yaml", &crd)
-                .await
-                .expect("the API server takes the CRD");
-            until_served(client, name).await;
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd-seed-only");
+    for file in std::fs::read_dir(directory).expect("the generated CRDs") {
+        let path = file.expect("a file").path();
+        if path.file_name().is_some_and(|name| name == "kustomization.yaml") {
+            continue;
         }
+        let text = std::fs::read_to_string(&path).expect("a CRD");
+        let crd: Value = serde_saphyr::from_str(&text).expect("YAML");
+        let name = crd["metadata"]["name"].as_str().expect("a name");
+        let target = format!(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}?fieldManager=tests&force=true"
+        );
+        send(client, http::Method::PATCH, &target, "application/apply-patch+yaml", &crd)
+            .await
+            .expect("the API server takes the CRD");
+        until_served(client, name).await;
     }
 }
 
