@@ -227,6 +227,8 @@ impl Layout {
             ),
             // Webhooks of Services are called at their endpoints: no kube-proxy runs here.
             text("enable-aggregator-routing", "true"),
+            // Otherwise an end in good order waits a minute for watches to go away.
+            text("shutdown-watch-termination-grace-period", "1s"),
             flag("audit-policy-file", self.audit_policy()),
             flag("audit-log-path", self.audit_log()),
             text("audit-log-maxsize", "0"), // never rotated: tests read it whole
