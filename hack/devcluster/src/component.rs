@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::certificates::Certificates;
 use crate::error::{Result, write};
@@ -62,11 +61,6 @@ impl Component {
             Self::Scheduler => Some("system:kube-scheduler"),
             Self::Kwok => Some("kwok"),
         }
-    }
-
-    /// How long it is given to end by itself.
-    pub(crate) fn grace(self) -> Duration {
-        Duration::from_secs(10)
     }
 
     pub(crate) fn arguments(self, layout: &Layout) -> Vec<String> {

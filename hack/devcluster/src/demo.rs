@@ -100,8 +100,9 @@ fn perform(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         return Err(error);
     }
     if arguments.held {
-        println!("\n# All of it happened. The cluster and the manager stay until `make demo-down`");
-        background::settle(&cluster, &interrupted, || stage.check())?;
+        println!("\n# All of it happened. Cluster and manager stay until `make demo-down`;");
+        println!("# the manager's log is {}", stage.manager_log().display());
+        background::settle(&cluster, &interrupted)?;
         return stage.stop_manager();
     }
     println!("\n# The end");
