@@ -119,3 +119,15 @@ fn parse(answer: &str) -> Option<Answer> {
         body: body.to_owned(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_status_and_a_body() {
+        let answer = parse("HTTP/1.0 404 Not Found\r\nDate: now\r\n\r\n{}\r\n\r\n").unwrap();
+        assert_eq!((answer.status, answer.body.as_str()), (404, "{}\r\n\r\n"));
+        assert!(parse("HTTP/1.0 200 OK\r\n").is_none());
+    }
+}

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use devcluster::{Cluster, StateFolder};
+use devcluster::{Binaries, Cluster, StateFolder};
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
 use crate::{ClusterArguments, interrupt};
@@ -28,7 +28,10 @@ const POLL: Duration = Duration::from_millis(50);
 /// Runs this program with `arguments` as a holder, shows what it prints, and returns when
 /// it has settled (success) or ended (its exit code).
 pub(crate) fn start_holder(arguments: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
+    // A build of minutes belongs before the terminal, where Ctrl-C ends it.
+    Binaries::find_or_build()?;
     let interrupted = interrupt::flag()?;
+    let mut is_asked_to_end = false;
     let mut holder = Command::new(env::current_exe()?)
         .args(arguments)
         .stdin(Stdio::null())
@@ -54,8 +57,9 @@ pub(crate) fn start_holder(arguments: &[OsString]) -> Result<ExitCode, Box<dyn E
             Ok(line) if line == SETTLED => return Ok(ExitCode::SUCCESS),
             Ok(line) => println!("{line}"),
             Err(RecvTimeoutError::Timeout) => {
-                if interrupted.swap(false, Ordering::Relaxed) {
+                if interrupted.load(Ordering::Relaxed) && !is_asked_to_end {
                     kill_process(Pid::from_child(&holder), Signal::TERM)?;
+                    is_asked_to_end = true;
                 }
             }
             Err(RecvTimeoutError::Disconnected) => {
@@ -75,16 +79,9 @@ pub(crate) fn leave_terminal() -> io::Result<()> {
     Ok(())
 }
 
-/// The holder's last act in front of an audience: names the cluster, then keeps everything
-/// that the caller owns until it is asked to end, or until `check` fails.
-pub(crate) fn settle<E>(
-    cluster: &Cluster,
-    interrupted: &AtomicBool,
-    mut check: impl FnMut() -> Result<(), E>,
-) -> Result<(), Box<dyn Error>>
-where
-    E: Into<Box<dyn Error>>,
-{
+/// The holder's last act in front of an audience: names the cluster, then keeps it, and
+/// all that the caller owns beside it, until it is asked to end or a component dies.
+pub(crate) fn settle(cluster: &Cluster, interrupted: &AtomicBool) -> Result<(), Box<dyn Error>> {
     cluster.folder().mark_as_staying()?;
     let mut output = io::stdout();
     writeln!(
@@ -94,7 +91,7 @@ where
     )?;
     output.flush()?;
     while !interrupted.load(Ordering::Relaxed) {
-        check().map_err(Into::into)?;
+        cluster.check()?;
         thread::sleep(POLL);
     }
     Ok(())
@@ -122,7 +119,7 @@ pub(crate) fn hold(arguments: &ClusterArguments) -> Result<ExitCode, Box<dyn Err
     leave_terminal()?;
     let interrupted = interrupt::flag()?;
     let cluster = arguments.start(Arc::clone(&interrupted))?;
-    settle(&cluster, &interrupted, || cluster.check())?;
+    settle(&cluster, &interrupted)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use serde_json::{Value, json};
 
 use crate::api_server::ApiServer;
 use crate::binaries::Binaries;
@@ -17,17 +15,32 @@ use crate::component::{API_SERVER_CLUSTER_IP, Component, Layout};
 use crate::environment::Environment;
 use crate::error::{Doing, Error, Result};
 use crate::folder::StateFolder;
+use crate::nodes::{node, takes_pods};
 use crate::ports::free_port;
 use crate::process::{POLL, Process};
 
 /// Five times and more what a busy machine of two cores was seen to need.
 const READY_LIMIT: Duration = Duration::from_secs(90);
 
+/// How long a component that is asked to end may take.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
 /// The user of the kubeconfig that is handed out.
 const ADMIN: &str = "admin";
 
 /// Authorized to do anything, before any RBAC object exists.
 const MASTERS: &str = "system:masters";
+
+/// By which clients on this machine and, later, pods call the API server.
+const SERVER_NAMES: [&str; 7] = [
+    "127.0.0.1",
+    API_SERVER_CLUSTER_IP,
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+];
 
 /// What kind of cluster to start.
 #[derive(Debug, Clone)]
@@ -83,26 +96,12 @@ impl Cluster {
         let users: Vec<_> = Component::ALL
             .into_iter()
             .filter_map(Component::user)
+            .chain([ADMIN])
+            .map(|user| (user, MASTERS))
             .collect();
         let layout = Layout {
             folder: folder.path().to_owned(),
-            certificates: Certificates::create(
-                &folder.path().join("pki"),
-                &[
-                    "127.0.0.1",
-                    API_SERVER_CLUSTER_IP,
-                    "localhost",
-                    "kubernetes",
-                    "kubernetes.default",
-                    "kubernetes.default.svc",
-                    "kubernetes.default.svc.cluster.local",
-                ],
-                &users
-                    .into_iter()
-                    .chain([ADMIN])
-                    .map(|user| (user, MASTERS))
-                    .collect::<Vec<_>>(),
-            )?,
+            certificates: Certificates::create(&folder.path().join("pki"), &SERVER_NAMES, &users)?,
             etcd_port: free_port()?,
             server_port: free_port()?,
         };
@@ -141,76 +140,47 @@ impl Cluster {
         self.wait_until_usable()
     }
 
-    /// Applies the CustomResourceDefinitions of a kustomize folder, waits until they are
-    /// established, and returns what `kubectl apply` said.
-    ///
-    /// Before the controllers start is better than after: the garbage collector looks for
-    /// new kinds every 30 s only, and until then an owner's deletion leaves its children.
-    ///
-    /// # Errors
-    /// [`Error::Kubectl`] if kubectl failed, with its words.
-    pub fn install_definitions(&self, folder: &Path) -> Result<String> {
-        let folder = folder.display().to_string();
-        let applied = self.kubectl_ok(&["apply", "-k", &folder])?;
-        let names = applied
-            .lines()
-            .filter_map(|line| line.split_whitespace().next());
-        let mut wait = vec!["wait", "--for=condition=Established", "--timeout=60s"];
-        wait.extend(names);
-        self.kubectl_ok(&wait)?;
-        Ok(applied)
-    }
-
     /// Ends a component as an operating system does that shuts down (SIGTERM), and waits
     /// until it is gone; killed if it takes longer than 10 s. What it stored stays.
-    ///
-    /// # Errors
-    /// None today; a component that is not running is fine.
-    pub fn stop(&self, component: Component) -> Result<()> {
+    pub fn stop(&self, component: Component) {
         if let Some(mut process) = self.processes().remove(&component) {
-            process.stop(component.grace());
+            process.stop(STOP_GRACE);
         }
-        Ok(())
     }
 
     /// Ends a component as a crash does (SIGKILL).
-    ///
-    /// # Errors
-    /// None today; a component that is not running is fine.
-    pub fn kill(&self, component: Component) -> Result<()> {
+    pub fn kill(&self, component: Component) {
         self.processes().remove(&component); // dropped, so killed
-        Ok(())
     }
 
     /// Starts a component again, after stopping it if it runs: on the same port, with the
-    /// same data. For etcd and the API server, returns when the API server is ready.
+    /// same data. Returns when the API server, if it runs and this concerns it, is ready.
     ///
     /// # Errors
     /// It ended at once, or the API server was not ready within 90 s.
     pub fn restart(&self, component: Component) -> Result<()> {
-        self.stop(component)?;
+        self.stop(component);
         self.spawn(component)?;
-        let needs_etcd_first = component == Component::Etcd && !self.runs(Component::ApiServer);
         match component {
-            Component::Etcd | Component::ApiServer if !needs_etcd_first => {
-                self.wait_until_serving()
-            }
+            Component::ApiServer => self.wait_until_serving(),
+            Component::Etcd if self.runs(Component::ApiServer) => self.wait_until_serving(),
             _ => Ok(()),
         }
     }
 
     /// Stops a component where it stands (SIGSTOP): its connections stay open, unanswered.
+    /// One that was stopped is left alone.
     ///
     /// # Errors
-    /// The component ended before.
+    /// The component has ended by itself.
     pub fn pause(&self, component: Component) -> Result<()> {
         self.with(component, Process::pause)
     }
 
-    /// Lets a paused component go on.
+    /// Lets a paused component go on. One that was stopped is left alone.
     ///
     /// # Errors
-    /// The component ended before.
+    /// The component has ended by itself.
     pub fn resume(&self, component: Component) -> Result<()> {
         self.with(component, Process::resume)
     }
@@ -255,62 +225,20 @@ impl Cluster {
         }
     }
 
-    /// Runs the kubectl that belongs to this cluster, as its administrator.
-    ///
-    /// # Errors
-    /// kubectl could not be started; that it failed is in the output's status.
-    pub fn kubectl(&self, arguments: &[&str]) -> Result<Output> {
-        let kubectl = self.binaries.path("kubectl");
-        Command::new(&kubectl)
-            .args(arguments)
-            .env("KUBECONFIG", self.kubeconfig())
-            .output()
-            .doing(|| format!("running {}", kubectl.display()))
-    }
-
-    /// Runs kubectl and returns what it printed.
-    ///
-    /// # Errors
-    /// [`Error::Kubectl`] if it failed, with its words.
-    pub fn kubectl_ok(&self, arguments: &[&str]) -> Result<String> {
-        let output = self.kubectl(arguments)?;
-        if output.status.success() {
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-        } else {
-            Err(Error::Kubectl {
-                arguments: arguments.join(" "),
-                reason: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-            })
-        }
-    }
-
-    /// Reads `path` of the API server as its administrator; `None` if there is nothing.
-    ///
-    /// # Errors
-    /// The API server did not answer, or with another status than 200 and 404.
-    pub fn get(&self, path: &str) -> Result<Option<Value>> {
-        let answer = self.api_server.get(path).doing(|| format!("GET {path}"))?;
-        match answer.status {
-            200 => serde_json::from_str(&answer.body)
-                .map(Some)
-                .map_err(std::io::Error::other)
-                .doing(|| format!("reading the answer of GET {path}")),
-            404 => Ok(None),
-            status => Err(Error::Refused {
-                method: "GET",
-                path: path.to_owned(),
-                status,
-                body: answer.body,
-            }),
-        }
-    }
-
     /// An error if a component that should run has ended by itself.
     ///
     /// # Errors
     /// [`Error::Ended`], with the end of its log.
     pub fn check(&self) -> Result<()> {
         self.processes().values_mut().try_for_each(Process::check)
+    }
+
+    pub(crate) fn binaries(&self) -> &Binaries {
+        &self.binaries
+    }
+
+    pub(crate) fn api_server(&self) -> &ApiServer {
+        &self.api_server
     }
 
     fn spawn(&self, component: Component) -> Result<()> {
@@ -412,35 +340,4 @@ fn kwok_stages(binaries: &Binaries) -> Result<String> {
         .output()
         .doing(|| format!("running {}", program.display()))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn node(number: usize) -> Value {
-    let name = format!("node-{number}");
-    json!({
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": name,
-            "annotations": {"kwok.x-k8s.io/node": "fake"},
-            "labels": {
-                "kubernetes.io/hostname": name,
-                "kubernetes.io/os": "linux",
-                "kubernetes.io/arch": "amd64",
-                "node-role.kubernetes.io/agent": "",
-                "type": "kwok",
-            },
-        },
-    })
-}
-
-/// Ready, and no longer tainted: the taint goes some time after the condition comes.
-fn takes_pods(node: &Value) -> bool {
-    let is_ready = node["status"]["conditions"]
-        .as_array()
-        .is_some_and(|conditions| {
-            conditions
-                .iter()
-                .any(|one| one["type"] == "Ready" && one["status"] == "True")
-        });
-    is_ready && node["spec"]["taints"].as_array().is_none_or(Vec::is_empty)
 }

@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::certificates::Certificates;
 use crate::error::{Result, write};
@@ -62,11 +61,6 @@ impl Component {
             Self::Scheduler => Some("system:kube-scheduler"),
             Self::Kwok => Some("kwok"),
         }
-    }
-
-    /// How long it is given to end by itself.
-    pub(crate) fn grace(self) -> Duration {
-        Duration::from_secs(10)
     }
 
     pub(crate) fn arguments(self, layout: &Layout) -> Vec<String> {
@@ -227,6 +221,8 @@ impl Layout {
             ),
             // Webhooks of Services are called at their endpoints: no kube-proxy runs here.
             text("enable-aggregator-routing", "true"),
+            // Otherwise an end in good order waits a minute for watches to go away.
+            text("shutdown-watch-termination-grace-period", "1s"),
             flag("audit-policy-file", self.audit_policy()),
             flag("audit-log-path", self.audit_log()),
             text("audit-log-maxsize", "0"), // never rotated: tests read it whole

@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use devcluster::{Cluster, Options};
@@ -89,12 +90,19 @@ fn perform(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 
     let mut stage = Stage::new(&cluster, &interrupted, arguments.root.clone());
     if let Err(error) = play(&mut stage, arguments) {
-        stage.print_manager_log();
+        // Ctrl-C ended the kubectl of the moment too, whose complaint tells nothing.
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(devcluster::Error::Interrupted.into());
+        }
+        if !matches!(error.downcast_ref(), Some(devcluster::Error::Ended { .. })) {
+            stage.print_manager_log();
+        }
         return Err(error);
     }
     if arguments.held {
-        println!("\n# All of it happened. The cluster and the manager stay until `make demo-down`");
-        background::settle(&cluster, &interrupted, || stage.check())?;
+        println!("\n# All of it happened. Cluster and manager stay until `make demo-down`;");
+        println!("# the manager's log is {}", stage.manager_log().display());
+        background::settle(&cluster, &interrupted)?;
         return stage.stop_manager();
     }
     println!("\n# The end");

@@ -58,3 +58,14 @@ fn path_with_first(folder: &Path, path: Option<OsString>) -> OsString {
     // A folder with a colon in its name cannot be in any PATH.
     env::join_paths(folders).unwrap_or(rest)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binaries_come_first_in_path_and_nothing_is_lost() {
+        let path = path_with_first(Path::new("/ours"), Some("/usr/bin:/bin".into()));
+        assert_eq!(path, "/ours:/usr/bin:/bin");
+    }
+}

@@ -14,11 +14,12 @@
 //! use devcluster::{Cluster, Component, Options};
 //!
 //! let cluster = Cluster::start(Options::default())?;
-//! cluster.kill(Component::ApiServer)?;
+//! cluster.kill(Component::ApiServer);
 //! cluster.restart(Component::ApiServer)?; // same port, same data, serves when it returns
 //! # Ok::<(), devcluster::Error>(())
 //! ```
 
+mod access;
 mod api_server;
 mod binaries;
 mod certificates;
@@ -27,6 +28,7 @@ mod component;
 mod environment;
 mod error;
 mod folder;
+mod nodes;
 mod ports;
 mod process;
 

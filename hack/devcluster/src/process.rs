@@ -211,8 +211,9 @@ pub fn tail(path: &Path, lines: usize) -> String {
     };
     match read() {
         Ok(text) => {
-            let all: Vec<&str> = text.lines().collect();
-            all[all.len().saturating_sub(lines)..].join("\n")
+            let mut last: Vec<&str> = text.lines().rev().take(lines).collect();
+            last.reverse();
+            last.join("\n")
         }
         Err(error) => format!("(cannot read {}: {error})", path.display()),
     }

@@ -102,7 +102,7 @@ impl<'a> Stage<'a> {
     }
 
     /// An error if the manager or a component died.
-    pub(crate) fn check(&mut self) -> devcluster::Result<()> {
+    fn check(&mut self) -> devcluster::Result<()> {
         self.manager.as_mut().map_or(Ok(()), Process::check)?;
         self.cluster.check()
     }
@@ -222,7 +222,7 @@ impl<'a> Stage<'a> {
         Ok(kubectl.output()?)
     }
 
-    fn manager_log(&self) -> PathBuf {
+    pub(crate) fn manager_log(&self) -> PathBuf {
         self.cluster.dir().join("manager.log")
     }
 }
@@ -288,4 +288,36 @@ fn is_ready(port: u16) -> bool {
         Ok(answer)
     };
     request().is_ok_and(|answer| answer.split_whitespace().nth(1) == Some("200"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shown_command_can_be_typed_as_it_stands() {
+        assert_eq!(quoted(&"--type=merge"), "--type=merge");
+        assert_eq!(
+            quoted(&r#"{"spec":{"size":-1}}"#),
+            r#"'{"spec":{"size":-1}}'"#
+        );
+    }
+
+    #[test]
+    fn ready_means_the_current_generation_with_all_its_pods() {
+        let resource = |observed: i64, nodes: &[&str]| {
+            serde_json::json!({
+                "metadata": {"generation": 2},
+                "status": {
+                    "observedGeneration": observed,
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                    "nodes": nodes,
+                },
+            })
+        };
+        assert!(is_ready_with(&resource(2, &["a", "b"]), 2));
+        assert!(!is_ready_with(&resource(1, &["a", "b"]), 2));
+        assert!(!is_ready_with(&resource(2, &["a"]), 2));
+        assert!(!is_ready_with(&Value::Null, 0));
+    }
 }
