@@ -15,6 +15,7 @@ pub mod informer;
 mod lean;
 pub mod metrics;
 pub mod object;
+mod pending_status;
 mod quantity;
 pub mod queue;
 mod reconcile;

@@ -16,6 +16,7 @@ use super::event;
 use super::fingerprint::{self, Fingerprint};
 use super::lean::{CONVERSION_DATA, LeanResource, Owner};
 use super::metrics::Metrics;
+use super::pending_status::PendingStatus;
 use super::object::ObjectKey;
 use super::store::Store;
 use super::takeover;
@@ -30,9 +31,6 @@ use crate::operators::{
 /// is looked at again; ± 20 %, so that many of them do not come at once.
 const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 
-/// How long a status that is still moving may wait for the next change: pod churn of a
-/// rollout is gathered into one write, and the first status comes after the children's own.
-const STATUS_DEBOUNCE: Duration = Duration::from_millis(500);
 
 /// When to look at the resource again without a new event.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,8 +59,8 @@ struct Memory {
     /// What the API server made of an apply that it changed: (child, desired, as answered).
     /// As long as both are the same nothing is sent, or the two would alternate for ever.
     rewritten: Vec<(ChildKind, Fingerprint, Fingerprint)>,
-    /// Since when the status differs from the one that is stored.
-    status_differs_since: Option<Instant>,
+    /// A status that differs from the stored one and is not written yet.
+    pending: Option<PendingStatus>,
 }
 
 /// Reconciles the resources of one kind.
@@ -365,11 +363,12 @@ impl Reconciler {
         }
         let wanted = self.operator.status(resource, &self.settings, &observed);
         let wanted_json = serde_json::to_value(&wanted).unwrap_or_default();
-        let differs = wanted_json.to_string() != *lean.status;
-        let waited = self.status_differs(resource, differs);
-        let Some(waited) = waited else { return Ok(None) };
-        if !status::is_settled(&observed) && waited < STATUS_DEBOUNCE {
-            return Ok(Some(STATUS_DEBOUNCE - waited));
+        if wanted_json.to_string() == *lean.status {
+            self.status_is_written(resource);
+            return Ok(None);
+        }
+        if let Some(wait) = self.status_differs(resource, observed) {
+            return Ok(Some(wait));
         }
         let operations = json!([
             {"op": "test", "path": "/metadata/uid", "value": resource.uid},
@@ -378,7 +377,7 @@ impl Reconciler {
         let at = self.location(lean);
         match self.caller.json_patch(at, Part::Status, self.kind.field_manager, &operations).await {
             Ok(object) => {
-                self.status_differs(resource, false);
+                self.status_is_written(resource);
                 if let Ok(written) = LeanResource::from_json(&object) {
                     self.resources.put_written(written);
                 }
@@ -394,22 +393,23 @@ impl Reconciler {
         }
     }
 
-    /// Notes whether the status differs; returns for how long it has.
-    fn status_differs(&self, resource: &Resource, differs: bool) -> Option<Duration> {
+    /// Notes that the status differs; returns how long its write still has to wait.
+    fn status_differs(&self, resource: &Resource, observed: Observed) -> Option<Duration> {
         let mut memories = self.memories();
-        if differs {
-            let memory = memory_of(&mut memories, resource);
-            let since = *memory.status_differs_since.get_or_insert_with(Instant::now);
-            return Some(since.elapsed());
-        }
+        let memory = memory_of(&mut memories, resource);
+        let pending = memory.pending.get_or_insert_with(|| PendingStatus::new(Instant::now()));
+        pending.wait(observed, Instant::now())
+    }
+
+    fn status_is_written(&self, resource: &Resource) {
+        let mut memories = self.memories();
         let key = ObjectKey::new(&resource.namespace, &resource.name);
         if let Some(memory) = memories.get_mut(&key) {
-            memory.status_differs_since = None;
+            memory.pending = None;
             if memory.rewritten.is_empty() {
                 memories.remove(&key);
             }
         }
-        None
     }
 
     /// One line in the log for each transition, and an Event for those that want a human.

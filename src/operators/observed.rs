@@ -1,7 +1,7 @@
 //! What was observed of a resource's children: the input of the status functions.
 
 /// Everything a status is computed from.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
     /// The Deployment, if it is there and ours.
     pub deployment: Option<ObservedDeployment>,
