@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::quantity;
-use super::shape::{Characters, Field, Fields, Merge, Rule, Shape, way_out};
+use super::shape::{Characters, Field, Fields, INT64_MAX, Merge, Rule, Shape, way_out};
 
 /// One rule that an object breaks, as `field.Error` of apimachinery.
 #[derive(Debug, Clone, PartialEq)]
@@ -247,7 +247,7 @@ impl Errors {
                 format!("may not be more than {max} bytes"),
             );
         } else if length < usize::from(min) {
-            let detail = format!("must have at least {min} characters");
+            let detail = format!("must be at least {min} chars long");
             self.add(path, ErrorReason::Invalid, Some(Value::from(text)), detail);
         } else if !characters.allow(text) {
             let detail = format!("must match '{}'", characters.pattern().unwrap_or_default());
@@ -258,14 +258,17 @@ impl Errors {
     fn check_quantity(&mut self, path: &str, value: &Value) {
         let valid = match value {
             Value::String(text) => text.len() <= quantity::MAX_LENGTH && quantity::is_valid(text),
-            Value::Number(number) => number.is_u64(),
-            _ => return self.wrong_type(path, "integer or string", value),
+            Value::Number(number) if number.is_f64() => {
+                return self.wrong_type(path, "integer,string", value);
+            }
+            Value::Number(number) => number
+                .as_i64()
+                .is_some_and(|number| (0..=INT64_MAX).contains(&number)),
+            _ => return self.wrong_type(path, "integer,string", value),
         };
         if !valid {
-            let detail = format!(
-                "must be a quantity that is not negative: match '{}'",
-                quantity::PATTERN
-            );
+            let detail =
+                "must be a quantity that is not negative, such as 100m, 0.5 or 64Mi".to_owned();
             self.add(path, ErrorReason::Invalid, Some(value.clone()), detail);
         }
     }
@@ -381,3 +384,6 @@ fn type_name(value: &Value) -> &'static str {
         Value::Object(_) => "object",
     }
 }
+
+#[cfg(test)]
+mod tests;

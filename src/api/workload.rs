@@ -185,6 +185,13 @@ pub(super) fn default_replicas() -> i32 {
     1
 }
 
+/// Reads `replicas`, for which null is as good as absent.
+pub(super) fn replicas_or_default<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<i32, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_else(default_replicas))
+}
+
 /// What the samples of the hub versions show.
 pub(super) fn sample() -> Workload {
     let quantities = |cpu: &str, memory: &str| {
@@ -232,7 +239,8 @@ fn quantities<'de, D: Deserializer<'de>>(
 /// Longest reference to an image.
 pub const IMAGE_MAX: u16 = 512;
 
-const IMAGE: Shape = Shape::Text {
+/// A reference to an image.
+pub(super) const IMAGE: Shape = Shape::Text {
     min: 1,
     max: IMAGE_MAX,
     characters: VISIBLE,
@@ -240,8 +248,6 @@ const IMAGE: Shape = Shape::Text {
 
 /// `image` where the operator has one of its own.
 pub(super) const OPTIONAL_IMAGE: &[Field] = &[Field::optional("image", IMAGE)];
-/// `image` where only the user can name it.
-pub(super) const REQUIRED_IMAGE: &[Field] = &[Field::required("image", IMAGE)];
 
 /// The fields of [`Workload`] but for `image`.
 pub(super) const FIELDS: &[Field] = &[
