@@ -1,6 +1,6 @@
 //! What a field may hold: type and bounds, written once as constants and read twice, by the
-//! schema that the API server checks ([`super::schema`]) and by our own rules
-//! ([`super::validation`]). Data only; no JSON, no schema types here.
+//! schema that the API server checks (`schema`) and by our own rules
+//! (`validation`). Data only; no JSON, no schema types here.
 
 /// Fields of an object, in groups so that the shared vocabulary is listed only once.
 pub type Fields = &'static [&'static [Field]];
