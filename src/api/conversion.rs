@@ -335,3 +335,6 @@ fn put_data(object: &mut Map<String, Value>, data: String) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -179,17 +179,18 @@ pub mod v2 {
     }
 }
 
-const SEED: Shape = Shape::object(&[
-    workload::REQUIRED_IMAGE,
-    &[
-        Field::required("port", PORT),
-        Field::required("singlePodsQPS", POSITIVE),
-        Field::optional("totalQPS", COUNT),
-    ],
-]);
+static SEED: Shape = Shape::object(&[&[
+    Field::required("image", workload::IMAGE),
+    Field::required("port", PORT),
+    Field::required("singlePodsQPS", POSITIVE),
+    Field::optional("totalQPS", COUNT),
+]]);
 
-const HUB: Shape = Shape::object(&[
-    workload::REQUIRED_IMAGE,
+static HUB: Shape = Shape::object(&[
+    &[Field::required("image", workload::IMAGE).described(
+        "Container image of the web server, which listens on spec.containerPort. \
+         No default: it must be given.",
+    )],
     workload::FIELDS,
     &[
         Field::required(
@@ -231,7 +232,7 @@ const HUB: Shape = Shape::object(&[
     ],
 ]);
 
-const STATUS: Shape = Shape::object(&[status::FIELDS, status::REAL_QPS]);
+static STATUS: Shape = Shape::object(&[status::FIELDS, status::REAL_QPS]);
 
 fn seed_sample() -> Result<Value, serde_json::Error> {
     let spec = v1::ElasticWebSpec {
@@ -272,12 +273,14 @@ pub static KIND: Kind = Kind {
     legacy_finalizers: &[],
     seed: Version {
         name: "v1",
+        spec: &SEED,
         crd: || schema::crd::<v1::ElasticWeb>(&SEED, &STATUS, ServiceName::Needed),
         validate: |spec| validation::spec_errors(&SEED, spec),
         sample: seed_sample,
     },
     hub: Version {
         name: "v2",
+        spec: &HUB,
         crd: || schema::crd::<v2::ElasticWeb>(&HUB, &STATUS, ServiceName::Needed),
         validate: |spec| validation::spec_errors(&HUB, spec),
         sample: hub_sample,

@@ -64,7 +64,7 @@ pub mod v1 {
     use serde::{Deserialize, Serialize};
 
     use crate::api::Status;
-    use crate::api::workload::{ServiceSpec, Workload, default_replicas};
+    use crate::api::workload::{ServiceSpec, Workload, default_replicas, replicas_or_default};
 
     /// What is wanted of the HelloWorld instance.
     #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -105,7 +105,7 @@ pub mod v1 {
     #[serde(rename_all = "camelCase")]
     pub struct HelloWorldSpec {
         /// Number of pods; 0 stops them all.
-        #[serde(default = "default_replicas")]
+        #[serde(default = "default_replicas", deserialize_with = "replicas_or_default")]
         pub replicas: i32,
         /// How the pods are run.
         #[serde(flatten)]
@@ -119,9 +119,9 @@ pub mod v1 {
     }
 }
 
-const SEED: Shape = Shape::object(&[&[Field::required("size", COUNT)]]);
+static SEED: Shape = Shape::object(&[&[Field::required("size", COUNT)]]);
 
-const HUB: Shape = Shape::object(&[
+static HUB: Shape = Shape::object(&[
     &[Field::optional("replicas", COUNT)],
     workload::OPTIONAL_IMAGE,
     workload::FIELDS,
@@ -141,7 +141,7 @@ const HUB: Shape = Shape::object(&[
 /// CEL over the whole object.
 const HAS_SERVICE: &str = "has(self.spec) && has(self.spec.service)";
 
-const STATUS: Shape = Shape::object(&[status::FIELDS]);
+static STATUS: Shape = Shape::object(&[status::FIELDS]);
 
 fn seed_sample() -> Result<Value, serde_json::Error> {
     let spec = v1alpha1::HelloWorldSpec { size: 2 };
@@ -171,12 +171,14 @@ pub static KIND: Kind = Kind {
     legacy_finalizers: &[],
     seed: Version {
         name: "v1alpha1",
+        spec: &SEED,
         crd: || schema::crd::<v1alpha1::HelloWorld>(&SEED, &STATUS, ServiceName::Free),
         validate: |spec| validation::spec_errors(&SEED, spec),
         sample: seed_sample,
     },
     hub: Version {
         name: "v1",
+        spec: &HUB,
         crd: || schema::crd::<v1::HelloWorld>(&HUB, &STATUS, ServiceName::NeededWhen(HAS_SERVICE)),
         validate: |spec| validation::spec_errors(&HUB, spec),
         sample: hub_sample,

@@ -1,14 +1,16 @@
 //! One kind of ours: its names, its versions, and the pure functions that belong to it.
 //! Everything that must know "which kinds are there" is handed a list of these.
 
+use std::fmt;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
 use super::conversion::FieldMove;
+use super::shape::Shape;
 use super::validation::FieldError;
 
 /// Names and versions of one custom resource, and the pure functions on it.
-#[derive(Debug)]
 pub struct Kind {
     /// API group, e.g. `cache.example.com`.
     pub group: &'static str,
@@ -31,10 +33,11 @@ pub struct Kind {
 }
 
 /// One served version of a kind.
-#[derive(Debug)]
 pub struct Version {
     /// e.g. `v1alpha1`.
     pub name: &'static str,
+    /// Fields and bounds of its spec: what both the schema and `validate` read.
+    pub spec: &'static Shape,
     /// The CRD with only this version, as derived from the Rust type.
     pub crd: fn() -> CustomResourceDefinition,
     /// Every rule this version's spec breaks, in the words of its own fields. Total: takes
@@ -45,6 +48,18 @@ pub struct Version {
     /// # Errors
     /// When the typed value has no JSON form, which a test rules out.
     pub sample: fn() -> Result<Value, serde_json::Error>,
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}", self.kind, self.group)
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name)
+    }
 }
 
 impl Kind {

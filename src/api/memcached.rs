@@ -63,7 +63,7 @@ pub mod v1 {
     use serde::{Deserialize, Serialize};
 
     use crate::api::Status;
-    use crate::api::workload::{Workload, default_replicas};
+    use crate::api::workload::{Workload, default_replicas, replicas_or_default};
 
     /// What is wanted of the Memcached instance.
     #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -104,7 +104,7 @@ pub mod v1 {
     #[serde(rename_all = "camelCase")]
     pub struct MemcachedSpec {
         /// Number of memcached pods; 0 stops them all.
-        #[serde(default = "default_replicas")]
+        #[serde(default = "default_replicas", deserialize_with = "replicas_or_default")]
         pub replicas: i32,
         /// How the pods are run.
         #[serde(flatten)]
@@ -138,9 +138,9 @@ pub mod v1 {
     }
 }
 
-const SEED: Shape = Shape::object(&[&[Field::required("size", COUNT)]]);
+static SEED: Shape = Shape::object(&[&[Field::required("size", COUNT)]]);
 
-const HUB: Shape = Shape::object(&[
+static HUB: Shape = Shape::object(&[
     &[Field::optional("replicas", COUNT)],
     workload::OPTIONAL_IMAGE,
     workload::FIELDS,
@@ -179,7 +179,7 @@ const HUB: Shape = Shape::object(&[
 const HAS_SERVICE: &str = "has(self.spec) && has(self.spec.service) \
      && has(self.spec.service.enabled) && self.spec.service.enabled";
 
-const STATUS: Shape = Shape::object(&[status::FIELDS]);
+static STATUS: Shape = Shape::object(&[status::FIELDS]);
 
 fn seed_sample() -> Result<Value, serde_json::Error> {
     let spec = v1alpha1::MemcachedSpec { size: 3 };
@@ -210,12 +210,14 @@ pub static KIND: Kind = Kind {
     legacy_finalizers: &["cache.example.com/finalizer"],
     seed: Version {
         name: "v1alpha1",
+        spec: &SEED,
         crd: || schema::crd::<v1alpha1::Memcached>(&SEED, &STATUS, ServiceName::Free),
         validate: |spec| validation::spec_errors(&SEED, spec),
         sample: seed_sample,
     },
     hub: Version {
         name: "v1",
+        spec: &HUB,
         crd: || schema::crd::<v1::Memcached>(&HUB, &STATUS, ServiceName::NeededWhen(HAS_SERVICE)),
         validate: |spec| validation::spec_errors(&HUB, spec),
         sample: hub_sample,

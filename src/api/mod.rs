@@ -20,3 +20,13 @@ pub mod workload;
 
 pub use kind::{Kind, Version};
 pub use status::{Condition, Status};
+
+/// The kinds, for tests of what must hold for each of them. (In production the list of
+/// kinds is that of the operators.)
+#[cfg(test)]
+pub(crate) const KINDS: [&Kind; 4] = [
+    &memcached::KIND,
+    &nginx::KIND,
+    &elasticweb::KIND,
+    &helloworld::KIND,
+];

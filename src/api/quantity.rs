@@ -32,3 +32,6 @@ fn is_exponent(suffix: &str) -> bool {
         (1..=2).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use kube::CustomResourceExt;
 use serde_json::Value;
 
 use super::quantity;
-use super::shape::{Characters, Fields, INT32_MAX, Merge, Rule, Shape, way_out};
+use super::shape::{Characters, Field, Fields, INT32_MAX, INT64_MAX, Merge, Rule, Shape, way_out};
 use super::validation::SERVICE_NAME_MESSAGE;
 
 /// Whether a resource's name must be fit for a Service.
@@ -165,6 +165,8 @@ fn schema_of(shape: &Shape, derived: Option<&JSONSchemaProps>) -> JSONSchemaProp
             schema.any_of = Some(["integer", "string"].map(of_type).to_vec());
             schema.x_kubernetes_int_or_string = Some(true);
             schema.pattern = Some(quantity::PATTERN.to_owned());
+            schema.minimum = Some(0.0);
+            schema.maximum = Some(as_float(INT64_MAX));
             schema.max_length = i64::try_from(quantity::MAX_LENGTH).ok();
         }
         Shape::List { items, max, merge } => {
@@ -239,16 +241,14 @@ fn set_fields(
 ) {
     let fields = || fields.iter().copied().flatten();
     let derived = |name: &str| derived.and_then(|derived| derived.properties.as_ref()?.get(name));
-    schema.properties = Some(
-        fields()
-            .map(|field| {
-                (
-                    field.name.to_owned(),
-                    schema_of(&field.shape, derived(field.name)),
-                )
-            })
-            .collect(),
-    );
+    let property = |field: &Field| {
+        let mut property = schema_of(&field.shape, derived(field.name));
+        if let Some(description) = field.description {
+            property.description = Some(description.to_owned());
+        }
+        (field.name.to_owned(), property)
+    };
+    schema.properties = Some(fields().map(property).collect());
     let mut required: Vec<String> = fields()
         .filter(|field| field.required)
         .map(|field| field.name.to_owned())
@@ -319,3 +319,6 @@ Servers may infer this from the endpoint the client submits requests to.
 Cannot be updated.
 In CamelCase.
 More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What a field may hold: type and bounds, written once as constants and read twice, by the
-//! schema that the API server checks ([`super::schema`]) and by our own rules
-//! ([`super::validation`]). Data only; no JSON, no schema types here.
+//! schema that the API server checks (`schema`) and by our own rules
+//! (`validation`). Data only; no JSON, no schema types here.
 
 /// Fields of an object, in groups so that the shared vocabulary is listed only once.
 pub type Fields = &'static [&'static [Field]];
@@ -14,6 +14,8 @@ pub struct Field {
     pub required: bool,
     /// What it may hold.
     pub shape: Shape,
+    /// What the schema tells of it, where the doc comment of the Rust type will not do.
+    pub description: Option<&'static str>,
 }
 
 /// What a value may be.
@@ -170,6 +172,7 @@ impl Field {
             name,
             required: false,
             shape,
+            description: None,
         }
     }
 
@@ -179,7 +182,14 @@ impl Field {
             name,
             required: true,
             shape,
+            description: None,
         }
+    }
+
+    /// The same field, described in other words than its Rust type's.
+    pub const fn described(mut self, description: &'static str) -> Self {
+        self.description = Some(description);
+        self
     }
 }
 
@@ -233,3 +243,6 @@ fn character_class(ranges: &[(char, char)]) -> String {
     };
     ranges.iter().map(of_range).collect()
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

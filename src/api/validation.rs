@@ -1,103 +1,14 @@
 //! The rules of a spec, read from the same constants as its schema, and errors that read
 //! like the API server's own. Pure and total: takes any JSON. Reads [`super::shape`] only.
 
-use std::fmt;
+mod field_error;
 
 use serde_json::{Map, Value};
 
+pub use field_error::{ErrorReason, FieldError};
+
 use super::quantity;
-use super::shape::{Characters, Field, Fields, Merge, Rule, Shape, way_out};
-
-/// One rule that an object breaks, as `field.Error` of apimachinery.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FieldError {
-    /// Path from the object's root, e.g. `spec.size`, `spec.scheduling.tolerations[0].key`.
-    pub field: String,
-    /// What sort of error it is.
-    pub reason: ErrorReason,
-    /// The value that is wrong, where its sort shows one.
-    pub value: Option<Value>,
-    /// What is wrong with it, e.g. `must be greater than or equal to 0`.
-    pub detail: String,
-}
-
-/// The sorts of errors that our rules can find: apimachinery's `field.ErrorType`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorReason {
-    /// The value is out of bounds or malformed.
-    Invalid,
-    /// The value is of another JSON type.
-    TypeInvalid,
-    /// A value must be there and is not.
-    Required,
-    /// The value is not one of an enumeration.
-    NotSupported,
-    /// The field may not be set.
-    Forbidden,
-    /// The text is too long.
-    TooLong,
-    /// The list or map has too many entries.
-    TooMany,
-    /// An item of a set, or the key of a list map, is there twice.
-    Duplicate,
-}
-
-impl ErrorReason {
-    /// `reason` of a cause in `status.details.causes`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Invalid => "FieldValueInvalid",
-            Self::TypeInvalid => "FieldValueTypeInvalid",
-            Self::Required => "FieldValueRequired",
-            Self::NotSupported => "FieldValueNotSupported",
-            Self::Forbidden => "FieldValueForbidden",
-            Self::TooLong => "FieldValueTooLong",
-            Self::TooMany => "FieldValueTooMany",
-            Self::Duplicate => "FieldValueDuplicate",
-        }
-    }
-
-    /// As `ErrorType.String()` of apimachinery.
-    fn text(self) -> &'static str {
-        match self {
-            Self::Invalid | Self::TypeInvalid => "Invalid value",
-            Self::Required => "Required value",
-            Self::NotSupported => "Unsupported value",
-            Self::Forbidden => "Forbidden",
-            Self::TooLong => "Too long",
-            Self::TooMany => "Too many",
-            Self::Duplicate => "Duplicate value",
-        }
-    }
-}
-
-impl FieldError {
-    /// The message without the field's name, as in `status.details.causes[].message`.
-    pub fn body(&self) -> String {
-        let mut body = self.reason.text().to_owned();
-        for part in [
-            self.value.as_ref().map(Value::to_string),
-            Some(self.detail.clone()),
-        ]
-        .into_iter()
-        .flatten()
-        {
-            if !part.is_empty() {
-                body.push_str(": ");
-                body.push_str(&part);
-            }
-        }
-        body
-    }
-}
-
-impl fmt::Display for FieldError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.field, self.body())
-    }
-}
-
-impl std::error::Error for FieldError {}
+use super::shape::{Characters, Field, Fields, INT64_MAX, Merge, Rule, Shape, way_out};
 
 /// Every rule that `spec` breaks. A spec that is not there is given as null.
 pub fn spec_errors(shape: &Shape, spec: &Value) -> Vec<FieldError> {
@@ -247,7 +158,7 @@ impl Errors {
                 format!("may not be more than {max} bytes"),
             );
         } else if length < usize::from(min) {
-            let detail = format!("must have at least {min} characters");
+            let detail = format!("must be at least {min} chars long");
             self.add(path, ErrorReason::Invalid, Some(Value::from(text)), detail);
         } else if !characters.allow(text) {
             let detail = format!("must match '{}'", characters.pattern().unwrap_or_default());
@@ -258,14 +169,17 @@ impl Errors {
     fn check_quantity(&mut self, path: &str, value: &Value) {
         let valid = match value {
             Value::String(text) => text.len() <= quantity::MAX_LENGTH && quantity::is_valid(text),
-            Value::Number(number) => number.is_u64(),
-            _ => return self.wrong_type(path, "integer or string", value),
+            Value::Number(number) if number.is_f64() => {
+                return self.wrong_type(path, "integer,string", value);
+            }
+            Value::Number(number) => number
+                .as_i64()
+                .is_some_and(|number| (0..=INT64_MAX).contains(&number)),
+            _ => return self.wrong_type(path, "integer,string", value),
         };
         if !valid {
-            let detail = format!(
-                "must be a quantity that is not negative: match '{}'",
-                quantity::PATTERN
-            );
+            let detail =
+                "must be a quantity that is not negative, such as 100m, 0.5 or 64Mi".to_owned();
             self.add(path, ErrorReason::Invalid, Some(value.clone()), detail);
         }
     }
@@ -381,3 +295,6 @@ fn type_name(value: &Value) -> &'static str {
         Value::Object(_) => "object",
     }
 }
+
+#[cfg(test)]
+mod tests;

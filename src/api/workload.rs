@@ -1,16 +1,15 @@
-//! The vocabulary that the four hub versions share: how a container is run. Types, their
-//! descriptions and bounds; no behaviour.
+//! The vocabulary that the four hub versions share: how a container is run. Types and
+//! descriptions here, bounds beside them in `bounds`; no behaviour.
+
+mod bounds;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
 
-use super::shape::{
-    Field, INT32_MAX, INT64_MAX, LABEL, LABEL_MAX, Merge, NAME, NAME_MAX, PORT, QUALIFIED_NAME_MAX,
-    Rule, Shape, VISIBLE,
-};
+pub use bounds::IMAGE_MAX;
+pub(super) use bounds::{FIELDS, IMAGE, OPTIONAL_IMAGE, SERVICE};
 
 /// How the pods of an instance are run; embedded in the spec of every hub version.
 ///
@@ -185,6 +184,13 @@ pub(super) fn default_replicas() -> i32 {
     1
 }
 
+/// Reads `replicas`, for which null is as good as absent.
+pub(super) fn replicas_or_default<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<i32, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_else(default_replicas))
+}
+
 /// What the samples of the hub versions show.
 pub(super) fn sample() -> Workload {
     let quantities = |cpu: &str, memory: &str| {
@@ -224,171 +230,4 @@ fn quantities<'de, D: Deserializer<'de>>(
             .map(|(resource, quantity)| (resource, text(quantity)))
             .collect()
     }))
-}
-
-// The bounds below keep everything that the seed versions cannot say under 32 KiB of
-// conversion data; `conversion` has a test that adds them up.
-
-/// Longest reference to an image.
-pub const IMAGE_MAX: u16 = 512;
-
-const IMAGE: Shape = Shape::Text {
-    min: 1,
-    max: IMAGE_MAX,
-    characters: VISIBLE,
-};
-
-/// `image` where the operator has one of its own.
-pub(super) const OPTIONAL_IMAGE: &[Field] = &[Field::optional("image", IMAGE)];
-/// `image` where only the user can name it.
-pub(super) const REQUIRED_IMAGE: &[Field] = &[Field::required("image", IMAGE)];
-
-/// The fields of [`Workload`] but for `image`.
-pub(super) const FIELDS: &[Field] = &[
-    Field::optional(
-        "imagePullPolicy",
-        Shape::Choice(&["Always", "IfNotPresent", "Never"]),
-    ),
-    Field::optional(
-        "imagePullSecrets",
-        Shape::List {
-            items: &Shape::object(&[&[Field::required("name", name_of_at_least(1))]]),
-            max: 8,
-            merge: Merge::Map(&["name"]),
-        },
-    ),
-    Field::optional(
-        "resources",
-        Shape::object(&[&[
-            Field::optional("requests", QUANTITIES),
-            Field::optional("limits", QUANTITIES),
-        ]]),
-    ),
-    Field::optional("scheduling", Shape::object(&[SCHEDULING])),
-    Field::optional("podSecurity", Shape::Choice(&["Restricted", "Baseline"])),
-];
-
-/// `service` of Nginx and HelloWorld: [`ServiceSpec`].
-pub(super) const SERVICE: Shape = Shape::Object {
-    fields: &[&[
-        Field::optional(
-            "type",
-            Shape::Choice(&["ClusterIP", "NodePort", "LoadBalancer"]),
-        ),
-        Field::optional("port", PORT),
-        Field::optional("nodePort", PORT),
-    ]],
-    rules: &[Rule {
-        cel: "!has(self.nodePort) || (has(self.type) && self.type != 'ClusterIP')",
-        kept: node_port_has_its_type,
-        field: "nodePort",
-        message: "may only be set when type is NodePort or LoadBalancer",
-    }],
-};
-
-fn node_port_has_its_type(service: &Map<String, Value>) -> bool {
-    let set = |field| service.get(field).filter(|value| !value.is_null());
-    set("nodePort").is_none() || set("type").is_some_and(|kind| kind != "ClusterIP")
-}
-
-const QUANTITIES: Shape = Shape::Map {
-    max: 8,
-    key_max: QUALIFIED_NAME_MAX,
-    key_characters: LABEL,
-    values: &Shape::Quantity,
-};
-
-const SCHEDULING: &[Field] = &[
-    Field::optional(
-        "nodeSelector",
-        Shape::Map {
-            max: 16,
-            key_max: QUALIFIED_NAME_MAX,
-            key_characters: LABEL,
-            values: &Shape::Text {
-                min: 0,
-                max: LABEL_MAX,
-                characters: LABEL,
-            },
-        },
-    ),
-    Field::optional(
-        "tolerations",
-        Shape::List {
-            items: &Shape::object(&[TOLERATION]),
-            max: 16,
-            merge: Merge::Atomic,
-        },
-    ),
-    Field::optional(
-        "topologySpreadConstraints",
-        Shape::List {
-            items: &Shape::object(&[TOPOLOGY_SPREAD_CONSTRAINT]),
-            max: 8,
-            merge: Merge::Map(&["topologyKey", "whenUnsatisfiable"]),
-        },
-    ),
-    Field::optional("priorityClassName", name_of_at_least(0)),
-];
-
-const TOLERATION: &[Field] = &[
-    Field::optional(
-        "key",
-        Shape::Text {
-            min: 0,
-            max: QUALIFIED_NAME_MAX,
-            characters: LABEL,
-        },
-    ),
-    Field::optional("operator", Shape::Choice(&["Equal", "Exists"])),
-    Field::optional(
-        "value",
-        Shape::Text {
-            min: 0,
-            max: LABEL_MAX,
-            characters: LABEL,
-        },
-    ),
-    Field::optional(
-        "effect",
-        Shape::Choice(&["NoSchedule", "PreferNoSchedule", "NoExecute"]),
-    ),
-    Field::optional(
-        "tolerationSeconds",
-        Shape::Integer {
-            min: -INT64_MAX,
-            max: INT64_MAX,
-        },
-    ),
-];
-
-const TOPOLOGY_SPREAD_CONSTRAINT: &[Field] = &[
-    Field::required(
-        "maxSkew",
-        Shape::Integer {
-            min: 1,
-            max: INT32_MAX,
-        },
-    ),
-    Field::required(
-        "topologyKey",
-        Shape::Text {
-            min: 1,
-            max: QUALIFIED_NAME_MAX,
-            characters: LABEL,
-        },
-    ),
-    Field::required(
-        "whenUnsatisfiable",
-        Shape::Choice(&["DoNotSchedule", "ScheduleAnyway"]),
-    ),
-];
-
-/// A name of an object, or with 0 the empty string, which is as good as absent.
-const fn name_of_at_least(min: u16) -> Shape {
-    Shape::Text {
-        min,
-        max: NAME_MAX,
-        characters: NAME,
-    }
 }

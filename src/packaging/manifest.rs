@@ -4,9 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Number, Value};
-use serde_saphyr::FoldStr;
 use thiserror::Error;
 
 /// A file that is generated.

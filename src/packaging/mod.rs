@@ -31,3 +31,6 @@ pub fn manifests() -> Result<Vec<Manifest>, ManifestError> {
     manifests.extend(sample::manifests(&kinds)?);
     Ok(manifests)
 }
+
+#[cfg(test)]
+mod tests;
