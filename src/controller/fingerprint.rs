@@ -103,7 +103,7 @@ fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut Defaul
                 let below = match owned {
                     None => None,
                     Some(owned) => match entry_of_item(owned, index, item) {
-                        Some(below) => Some(below),
+                        Some((_, below)) => Some(below),
                         None => continue,
                     },
                 };
@@ -124,12 +124,12 @@ fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut Defaul
     }
 }
 
-/// The entry of `owned` that speaks of this item of a list.
-fn entry_of_item<'a>(
+/// The entry of `owned` that speaks of this item of a list, and what it owns of the item.
+pub(crate) fn entry_of_item<'a>(
     owned: &'a Map<String, Value>,
     index: usize,
     item: &Value,
-) -> Option<&'a Value> {
+) -> Option<(&'a str, &'a Value)> {
     owned.iter().find_map(|(entry, below)| {
         let (form, text) = entry.split_once(':')?;
         let matches = match form {
@@ -141,7 +141,7 @@ fn entry_of_item<'a>(
             "i" => text.parse() == Ok(index),
             _ => false,
         };
-        matches.then_some(below)
+        matches.then_some((entry.as_str(), below))
     })
 }
 

@@ -254,6 +254,15 @@ impl Reconciler {
                 Outcome { error: Some(error), ..Outcome::default() }
             }
             Some(Verdict::Blocked(problem)) => blocked(problem),
+            Some(Verdict::Duplicate { field, problem }) => {
+                match self.absorb_list(resource, child, ours, &field).await {
+                    Ok(true) => Box::pin(self.apply(resource, child, desired, ours)).await,
+                    Ok(false) => {
+                        Outcome { problem: Some(problem), error: Some(error), ..Outcome::default() }
+                    }
+                    Err(error) => Outcome { error: Some(error), ..Outcome::default() },
+                }
+            }
             Some(Verdict::Refused(problem)) => {
                 Outcome { problem: Some(problem), error: Some(error), ..Outcome::default() }
             }
@@ -286,6 +295,28 @@ impl Reconciler {
         }
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         self.apply(resource, child, desired, uid).await
+    }
+
+    /// Makes us the only owner of a list of our own child in which others' items stand in the
+    /// way of ours. False if there is nothing to absorb.
+    async fn absorb_list(
+        &self,
+        resource: &Resource,
+        child: &Child,
+        ours: Option<&str>,
+        field: &str,
+    ) -> Result<bool, CallError> {
+        if ours.is_none() {
+            return Ok(false);
+        }
+        let at = Location::of_child(child.kind, &resource.namespace, &child.name);
+        let object = self.caller.get(at).await?;
+        let manager = self.kind.field_manager;
+        let Some(patch) = takeover::absorb_list(&object, manager, field) else {
+            return Ok(false);
+        };
+        self.caller.json_patch(at, Part::Object, manager, &patch).await?;
+        Ok(true)
     }
 
     /// Takes the answer to an apply into the cache, and remembers it if it is not what was sent.

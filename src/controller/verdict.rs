@@ -16,6 +16,13 @@ use crate::operators::{Problem, Reason};
 pub(crate) enum Verdict {
     /// One GET decides whether the child is ours.
     AskWhose,
+    /// A list holds something twice: an item of ours, and another's that was made from it.
+    Duplicate {
+        /// The field that is there twice.
+        field: String,
+        /// What to tell if that cannot be put right.
+        problem: Problem,
+    },
     /// Something outside is in the way: tell it, and look again every 15 s.
     Blocked(Problem),
     /// The child cannot be made as it is: tell it, and try by the back-off.
@@ -31,6 +38,9 @@ pub(crate) fn of_apply(refusal: &ApiStatus) -> Verdict {
     let problem = |reason| Problem { reason, message: refusal.message.clone() };
     match refusal.code {
         409 if is_field_conflict(refusal) => Verdict::AskWhose,
+        422 if let Some(field) = duplicate(refusal) => {
+            Verdict::Duplicate { field: field.to_owned(), problem: problem(Reason::ApplyRefused) }
+        }
         422 if concerns(refusal, |field| field.ends_with(".nodePort")) => {
             Verdict::Blocked(problem(Reason::NodePortUnavailable))
         }
@@ -54,6 +64,12 @@ pub(crate) fn of_apply(refusal: &ApiStatus) -> Verdict {
 /// A conflict of field ownership, not of a resourceVersion or uid.
 fn is_field_conflict(refusal: &ApiStatus) -> bool {
     has_cause(refusal, "FieldManagerConflict")
+}
+
+fn duplicate(refusal: &ApiStatus) -> Option<&str> {
+    let mut causes = refusal.details.iter().flat_map(|details| &details.causes);
+    let cause = causes.find(|cause| cause.reason == "FieldValueDuplicate")?;
+    Some(&cause.field)
 }
 
 fn has_cause(refusal: &ApiStatus, reason: &str) -> bool {
@@ -100,6 +116,12 @@ mod tests {
         let verdict = of_apply(&taken);
         assert!(matches!(verdict, Verdict::Blocked(_)));
         assert_eq!(reason_of(verdict), Some(Reason::NodePortUnavailable));
+    }
+
+    #[test]
+    fn a_port_that_is_there_twice_is_no_port_that_is_taken() {
+        let twice = refusal(422, "Duplicate value", ("FieldValueDuplicate", "spec.ports[1].nodePort"));
+        assert!(matches!(of_apply(&twice), Verdict::Duplicate { field, .. } if field == "spec.ports[1].nodePort"));
     }
 
     #[test]
