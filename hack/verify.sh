@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fails if what is committed does not agree with itself: generated files that are stale,
-# links in the documentation that lead nowhere, paths that only one machine has. The
-# working tree is left as it was found.
+# Fails if what is committed does not agree with itself: code that is not formatted,
+# generated files that are stale, links in the documentation that lead nowhere, paths that
+# only one machine has. Changes nothing in the working tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,39 +13,19 @@ fail() {
 
 cargo fmt --all -- --check -l >&2 || fail "the code is not formatted: run 'make fmt'"
 
-# The generator writes config/ and docs/. It runs here, on a tree that is put back
-# afterwards, so that what is checked is what `make manifests` does.
-generated=(config docs)
-before=$(mktemp -d)
-stale=()
-put_back() {
-    local folder
-    for folder in "${stale[@]}"; do
-        rm -rf "$folder"
-        cp -a "$before/$folder" "$folder"
-    done
-    rm -rf "$before"
-}
-trap put_back EXIT
-mkdir -p "${generated[@]}"
-cp -a "${generated[@]}" "$before"
-
+fresh=$(mktemp -d)
+trap 'rm -rf "$fresh"' EXIT
 cargo build --quiet --locked --workspace --bin generate
-"${CARGO_TARGET_DIR:-target}/debug/generate" manifests >"$before/log" || {
-    cat "$before/log" >&2
-    fail "the generator failed"
-}
-for folder in "${generated[@]}"; do
-    if ! diff --recursive --unified --new-file "$before/$folder" "$folder" >&2; then
-        stale+=("$folder")
-        fail "$folder/ is stale (- as committed, + as generated): run 'make manifests'"
-    fi
-done
+"${CARGO_TARGET_DIR:-target}/debug/generate" manifests --root "$fresh"
+while read -r file; do
+    diff --unified --new-file --label "committed config/$file" --label "generated config/$file" \
+        "config/$file" "$fresh/$file" >&2 ||
+        fail "config/$file is stale: run 'make manifests' and commit what changes"
+done < <(cd "$fresh" && find . -type f -printf '%P\n' | sort)
 
 # Relative links in Markdown: ](path) or ](path#heading).
 while IFS=: read -r file link; do
-    target=$(dirname "$file")/${link%%#*}
-    [ -e "$target" ] || fail "$file links to $link, which is not there"
+    [ -e "$(dirname "$file")/${link%%#*}" ] || fail "$file links to $link, which is not there"
 done < <(git ls-files '*.md' | while read -r file; do
     grep -oE '\]\([^)]+\)' "$file" | sed -E 's/^\]\((.*)\)$/\1/' |
         grep -vE '^(https?:|mailto:|#)' | sed "s|^|$file:|" || true
@@ -57,6 +37,6 @@ if git grep -nIE '\.\./share[d]|(^|[^A-Za-z0-9_.~-])/(wor[k]|roo[t])/' -- . ':!L
 fi
 
 if [ "$failed" = 0 ]; then
-    echo "verify: generated files, links and paths are in order"
+    echo "verify: format, generated files, links and paths are in order"
 fi
 exit "$failed"
