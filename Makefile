@@ -78,7 +78,8 @@ vet: ## Type-check everything, tests included.
 lint: ## Formatting, clippy and rustdoc, without a warning.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
-	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps --lib
+	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
+		cargo doc --locked --workspace --no-deps --lib --document-private-items
 
 .PHONY: lint-fix
 lint-fix: ## Let clippy and rustfmt repair what they can.
