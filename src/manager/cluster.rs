@@ -19,10 +19,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for a list or a watch to begin: the API server's own limit for a request.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest silence on a list or a watch. kube's watcher asks the server to end each watch
-/// after 290 s and gives up on a silent one soon after; this catches a list that stalls
-/// halfway, which nothing else does.
-const STREAM_TIMEOUT: Duration = Duration::from_secs(330);
+/// Longest silence on a list or a watch. The informers ask for watches that last less than
+/// half of it and mind those themselves; this catches a list that stalls halfway, which
+/// nothing else does.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Two clients of one API server, which differ in how long they wait.
 #[derive(Clone)]
