@@ -7,18 +7,14 @@ pub mod manifest;
 pub mod names;
 pub mod sample;
 
-use crate::api::{Kind, elasticweb, helloworld, memcached, nginx};
+use crate::api::Kind;
+use crate::operators::OPERATORS;
 
 pub use manifest::{Manifest, ManifestError};
 
 /// The kinds that manifests are made for, in the order of the list of operators.
 pub fn kinds() -> Vec<&'static Kind> {
-    vec![
-        &memcached::KIND,
-        &nginx::KIND,
-        &elasticweb::KIND,
-        &helloworld::KIND,
-    ]
+    OPERATORS.iter().map(|operator| operator.kind()).collect()
 }
 
 /// Every file under `config/` that is generated, in a stable order.
