@@ -1,0 +1,86 @@
+//! Which objects are gone, for a minute: the answer to a write may come in after the watch
+//! told of the deletion, and must not bring the object back, since nothing would ever remove
+//! it again.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long the answer to a write may come in after a deletion or a list: longer than the
+/// deadline of any call of ours.
+pub(in crate::controller) const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// UIDs of objects that were deleted within the last minute.
+#[derive(Debug, Default)]
+pub(super) struct Tombstones {
+    stones: HashMap<Box<str>, Tombstone>,
+    /// In the order of being made, so of being forgotten; a UID that was deleted twice is in
+    /// it twice.
+    order: VecDeque<(Instant, Box<str>)>,
+}
+
+#[derive(Debug)]
+struct Tombstone {
+    /// Resource version of the deletion. Later states are not covered: what a selecting
+    /// watch calls a deletion may only be the removal of a label.
+    version: u64,
+    until: Instant,
+}
+
+impl Tombstones {
+    pub(super) fn add(&mut self, uid: &str, version: u64, now: Instant) {
+        self.expire(now);
+        let until = now + KEPT_FOR;
+        self.stones.insert(uid.into(), Tombstone { version, until });
+        self.order.push_back((until, uid.into()));
+    }
+
+    /// Whether the object was deleted at `version` or later.
+    pub(super) fn covers(&mut self, uid: &str, version: u64, now: Instant) -> bool {
+        self.expire(now);
+        self.stones
+            .get(uid)
+            .is_some_and(|stone| stone.version >= version)
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while let Some((until, uid)) = self.order.pop_front_if(|(until, _)| *until <= now) {
+            if self
+                .stones
+                .get(&uid)
+                .is_some_and(|stone| stone.until == until)
+            {
+                self.stones.remove(&uid);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deletion_covers_older_writes_for_a_minute() {
+        let mut tombstones = Tombstones::default();
+        let now = Instant::now();
+        tombstones.add("a", 10, now);
+        assert!(tombstones.covers("a", 9, now));
+        assert!(tombstones.covers("a", 10, now));
+        assert!(!tombstones.covers("a", 11, now));
+        assert!(!tombstones.covers("b", 1, now));
+        assert!(!tombstones.covers("a", 9, now + KEPT_FOR));
+        assert!(tombstones.stones.is_empty() && tombstones.order.is_empty());
+    }
+
+    #[test]
+    fn a_second_deletion_starts_the_minute_anew() {
+        let mut tombstones = Tombstones::default();
+        let now = Instant::now();
+        tombstones.add("a", 10, now);
+        tombstones.add("a", 20, now + KEPT_FOR / 2);
+        assert!(tombstones.covers("a", 15, now + KEPT_FOR));
+        assert!(!tombstones.covers("a", 15, now + KEPT_FOR + KEPT_FOR / 2));
+    }
+}

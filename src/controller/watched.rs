@@ -1,0 +1,236 @@
+//! What a list or watch is decoded into: the few fields that the caches keep, never the whole
+//! object, and a failure to decode as a value of its own. The same idea as kube's
+//! `DeserializeGuard`, without its second copy of the object and with an own struct inside.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use kube::Resource;
+use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::object::ObjectKey;
+
+/// A struct that keeps of an object only what is needed.
+pub trait Lean: Sized {
+    /// Decodes an object as the API server sends it.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the log.
+    fn from_json(object: &Value) -> Result<Self, String>;
+}
+
+/// An object from a list or watch, reduced to `T`; or, if that fails, why. One undecodable
+/// object so harms neither the watch nor the other objects.
+pub struct Watched<T> {
+    /// Name, namespace, uid and resourceVersion; all else is left out.
+    metadata: ObjectMeta,
+    decoded: Result<Arc<T>, String>,
+}
+
+impl<T> Watched<T> {
+    /// Namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        let ObjectMeta {
+            namespace, name, ..
+        } = &self.metadata;
+        ObjectKey::new(
+            namespace.as_deref().unwrap_or_default(),
+            name.as_deref().unwrap_or_default(),
+        )
+    }
+
+    /// UID, or empty.
+    pub fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Resource version; `None` if it is not an integer, which no API server sends.
+    pub fn resource_version(&self) -> Option<u64> {
+        self.metadata.resource_version.as_deref()?.parse().ok()
+    }
+
+    /// The object itself.
+    ///
+    /// # Errors
+    /// Why it cannot be decoded.
+    pub fn into_decoded(self) -> Result<Arc<T>, String> {
+        self.decoded
+    }
+}
+
+impl<'de, T: Lean> Deserialize<'de> for Watched<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Value::deserialize(deserializer)?;
+        let metadata = object.get("metadata");
+        let text = |field: &str| Some(metadata?.get(field)?.as_str()?.to_owned());
+        Ok(Watched {
+            metadata: ObjectMeta {
+                name: text("name"),
+                namespace: text("namespace"),
+                uid: text("uid"),
+                resource_version: text("resourceVersion"),
+                ..ObjectMeta::default()
+            },
+            decoded: T::from_json(&object).map(Arc::new),
+        })
+    }
+}
+
+// Written out, since the derived ones would ask the same of `T`.
+impl<T> Clone for Watched<T> {
+    fn clone(&self) -> Self {
+        Watched {
+            metadata: self.metadata.clone(),
+            decoded: self.decoded.clone(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Watched<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched")
+            .field("key", &self.key())
+            .field("error", &self.decoded.as_ref().err())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Resource for Watched<T> {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::from(&resource.kind)
+    }
+
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::from(&resource.group)
+    }
+
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::from(&resource.version)
+    }
+
+    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::from(&resource.api_version)
+    }
+
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::from(&resource.plural)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::{ObjectList, WatchEvent};
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Size(u64);
+
+    impl Lean for Size {
+        fn from_json(object: &Value) -> Result<Self, String> {
+            let size = object
+                .get("spec")
+                .and_then(|spec| spec.get("size")?.as_u64());
+            size.map(Size)
+                .ok_or_else(|| "spec.size is no number".to_owned())
+        }
+    }
+
+    fn object(name: &str, size: Value) -> Value {
+        json!({
+            "apiVersion": "cache.example.com/v1",
+            "kind": "Memcached",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": "uid-1",
+                "resourceVersion": "42",
+                "managedFields": [{"manager": "kubectl"}],
+            },
+            "spec": {"size": size},
+        })
+    }
+
+    #[test]
+    fn an_undecodable_object_does_not_break_the_list_it_is_in() {
+        let list = json!({
+            "apiVersion": "cache.example.com/v1",
+            "kind": "MemcachedList",
+            "metadata": {"resourceVersion": "50", "continue": "next"},
+            "items": [object("a", json!(1)), object("b", json!("many")), object("c", json!(3))],
+        });
+        let list: ObjectList<Watched<Size>> = serde_json::from_str(&list.to_string()).unwrap();
+        assert_eq!(list.metadata.continue_.as_deref(), Some("next"));
+        let decoded: Vec<_> = list
+            .items
+            .into_iter()
+            .map(|item| {
+                (
+                    item.key().to_string(),
+                    item.into_decoded().map(|size| size.0),
+                )
+            })
+            .collect();
+        assert_eq!(
+            decoded,
+            [
+                ("default/a".to_owned(), Ok(1)),
+                (
+                    "default/b".to_owned(),
+                    Err("spec.size is no number".to_owned())
+                ),
+                ("default/c".to_owned(), Ok(3)),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_undecodable_object_does_not_break_the_watch_and_keeps_its_identity() {
+        let event = json!({"type": "MODIFIED", "object": object("b", json!(null))});
+        let event: WatchEvent<Watched<Size>> = serde_json::from_str(&event.to_string()).unwrap();
+        let WatchEvent::Modified(object) = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(object.key(), ObjectKey::new("default", "b"));
+        assert_eq!(
+            (object.uid(), object.resource_version()),
+            ("uid-1", Some(42))
+        );
+        assert!(object.into_decoded().is_err());
+    }
+
+    #[test]
+    fn of_the_metadata_only_the_identity_is_kept() {
+        let object: Watched<Size> = serde_json::from_value(object("a", json!(1))).unwrap();
+        assert_eq!(object.meta().managed_fields, None);
+        assert_eq!(object.meta().resource_version.as_deref(), Some("42"));
+    }
+
+    #[test]
+    fn requests_go_to_the_resource_that_is_named_at_run_time() {
+        let resource = ApiResource {
+            group: "proxy.example.com".into(),
+            version: "v1".into(),
+            api_version: "proxy.example.com/v1".into(),
+            kind: "Nginx".into(),
+            plural: "nginxes".into(),
+        };
+        let url = Watched::<Size>::url_path(&resource, Some("ns"));
+        assert_eq!(url, "/apis/proxy.example.com/v1/namespaces/ns/nginxes");
+    }
+}
