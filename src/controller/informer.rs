@@ -74,7 +74,13 @@ impl<T: Object> Informer<T> {
     /// An informer of `kind` that fills `store`.
     pub fn new(kind: &str, store: Arc<Store<T>>, metrics: Arc<Metrics>) -> Self {
         let synced = watch::Sender::new(false);
-        Informer { kind: kind.to_owned(), store, metrics, synced, undecodable: HashMap::new() }
+        Informer {
+            kind: kind.to_owned(),
+            store,
+            metrics,
+            synced,
+            undecodable: HashMap::new(),
+        }
     }
 
     /// Turns true when the first list is in the store and its objects are announced.
@@ -98,7 +104,9 @@ impl<T: Object> Informer<T> {
         let mut sweeps = Sweeps::none();
         loop {
             let Some(next) = sweeps.or(stream.next()).await else {
-                let before = Instant::now().checked_sub(SWEEP_EVERY).unwrap_or_else(Instant::now);
+                let before = Instant::now()
+                    .checked_sub(SWEEP_EVERY)
+                    .unwrap_or_else(Instant::now);
                 for change in self.store.drop_unconfirmed(before) {
                     handler(change, false);
                 }
@@ -125,7 +133,10 @@ impl<T: Object> Informer<T> {
                     self.metrics.watch_failed(&self.kind, code);
                     let delay = if code == Some(404) {
                         if !std::mem::replace(&mut is_absent, true) {
-                            info!(kind = self.kind, "the kind is not installed; waiting for it");
+                            info!(
+                                kind = self.kind,
+                                "the kind is not installed; waiting for it"
+                            );
                         }
                         ABSENT_POLL
                     } else {
@@ -137,12 +148,20 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    fn log(&self, error: &watcher::Error, code: Option<u16>, backoff: &mut StreamBackoff) -> Duration {
+    fn log(
+        &self,
+        error: &watcher::Error,
+        code: Option<u16>,
+        backoff: &mut StreamBackoff,
+    ) -> Duration {
         let delay = backoff.next_delay(Instant::now());
         let milliseconds = delay.as_millis();
         if code == Some(410) {
             // Our position is too old: the watcher lists anew, which is all there is to do.
-            debug!(kind = self.kind, milliseconds, "the watch is too old; listing anew");
+            debug!(
+                kind = self.kind,
+                milliseconds, "the watch is too old; listing anew"
+            );
         } else {
             warn!(kind = self.kind, %error, milliseconds, "the watch failed; trying again");
         }
@@ -165,9 +184,10 @@ impl<T: Object> Informer<T> {
                 Vec::new()
             }
             Event::InitDone => self.store.finish_relist(),
-            Event::Apply(object) => {
-                self.decode(object).map(|object| self.store.applied(object)).unwrap_or_default()
-            }
+            Event::Apply(object) => self
+                .decode(object)
+                .map(|object| self.store.applied(object))
+                .unwrap_or_default(),
             Event::Delete(object) => {
                 let key = object.key();
                 self.undecodable.remove(&key);
@@ -190,7 +210,10 @@ impl<T: Object> Informer<T> {
                 self.metrics.undecodable(&self.kind);
                 let (kind, namespace, name) = (&self.kind, key.namespace(), key.name());
                 if self.undecodable.get(&key) != Some(&version) {
-                    warn!(kind, namespace, name, error, "an object cannot be decoded; ignored");
+                    warn!(
+                        kind,
+                        namespace, name, error, "an object cannot be decoded; ignored"
+                    );
                     self.undecodable.insert(key, version);
                 }
                 None
@@ -208,13 +231,19 @@ struct Sweeps {
 
 impl Sweeps {
     fn none() -> Self {
-        Sweeps { left: 0, next: Instant::now() }
+        Sweeps {
+            left: 0,
+            next: Instant::now(),
+        }
     }
 
     /// Enough for a write whose answer came in at the last moment.
     fn after_list() -> Self {
         let left = KEPT_FOR.as_secs() / SWEEP_EVERY.as_secs() + 2;
-        Sweeps { left, next: Instant::now() + SWEEP_EVERY }
+        Sweeps {
+            left,
+            next: Instant::now() + SWEEP_EVERY,
+        }
     }
 
     /// What the future yields, or `None` when a sweep is due first.

@@ -105,7 +105,10 @@ impl<T: Object> Store<T> {
     pub fn indexed(&self, value: &str) -> Vec<Arc<T>> {
         let state = self.read();
         let keys = state.index.get(value);
-        keys.into_iter().flatten().filter_map(|key| state.objects.get(key).cloned()).collect()
+        keys.into_iter()
+            .flatten()
+            .filter_map(|key| state.objects.get(key).cloned())
+            .collect()
     }
 
     /// Every object, in no order, as of one moment.
@@ -204,9 +207,13 @@ impl<T: Object> Store<T> {
     /// returned, the rest is in the order of the list.
     pub(super) fn finish_relist(&self) -> Vec<Change<T>> {
         let mut state = self.write();
-        let Some(relist) = state.relist.take() else { return Vec::new() };
-        let mut changes: Vec<_> =
-            std::mem::take(&mut state.displaced).into_values().map(Change::Deleted).collect();
+        let Some(relist) = state.relist.take() else {
+            return Vec::new();
+        };
+        let mut changes: Vec<_> = std::mem::take(&mut state.displaced)
+            .into_values()
+            .map(Change::Deleted)
+            .collect();
 
         let listed: HashSet<&ObjectKey> = relist.listed.iter().map(|object| object.key()).collect();
         let missing = |key: &&ObjectKey| !listed.contains(key) && !relist.undecodable.contains(key);
@@ -216,7 +223,7 @@ impl<T: Object> Store<T> {
             if let Some(at) = relist.written.get(&key) {
                 state.unconfirmed.insert(key, *at);
             } else {
-                changes.extend(state.bury(&key));
+                changes.extend(state.remove(&key).map(Change::Deleted));
             }
         }
         state.relisted = Some(Instant::now());
@@ -233,9 +240,15 @@ impl<T: Object> Store<T> {
     /// To be called for [`KEPT_FOR`] after a list, in which late answers may come in.
     pub(super) fn drop_unconfirmed(&self, before: Instant) -> Vec<Change<T>> {
         let mut state = self.write();
-        let overdue = state.unconfirmed.extract_if(|_, written| *written <= before);
+        let overdue = state
+            .unconfirmed
+            .extract_if(|_, written| *written <= before);
         let overdue: Vec<ObjectKey> = overdue.map(|(key, _)| key).collect();
-        overdue.iter().filter_map(|key| state.bury(key)).collect()
+        overdue
+            .iter()
+            .filter_map(|key| state.remove(key))
+            .map(Change::Deleted)
+            .collect()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State<T>> {
@@ -252,12 +265,15 @@ impl<T: Object> State<T> {
     /// displaced is gone for the watch, too.
     fn heard_of(&mut self, key: &ObjectKey) -> Vec<Change<T>> {
         self.unconfirmed.remove(key);
-        self.displaced.remove(key).map(Change::Deleted).into_iter().collect()
+        self.displaced
+            .remove(key)
+            .map(Change::Deleted)
+            .into_iter()
+            .collect()
     }
 
     fn apply(&mut self, object: Arc<T>, changes: &mut Vec<Change<T>>) {
         changes.extend(self.heard_of(object.key()));
-        self.tombstones.remove(object.uid());
         let stored = self.objects.get(object.key());
         if stored.is_some_and(|stored| stored.resource_version() >= object.resource_version()) {
             return;
@@ -269,13 +285,6 @@ impl<T: Object> State<T> {
             }
             Some(earlier) => changes.extend([Change::Deleted(earlier), Change::Added(object)]),
         }
-    }
-
-    /// Removes what a list proved to be gone; a late answer to a write does not bring it back.
-    fn bury(&mut self, key: &ObjectKey) -> Option<Change<T>> {
-        let object = self.remove(key)?;
-        self.tombstones.add(object.uid(), u64::MAX, Instant::now());
-        Some(Change::Deleted(object))
     }
 
     fn insert(&mut self, object: Arc<T>) -> Option<Arc<T>> {
@@ -328,5 +337,7 @@ impl<T> fmt::Debug for Store<T> {
     }
 }
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

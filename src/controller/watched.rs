@@ -33,8 +33,13 @@ pub struct Watched<T> {
 impl<T> Watched<T> {
     /// Namespace and name.
     pub fn key(&self) -> ObjectKey {
-        let ObjectMeta { namespace, name, .. } = &self.metadata;
-        ObjectKey::new(namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default())
+        let ObjectMeta {
+            namespace, name, ..
+        } = &self.metadata;
+        ObjectKey::new(
+            namespace.as_deref().unwrap_or_default(),
+            name.as_deref().unwrap_or_default(),
+        )
     }
 
     /// UID, or empty.
@@ -77,7 +82,10 @@ impl<'de, T: Lean> Deserialize<'de> for Watched<T> {
 // Written out, since the derived ones would ask the same of `T`.
 impl<T> Clone for Watched<T> {
     fn clone(&self) -> Self {
-        Watched { metadata: self.metadata.clone(), decoded: self.decoded.clone() }
+        Watched {
+            metadata: self.metadata.clone(),
+            decoded: self.decoded.clone(),
+        }
     }
 }
 
@@ -135,8 +143,11 @@ mod tests {
 
     impl Lean for Size {
         fn from_json(object: &Value) -> Result<Self, String> {
-            let size = object.get("spec").and_then(|spec| spec.get("size")?.as_u64());
-            size.map(Size).ok_or_else(|| "spec.size is no number".to_owned())
+            let size = object
+                .get("spec")
+                .and_then(|spec| spec.get("size")?.as_u64());
+            size.map(Size)
+                .ok_or_else(|| "spec.size is no number".to_owned())
         }
     }
 
@@ -168,13 +179,21 @@ mod tests {
         let decoded: Vec<_> = list
             .items
             .into_iter()
-            .map(|item| (item.key().to_string(), item.into_decoded().map(|size| size.0)))
+            .map(|item| {
+                (
+                    item.key().to_string(),
+                    item.into_decoded().map(|size| size.0),
+                )
+            })
             .collect();
         assert_eq!(
             decoded,
             [
                 ("default/a".to_owned(), Ok(1)),
-                ("default/b".to_owned(), Err("spec.size is no number".to_owned())),
+                (
+                    "default/b".to_owned(),
+                    Err("spec.size is no number".to_owned())
+                ),
                 ("default/c".to_owned(), Ok(3)),
             ]
         );
@@ -184,9 +203,14 @@ mod tests {
     fn an_undecodable_object_does_not_break_the_watch_and_keeps_its_identity() {
         let event = json!({"type": "MODIFIED", "object": object("b", json!(null))});
         let event: WatchEvent<Watched<Size>> = serde_json::from_str(&event.to_string()).unwrap();
-        let WatchEvent::Modified(object) = event else { panic!("{event:?}") };
+        let WatchEvent::Modified(object) = event else {
+            panic!("{event:?}")
+        };
         assert_eq!(object.key(), ObjectKey::new("default", "b"));
-        assert_eq!((object.uid(), object.resource_version()), ("uid-1", Some(42)));
+        assert_eq!(
+            (object.uid(), object.resource_version()),
+            ("uid-1", Some(42))
+        );
         assert!(object.into_decoded().is_err());
     }
 

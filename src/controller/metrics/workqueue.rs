@@ -106,9 +106,8 @@ type Sample<V> = fn(&Backlog) -> V;
 impl QueueCollector {
     fn backlogs(&self) -> Vec<(Labels, Backlog)> {
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let backlog = |(name, queue): &NamedQueue| {
-            Some((of_queue(name), queue.upgrade()?.backlog()))
-        };
+        let backlog =
+            |(name, queue): &NamedQueue| Some((of_queue(name), queue.upgrade()?.backlog()));
         queues.iter().filter_map(backlog).collect()
     }
 }

@@ -1,0 +1,306 @@
+//! What the store announces and what it keeps, event by event.
+
+use std::time::Duration;
+
+use tokio::time::advance;
+
+use super::*;
+
+#[derive(Debug, PartialEq)]
+pub(super) struct Thing {
+    pub(super) key: ObjectKey,
+    pub(super) uid: &'static str,
+    pub(super) version: u64,
+    owner: Option<&'static str>,
+}
+
+impl Object for Thing {
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+    fn uid(&self) -> &str {
+        self.uid
+    }
+    fn resource_version(&self) -> u64 {
+        self.version
+    }
+    fn index(&self) -> Option<&str> {
+        self.owner
+    }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
+}
+
+fn thing(name: &str, uid: &'static str, version: u64) -> Thing {
+    Thing {
+        key: key(name),
+        uid,
+        version,
+        owner: None,
+    }
+}
+
+fn owned(name: &str, owner: &'static str, version: u64) -> Arc<Thing> {
+    Arc::new(Thing {
+        owner: Some(owner),
+        ..thing(name, "uid", version)
+    })
+}
+
+/// `+name@version`, `~name@old>new`, `-name@version`.
+fn told(changes: Vec<Change<Thing>>) -> Vec<String> {
+    let line = |change: &Change<Thing>| {
+        let name = change.latest().key.name();
+        match change {
+            Change::Added(new) => format!("+{name}@{}", new.version),
+            Change::Updated { old, new } => format!("~{name}@{}>{}", old.version, new.version),
+            Change::Deleted(old) => format!("-{name}@{}", old.version),
+        }
+    };
+    changes.iter().map(line).collect()
+}
+
+fn relist(store: &Store<Thing>, things: Vec<Thing>) -> Vec<String> {
+    store.begin_relist();
+    for thing in things {
+        store.listed(Arc::new(thing));
+    }
+    told(store.finish_relist())
+}
+
+fn version(store: &Store<Thing>, name: &str) -> Option<u64> {
+    store.get(&key(name)).map(|thing| thing.version)
+}
+
+#[test]
+fn a_relist_announces_exactly_what_differs_deletions_first() {
+    let store = Store::default();
+    let first = vec![thing("a", "1", 1), thing("b", "2", 2), thing("c", "3", 3)];
+    assert_eq!(relist(&store, first), ["+a@1", "+b@2", "+c@3"]);
+    let second = vec![thing("d", "4", 5), thing("b", "2", 4), thing("a", "1", 1)];
+    assert_eq!(relist(&store, second), ["-c@3", "+d@5", "~b@2>4"]);
+}
+
+#[test]
+fn a_relist_is_invisible_until_it_is_complete() {
+    let store = Store::default();
+    relist(&store, vec![thing("a", "1", 1), thing("gone", "2", 2)]);
+    store.begin_relist();
+    store.listed(Arc::new(thing("a", "1", 3)));
+    store.listed(Arc::new(thing("new", "3", 4)));
+    assert_eq!(
+        (version(&store, "a"), version(&store, "new")),
+        (Some(1), None)
+    );
+    assert_eq!(version(&store, "gone"), Some(2));
+    store.finish_relist();
+    assert_eq!(
+        (version(&store, "a"), version(&store, "new")),
+        (Some(3), Some(4))
+    );
+    assert_eq!(version(&store, "gone"), None);
+}
+
+#[test]
+fn a_relist_that_breaks_off_leaves_no_trace() {
+    let store = Store::default();
+    relist(&store, vec![thing("a", "1", 1)]);
+    store.begin_relist();
+    store.listed(Arc::new(thing("half", "2", 2)));
+    assert_eq!(relist(&store, vec![thing("a", "1", 1)]), [""; 0]);
+    assert_eq!(store.len(), 1);
+}
+
+#[test]
+fn an_unchanged_relist_announces_nothing_and_keeps_the_very_same_objects() {
+    let store = Store::default();
+    relist(&store, vec![thing("a", "1", 1)]);
+    let before = store.get(&key("a")).unwrap();
+    assert_eq!(relist(&store, vec![thing("a", "1", 1)]), [""; 0]);
+    assert!(Arc::ptr_eq(&before, &store.get(&key("a")).unwrap()));
+}
+
+#[test]
+fn an_object_that_was_replaced_by_a_namesake_is_deleted_and_added() {
+    let store = Store::default();
+    relist(&store, vec![thing("a", "first", 1)]);
+    assert_eq!(
+        told(store.applied(Arc::new(thing("a", "second", 5)))),
+        ["-a@1", "+a@5"]
+    );
+    assert_eq!(
+        relist(&store, vec![thing("a", "third", 9)]),
+        ["-a@5", "+a@9"]
+    );
+}
+
+#[test]
+fn an_older_event_does_not_undo_our_own_write() {
+    let store = Store::default();
+    relist(&store, vec![thing("a", "1", 1)]);
+    assert!(store.put_written(thing("a", "1", 10)));
+    assert_eq!(told(store.applied(Arc::new(thing("a", "1", 7)))), [""; 0]);
+    assert_eq!(version(&store, "a"), Some(10));
+}
+
+#[test]
+fn the_echo_of_our_own_write_announces_nothing_and_the_next_change_does() {
+    let store = Store::default();
+    assert!(store.put_written(thing("a", "1", 10)));
+    assert_eq!(told(store.applied(Arc::new(thing("a", "1", 10)))), [""; 0]);
+    assert_eq!(
+        told(store.applied(Arc::new(thing("a", "1", 11)))),
+        ["~a@10>11"]
+    );
+}
+
+#[test]
+fn an_answer_that_the_watch_has_overtaken_is_not_put_in() {
+    let store = Store::default();
+    store.applied(Arc::new(thing("a", "1", 12)));
+    assert!(!store.put_written(thing("a", "1", 10)));
+    assert_eq!(version(&store, "a"), Some(12));
+}
+
+#[test]
+fn a_label_that_was_removed_and_put_back_by_us_does_not_delete() {
+    let store = Store::default();
+    relist(&store, vec![thing("a", "1", 1)]);
+    assert!(store.put_written(thing("a", "1", 10)));
+    assert_eq!(told(store.deleted(&key("a"), "1", 9)), [""; 0]);
+    assert_eq!(version(&store, "a"), Some(10));
+    assert_eq!(told(store.applied(Arc::new(thing("a", "1", 10)))), [""; 0]);
+}
+
+#[test]
+fn a_label_that_was_put_back_after_the_deletion_was_told_adds_the_object_again() {
+    let store = Store::default();
+    relist(&store, vec![thing("a", "1", 1)]);
+    assert_eq!(told(store.deleted(&key("a"), "1", 9)), ["-a@1"]);
+    assert!(store.put_written(thing("a", "1", 10)));
+    assert_eq!(version(&store, "a"), Some(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_late_answer_to_a_write_does_not_bring_a_deleted_object_back() {
+    let store = Store::default();
+    store.applied(Arc::new(thing("a", "1", 1)));
+    assert_eq!(told(store.deleted(&key("a"), "1", 11)), ["-a@1"]);
+    assert!(!store.put_written(thing("a", "1", 10)));
+    // Nor that of a creation of which the watch never told.
+    store.deleted(&key("b"), "2", 21);
+    assert!(!store.put_written(thing("b", "2", 20)));
+    assert!(store.is_empty());
+}
+
+#[test]
+fn an_object_that_our_write_replaced_is_announced_as_deleted_when_the_watch_gets_there() {
+    let store = Store::default();
+    relist(&store, vec![thing("a", "theirs", 1)]);
+    assert!(store.put_written(thing("a", "ours", 10)));
+    assert_eq!(told(store.deleted(&key("a"), "theirs", 9)), ["-a@1"]);
+    assert_eq!(
+        told(store.applied(Arc::new(thing("a", "ours", 10)))),
+        [""; 0]
+    );
+    assert_eq!(version(&store, "a"), Some(10));
+}
+
+#[test]
+fn what_we_write_while_a_list_comes_in_is_newer_than_the_list() {
+    let store = Store::default();
+    relist(&store, vec![thing("a", "1", 1)]);
+    store.begin_relist();
+    store.listed(Arc::new(thing("a", "1", 1)));
+    assert!(store.put_written(thing("a", "1", 10)));
+    assert!(store.put_written(thing("created", "2", 11)));
+    assert_eq!(told(store.finish_relist()), [""; 0]);
+    assert_eq!(
+        (version(&store, "a"), version(&store, "created")),
+        (Some(10), Some(11))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_watch_confirms_after_a_list_stays_and_the_rest_goes() {
+    let store = Store::default();
+    store.begin_relist();
+    store.put_written(thing("confirmed", "1", 10));
+    store.put_written(thing("undone", "2", 11));
+    store.finish_relist();
+    // Its answer took longer than the list.
+    store.put_written(thing("late", "3", 5));
+    store.applied(Arc::new(thing("confirmed", "1", 10)));
+    advance(Duration::from_secs(10)).await;
+    let mut dropped = told(store.drop_unconfirmed(Instant::now()));
+    dropped.sort();
+    assert_eq!(dropped, ["-late@5", "-undone@11"]);
+    assert_eq!(version(&store, "confirmed"), Some(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn our_writes_long_after_a_list_need_no_confirmation() {
+    let store = Store::default();
+    relist(&store, vec![]);
+    advance(KEPT_FOR).await;
+    store.put_written(thing("a", "1", 10));
+    advance(KEPT_FOR).await;
+    assert_eq!(told(store.drop_unconfirmed(Instant::now())), [""; 0]);
+}
+
+#[test]
+fn an_object_that_cannot_be_decoded_keeps_its_last_good_state_through_a_relist() {
+    let store = Store::default();
+    relist(&store, vec![thing("a", "1", 1), thing("b", "2", 2)]);
+    store.begin_relist();
+    store.listed_undecodable(key("a"));
+    assert_eq!(told(store.finish_relist()), ["-b@2"]);
+    assert_eq!(version(&store, "a"), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_confirms_what_it_contains_even_if_that_cannot_be_decoded() {
+    let store = Store::default();
+    store.begin_relist();
+    store.put_written(thing("a", "1", 10));
+    store.finish_relist();
+    store.begin_relist();
+    store.listed_undecodable(key("a"));
+    store.finish_relist();
+    assert_eq!(told(store.drop_unconfirmed(Instant::now())), [""; 0]);
+    assert_eq!(version(&store, "a"), Some(10));
+}
+
+#[test]
+fn the_index_follows_every_change() {
+    let store = Store::<Thing>::default();
+    let names = |owner| {
+        let mut names: Vec<_> = store
+            .indexed(owner)
+            .iter()
+            .map(|thing| thing.key.name().to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    store.applied(owned("a", "one", 1));
+    store.applied(owned("b", "one", 2));
+    assert_eq!(names("one"), ["a", "b"]);
+    store.applied(owned("a", "two", 3));
+    assert_eq!(
+        (names("one"), names("two")),
+        (vec!["b".to_owned()], vec!["a".to_owned()])
+    );
+    store.deleted(&key("b"), "uid", 4);
+    assert_eq!(names("one"), [""; 0]);
+    store.begin_relist();
+    store.listed(owned("c", "two", 5));
+    store.finish_relist();
+    assert_eq!(names("two"), ["c"]);
+    assert!(
+        store.read().index.len() == 1,
+        "nothing is left of owners without objects"
+    );
+}

@@ -11,38 +11,47 @@ use tokio::time::Instant;
 /// deadline of any call of ours.
 pub(in crate::controller) const KEPT_FOR: Duration = Duration::from_secs(60);
 
-/// UIDs of objects that were deleted within the last minute, and the resource version of
-/// their deletion.
+/// UIDs of objects that were deleted within the last minute.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
-    versions: HashMap<Box<str>, u64>,
-    /// When each is forgotten, soonest first; may name one that is forgotten already.
-    forget: VecDeque<(Instant, Box<str>)>,
+    stones: HashMap<Box<str>, Tombstone>,
+    /// In the order of being made, so of being forgotten; a UID that was deleted twice is in
+    /// it twice.
+    order: VecDeque<(Instant, Box<str>)>,
+}
+
+#[derive(Debug)]
+struct Tombstone {
+    /// Resource version of the deletion. Later states are not covered: what a selecting
+    /// watch calls a deletion may only be the removal of a label.
+    version: u64,
+    until: Instant,
 }
 
 impl Tombstones {
     pub(super) fn add(&mut self, uid: &str, version: u64, now: Instant) {
         self.expire(now);
-        let known = self.versions.entry(uid.into()).or_default();
-        *known = version.max(*known);
-        self.forget.push_back((now + KEPT_FOR, uid.into()));
-    }
-
-    /// The watch shows it again: it was not deleted, only its label was removed for a while.
-    pub(super) fn remove(&mut self, uid: &str) {
-        self.versions.remove(uid);
+        let until = now + KEPT_FOR;
+        self.stones.insert(uid.into(), Tombstone { version, until });
+        self.order.push_back((until, uid.into()));
     }
 
     /// Whether the object was deleted at `version` or later.
     pub(super) fn covers(&mut self, uid: &str, version: u64, now: Instant) -> bool {
         self.expire(now);
-        self.versions.get(uid).is_some_and(|deleted| *deleted >= version)
+        self.stones
+            .get(uid)
+            .is_some_and(|stone| stone.version >= version)
     }
 
     fn expire(&mut self, now: Instant) {
-        while self.forget.front().is_some_and(|(at, _)| *at <= now) {
-            if let Some((_, uid)) = self.forget.pop_front() {
-                self.versions.remove(&uid);
+        while let Some((until, uid)) = self.order.pop_front_if(|(until, _)| *until <= now) {
+            if self
+                .stones
+                .get(&uid)
+                .is_some_and(|stone| stone.until == until)
+            {
+                self.stones.remove(&uid);
             }
         }
     }
@@ -62,6 +71,16 @@ mod tests {
         assert!(!tombstones.covers("a", 11, now));
         assert!(!tombstones.covers("b", 1, now));
         assert!(!tombstones.covers("a", 9, now + KEPT_FOR));
-        assert!(tombstones.versions.is_empty() && tombstones.forget.is_empty());
+        assert!(tombstones.stones.is_empty() && tombstones.order.is_empty());
+    }
+
+    #[test]
+    fn a_second_deletion_starts_the_minute_anew() {
+        let mut tombstones = Tombstones::default();
+        let now = Instant::now();
+        tombstones.add("a", 10, now);
+        tombstones.add("a", 20, now + KEPT_FOR / 2);
+        assert!(tombstones.covers("a", 15, now + KEPT_FOR));
+        assert!(!tombstones.covers("a", 15, now + KEPT_FOR + KEPT_FOR / 2));
     }
 }

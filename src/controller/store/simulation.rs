@@ -1,0 +1,261 @@
+//! The store against a small API server: objects come, change, lose and regain their label,
+//! and go; the watch lags, lists overlap with writes, answers come in at any time. Whatever
+//! the order, in the end the store holds what the server holds.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Debug, Clone, PartialEq)]
+struct Thing {
+    key: ObjectKey,
+    uid: String,
+    version: u64,
+    selected: bool,
+}
+
+impl Object for Thing {
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn resource_version(&self) -> u64 {
+        self.version
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Somebody creates the object or changes it.
+    Touch {
+        name: u8,
+    },
+    /// Somebody removes the label that the watch selects by.
+    RemoveLabel {
+        name: u8,
+    },
+    Delete {
+        name: u8,
+    },
+    /// We apply it, label included; the answer is under way.
+    Apply {
+        name: u8,
+    },
+    /// One of the answers under way comes in.
+    Answer {
+        nth: usize,
+    },
+    /// The watch delivers its next events.
+    Deliver {
+        events: usize,
+    },
+    BeginList,
+    /// The server takes the list at this moment.
+    TakeList,
+    FinishList,
+}
+
+fn step(own_writes: bool) -> impl Strategy<Value = Step> {
+    let name = 0..3u8;
+    let own = u32::from(own_writes);
+    prop_oneof![
+        3 => name.clone().prop_map(|name| Step::Touch { name }),
+        1 => name.clone().prop_map(|name| Step::RemoveLabel { name }),
+        2 => name.clone().prop_map(|name| Step::Delete { name }),
+        4 * own + 1 => name.prop_map(move |name| {
+            if own_writes { Step::Apply { name } } else { Step::Touch { name } }
+        }),
+        3 => (0..3usize).prop_map(|nth| Step::Answer { nth }),
+        3 => (1..4usize).prop_map(|events| Step::Deliver { events }),
+        1 => Just(Step::BeginList),
+        1 => Just(Step::TakeList),
+        1 => Just(Step::FinishList),
+    ]
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Applied(Thing),
+    Deleted(Thing),
+}
+
+#[derive(Debug, PartialEq)]
+enum Listing {
+    No,
+    Begun,
+    Taken,
+}
+
+#[derive(Debug)]
+struct Server {
+    objects: BTreeMap<u8, Thing>,
+    version: u64,
+    /// What the watch has yet to deliver.
+    events: VecDeque<Event>,
+    answers: Vec<Thing>,
+    listing: Listing,
+}
+
+impl Server {
+    fn write(&mut self, name: u8, selected: impl Fn(bool) -> bool) -> Thing {
+        self.version += 1;
+        let before = self.objects.get(&name);
+        let was_selected = before.is_some_and(|thing| thing.selected);
+        let uid = before.map_or_else(
+            || format!("uid-{}", self.version),
+            |thing| thing.uid.clone(),
+        );
+        let thing = Thing {
+            key: ObjectKey::new("default", &name.to_string()),
+            uid,
+            version: self.version,
+            selected: selected(before.is_none_or(|thing| thing.selected)),
+        };
+        self.objects.insert(name, thing.clone());
+        if thing.selected {
+            self.events.push_back(Event::Applied(thing.clone()));
+        } else if was_selected {
+            self.events.push_back(Event::Deleted(thing.clone()));
+        }
+        thing
+    }
+
+    fn delete(&mut self, name: u8) {
+        self.version += 1;
+        if let Some(thing) = self.objects.remove(&name)
+            && thing.selected
+        {
+            self.events.push_back(Event::Deleted(Thing {
+                version: self.version,
+                ..thing
+            }));
+        }
+    }
+
+    fn selected(&self) -> Vec<Thing> {
+        self.objects
+            .values()
+            .filter(|thing| thing.selected)
+            .cloned()
+            .collect()
+    }
+
+    fn run(&mut self, step: &Step, store: &Store<Thing>) -> Vec<Change<Thing>> {
+        match *step {
+            Step::Touch { name } => {
+                self.write(name, |selected| selected);
+            }
+            Step::RemoveLabel { name } => {
+                if self.objects.contains_key(&name) {
+                    self.write(name, |_| false);
+                }
+            }
+            Step::Delete { name } => self.delete(name),
+            Step::Apply { name } => {
+                let answer = self.write(name, |_| true);
+                self.answers.push(answer);
+            }
+            Step::Answer { nth } => {
+                if nth < self.answers.len() {
+                    store.put_written(self.answers.remove(nth));
+                }
+            }
+            Step::Deliver { events } if self.listing == Listing::No => {
+                let count = events.min(self.events.len());
+                let events: Vec<Event> = self.events.drain(..count).collect();
+                return events
+                    .into_iter()
+                    .flat_map(|event| match event {
+                        Event::Applied(thing) => store.applied(Arc::new(thing)),
+                        Event::Deleted(thing) => {
+                            store.deleted(&thing.key, &thing.uid, thing.version)
+                        }
+                    })
+                    .collect();
+            }
+            Step::BeginList => {
+                self.listing = Listing::Begun;
+                store.begin_relist();
+            }
+            Step::TakeList if self.listing == Listing::Begun => {
+                self.listing = Listing::Taken;
+                self.events.clear();
+                for thing in self.selected() {
+                    store.listed(Arc::new(thing));
+                }
+            }
+            Step::FinishList if self.listing == Listing::Taken => {
+                self.listing = Listing::No;
+                return store.finish_relist();
+            }
+            Step::Deliver { .. } | Step::TakeList | Step::FinishList => {}
+        }
+        Vec::new()
+    }
+}
+
+/// Runs the steps and what is left after them; returns every change that was announced.
+fn run(steps: &[Step], store: &Store<Thing>) -> (Server, Vec<Change<Thing>>) {
+    let mut server = Server {
+        objects: BTreeMap::new(),
+        version: 100,
+        events: VecDeque::new(),
+        answers: Vec::new(),
+        listing: Listing::No,
+    };
+    let first = [Step::BeginList, Step::TakeList, Step::FinishList];
+    let last = [
+        Step::TakeList,
+        Step::FinishList,
+        Step::Deliver { events: usize::MAX },
+    ];
+    let mut changes = Vec::new();
+    for step in first.iter().chain(steps).chain(&last) {
+        changes.extend(server.run(step, store));
+    }
+    while !server.answers.is_empty() {
+        server.run(&Step::Answer { nth: 0 }, store);
+    }
+    changes.extend(store.drop_unconfirmed(Instant::now() + Duration::from_secs(10)));
+    (server, changes)
+}
+
+fn sorted(mut things: Vec<Thing>) -> Vec<Thing> {
+    things.sort_by(|one, other| one.key.cmp(&other.key));
+    things
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn in_the_end_the_store_holds_what_the_server_holds(
+        steps in prop::collection::vec(step(true), 0..40),
+    ) {
+        let store = Store::default();
+        let (server, _) = run(&steps, &store);
+        let cached = store.snapshot().iter().map(|thing| Thing::clone(thing)).collect();
+        prop_assert_eq!(sorted(cached), server.selected());
+    }
+
+    #[test]
+    fn without_own_writes_the_changes_tell_all_there_is_to_know(
+        steps in prop::collection::vec(step(false), 0..40),
+    ) {
+        let store = Store::default();
+        let (server, changes) = run(&steps, &store);
+        let mut told: BTreeMap<ObjectKey, Thing> = BTreeMap::new();
+        for change in changes {
+            let key = change.latest().key.clone();
+            let before = told.remove(&key);
+            prop_assert_eq!(before.as_ref(), change.old(), "the state before is as was told");
+            told.extend(change.new().map(|new| (key, new.clone())));
+        }
+        prop_assert_eq!(sorted(told.into_values().collect()), server.selected());
+    }
+}
