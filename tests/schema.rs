@@ -4,6 +4,7 @@
 //!
 //! The CRDs are copies under groups of this test's own, so that neither other tests nor a
 //! conversion webhook matter.
+#![allow(clippy::disallowed_types)] // the API server lives in real time
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -84,11 +84,19 @@ impl<'a> Location<'a> {
             ChildKind::Deployment => ("/apis/apps/v1", "deployments"),
             ChildKind::Service => ("/api/v1", "services"),
         };
-        Location { api, plural, namespace, name }
+        Location {
+            api,
+            plural,
+            namespace,
+            name,
+        }
     }
 
     fn path(&self) -> String {
-        format!("{}/namespaces/{}/{}/{}", self.api, self.namespace, self.plural, self.name)
+        format!(
+            "{}/namespaces/{}/{}/{}",
+            self.api, self.namespace, self.plural, self.name
+        )
     }
 
     fn action(&self, verb: &str) -> String {
@@ -121,7 +129,14 @@ impl Caller {
     ) -> Result<Value, CallError> {
         let target = format!("{}?fieldManager={manager}&force={force}", at.path());
         // JSON is YAML; the API server takes it under this type since server-side apply exists.
-        self.send(at.action("apply"), Method::PATCH, target, "application/apply-patch+yaml", body).await
+        self.send(
+            at.action("apply"),
+            Method::PATCH,
+            target,
+            "application/apply-patch+yaml",
+            body,
+        )
+        .await
     }
 
     /// The object as it is now, from etcd.
@@ -129,7 +144,8 @@ impl Caller {
     /// # Errors
     /// 404 when it is not there.
     pub(crate) async fn get(&self, at: Location<'_>) -> Result<Value, CallError> {
-        self.send(at.action("get"), Method::GET, at.path(), JSON, &Value::Null).await
+        self.send(at.action("get"), Method::GET, at.path(), JSON, &Value::Null)
+            .await
     }
 
     /// Deletes the object if it still is the one with `uid` at `resource_version`.
@@ -147,7 +163,14 @@ impl Caller {
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid, "resourceVersion": resource_version.to_string()},
         });
-        self.send(at.action("delete"), Method::DELETE, at.path(), JSON, &options).await
+        self.send(
+            at.action("delete"),
+            Method::DELETE,
+            at.path(),
+            JSON,
+            &options,
+        )
+        .await
     }
 
     /// A JSON patch (RFC 6902) of the object, or of its status.
@@ -166,8 +189,14 @@ impl Caller {
             Part::Status => ("/status", "patch status of"),
         };
         let target = format!("{}{suffix}?fieldManager={manager}", at.path());
-        self.send(at.action(verb), Method::PATCH, target, "application/json-patch+json", operations)
-            .await
+        self.send(
+            at.action(verb),
+            Method::PATCH,
+            target,
+            "application/json-patch+json",
+            operations,
+        )
+        .await
     }
 
     /// Creates the object `at.name` in its collection.
@@ -176,7 +205,8 @@ impl Caller {
     /// 409 when it exists.
     pub(crate) async fn create(&self, at: Location<'_>, body: &Value) -> Result<Value, CallError> {
         let target = format!("{}/namespaces/{}/{}", at.api, at.namespace, at.plural);
-        self.send(at.action("create"), Method::POST, target, JSON, body).await
+        self.send(at.action("create"), Method::POST, target, JSON, body)
+            .await
     }
 
     async fn send(
@@ -187,7 +217,11 @@ impl Caller {
         content_type: &'static str,
         body: &Value,
     ) -> Result<Value, CallError> {
-        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let body = if body.is_null() {
+            Vec::new()
+        } else {
+            body.to_string().into_bytes()
+        };
         let request = http::Request::builder()
             .method(method)
             .uri(target)
@@ -204,7 +238,10 @@ impl Caller {
         match timeout(DEADLINE, self.client.request::<Value>(request)).await {
             Ok(Ok(object)) => Ok(object),
             Ok(Err(kube::Error::Api(refusal))) => Err(CallError::Refused { action, refusal }),
-            Ok(Err(source)) => Err(CallError::Transport { action, source: Box::new(source) }),
+            Ok(Err(source)) => Err(CallError::Transport {
+                action,
+                source: Box::new(source),
+            }),
             Err(_elapsed) => Err(CallError::Timeout { action }),
         }
     }

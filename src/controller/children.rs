@@ -75,7 +75,10 @@ impl Children {
             && owner.kind == wanted_by.kind
             && owner.group == wanted_by.group;
         if owner.uid == wanted_by.uid && !cached.meta.deleting {
-            Standing::Ours { uid: cached.meta.uid, fingerprint: cached.fingerprint }
+            Standing::Ours {
+                uid: cached.meta.uid,
+                fingerprint: cached.fingerprint,
+            }
         } else if earlier_life {
             Standing::Ending
         } else {
@@ -129,7 +132,11 @@ impl Children {
     pub(crate) fn pods(&self, deployment: &ObjectKey) -> Vec<ObservedPod> {
         let index = pod_index(deployment.namespace(), deployment.name());
         let pods = self.pods.indexed(&index);
-        let mut live: Vec<_> = pods.iter().filter(|pod| pod.live).map(|pod| pod.observed()).collect();
+        let mut live: Vec<_> = pods
+            .iter()
+            .filter(|pod| pod.live)
+            .map(|pod| pod.observed())
+            .collect();
         live.sort_by(|one, other| one.name.cmp(&other.name));
         live
     }
@@ -145,5 +152,8 @@ pub(crate) fn taken(kind: ChildKind, key: &ObjectKey, owner: Option<&Owner>) -> 
         "{kind:?} {} exists and {whose}; delete or rename it, or give this resource another name",
         key.name()
     );
-    Problem { reason: Reason::NameConflict, message }
+    Problem {
+        reason: Reason::NameConflict,
+        message,
+    }
 }

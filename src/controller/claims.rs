@@ -55,10 +55,16 @@ mod tests {
         let claims = Claims::default();
         let name = ObjectKey::new("ns", "one");
         assert!(claims.claim(Deployment, &name, "first"));
-        assert!(claims.claim(Deployment, &name, "first"), "claiming again is no conflict");
+        assert!(
+            claims.claim(Deployment, &name, "first"),
+            "claiming again is no conflict"
+        );
         assert!(!claims.claim(Deployment, &name, "second"));
         claims.release(Deployment, &name, "second");
-        assert!(!claims.claim(Deployment, &name, "second"), "only the holder can release");
+        assert!(
+            !claims.claim(Deployment, &name, "second"),
+            "only the holder can release"
+        );
         claims.release(Deployment, &name, "first");
         assert!(claims.claim(Deployment, &name, "second"));
     }

@@ -84,10 +84,16 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ControllersError> {
     let children = Arc::new(Children::default());
-    let controllers: Vec<Controller> =
-        options.operators.iter().map(|operator| Controller::new(operator.kind(), &options)).collect();
-    let wakers =
-        Arc::new(Wakers { controllers, children: Arc::clone(&children), namespaces: options.namespaces.clone() });
+    let controllers: Vec<Controller> = options
+        .operators
+        .iter()
+        .map(|operator| Controller::new(operator.kind(), &options))
+        .collect();
+    let wakers = Arc::new(Wakers {
+        controllers,
+        children: Arc::clone(&children),
+        namespaces: options.namespaces.clone(),
+    });
 
     let mut informers = JoinSet::new();
     let mut workers = JoinSet::new();
@@ -103,7 +109,13 @@ pub async fn run(
             Arc::clone(&options.metrics),
         ));
         let mut synced = children_synced.clone();
-        synced.push(watch_resources(&options, operator.kind(), &wakers, &reconciler, &mut informers));
+        synced.push(watch_resources(
+            &options,
+            operator.kind(),
+            &wakers,
+            &reconciler,
+            &mut informers,
+        ));
         let name = operator.kind().controller_name();
         options.metrics.controller_started(&name, options.workers);
         for _ in 0..options.workers {
@@ -165,20 +177,45 @@ fn watch_children(
     informers: &mut JoinSet<Result<Infallible, InformerError>>,
 ) -> Vec<Synced> {
     let children = &wakers.children;
-    let deployments = (ApiResource::erase::<Deployment>(&()), Arc::clone(&children.deployments));
-    let services = (ApiResource::erase::<Service>(&()), Arc::clone(&children.services));
+    let deployments = (
+        ApiResource::erase::<Deployment>(&()),
+        Arc::clone(&children.deployments),
+    );
+    let services = (
+        ApiResource::erase::<Service>(&()),
+        Arc::clone(&children.services),
+    );
     let pods = (ApiResource::erase::<Pod>(&()), Arc::clone(&children.pods));
-    let (of_deployments, of_services, of_pods) = (Arc::clone(wakers), Arc::clone(wakers), Arc::clone(wakers));
+    let (of_deployments, of_services, of_pods) =
+        (Arc::clone(wakers), Arc::clone(wakers), Arc::clone(wakers));
     vec![
-        inform(options, deployments, Some(CHILD_SELECTOR), informers, move |change, _| {
-            of_deployments.child_changed(&change);
-        }),
-        inform(options, services, Some(CHILD_SELECTOR), informers, move |change, _| {
-            of_services.child_changed(&change);
-        }),
-        inform(options, pods, Some(CHILD_SELECTOR), informers, move |change, _| {
-            of_pods.pod_changed(&change);
-        }),
+        inform(
+            options,
+            deployments,
+            Some(CHILD_SELECTOR),
+            informers,
+            move |change, _| {
+                of_deployments.child_changed(&change);
+            },
+        ),
+        inform(
+            options,
+            services,
+            Some(CHILD_SELECTOR),
+            informers,
+            move |change, _| {
+                of_services.child_changed(&change);
+            },
+        ),
+        inform(
+            options,
+            pods,
+            Some(CHILD_SELECTOR),
+            informers,
+            move |change, _| {
+                of_pods.pod_changed(&change);
+            },
+        ),
     ]
 }
 
@@ -199,12 +236,18 @@ fn watch_resources(
     };
     let (wakers, reconciler) = (Arc::clone(wakers), Arc::clone(reconciler));
     let store = reconciler.resources();
-    inform(options, (resource, store), None, informers, move |change, is_first_list| {
-        if let Change::Deleted(resource) = &change {
-            reconciler.forget(resource);
-        }
-        wakers.resource_changed(kind, &change, is_first_list);
-    })
+    inform(
+        options,
+        (resource, store),
+        None,
+        informers,
+        move |change, is_first_list| {
+            if let Change::Deleted(resource) = &change {
+                reconciler.forget(resource);
+            }
+            wakers.resource_changed(kind, &change, is_first_list);
+        },
+    )
 }
 
 fn inform<T>(
@@ -244,7 +287,11 @@ impl Wakers {
     /// now does not wait behind everything there is.
     fn resource_changed(&self, kind: &Kind, change: &Change<LeanResource>, is_first_list: bool) {
         let key = &change.latest().meta.key;
-        let Some(controller) = self.controllers.iter().find(|controller| std::ptr::eq(controller.kind, kind)) else {
+        let Some(controller) = self
+            .controllers
+            .iter()
+            .find(|controller| std::ptr::eq(controller.kind, kind))
+        else {
             return;
         };
         match change {
@@ -260,9 +307,15 @@ impl Wakers {
         let owns = |controller: &&Controller| {
             *owner.kind == *controller.kind.kind && *owner.group == *controller.kind.group
         };
-        let Some(controller) = self.controllers.iter().find(owns) else { return };
+        let Some(controller) = self.controllers.iter().find(owns) else {
+            return;
+        };
         let key = ObjectKey::new(namespace, &owner.name);
-        if controller.resources.get(&key).is_some_and(|resource| resource.meta.uid == owner.uid) {
+        if controller
+            .resources
+            .get(&key)
+            .is_some_and(|resource| resource.meta.uid == owner.uid)
+        {
             self.wake(controller, key, Priority::Normal);
         }
     }
@@ -283,8 +336,11 @@ impl Wakers {
     }
 
     fn child_changed<S: ChildState>(&self, change: &Change<LeanChild<S>>) {
-        let (before, after) = (change.old(), change.new());
-        if before.zip(after).is_some_and(|(before, after)| before.is_as(after)) {
+        let (before, after) = (change.before(), change.after());
+        if before
+            .zip(after)
+            .is_some_and(|(before, after)| before.is_as(after))
+        {
             return;
         }
         for child in [before, after].into_iter().flatten() {
@@ -299,12 +355,19 @@ impl Wakers {
     }
 
     fn pod_changed(&self, change: &Change<LeanPod>) {
-        let (before, after) = (change.old(), change.new());
-        if before.zip(after).is_some_and(|(before, after)| before.is_as(after)) {
+        let (before, after) = (change.before(), change.after());
+        if before
+            .zip(after)
+            .is_some_and(|(before, after)| before.is_as(after))
+        {
             return;
         }
         for pod in [before, after].into_iter().flatten() {
-            let Some((_, deployment)) = pod.deployment.as_deref().and_then(|index| index.split_once('/')) else {
+            let Some((_, deployment)) = pod
+                .deployment
+                .as_deref()
+                .and_then(|index| index.split_once('/'))
+            else {
                 continue;
             };
             let key = ObjectKey::new(pod.meta.key.namespace(), deployment);

@@ -25,9 +25,18 @@ pub(crate) async fn publish(
 ) -> Result<Value, CallError> {
     let now = jiff::Timestamp::now();
     // Names of Events need only be unique: the resource's, cut, and the time in nanoseconds.
-    let prefix = resource.name.get(..resource.name.len().min(200)).unwrap_or(kind.plural);
-    let name = format!("{}.{:x}", prefix.trim_end_matches(['-', '.']), now.as_nanosecond());
-    let note = note.get(..note.floor_char_boundary(NOTE_LIMIT)).unwrap_or(note);
+    let prefix = resource
+        .name
+        .get(..resource.name.len().min(200))
+        .unwrap_or(kind.plural);
+    let name = format!(
+        "{}.{:x}",
+        prefix.trim_end_matches(['-', '.']),
+        now.as_nanosecond()
+    );
+    let note = note
+        .get(..note.floor_char_boundary(NOTE_LIMIT))
+        .unwrap_or(note);
     let body = json!({
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",

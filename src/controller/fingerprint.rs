@@ -79,7 +79,9 @@ impl Place {
 /// Hashes `value`, or of it only what `fields` owns.
 fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut DefaultHasher) {
     // An empty set is a leaf: the value is owned as a whole.
-    let owned = fields.and_then(Value::as_object).filter(|owned| !owned.is_empty());
+    let owned = fields
+        .and_then(Value::as_object)
+        .filter(|owned| !owned.is_empty());
     match value {
         Value::Object(object) => {
             for (name, member) in object {
@@ -201,13 +203,18 @@ mod tests {
 
     fn changed(pointer: &str, value: Value) -> Value {
         let mut object = observed();
-        *object.pointer_mut(pointer).expect("the pointer fits the object") = value;
+        *object
+            .pointer_mut(pointer)
+            .expect("the pointer fits the object") = value;
         object
     }
 
     #[test]
     fn a_child_as_applied_has_the_fingerprint_of_its_apply_body() {
-        assert_eq!(of_observed(&observed(), "ours"), Some(of_desired(&desired())));
+        assert_eq!(
+            of_observed(&observed(), "ours"),
+            Some(of_desired(&desired()))
+        );
     }
 
     #[test]
@@ -219,9 +226,18 @@ mod tests {
             ("/spec/selector/matchLabels/app", json!("b")),
             ("/spec/template/spec/containers/1/image", json!("j")),
             ("/spec/template/spec/containers/1/args", json!(["-m", "65"])),
-            ("/spec/template/spec/containers/1/args", json!(["-m", "64", "-v"])),
-            ("/spec/template/spec/containers/1/resources/requests/cpu", json!("200m")),
-            ("/spec/template/spec/containers/1/ports/0/name", json!("web")),
+            (
+                "/spec/template/spec/containers/1/args",
+                json!(["-m", "64", "-v"]),
+            ),
+            (
+                "/spec/template/spec/containers/1/resources/requests/cpu",
+                json!("200m"),
+            ),
+            (
+                "/spec/template/spec/containers/1/ports/0/name",
+                json!("web"),
+            ),
         ] {
             let edited = of_observed(&changed(pointer, value), "ours");
             assert_ne!(edited, Some(of_desired(&desired())), "{pointer}");
@@ -231,9 +247,12 @@ mod tests {
     #[test]
     fn a_field_taken_over_by_another_manager_changes_the_fingerprint() {
         let mut object = observed();
-        let spec =
-            object.pointer_mut("/metadata/managedFields/1/fieldsV1/f:spec").expect("there");
-        spec.as_object_mut().expect("an object").remove("f:replicas");
+        let spec = object
+            .pointer_mut("/metadata/managedFields/1/fieldsV1/f:spec")
+            .expect("there");
+        spec.as_object_mut()
+            .expect("an object")
+            .remove("f:replicas");
         assert_ne!(of_observed(&object, "ours"), Some(of_desired(&desired())));
     }
 

@@ -34,7 +34,8 @@ pub(crate) struct Meta {
 impl Meta {
     /// Whether nothing differs but the resourceVersion.
     fn is_as(&self, other: &Self) -> bool {
-        (self.generation, self.deleting) == (other.generation, other.deleting) && self.uid == other.uid
+        (self.generation, self.deleting) == (other.generation, other.deleting)
+            && self.uid == other.uid
     }
 
     fn of(object: &Value) -> Result<Self, String> {
@@ -47,7 +48,9 @@ impl Meta {
                 .parse()
                 .map_err(|_| format!("resourceVersion {resource_version:?} is no number"))?,
             generation: integer(metadata, "generation"),
-            deleting: metadata.get("deletionTimestamp").is_some_and(|time| !time.is_null()),
+            deleting: metadata
+                .get("deletionTimestamp")
+                .is_some_and(|time| !time.is_null()),
         })
     }
 }
@@ -71,7 +74,10 @@ impl Owner {
             .find(|reference| reference.get("controller") == Some(&Value::Bool(true)))?;
         let api_version = text(controller, "apiVersion");
         Some(Owner {
-            group: api_version.split_once('/').map_or("", |(group, _version)| group).into(),
+            group: api_version
+                .split_once('/')
+                .map_or("", |(group, _version)| group)
+                .into(),
             kind: text(controller, "kind").into(),
             name: text(controller, "name").into(),
             uid: text(controller, "uid").into(),
@@ -99,7 +105,9 @@ pub(crate) type LeanDeployment = LeanChild<ObservedDeployment>;
 pub(crate) type LeanService = LeanChild<ObservedService>;
 
 /// The part of a child that its status is computed from.
-pub(crate) trait ChildState: Sized + PartialEq + Clone + std::fmt::Debug + Send + Sync + 'static {
+pub(crate) trait ChildState:
+    Sized + PartialEq + Clone + std::fmt::Debug + Send + Sync + 'static
+{
     fn of(object: &Value, generation: i64) -> Self;
 }
 
@@ -121,7 +129,12 @@ impl<S: ChildState> Lean for LeanChild<S> {
             .as_ref()
             .and_then(|owner| fingerprint::of_observed(object, &owner.field_manager()));
         let state = S::of(object, meta.generation);
-        Ok(LeanChild { meta, owner, fingerprint, state })
+        Ok(LeanChild {
+            meta,
+            owner,
+            fingerprint,
+            state,
+        })
     }
 }
 
@@ -147,10 +160,16 @@ impl ChildState for ObservedDeployment {
         let status = object.get("status").unwrap_or(&none);
         let condition = |wanted: &str, healthy: bool| {
             let conditions = status.get("conditions")?.as_array()?;
-            let found = conditions.iter().find(|condition| text(condition, "type") == wanted)?;
+            let found = conditions
+                .iter()
+                .find(|condition| text(condition, "type") == wanted)?;
             let is_true = text(found, "status") == "True";
             // The message of a healthy condition is told nowhere: not worth its memory.
-            let message = if is_true == healthy { "" } else { text(found, "message") };
+            let message = if is_true == healthy {
+                ""
+            } else {
+                text(found, "message")
+            };
             Some(ObservedCondition {
                 is_true,
                 reason: text(found, "reason").to_owned(),
@@ -174,9 +193,17 @@ impl ChildState for ObservedDeployment {
 
 impl ChildState for ObservedService {
     fn of(object: &Value, _generation: i64) -> Self {
-        let ports = object.get("spec").and_then(|spec| spec.get("ports")).and_then(Value::as_array);
-        let node_ports = ports.into_iter().flatten().filter_map(|port| port.get("nodePort")?.as_i64());
-        ObservedService { node_ports: node_ports.filter_map(|port| port.try_into().ok()).collect() }
+        let ports = object
+            .get("spec")
+            .and_then(|spec| spec.get("ports"))
+            .and_then(Value::as_array);
+        let node_ports = ports
+            .into_iter()
+            .flatten()
+            .filter_map(|port| port.get("nodePort")?.as_i64());
+        ObservedService {
+            node_ports: node_ports.filter_map(|port| port.try_into().ok()).collect(),
+        }
     }
 }
 
@@ -199,7 +226,10 @@ impl LeanPod {
     }
 
     pub(crate) fn observed(&self) -> ObservedPod {
-        ObservedPod { name: self.meta.key.name().to_owned(), ready: self.ready }
+        ObservedPod {
+            name: self.meta.key.name().to_owned(),
+            ready: self.ready,
+        }
     }
 }
 
@@ -241,7 +271,11 @@ impl Object for LeanPod {
 /// that hash as a label: so the Deployment is known without watching ReplicaSets.
 fn deployment_of_pod(object: &Value, namespace: &str) -> Option<Box<str>> {
     let owner = Owner::of(object).filter(|owner| &*owner.kind == "ReplicaSet")?;
-    let hash = object.get("metadata")?.get("labels")?.get("pod-template-hash")?.as_str()?;
+    let hash = object
+        .get("metadata")?
+        .get("labels")?
+        .get("pod-template-hash")?
+        .as_str()?;
     let deployment = owner.name.strip_suffix(hash)?.strip_suffix('-')?;
     Some(pod_index(namespace, deployment).into())
 }
@@ -291,7 +325,11 @@ impl Lean for LeanResource {
             meta: Meta::of(object)?,
             spec: object.get("spec").unwrap_or(&none).to_string().into(),
             conversion_data: annotation(CONVERSION_DATA).map(Into::into),
-            status: object.get("status").map(ToString::to_string).unwrap_or_default().into(),
+            status: object
+                .get("status")
+                .map(ToString::to_string)
+                .unwrap_or_default()
+                .into(),
             finalizers: finalizers
                 .into_iter()
                 .flatten()
@@ -315,11 +353,17 @@ impl Object for LeanResource {
 }
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object.get(field).and_then(Value::as_str).unwrap_or_default()
+    object
+        .get(field)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn integer(object: &Value, field: &str) -> i64 {
-    object.get(field).and_then(Value::as_i64).unwrap_or_default()
+    object
+        .get(field)
+        .and_then(Value::as_i64)
+        .unwrap_or_default()
 }
 
 /// At most `limit` bytes of `text`, at a character's border.
@@ -361,8 +405,15 @@ mod tests {
             }})
         };
         let deployment = |object: Value| LeanPod::from_json(&object).expect("decodes").deployment;
-        assert_eq!(deployment(pod("web-5d4f", "ReplicaSet")).as_deref(), Some("n/web"));
-        assert_eq!(deployment(pod("web-other", "ReplicaSet")), None, "another's label on our pod");
+        assert_eq!(
+            deployment(pod("web-5d4f", "ReplicaSet")).as_deref(),
+            Some("n/web")
+        );
+        assert_eq!(
+            deployment(pod("web-other", "ReplicaSet")),
+            None,
+            "another's label on our pod"
+        );
         assert_eq!(deployment(pod("web-5d4f", "Job")), None);
     }
 
@@ -402,9 +453,17 @@ mod tests {
                 "status": {"conditions": [{"type": "Progressing", "status": status, "reason": "R", "message": "é".repeat(400)}]},
             });
             let deployment = LeanDeployment::from_json(&object).expect("decodes");
-            deployment.state.progressing_condition.expect("there").message
+            deployment
+                .state
+                .progressing_condition
+                .expect("there")
+                .message
         };
         assert_eq!(deployment("True"), "");
-        assert_eq!(deployment("False").len(), 512, "cut at a character's border");
+        assert_eq!(
+            deployment("False").len(),
+            512,
+            "cut at a character's border"
+        );
     }
 }

@@ -26,16 +26,26 @@ pub(super) struct PendingStatus {
 impl PendingStatus {
     /// A status that began to differ `now`.
     pub(super) fn new(now: Instant) -> Self {
-        PendingStatus { since: now, moved: now, seen: Observed::default() }
+        PendingStatus {
+            since: now,
+            moved: now,
+            seen: Observed::default(),
+        }
     }
 
     /// How long the write has to wait yet, given what is observed `now`; `None` if it is due.
     pub(super) fn wait(&mut self, observed: Observed, now: Instant) -> Option<Duration> {
         // The clock in it moves by itself.
-        let observed = Observed { now: String::new(), ..observed };
+        let observed = Observed {
+            now: String::new(),
+            ..observed
+        };
         let is_due = observed.problem.is_some() || status::is_settled(&observed);
         // Nothing is to be told of a Deployment that its controller has not seen, but that.
-        let is_seen = observed.deployment.as_ref().is_some_and(|deployment| deployment.is_current());
+        let is_seen = observed
+            .deployment
+            .as_ref()
+            .is_some_and(|deployment| deployment.is_current());
         if observed != self.seen {
             self.seen = observed;
             self.moved = now;
@@ -44,8 +54,13 @@ impl PendingStatus {
             return None;
         }
         let longest = self.since + LONGEST;
-        let due = if is_seen { longest.min(self.moved + QUIET) } else { longest };
-        due.checked_duration_since(now).filter(|wait| !wait.is_zero())
+        let due = if is_seen {
+            longest.min(self.moved + QUIET)
+        } else {
+            longest
+        };
+        due.checked_duration_since(now)
+            .filter(|wait| !wait.is_zero())
     }
 }
 
@@ -59,7 +74,10 @@ mod tests {
     use crate::operators::{Observed, ObservedDeployment, ObservedPod, Problem, Reason};
 
     fn rollout(ready: i64, wanted: i64) -> Observed {
-        let pod = |number| ObservedPod { name: format!("pod-{number}"), ready: number < ready };
+        let pod = |number| ObservedPod {
+            name: format!("pod-{number}"),
+            ready: number < ready,
+        };
         Observed {
             deployment: Some(ObservedDeployment {
                 generation: 1,
@@ -83,8 +101,14 @@ mod tests {
     fn children_at_rest_and_trouble_are_told_at_once() {
         let now = Instant::now();
         assert_eq!(PendingStatus::new(now).wait(rollout(3, 3), now), None);
-        let problem = Problem { reason: Reason::NameConflict, message: String::new() };
-        let trouble = Observed { problem: Some(problem), ..Observed::default() };
+        let problem = Problem {
+            reason: Reason::NameConflict,
+            message: String::new(),
+        };
+        let trouble = Observed {
+            problem: Some(problem),
+            ..Observed::default()
+        };
         assert_eq!(PendingStatus::new(now).wait(trouble, now), None);
     }
 
@@ -99,8 +123,16 @@ mod tests {
             assert_eq!(wait, Some(expected), "it moves every 400 ms");
         }
         let quiet = start + 4900 * MILLISECOND;
-        assert_eq!(pending.wait(rollout(11, 100), quiet), None, "500 ms of quiet");
-        assert_eq!(pending.wait(rollout(12, 100), start + 5000 * MILLISECOND), None, "at the latest");
+        assert_eq!(
+            pending.wait(rollout(11, 100), quiet),
+            None,
+            "500 ms of quiet"
+        );
+        assert_eq!(
+            pending.wait(rollout(12, 100), start + 5000 * MILLISECOND),
+            None,
+            "at the latest"
+        );
     }
 
     #[test]
@@ -109,7 +141,10 @@ mod tests {
         let mut pending = PendingStatus::new(start);
         let none = Observed::default();
         assert_eq!(pending.wait(none.clone(), start), Some(5000 * MILLISECOND));
-        assert_eq!(pending.wait(none.clone(), start + 4999 * MILLISECOND), Some(MILLISECOND));
+        assert_eq!(
+            pending.wait(none.clone(), start + 4999 * MILLISECOND),
+            Some(MILLISECOND)
+        );
         assert_eq!(pending.wait(none, start + 5000 * MILLISECOND), None);
     }
 }

@@ -89,7 +89,16 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_none() {
-        for text in ["", "-", ".", "1.2.3", "one", "1Q", "1e99", "99999999999999999999999"] {
+        for text in [
+            "",
+            "-",
+            ".",
+            "1.2.3",
+            "one",
+            "1Q",
+            "1e99",
+            "99999999999999999999999",
+        ] {
             assert_eq!(milli(text), None, "{text}");
         }
     }

@@ -16,8 +16,8 @@ use super::event;
 use super::fingerprint::{self, Fingerprint};
 use super::lean::{CONVERSION_DATA, LeanResource, Owner};
 use super::metrics::Metrics;
-use super::pending_status::PendingStatus;
 use super::object::ObjectKey;
+use super::pending_status::PendingStatus;
 use super::store::Store;
 use super::takeover;
 use super::verdict::{self, Verdict};
@@ -30,7 +30,6 @@ use crate::operators::{
 /// How long a blocker outside (a foreign name, a taken port, a quota) is left alone before it
 /// is looked at again; ± 20 %, so that many of them do not come at once.
 const BLOCKED_RETRY: Duration = Duration::from_secs(15);
-
 
 /// When to look at the resource again without a new event.
 #[derive(Debug, PartialEq, Eq)]
@@ -131,7 +130,10 @@ impl Reconciler {
         } else {
             match self.operator.desired(&resource, &self.settings) {
                 Ok(children) => self.ensure_all(&resource, &children).await,
-                Err(refused) => Outcome { problem: Some(refused.problem()), ..Outcome::default() },
+                Err(refused) => Outcome {
+                    problem: Some(refused.problem()),
+                    ..Outcome::default()
+                },
             }
         };
         if outcome.ending {
@@ -166,7 +168,10 @@ impl Reconciler {
     /// The resource as the operators see it: the hub's spec, whatever was read.
     fn resource(&self, lean: &LeanResource) -> Resource {
         let spec = serde_json::from_str(&lean.spec).unwrap_or(Value::Null);
-        let annotations = lean.conversion_data.as_ref().map(|data| json!({CONVERSION_DATA: data}));
+        let annotations = lean
+            .conversion_data
+            .as_ref()
+            .map(|data| json!({CONVERSION_DATA: data}));
         Resource {
             namespace: lean.meta.key.namespace().to_owned(),
             name: lean.meta.key.name().to_owned(),
@@ -212,7 +217,9 @@ impl Reconciler {
                 let Some(fingerprint) = fingerprint else {
                     return self.look_whose(resource, child, desired).await;
                 };
-                if fingerprint == desired || self.is_rewritten(resource, child, desired, fingerprint) {
+                if fingerprint == desired
+                    || self.is_rewritten(resource, child, desired, fingerprint)
+                {
                     return Outcome::default();
                 }
                 self.apply(resource, child, desired, Some(&uid)).await
@@ -232,10 +239,16 @@ impl Reconciler {
     ) -> Outcome {
         let at = Location::of_child(child.kind, &resource.namespace, &child.name);
         let answer = match ours {
-            None => self.caller.apply(at, self.kind.field_manager, false, &child.body).await,
+            None => {
+                self.caller
+                    .apply(at, self.kind.field_manager, false, &child.body)
+                    .await
+            }
             Some(uid) => {
                 let body = with_uid(&child.body, uid);
-                self.caller.apply(at, self.kind.field_manager, true, &body).await
+                self.caller
+                    .apply(at, self.kind.field_manager, true, &body)
+                    .await
             }
         };
         let error = match answer {
@@ -250,48 +263,78 @@ impl Reconciler {
                 debug!(controller = self.controller, %error, "asking whose the child is");
                 Box::pin(self.look_whose(resource, child, desired)).await
             }
-            Some(Verdict::AskWhose | Verdict::Transient) | None => {
-                Outcome { error: Some(error), ..Outcome::default() }
-            }
+            Some(Verdict::AskWhose | Verdict::Transient) | None => Outcome {
+                error: Some(error),
+                ..Outcome::default()
+            },
             Some(Verdict::Blocked(problem)) => blocked(problem),
             Some(Verdict::Duplicate { field, problem }) => {
                 match self.absorb_list(resource, child, ours, &field).await {
                     Ok(true) => Box::pin(self.apply(resource, child, desired, ours)).await,
-                    Ok(false) => {
-                        Outcome { problem: Some(problem), error: Some(error), ..Outcome::default() }
-                    }
-                    Err(error) => Outcome { error: Some(error), ..Outcome::default() },
+                    Ok(false) => Outcome {
+                        problem: Some(problem),
+                        error: Some(error),
+                        ..Outcome::default()
+                    },
+                    Err(error) => Outcome {
+                        error: Some(error),
+                        ..Outcome::default()
+                    },
                 }
             }
-            Some(Verdict::Refused(problem)) => {
-                Outcome { problem: Some(problem), error: Some(error), ..Outcome::default() }
-            }
+            Some(Verdict::Refused(problem)) => Outcome {
+                problem: Some(problem),
+                error: Some(error),
+                ..Outcome::default()
+            },
             Some(Verdict::NamespaceEnding) => {
                 debug!(controller = self.controller, %error, "the namespace is going away");
-                Outcome { ending: true, ..Outcome::default() }
+                Outcome {
+                    ending: true,
+                    ..Outcome::default()
+                }
             }
         }
     }
 
     /// One GET decides: is the object this very resource's (its label was removed, an older
     /// operator made it), or somebody else's?
-    async fn look_whose(&self, resource: &Resource, child: &Child, desired: Fingerprint) -> Outcome {
+    async fn look_whose(
+        &self,
+        resource: &Resource,
+        child: &Child,
+        desired: Fingerprint,
+    ) -> Outcome {
         let at = Location::of_child(child.kind, &resource.namespace, &child.name);
         let object = match self.caller.get(at).await {
             Ok(object) => object,
-            Err(error) => return Outcome { error: Some(error), ..Outcome::default() },
+            Err(error) => {
+                return Outcome {
+                    error: Some(error),
+                    ..Outcome::default()
+                };
+            }
         };
         let owner = Owner::of(&object);
-        if owner.as_ref().is_none_or(|owner| *owner.uid != *resource.uid) {
+        if owner
+            .as_ref()
+            .is_none_or(|owner| *owner.uid != *resource.uid)
+        {
             let key = ObjectKey::new(&resource.namespace, &child.name);
             return blocked(taken(child.kind, &key, owner.as_ref()));
         }
         let manager = self.kind.field_manager;
         if fingerprint::of_observed(&object, manager).is_none()
             && let Some(patch) = takeover::patch(&object, manager, &resource.uid)
-            && let Err(error) = self.caller.json_patch(at, Part::Object, manager, &patch).await
+            && let Err(error) = self
+                .caller
+                .json_patch(at, Part::Object, manager, &patch)
+                .await
         {
-            return Outcome { error: Some(error), ..Outcome::default() };
+            return Outcome {
+                error: Some(error),
+                ..Outcome::default()
+            };
         }
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         self.apply(resource, child, desired, uid).await
@@ -315,7 +358,9 @@ impl Reconciler {
         let Some(patch) = takeover::absorb_list(&object, manager, field) else {
             return Ok(false);
         };
-        self.caller.json_patch(at, Part::Object, manager, &patch).await?;
+        self.caller
+            .json_patch(at, Part::Object, manager, &patch)
+            .await?;
         Ok(true)
     }
 
@@ -355,21 +400,41 @@ impl Reconciler {
     }
 
     /// The one delete there is: a Service of ours that the spec no longer asks for.
-    async fn delete_services_not_asked_for(&self, resource: &Resource, wanted: &[Child]) -> Outcome {
+    async fn delete_services_not_asked_for(
+        &self,
+        resource: &Resource,
+        wanted: &[Child],
+    ) -> Outcome {
         for service in self.children.services(&resource.uid) {
             let key = &service.meta.key;
-            let asked_for = |child: &Child| child.kind == ChildKind::Service && child.name == key.name();
+            let asked_for =
+                |child: &Child| child.kind == ChildKind::Service && child.name == key.name();
             if service.meta.deleting || wanted.iter().any(asked_for) {
                 continue;
             }
             let at = Location::of_child(ChildKind::Service, key.namespace(), key.name());
             let uid = &service.meta.uid;
-            match self.caller.delete(at, uid, service.meta.resource_version).await {
-                Ok(_) => info!(controller = self.controller, service = key.name(), "deleted, no longer asked for"),
+            match self
+                .caller
+                .delete(at, uid, service.meta.resource_version)
+                .await
+            {
+                Ok(_) => info!(
+                    controller = self.controller,
+                    service = key.name(),
+                    "deleted, no longer asked for"
+                ),
                 Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 404) => {}
-                Err(error) => return Outcome { error: Some(error), ..Outcome::default() },
+                Err(error) => {
+                    return Outcome {
+                        error: Some(error),
+                        ..Outcome::default()
+                    };
+                }
             }
-            self.children.claims.release(ChildKind::Service, key, &resource.uid);
+            self.children
+                .claims
+                .release(ChildKind::Service, key, &resource.uid);
         }
         Outcome::default()
     }
@@ -385,7 +450,9 @@ impl Reconciler {
         let mut observed = Observed {
             service: self.children.service(&resource.uid),
             problem,
-            now: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            now: jiff::Timestamp::now()
+                .strftime("%Y-%m-%dT%H:%M:%SZ")
+                .to_string(),
             ..Observed::default()
         };
         if let Some((key, deployment)) = self.children.deployment(&resource.uid) {
@@ -394,7 +461,8 @@ impl Reconciler {
         }
         let wanted = self.operator.status(resource, &self.settings, &observed);
         let wanted_json = serde_json::to_value(&wanted).unwrap_or_default();
-        if wanted_json.to_string() == *lean.status {
+        let wanted_text = wanted_json.to_string();
+        if *wanted_text == *lean.status {
             self.status_is_written(resource);
             return Ok(None);
         }
@@ -406,7 +474,11 @@ impl Reconciler {
             {"op": "add", "path": "/status", "value": wanted_json},
         ]);
         let at = self.location(lean);
-        match self.caller.json_patch(at, Part::Status, self.kind.field_manager, &operations).await {
+        match self
+            .caller
+            .json_patch(at, Part::Status, self.kind.field_manager, &operations)
+            .await
+        {
             Ok(object) => {
                 self.status_is_written(resource);
                 if let Ok(written) = LeanResource::from_json(&object) {
@@ -416,7 +488,11 @@ impl Reconciler {
                 Ok(None)
             }
             // Gone, or a namesake: the watch tells the rest.
-            Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 404 || is_failed_test(refusal)) => {
+            Err(error)
+                if error
+                    .refusal()
+                    .is_some_and(|refusal| refusal.code == 404 || is_failed_test(refusal)) =>
+            {
                 debug!(controller = self.controller, %error, "the resource is gone");
                 Ok(None)
             }
@@ -428,7 +504,9 @@ impl Reconciler {
     fn status_differs(&self, resource: &Resource, observed: Observed) -> Option<Duration> {
         let mut memories = self.memories();
         let memory = memory_of(&mut memories, resource);
-        let pending = memory.pending.get_or_insert_with(|| PendingStatus::new(Instant::now()));
+        let pending = memory
+            .pending
+            .get_or_insert_with(|| PendingStatus::new(Instant::now()));
         pending.wait(observed, Instant::now())
     }
 
@@ -464,7 +542,8 @@ impl Reconciler {
             );
         }
         let degraded = |of: &Status| {
-            let condition = status::condition(of, status::DEGRADED).filter(|condition| condition.status == "True");
+            let condition = status::condition(of, status::DEGRADED)
+                .filter(|condition| condition.status == "True");
             condition.map(|condition| (condition.reason.clone(), condition.message.clone()))
         };
         let (before, after) = (degraded(&resource.status), degraded(wanted));
@@ -479,18 +558,26 @@ impl Reconciler {
 
     /// Finalizers that an older operator left: nobody else would ever remove them.
     async fn strip_legacy_finalizers(&self, lean: &LeanResource) -> Result<(), CallError> {
-        let legacy = |finalizer: &&Box<str>| self.kind.legacy_finalizers.contains(&&***finalizer);
-        if !lean.finalizers.iter().any(|finalizer| legacy(&finalizer)) {
+        let legacy = |finalizer: &str| self.kind.legacy_finalizers.contains(&finalizer);
+        if !lean.finalizers.iter().any(|finalizer| legacy(finalizer)) {
             return Ok(());
         }
-        let kept: Vec<_> = lean.finalizers.iter().filter(|finalizer| !legacy(finalizer)).collect();
+        let kept: Vec<_> = lean
+            .finalizers
+            .iter()
+            .filter(|finalizer| !legacy(finalizer))
+            .collect();
         let operations = json!([
             {"op": "test", "path": "/metadata/uid", "value": lean.meta.uid},
             {"op": "test", "path": "/metadata/finalizers", "value": lean.finalizers},
             {"op": "replace", "path": "/metadata/finalizers", "value": kept},
         ]);
         let at = self.location(lean);
-        match self.caller.json_patch(at, Part::Object, self.kind.field_manager, &operations).await {
+        match self
+            .caller
+            .json_patch(at, Part::Object, self.kind.field_manager, &operations)
+            .await
+        {
             Ok(_) => Ok(()),
             Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 404) => Ok(()),
             Err(error) => Err(error),
@@ -519,14 +606,21 @@ fn memory_of<'a>(
     let key = ObjectKey::new(&resource.namespace, &resource.name);
     let memory = memories.entry(key).or_default();
     if *memory.uid != *resource.uid {
-        *memory = Memory { uid: resource.uid.as_str().into(), ..Memory::default() };
+        *memory = Memory {
+            uid: resource.uid.as_str().into(),
+            ..Memory::default()
+        };
     }
     memory
 }
 
 fn blocked(problem: Problem) -> Outcome {
     let retry = BLOCKED_RETRY.mul_f64(0.8 + 0.4 * fastrand::f64());
-    Outcome { problem: Some(problem), retry: Some(retry), ..Outcome::default() }
+    Outcome {
+        problem: Some(problem),
+        retry: Some(retry),
+        ..Outcome::default()
+    }
 }
 
 /// The body, meant for the object with this uid and no other of its name.

@@ -65,7 +65,12 @@ impl Scenario {
             Arc::clone(&children),
             Arc::new(Metrics::register(&mut registry)),
         );
-        Scenario { reconciler, resources, children, sent }
+        Scenario {
+            reconciler,
+            resources,
+            children,
+            sent,
+        }
     }
 
     /// The resource as the watch would bring it.
@@ -75,17 +80,23 @@ impl Scenario {
             "spec": {"size": size},
         });
         merge(&mut object, more);
-        self.resources.put_written(LeanResource::from_json(&object).expect("decodes"));
+        self.resources
+            .put_written(LeanResource::from_json(&object).expect("decodes"));
     }
 
     async fn reconcile(&self) -> Result<Next, String> {
         let key = ObjectKey::new("ns", "cache");
-        self.reconciler.reconcile(&key).await.map_err(|error| error.to_string())
+        self.reconciler
+            .reconcile(&key)
+            .await
+            .map_err(|error| error.to_string())
     }
 
     fn sent(&self) -> Vec<String> {
         let sent = std::mem::take(&mut *self.sent.lock().expect("not poisoned"));
-        sent.into_iter().map(|(line, _)| line.replace("fieldManager=quartet-operator-memcached", "…")).collect()
+        sent.into_iter()
+            .map(|(line, _)| line.replace("fieldManager=quartet-operator-memcached", "…"))
+            .collect()
     }
 }
 
@@ -106,7 +117,9 @@ fn applied(body: &Value, resource_version: u32) -> Value {
         match value {
             Value::Object(members) => members
                 .iter()
-                .filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "name" | "namespace"))
+                .filter(|(name, _)| {
+                    !matches!(name.as_str(), "apiVersion" | "kind" | "name" | "namespace")
+                })
                 .map(|(name, member)| (format!("f:{name}"), fields(member)))
                 .collect(),
             _ => json!({}),
@@ -114,10 +127,13 @@ fn applied(body: &Value, resource_version: u32) -> Value {
     }
     let mut object = body.clone();
     let owned = json!({"f:metadata": fields(&body["metadata"]), "f:spec": fields(&body["spec"])});
-    merge(&mut object, json!({"metadata": {
-        "uid": "child", "resourceVersion": resource_version.to_string(), "generation": 1,
-        "managedFields": [{"manager": "quartet-operator-memcached", "operation": "Apply", "fieldsV1": owned}],
-    }}));
+    merge(
+        &mut object,
+        json!({"metadata": {
+            "uid": "child", "resourceVersion": resource_version.to_string(), "generation": 1,
+            "managedFields": [{"manager": "quartet-operator-memcached", "operation": "Apply", "fieldsV1": owned}],
+        }}),
+    );
     object
 }
 
@@ -140,7 +156,8 @@ fn with_status(body: &Value) -> Value {
 const APPLY: &str = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…&force=false";
 const FORCE: &str = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…&force=true";
 const GET: &str = "GET /apis/apps/v1/namespaces/ns/deployments/cache";
-const STATUS: &str = "PATCH /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds/cache/status?…";
+const STATUS: &str =
+    "PATCH /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds/cache/status?…";
 
 /// A server where every apply succeeds.
 fn willing(line: &str, body: &Value) -> Option<(u16, Value)> {
@@ -158,7 +175,11 @@ async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
     let scenario = Scenario::new(willing);
     scenario.holds(1, json!({}));
     let next = scenario.reconcile().await;
-    assert_eq!(next, Ok(Next::After(Duration::from_secs(5))), "the status waits");
+    assert_eq!(
+        next,
+        Ok(Next::After(Duration::from_secs(5))),
+        "the status waits"
+    );
     assert_eq!(scenario.sent(), [APPLY]);
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
@@ -173,7 +194,10 @@ async fn a_changed_spec_is_applied_with_force_and_only_onto_the_child_that_is_kn
     scenario.holds(1, json!({}));
     scenario.reconcile().await.expect("reconciled");
     scenario.sent();
-    scenario.holds(2, json!({"metadata": {"resourceVersion": "2", "generation": 2}}));
+    scenario.holds(
+        2,
+        json!({"metadata": {"resourceVersion": "2", "generation": 2}}),
+    );
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
     assert_eq!(scenario.sent(), [FORCE]);
@@ -184,27 +208,45 @@ async fn a_changed_spec_is_applied_with_force_and_only_onto_the_child_that_is_kn
 #[tokio::test(start_paused = true)]
 async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
     let scenario = Scenario::new(|line, body| match line {
-        line if line.contains("force=") => refusal(409, "conflict", "FieldManagerConflict", ".spec.selector"),
+        line if line.contains("force=") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.selector")
+        }
         line if line.starts_with("GET") => Some((200, json!({"metadata": {"uid": "stranger"}}))),
         line => willing(line, body),
     });
     scenario.holds(1, json!({}));
     let next = scenario.reconcile().await.expect("reconciled");
-    let Next::After(retry) = next else { panic!("a blocker is looked at again") };
-    assert!((12.0..=18.0).contains(&retry.as_secs_f64()), "15 s ± 20 %: {retry:?}");
+    let Next::After(retry) = next else {
+        panic!("a blocker is looked at again")
+    };
+    assert!(
+        (12.0..=18.0).contains(&retry.as_secs_f64()),
+        "15 s ± 20 %: {retry:?}"
+    );
     let sent = scenario.sent();
     assert_eq!(sent[..3], [APPLY, GET, STATUS]);
-    assert!(sent[3].contains("/events"), "an Event tells of it: {sent:?}");
+    assert!(
+        sent[3].contains("/events"),
+        "an Event tells of it: {sent:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_lost_its_label_is_taken_back_by_force() {
     let scenario = Scenario::new(|line, body| match line {
-        line if line.contains("force=false") => refusal(409, "conflict", "FieldManagerConflict", ".spec.replicas"),
-        line if line.starts_with("GET") => Some((200, applied(&json!({"metadata": {
+        line if line.contains("force=false") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.replicas")
+        }
+        line if line.starts_with("GET") => Some((
+            200,
+            applied(
+                &json!({"metadata": {
             "name": "cache", "namespace": "ns",
             "ownerReferences": [{"apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "cache", "uid": "owner", "controller": true}],
-        }, "spec": {}}), 2))),
+        }, "spec": {}}),
+                2,
+            ),
+        )),
         line => willing(line, body),
     });
     scenario.holds(1, json!({}));
@@ -215,14 +257,19 @@ async fn a_child_that_lost_its_label_is_taken_back_by_force() {
 #[tokio::test(start_paused = true)]
 async fn a_child_of_an_older_operator_has_its_managed_fields_handed_over_first() {
     let scenario = Scenario::new(|line, body| match line {
-        line if line.starts_with("GET") => Some((200, json!({"metadata": {
-            "name": "cache", "namespace": "ns", "uid": "child", "resourceVersion": "3",
-            "ownerReferences": [{"apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "name": "cache", "uid": "owner", "controller": true}],
-            "managedFields": [{"manager": "manager", "operation": "Update", "fieldsV1": {
-                "f:metadata": {"f:ownerReferences": {"k:{\"uid\":\"owner\"}": {}}},
-            }}],
-        }}))),
-        line if line.contains("force=false") => refusal(409, "conflict", "FieldManagerConflict", ".spec.replicas"),
+        line if line.starts_with("GET") => Some((
+            200,
+            json!({"metadata": {
+                "name": "cache", "namespace": "ns", "uid": "child", "resourceVersion": "3",
+                "ownerReferences": [{"apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "name": "cache", "uid": "owner", "controller": true}],
+                "managedFields": [{"manager": "manager", "operation": "Update", "fieldsV1": {
+                    "f:metadata": {"f:ownerReferences": {"k:{\"uid\":\"owner\"}": {}}},
+                }}],
+            }}),
+        )),
+        line if line.contains("force=false") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.replicas")
+        }
         line => willing(line, body),
     });
     scenario.holds(1, json!({}));
@@ -248,7 +295,10 @@ async fn what_the_api_server_makes_of_an_apply_is_not_fought() {
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [STATUS]);
     // A new wish is sent, whatever became of the last one.
-    scenario.holds(2, json!({"metadata": {"resourceVersion": "6", "generation": 2}}));
+    scenario.holds(
+        2,
+        json!({"metadata": {"resourceVersion": "6", "generation": 2}}),
+    );
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [FORCE]);
 }
@@ -256,7 +306,10 @@ async fn what_the_api_server_makes_of_an_apply_is_not_fought() {
 #[tokio::test(start_paused = true)]
 async fn fault_49_nothing_is_done_for_a_resource_that_is_being_deleted() {
     let scenario = Scenario::new(willing);
-    scenario.holds(1, json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    scenario.holds(
+        1,
+        json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    );
     assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
     assert_eq!(scenario.sent(), Vec::<String>::new());
 }
@@ -264,10 +317,13 @@ async fn fault_49_nothing_is_done_for_a_resource_that_is_being_deleted() {
 #[tokio::test(start_paused = true)]
 async fn fault_33_the_finalizer_of_an_older_operator_is_stripped_and_no_other() {
     let scenario = Scenario::new(willing);
-    scenario.holds(1, json!({"metadata": {
-        "deletionTimestamp": "2026-01-01T00:00:00Z",
-        "finalizers": ["theirs.example.com/one", "cache.example.com/finalizer"],
-    }}));
+    scenario.holds(
+        1,
+        json!({"metadata": {
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": ["theirs.example.com/one", "cache.example.com/finalizer"],
+        }}),
+    );
     assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
     let sent = scenario.sent.lock().expect("not poisoned").clone();
     assert_eq!(sent.len(), 1);
@@ -289,18 +345,30 @@ async fn a_call_without_an_answer_ends_at_its_deadline() {
     let started = tokio::time::Instant::now();
     let error = scenario.reconcile().await.expect_err("no answer");
     assert_eq!(error, "apply deployments ns/cache: no answer within 10 s");
-    assert!(started.elapsed() < Duration::from_secs(21), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(21),
+        "{:?}",
+        started.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn fault_43_a_name_that_another_resource_claimed_is_not_applied() {
     let scenario = Scenario::new(willing);
     let name = ObjectKey::new("ns", "cache");
-    assert!(scenario.children.claims.claim(ChildKind::Deployment, &name, "another"));
+    assert!(
+        scenario
+            .children
+            .claims
+            .claim(ChildKind::Deployment, &name, "another")
+    );
     scenario.holds(1, json!({}));
     scenario.reconcile().await.expect("reconciled");
     assert!(!scenario.sent().contains(&APPLY.to_owned()));
-    scenario.children.claims.release(ChildKind::Deployment, &name, "another");
+    scenario
+        .children
+        .claims
+        .release(ChildKind::Deployment, &name, "another");
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent()[0], APPLY);
 }

@@ -37,7 +37,10 @@ pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option
     if absorbed.is_null() {
         return None;
     }
-    let ours = entries.iter_mut().find(|entry| is_ours(entry))?.get_mut("fieldsV1")?;
+    let ours = entries
+        .iter_mut()
+        .find(|entry| is_ours(entry))?
+        .get_mut("fieldsV1")?;
     unite(set_at(ours, object, &path)?, absorbed);
     Some(json!([
         {"op": "test", "path": "/metadata/uid", "value": metadata.get("uid")?},
@@ -89,7 +92,12 @@ fn set_at<'a>(fields: &'a mut Value, object: &Value, path: &[Step]) -> Option<&'
     for step in before {
         (below, value) = descend(below, value, step)?;
     }
-    Some(below.as_object_mut()?.entry(format!("f:{name}")).or_insert_with(|| json!({})))
+    Some(
+        below
+            .as_object_mut()?
+            .entry(format!("f:{name}"))
+            .or_insert_with(|| json!({})),
+    )
 }
 
 fn descend<'a, 'b>(
@@ -101,7 +109,9 @@ fn descend<'a, 'b>(
         Step::Field(name) => Some((fields.get_mut(format!("f:{name}"))?, value.get(name)?)),
         Step::Item(index) => {
             let item = value.get(*index)?;
-            let entry = fingerprint::entry_of_item(fields.as_object()?, *index, item)?.0.to_owned();
+            let entry = fingerprint::entry_of_item(fields.as_object()?, *index, item)?
+                .0
+                .to_owned();
             Some((fields.get_mut(entry)?, item))
         }
     }
@@ -112,7 +122,11 @@ fn unite(set: &mut Value, more: Value) {
     match (set, more) {
         (Value::Object(set), Value::Object(more)) => {
             for (field, below) in more {
-                unite(set.entry(field).or_insert_with(|| Value::Object(Map::new())), below);
+                unite(
+                    set.entry(field)
+                        .or_insert_with(|| Value::Object(Map::new())),
+                    below,
+                );
             }
         }
         (set, more) => *set = more,
@@ -139,7 +153,8 @@ pub(crate) fn patch(object: &Value, manager: &str, owner_uid: &str) -> Option<Va
 }
 
 fn is_update(entry: &Value) -> bool {
-    entry.get("operation").and_then(Value::as_str) == Some("Update") && entry.get("subresource").is_none()
+    entry.get("operation").and_then(Value::as_str) == Some("Update")
+        && entry.get("subresource").is_none()
 }
 
 /// Who wrote the owner reference made the object: nobody else writes that of a child.
@@ -170,11 +185,17 @@ mod tests {
     #[test]
     fn the_entry_of_the_one_who_made_the_child_becomes_ours_and_no_other_is_touched() {
         let patch = patch(&child(), "ours", "owner").expect("there is such an entry");
-        let entries = patch.pointer("/2/value").and_then(Value::as_array).expect("entries");
+        let entries = patch
+            .pointer("/2/value")
+            .and_then(Value::as_array)
+            .expect("entries");
         assert_eq!(entries[0], child()["metadata"]["managedFields"][0]);
         assert_eq!(entries[1]["manager"], "ours");
         assert_eq!(entries[1]["operation"], "Apply");
-        assert_eq!(entries[1]["fieldsV1"], child()["metadata"]["managedFields"][1]["fieldsV1"]);
+        assert_eq!(
+            entries[1]["fieldsV1"],
+            child()["metadata"]["managedFields"][1]["fieldsV1"]
+        );
         assert_eq!(entries[2], child()["metadata"]["managedFields"][2]);
         assert_eq!(patch.pointer("/0/value"), Some(&json!("child")));
         assert_eq!(patch.pointer("/1/value"), Some(&json!("7")));
@@ -204,12 +225,24 @@ mod tests {
 
     #[test]
     fn a_list_that_stands_in_the_way_becomes_ours_and_nothing_else_does() {
-        let patch = absorb_list(&edited_service(), "ours", "spec.ports[1].nodePort").expect("a patch");
+        let patch =
+            absorb_list(&edited_service(), "ours", "spec.ports[1].nodePort").expect("a patch");
         let entries = patch.pointer("/2/value").expect("entries");
-        let theirs = &edited_service()["metadata"]["managedFields"][1]["fieldsV1"]["f:spec"]["f:ports"];
-        assert_eq!(entries[0]["fieldsV1"]["f:spec"], json!({"f:type": {}, "f:ports": theirs}));
-        assert_eq!(entries[1]["fieldsV1"]["f:spec"], json!({"f:externalTrafficPolicy": {}}));
-        assert_eq!(entries[2], edited_service()["metadata"]["managedFields"][2], "a status is not theirs to give");
+        let theirs =
+            &edited_service()["metadata"]["managedFields"][1]["fieldsV1"]["f:spec"]["f:ports"];
+        assert_eq!(
+            entries[0]["fieldsV1"]["f:spec"],
+            json!({"f:type": {}, "f:ports": theirs})
+        );
+        assert_eq!(
+            entries[1]["fieldsV1"]["f:spec"],
+            json!({"f:externalTrafficPolicy": {}})
+        );
+        assert_eq!(
+            entries[2],
+            edited_service()["metadata"]["managedFields"][2],
+            "a status is not theirs to give"
+        );
     }
 
     #[test]
@@ -225,17 +258,35 @@ mod tests {
             ]},
             "spec": {"containers": [{"name": "sidecar"}, {"name": "c", "ports": [{"containerPort": 2}]}]},
         });
-        let patch = absorb_list(&object, "ours", "spec.containers[1].ports[0].name").expect("a patch");
-        let ours = &patch.pointer("/2/value/1/fieldsV1/f:spec/f:containers").expect("ours")["k:{\"name\":\"c\"}"];
-        assert_eq!(ours["f:ports"], json!({"k:{\"containerPort\":2}": {".": {}}}));
-        assert_eq!(absorb_list(&object, "ours", "spec.containers[0].ports[0].name"), None);
+        let patch =
+            absorb_list(&object, "ours", "spec.containers[1].ports[0].name").expect("a patch");
+        let ours = &patch
+            .pointer("/2/value/1/fieldsV1/f:spec/f:containers")
+            .expect("ours")["k:{\"name\":\"c\"}"];
+        assert_eq!(
+            ours["f:ports"],
+            json!({"k:{\"containerPort\":2}": {".": {}}})
+        );
+        assert_eq!(
+            absorb_list(&object, "ours", "spec.containers[0].ports[0].name"),
+            None
+        );
     }
 
     #[test]
     fn nothing_is_absorbed_where_nobody_else_owns_the_list() {
-        assert_eq!(absorb_list(&edited_service(), "kubectl-edit", "spec.ports[1].nodePort"), None);
-        assert_eq!(absorb_list(&edited_service(), "ours", "spec.selector"), None);
-        assert_eq!(absorb_list(&edited_service(), "ours", "spec[many].ports[1].name"), None);
+        assert_eq!(
+            absorb_list(&edited_service(), "kubectl-edit", "spec.ports[1].nodePort"),
+            None
+        );
+        assert_eq!(
+            absorb_list(&edited_service(), "ours", "spec.selector"),
+            None
+        );
+        assert_eq!(
+            absorb_list(&edited_service(), "ours", "spec[many].ports[1].name"),
+            None
+        );
         assert_eq!(absorb_list(&json!({}), "ours", "spec.ports[1].name"), None);
     }
 }

@@ -35,12 +35,16 @@ pub(crate) enum Verdict {
 
 /// The verdict on `refusal`, the API server's answer to an apply.
 pub(crate) fn of_apply(refusal: &ApiStatus) -> Verdict {
-    let problem = |reason| Problem { reason, message: refusal.message.clone() };
+    let problem = |reason| Problem {
+        reason,
+        message: refusal.message.clone(),
+    };
     match refusal.code {
         409 if is_field_conflict(refusal) => Verdict::AskWhose,
-        422 if let Some(field) = duplicate(refusal) => {
-            Verdict::Duplicate { field: field.to_owned(), problem: problem(Reason::ApplyRefused) }
-        }
+        422 if let Some(field) = duplicate(refusal) => Verdict::Duplicate {
+            field: field.to_owned(),
+            problem: problem(Reason::ApplyRefused),
+        },
         422 if concerns(refusal, |field| field.ends_with(".nodePort")) => {
             Verdict::Blocked(problem(Reason::NodePortUnavailable))
         }
@@ -120,8 +124,14 @@ mod tests {
 
     #[test]
     fn a_port_that_is_there_twice_is_no_port_that_is_taken() {
-        let twice = refusal(422, "Duplicate value", ("FieldValueDuplicate", "spec.ports[1].nodePort"));
-        assert!(matches!(of_apply(&twice), Verdict::Duplicate { field, .. } if field == "spec.ports[1].nodePort"));
+        let twice = refusal(
+            422,
+            "Duplicate value",
+            ("FieldValueDuplicate", "spec.ports[1].nodePort"),
+        );
+        assert!(
+            matches!(of_apply(&twice), Verdict::Duplicate { field, .. } if field == "spec.ports[1].nodePort")
+        );
     }
 
     #[test]
@@ -130,7 +140,11 @@ mod tests {
         assert_eq!(of_apply(&conflict), Verdict::AskWhose);
         let immutable = refusal(422, "immutable", ("FieldValueInvalid", "spec.selector"));
         assert_eq!(of_apply(&immutable), Verdict::AskWhose);
-        let owners = refusal(422, "two", ("FieldValueInvalid", "metadata.ownerReferences"));
+        let owners = refusal(
+            422,
+            "two",
+            ("FieldValueInvalid", "metadata.ownerReferences"),
+        );
         assert_eq!(of_apply(&owners), Verdict::AskWhose);
     }
 
@@ -138,20 +152,37 @@ mod tests {
     fn an_object_that_is_gone_meanwhile_is_passing_trouble() {
         let gone = refusal(409, "uid mismatch: no existing object was found", ("", ""));
         assert_eq!(of_apply(&gone), Verdict::Transient);
-        assert_eq!(of_apply(&refusal(503, "busy", ("", ""))), Verdict::Transient);
-        assert_eq!(of_apply(&refusal(429, "busy", ("", ""))), Verdict::Transient);
+        assert_eq!(
+            of_apply(&refusal(503, "busy", ("", ""))),
+            Verdict::Transient
+        );
+        assert_eq!(
+            of_apply(&refusal(429, "busy", ("", ""))),
+            Verdict::Transient
+        );
     }
 
     #[test]
     fn fault_50_a_namespace_being_deleted_is_not_fought() {
-        let ending = refusal(403, "forbidden", ("NamespaceTerminating", "metadata.namespace"));
+        let ending = refusal(
+            403,
+            "forbidden",
+            ("NamespaceTerminating", "metadata.namespace"),
+        );
         assert_eq!(of_apply(&ending), Verdict::NamespaceEnding);
-        assert_eq!(of_apply(&refusal(404, "not found", ("", ""))), Verdict::NamespaceEnding);
+        assert_eq!(
+            of_apply(&refusal(404, "not found", ("", ""))),
+            Verdict::NamespaceEnding
+        );
     }
 
     #[test]
     fn fault_48_what_cannot_heal_by_itself_becomes_a_condition() {
-        let quota = refusal(403, "deployments.apps \"a\" is forbidden: exceeded quota: q", ("", ""));
+        let quota = refusal(
+            403,
+            "deployments.apps \"a\" is forbidden: exceeded quota: q",
+            ("", ""),
+        );
         assert_eq!(reason_of(of_apply(&quota)), Some(Reason::QuotaExceeded));
         let invalid = refusal(422, "bad image", ("FieldValueInvalid", "spec.template"));
         assert!(matches!(of_apply(&invalid), Verdict::Refused(_)));

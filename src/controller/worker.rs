@@ -11,9 +11,9 @@ use tracing::{Instrument, error, info_span, warn};
 
 use super::call::CallError;
 use super::metrics::{Metrics, Outcome};
+use super::object::ObjectKey;
 use super::queue::Queue;
 use super::reconcile::Next;
-use super::object::ObjectKey;
 
 /// The longest one reconcile may take: a handful of calls of at most 10 s each.
 pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -49,7 +49,8 @@ pub(crate) async fn work<F>(
         let running = metrics.reconcile_started(&controller);
         // The key is put back by `done` in every case, so no state of a panicked reconcile is
         // looked at again but what its own locks guard.
-        let caught = AssertUnwindSafe(timeout(RECONCILE_TIMEOUT, reconcile(key.clone()))).catch_unwind();
+        let caught =
+            AssertUnwindSafe(timeout(RECONCILE_TIMEOUT, reconcile(key.clone()))).catch_unwind();
         let end = match caught.instrument(span.clone()).await {
             Ok(Ok(Ok(next))) => End::Done(next),
             Ok(Ok(Err(error))) => End::Failed(error),
@@ -79,7 +80,10 @@ pub(crate) async fn work<F>(
                 Outcome::Panic
             }
             End::TimedOut => {
-                error!(seconds = RECONCILE_TIMEOUT.as_secs(), "the reconcile timed out");
+                error!(
+                    seconds = RECONCILE_TIMEOUT.as_secs(),
+                    "the reconcile timed out"
+                );
                 queue.add_rate_limited(key.clone());
                 Outcome::Timeout
             }

@@ -41,32 +41,56 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_at_rest() {
             let kind = kinds[number % kinds.len()];
             let number = number as i64 + 100 * replicas;
             let name = format!("r{number}");
-            stage.apply(&kind.object(&name, spec(kind, number, replicas))).await.expect("applied");
+            stage
+                .apply(&kind.object(&name, spec(kind, number, replicas)))
+                .await
+                .expect("applied");
         }
         for kind in kinds {
             while !stage.list(kind).await.iter().all(is_ready) {
-                assert!(started.elapsed() < Duration::from_secs(180), "not converged\n{}", stage.log());
+                assert!(
+                    started.elapsed() < Duration::from_secs(180),
+                    "not converged\n{}",
+                    stage.log()
+                );
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         }
-        println!("100 resources with {replicas} pods were Ready after {:?}", started.elapsed());
+        println!(
+            "100 resources with {replicas} pods were Ready after {:?}",
+            started.elapsed()
+        );
         // The last status writes reach the log a moment later.
         let settled = until_quiet(&stage).await;
         let counts = by_kind_of_request(&settled);
         println!("{counts:#?}");
-        let reads = settled.iter().filter(|request| matches!(request.verb.as_str(), "get" | "list")).count();
+        let reads = settled
+            .iter()
+            .filter(|request| matches!(request.verb.as_str(), "get" | "list"))
+            .count();
         assert_eq!(reads, 0, "nothing is read but by watches");
-        let services = settled.iter().filter(|request| request.resource == "services").count();
+        let services = settled
+            .iter()
+            .filter(|request| request.resource == "services")
+            .count();
         assert_eq!(services, 25, "one apply for each ElasticWeb's Service");
         let per_resource = (settled.len() - services) as f64 / 100.0;
         println!("{per_resource} requests per resource with {replicas} pods, Services apart");
         let promised = if replicas == 0 { 2.5 } else { 3.2 };
-        assert!(per_resource <= promised, "{per_resource} > {promised}: {counts:#?}");
+        assert!(
+            per_resource <= promised,
+            "{per_resource} > {promised}: {counts:#?}"
+        );
 
         let before = stage.requests().len();
         tokio::time::sleep(Duration::from_secs(if replicas == 0 { 60 } else { 5 })).await;
         let after = stage.requests();
-        assert_eq!(after.len(), before, "requests at rest: {:?}", &after[before..]);
+        assert_eq!(
+            after.len(),
+            before,
+            "requests at rest: {:?}",
+            &after[before..]
+        );
     }
 }
 
@@ -80,7 +104,10 @@ async fn until_quiet(stage: &Stage) -> Vec<Request> {
         if now.len() == requests.len() {
             return now;
         }
-        assert!(started.elapsed() < Duration::from_secs(60), "it never gets quiet");
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "it never gets quiet"
+        );
         requests = now;
     }
 }

@@ -18,10 +18,17 @@ async fn a_quota_of_deployments_is_reported_and_its_raise_is_noticed() {
     let stage = Stage::set("quota").await;
     stage.apply(&quota(0, 10)).await.expect("applied");
     stage
-        .until(QUOTA, "quota", "in force", |quota| quota["status"]["hard"]["count/deployments.apps"] == "0")
+        .until(QUOTA, "quota", "in force", |quota| {
+            quota["status"]["hard"]["count/deployments.apps"] == "0"
+        })
         .await;
-    stage.apply(&MEMCACHED.object("cache", json!({"size": 1}))).await.expect("applied");
-    stage.until_degraded(MEMCACHED, "cache", "QuotaExceeded").await;
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+        .await
+        .expect("applied");
+    stage
+        .until_degraded(MEMCACHED, "cache", "QuotaExceeded")
+        .await;
     stage.apply(&quota(5, 10)).await.expect("applied");
     stage.until_ready(MEMCACHED, "cache").await;
 }
@@ -30,12 +37,26 @@ async fn a_quota_of_deployments_is_reported_and_its_raise_is_noticed() {
 async fn a_quota_of_pods_shows_as_the_deployment_sees_it() {
     let stage = Stage::set("pod-quota").await;
     stage.apply(&quota(5, 1)).await.expect("applied");
-    stage.until(QUOTA, "quota", "in force", |quota| quota["status"]["hard"]["pods"] == "1").await;
-    stage.apply(&MEMCACHED.object("cache", json!({"size": 3}))).await.expect("applied");
-    let resource = stage.until_degraded(MEMCACHED, "cache", "QuotaExceeded").await;
+    stage
+        .until(QUOTA, "quota", "in force", |quota| {
+            quota["status"]["hard"]["pods"] == "1"
+        })
+        .await;
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 3})))
+        .await
+        .expect("applied");
+    let resource = stage
+        .until_degraded(MEMCACHED, "cache", "QuotaExceeded")
+        .await;
     assert!(!is_ready(&resource));
     let message = &condition(&resource, "Degraded").expect("there")["message"];
-    assert!(message.as_str().is_some_and(|message| message.contains("exceeded quota")), "{message}");
+    assert!(
+        message
+            .as_str()
+            .is_some_and(|message| message.contains("exceeded quota")),
+        "{message}"
+    );
 }
 
 #[tokio::test]
@@ -58,8 +79,12 @@ async fn a_value_that_the_api_server_rounds_or_admission_rewrites_does_not_start
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
         "metadata": {"name": stage.namespace}, "spec": {"policyName": stage.namespace},
     });
-    stage.apply_cluster_wide("mutatingadmissionpolicies", &policy).await;
-    stage.apply_cluster_wide("mutatingadmissionpolicybindings", &binding).await;
+    stage
+        .apply_cluster_wide("mutatingadmissionpolicies", &policy)
+        .await;
+    stage
+        .apply_cluster_wide("mutatingadmissionpolicybindings", &binding)
+        .await;
     let mut stage = stage;
     // The policy is in force some moments after it was written.
     let started = Instant::now();
@@ -73,26 +98,44 @@ async fn a_value_that_the_api_server_rounds_or_admission_rewrites_does_not_start
         if probed["metadata"]["labels"]["app.kubernetes.io/part-of"] == "rewritten" {
             break;
         }
-        assert!(started.elapsed() < Duration::from_secs(60), "the policy is not in force");
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "the policy is not in force"
+        );
         stage.delete(DEPLOYMENT, "probe").await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     stage.start_manager(&[]);
     let mut resource = NGINX.object("rewritten", json!({"count": 1}));
     resource["metadata"]["annotations"] = json!({
-        "quartet-operator.example.com/conversion-data": json!({"resources": {"requests": {"cpu": "100u"}}}).to_string(),
+        "quartet-operator.example.com/conversion-data": json!({"v1": {"resources": {"requests": {"cpu": "100u"}}}}).to_string(),
     });
     stage.apply(&resource).await.expect("applied");
     stage.until_ready(NGINX, "rewritten").await;
     let deployment = stage.get(DEPLOYMENT, "rewritten").await.expect("the child");
-    assert_eq!(deployment["metadata"]["labels"]["app.kubernetes.io/part-of"], "rewritten", "the test bites");
-    let cpu = &deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"];
+    assert_eq!(
+        deployment["metadata"]["labels"]["app.kubernetes.io/part-of"], "rewritten",
+        "the test bites"
+    );
+    let cpu =
+        &deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"];
     assert_eq!(cpu, "1m", "the test bites: 100u was asked for");
     // Any loop shows in the child's resourceVersion and in the requests.
     stage.scale(NGINX, "rewritten", 2).await.expect("scaled");
     stage
-        .until(NGINX, "rewritten", "scaled", |resource| is_ready(resource) && resource["status"]["readyReplicas"] == 2)
+        .until(NGINX, "rewritten", "scaled", |resource| {
+            is_ready(resource) && resource["status"]["readyReplicas"] == 2
+        })
         .await;
-    let applies = stage.requests().iter().filter(|request| request.resource == "deployments").count();
-    assert_eq!(applies, 2, "one when it was created, one when it was scaled: {:?}", stage.requests());
+    let applies = stage
+        .requests()
+        .iter()
+        .filter(|request| request.resource == "deployments")
+        .count();
+    assert_eq!(
+        applies,
+        2,
+        "one when it was created, one when it was scaled: {:?}",
+        stage.requests()
+    );
 }

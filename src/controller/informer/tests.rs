@@ -114,7 +114,7 @@ impl Scenario {
                 let cached = store.get(&change.latest().key).map(|thing| thing.version);
                 assert_eq!(
                     cached,
-                    change.new().map(|new| new.version),
+                    change.after().map(|new| new.version),
                     "the store has it first"
                 );
                 told.lock().unwrap().push(line(&change, initial));
