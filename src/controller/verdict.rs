@@ -70,7 +70,13 @@ fn is_field_conflict(refusal: &ApiStatus) -> bool {
     has_cause(refusal, "FieldManagerConflict")
 }
 
+/// The field that holds something twice.
 fn duplicate(refusal: &ApiStatus) -> Option<&str> {
+    // The one duplicate that is found by the allocator and not by validation comes as an
+    // internal error without a field (`pkg/registry/core/service/storage/alloc.go`).
+    if refusal.message.contains("duplicate nodePort") {
+        return Some("spec.ports[0].nodePort");
+    }
     let mut causes = refusal.details.iter().flat_map(|details| &details.causes);
     let cause = causes.find(|cause| cause.reason == "FieldValueDuplicate")?;
     Some(&cause.field)
@@ -132,6 +138,12 @@ mod tests {
         assert!(
             matches!(of_apply(&twice), Verdict::Duplicate { field, .. } if field == "spec.ports[1].nodePort")
         );
+    }
+
+    #[test]
+    fn a_node_port_that_the_allocator_meets_twice_is_the_same_as_one_that_validation_meets() {
+        let twice = refusal(500, "duplicate nodePort: {TCP 30110}", ("", ""));
+        assert!(matches!(of_apply(&twice), Verdict::Duplicate { .. }));
     }
 
     #[test]
