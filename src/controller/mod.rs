@@ -7,3 +7,6 @@ pub mod object;
 pub mod queue;
 pub mod store;
 pub mod watched;
+
+#[cfg(test)]
+mod kube_runtime_faults;

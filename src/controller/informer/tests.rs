@@ -114,7 +114,7 @@ impl Scenario {
                 let cached = store.get(&change.latest().key).map(|thing| thing.version);
                 assert_eq!(
                     cached,
-                    change.new().map(|new| new.version),
+                    change.after().map(|new| new.version),
                     "the store has it first"
                 );
                 told.lock().unwrap().push(line(&change, initial));
@@ -308,6 +308,15 @@ async fn an_undecodable_object_harms_no_other_and_is_counted() {
     assert_eq!(scenario.told(), ["added bad 5", "deleted good 2"]);
     let counted = "quartet_operator_undecodable_objects_total{kind=\"Thing\"} 2";
     assert!(scenario.scrape().contains(counted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_a_list_contains_but_that_cannot_be_decoded_is_not_deleted() {
+    let scenario = Scenario::new();
+    scenario.lists([object("a", 1)]).await;
+    scenario.lists([broken("a", 2)]).await;
+    assert_eq!(scenario.told(), ["added a 1 initially"]);
+    assert_eq!(scenario.version("a"), Some(1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -253,8 +253,8 @@ proptest! {
         for change in changes {
             let key = change.latest().key.clone();
             let before = told.remove(&key);
-            prop_assert_eq!(before.as_ref(), change.old(), "the state before is as was told");
-            told.extend(change.new().map(|new| (key, new.clone())));
+            prop_assert_eq!(before.as_ref(), change.before(), "the state before is as was told");
+            told.extend(change.after().map(|new| (key, new.clone())));
         }
         prop_assert_eq!(sorted(told.into_values().collect()), server.selected());
     }
