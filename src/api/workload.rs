@@ -1,18 +1,89 @@
-//! The vocabulary that the four hub versions share: how a container is run.
+//! The vocabulary that the four hub versions share: how a container is run. Types and
+//! descriptions here, bounds beside them in `bounds`; no behaviour.
+
+mod bounds;
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use serde::{Deserialize, Deserializer, Serialize};
+
+pub use bounds::IMAGE_MAX;
+pub(super) use bounds::{FIELDS, IMAGE, OPTIONAL_IMAGE, SERVICE};
+
+/// How the pods of an instance are run; embedded in the spec of every hub version.
+///
+/// Enums are strings to the derived schema, which gives descriptions only: kube's derive
+/// drops those of optional enums.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Workload {
+    /// Container image to run. Default: the image that the operator was installed with for
+    /// this kind, which moves with the operator's version; set it to stay on one image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// When the image is pulled: Always, IfNotPresent or Never. Default: as Kubernetes does,
+    /// Always for the tag latest, else IfNotPresent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub image_pull_policy: Option<ImagePullPolicy>,
+    /// Secrets of this namespace that hold the credentials of private registries. Default:
+    /// none but those of the namespace's default ServiceAccount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
+    /// CPU, memory and other resources of the container. Default: small requests, told in
+    /// the operator's documentation, and no limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Where the pods may run. Default: anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<Scheduling>,
+    /// The Pod Security Standard that the pods pass. Restricted: a fixed user that is not
+    /// root, and no capabilities. Baseline: root is allowed, with the capabilities CHOWN,
+    /// SETUID, SETGID and NET_BIND_SERVICE. Default: Baseline for ElasticWeb, whose image is
+    /// the user's own; Restricted for all other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub pod_security: Option<PodSecurity>,
+}
+
+/// When an image is pulled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ImagePullPolicy {
+    /// Each time a container starts.
+    Always,
+    /// When the node does not have it.
+    IfNotPresent,
+    /// Never; a node without it cannot start the container.
+    Never,
+}
+
+/// The name of an object in the same namespace.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LocalObjectReference {
+    /// Name of the Secret.
+    pub name: String,
+}
 
 /// Requests and limits of the operand's container.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resources {
-    /// What is reserved, e.g. `cpu: 100m`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What is reserved for the container on its node, e.g. `cpu: 100m`. Default: small
+    /// requests that the operator chooses.
+    #[serde(
+        default,
+        deserialize_with = "quantities",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub requests: Option<BTreeMap<String, String>>,
-    /// What is not exceeded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What the container may not exceed, e.g. `memory: 128Mi`. Default: no limits.
+    #[serde(
+        default,
+        deserialize_with = "quantities",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub limits: Option<BTreeMap<String, String>>,
 }
 
@@ -20,16 +91,17 @@ pub struct Resources {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Scheduling {
-    /// Labels a node must have.
+    /// Labels that a node must have for pods to be put there. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// Taints that are tolerated.
+    /// Taints of nodes that the pods tolerate. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerations: Option<Vec<Toleration>>,
-    /// How pods are spread over the topology.
+    /// How the pods are spread over zones, nodes, or other parts of the cluster; the label
+    /// selector is the instance's own. Default: as the cluster's scheduler is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
-    /// Name of a PriorityClass.
+    /// Name of the PriorityClass of the pods. Default: the cluster's default class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
 }
@@ -38,19 +110,20 @@ pub struct Scheduling {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Toleration {
-    /// Key of the taint; empty with operator Exists tolerates every taint.
+    /// Key of the taint. Absent, with operator Exists: every taint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// `Exists` or `Equal`.
+    /// How value is compared: Equal or Exists, which takes any value. Default: Equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
-    /// Value of the taint.
+    /// Value of the taint, for operator Equal. Default: the empty value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Effect of the taint.
+    /// Effect of the taint: NoSchedule, PreferNoSchedule or NoExecute. Default: every effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
-    /// Seconds that a NoExecute taint is tolerated.
+    /// Seconds that a pod stays on a node after a taint with effect NoExecute was added.
+    /// Default: for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
 }
@@ -59,16 +132,17 @@ pub struct Toleration {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TopologySpreadConstraint {
-    /// How uneven the spread may be.
+    /// Largest difference in the number of pods between two parts of the cluster.
     pub max_skew: i32,
-    /// Key of the node label.
+    /// Key of the node label that tells the parts apart, e.g. topology.kubernetes.io/zone.
     pub topology_key: String,
-    /// `DoNotSchedule` or `ScheduleAnyway`.
+    /// What happens to a pod that cannot keep the constraint: DoNotSchedule or
+    /// ScheduleAnyway.
     pub when_unsatisfiable: String,
 }
 
 /// Which Pod Security Standard the pods pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PodSecurity {
     /// Passes *restricted*: runs as a fixed non-root user, no capabilities.
     Restricted,
@@ -76,3 +150,84 @@ pub enum PodSecurity {
     Baseline,
 }
 
+/// A Service in front of the pods.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceSpec {
+    /// How the Service is reached: ClusterIP from inside the cluster, NodePort on a port of
+    /// each node too, LoadBalancer from outside too. Default: ClusterIP.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub type_: Option<ServiceType>,
+    /// Port of the Service. Default: 80.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<i32>,
+    /// Port on every node, for the types NodePort and LoadBalancer; most clusters take
+    /// 30000 to 32767. Default: one that the cluster chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_port: Option<i32>,
+}
+
+/// How a Service is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ServiceType {
+    /// From inside the cluster.
+    ClusterIP,
+    /// On a port of each node.
+    NodePort,
+    /// From outside, by a load balancer of the cluster's provider.
+    LoadBalancer,
+}
+
+/// The schema's default for `replicas`, which the scale subresource needs.
+pub(super) fn default_replicas() -> i32 {
+    1
+}
+
+/// Reads `replicas`, for which null is as good as absent.
+pub(super) fn replicas_or_default<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<i32, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_else(default_replicas))
+}
+
+/// What the samples of the hub versions show.
+pub(super) fn sample() -> Workload {
+    let quantities = |cpu: &str, memory: &str| {
+        Some(BTreeMap::from([
+            ("cpu".to_owned(), cpu.to_owned()),
+            ("memory".to_owned(), memory.to_owned()),
+        ]))
+    };
+    let resources = Resources {
+        requests: quantities("50m", "96Mi"),
+        limits: quantities("500m", "128Mi"),
+    };
+    Workload {
+        resources: Some(resources),
+        ..Workload::default()
+    }
+}
+
+/// Reads quantities, which YAML may give as numbers (`cpu: 2`), as text.
+fn quantities<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Quantity {
+        Text(String),
+        Whole(u64),
+    }
+    let given = Option::<BTreeMap<String, Quantity>>::deserialize(deserializer)?;
+    Ok(given.map(|quantities| {
+        let text = |quantity| match quantity {
+            Quantity::Text(text) => text,
+            Quantity::Whole(number) => number.to_string(),
+        };
+        quantities
+            .into_iter()
+            .map(|(resource, quantity)| (resource, text(quantity)))
+            .collect()
+    }))
+}

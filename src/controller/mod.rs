@@ -1,12 +1,33 @@
-//! What makes the cluster as the operators want it: informers, work queue, back-off.
+//! What makes it so: informers, work queues, workers, server-side apply, back-off, with the
+//! semantics of client-go and controller-runtime. Uses `operators` and `api`; knows no kind.
+//!
+//! The life of a change: [`informer`] → [`store`] → (who is woken: [`controllers`]) →
+//! [`queue`] → `worker` → `reconcile` → `call` → the API server.
 
 pub mod backoff;
+mod call;
+mod children;
+mod claims;
+pub mod controllers;
+mod event;
+mod fingerprint;
 pub mod informer;
-pub mod metrics;
-pub mod object;
-pub mod queue;
-pub mod store;
-pub mod watched;
-
 #[cfg(test)]
 mod kube_runtime_faults;
+mod lean;
+pub mod metrics;
+pub mod object;
+mod pending_status;
+mod quantity;
+pub mod queue;
+mod reconcile;
+#[cfg(test)]
+mod reconcile_tests;
+pub mod store;
+mod takeover;
+mod verdict;
+pub mod watched;
+mod worker;
+
+pub use controllers::{ControllersError, Options, run};
+pub use metrics::Metrics;

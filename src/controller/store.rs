@@ -14,7 +14,7 @@ mod tombstones;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ pub use super::object::{Object, ObjectKey};
 /// The cached objects of one kind. Shared: an informer writes, everybody reads.
 pub struct Store<T> {
     /// Held for map operations and never across an await.
-    state: RwLock<State<T>>,
+    state: Mutex<State<T>>,
 }
 
 struct State<T> {
@@ -58,12 +58,12 @@ struct Relist<T> {
 impl<T: Object> Store<T> {
     /// The object called `key`.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.read().objects.get(key).cloned()
+        self.lock().objects.get(key).cloned()
     }
 
     /// The objects whose [`Object::index`] is `value`, in no order.
     pub fn indexed(&self, value: &str) -> Vec<Arc<T>> {
-        let state = self.read();
+        let state = self.lock();
         let keys = state.index.get(value);
         keys.into_iter()
             .flatten()
@@ -73,12 +73,12 @@ impl<T: Object> Store<T> {
 
     /// Every object, in no order, as of one moment.
     pub fn snapshot(&self) -> Vec<Arc<T>> {
-        self.read().objects.values().cloned().collect()
+        self.lock().objects.values().cloned().collect()
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.read().objects.len()
+        self.lock().objects.len()
     }
 
     /// Whether there are none.
@@ -93,7 +93,7 @@ impl<T: Object> Store<T> {
     /// Returns false when the cache knows better: a newer state, or that the object is gone.
     pub fn put_written(&self, object: T) -> bool {
         let now = Instant::now();
-        let mut state = self.write();
+        let mut state = self.lock();
         let version = object.resource_version();
         let is_gone = state.tombstones.covers(object.uid(), version, now);
         let stored = state.objects.get(object.key());
@@ -118,14 +118,14 @@ impl<T: Object> Store<T> {
     /// The watch says that an object is in this state. An older one than ours is ignored.
     pub(super) fn applied(&self, object: Arc<T>) -> Vec<Change<T>> {
         let mut changes = Vec::new();
-        self.write().apply(object, &mut changes);
+        self.lock().apply(object, &mut changes);
         changes
     }
 
     /// The watch says that an object is gone since `version`. Ignored if ours is a later
     /// state: its label was removed, which a selecting watch reports so, and we put it back.
     pub(super) fn deleted(&self, key: &ObjectKey, uid: &str, version: u64) -> Vec<Change<T>> {
-        let mut state = self.write();
+        let mut state = self.lock();
         let mut changes = state.heard_of(key);
         let stored = state.objects.get(key);
         if stored.is_some_and(|stored| stored.resource_version() <= version) {
@@ -137,7 +137,7 @@ impl<T: Object> Store<T> {
 
     /// A list begins; one that was under way is forgotten.
     pub(super) fn begin_relist(&self) {
-        self.write().relist = Some(Relist {
+        self.lock().relist = Some(Relist {
             listed: Vec::new(),
             undecodable: HashSet::new(),
             written: HashMap::new(),
@@ -146,7 +146,7 @@ impl<T: Object> Store<T> {
 
     /// The list that is coming in contains this object.
     pub(super) fn listed(&self, object: Arc<T>) {
-        let mut state = self.write();
+        let mut state = self.lock();
         let known = state.objects.get(object.key()).filter(|stored| {
             stored.uid() == object.uid() && stored.resource_version() >= object.resource_version()
         });
@@ -158,7 +158,7 @@ impl<T: Object> Store<T> {
 
     /// The list that is coming in contains an object that cannot be decoded.
     pub(super) fn listed_undecodable(&self, key: ObjectKey) {
-        if let Some(relist) = &mut self.write().relist {
+        if let Some(relist) = &mut self.lock().relist {
             relist.undecodable.insert(key);
         }
     }
@@ -166,7 +166,7 @@ impl<T: Object> Store<T> {
     /// The list is complete and takes effect at once. Deletions come first in what is
     /// returned, the rest is in the order of the list.
     pub(super) fn finish_relist(&self) -> Vec<Change<T>> {
-        let mut state = self.write();
+        let mut state = self.lock();
         let Some(relist) = state.relist.take() else {
             return Vec::new();
         };
@@ -199,7 +199,7 @@ impl<T: Object> Store<T> {
     /// told of every such write but of those that were undone before the list was taken.
     /// To be called for [`KEPT_FOR`] after a list, in which late answers may come in.
     pub(super) fn drop_unconfirmed(&self, before: Instant) -> Vec<Change<T>> {
-        let mut state = self.write();
+        let mut state = self.lock();
         let overdue = state
             .unconfirmed
             .extract_if(|_, written| *written <= before);
@@ -211,12 +211,8 @@ impl<T: Object> Store<T> {
             .collect()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State<T>> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, State<T>> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -278,7 +274,7 @@ impl<T: Object> State<T> {
 impl<T> Default for Store<T> {
     fn default() -> Self {
         Store {
-            state: RwLock::new(State {
+            state: Mutex::new(State {
                 objects: HashMap::new(),
                 index: HashMap::new(),
                 relist: None,

@@ -7,11 +7,17 @@
 pub mod elasticweb;
 pub mod helloworld;
 pub mod memcached;
+pub mod names;
 pub mod nginx;
 pub mod observed;
+mod operand;
+mod plan;
+mod pod;
 pub mod settings;
 pub mod status;
-pub mod workload;
+#[cfg(test)]
+mod tests;
+mod workload;
 
 use serde_json::Value;
 
@@ -39,9 +45,16 @@ pub trait Operator: Send + Sync + 'static {
     /// [`Refused`] when the spec breaks a rule or a limit; then nothing is applied.
     fn desired(&self, resource: &Resource, settings: &Settings) -> Result<Vec<Child>, Refused>;
 
-    /// The status that tells what was observed. Deterministic: the same input gives the
-    /// same status, and times of conditions change only with their status.
+    /// The status that tells what was observed, which is at least as new as the last apply.
+    /// Deterministic: the same input gives the same status, and times of conditions change
+    /// only with their status.
     fn status(&self, resource: &Resource, settings: &Settings, observed: &Observed) -> Status;
+}
+
+impl std::fmt::Debug for dyn Operator {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.kind().kind)
+    }
 }
 
 /// A custom resource as the operators see it: the hub's spec, whatever version was read.
@@ -72,6 +85,16 @@ pub enum ChildKind {
     Deployment,
     /// `v1` Service.
     Service,
+}
+
+impl ChildKind {
+    /// The kind as the API server calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ChildKind::Deployment => "Deployment",
+            ChildKind::Service => "Service",
+        }
+    }
 }
 
 /// One object that a resource asks for.

@@ -1,7 +1,7 @@
 //! What was observed of a resource's children: the input of the status functions.
 
 /// Everything a status is computed from.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
     /// The Deployment, if it is there and ours.
     pub deployment: Option<ObservedDeployment>,
@@ -104,6 +104,61 @@ pub enum Reason {
     ApplyRefused,
     /// Fewer pods than wanted are available.
     MinimumReplicasUnavailable,
+    /// Enough pods are available.
+    MinimumReplicasAvailable,
     /// Nothing is wrong.
     AsExpected,
+}
+
+impl Reason {
+    /// The reason as it stands in a condition.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Reason::RolloutComplete => "RolloutComplete",
+            Reason::RollingOut => "RollingOut",
+            Reason::InvalidSpec => "InvalidSpec",
+            Reason::NameConflict => "NameConflict",
+            Reason::NodePortUnavailable => "NodePortUnavailable",
+            Reason::QuotaExceeded => "QuotaExceeded",
+            Reason::ReplicasOverLimit => "ReplicasOverLimit",
+            Reason::Paused => "Paused",
+            Reason::ProgressDeadlineExceeded => "ProgressDeadlineExceeded",
+            Reason::ReplicaFailure => "ReplicaFailure",
+            Reason::ApplyRefused => "ApplyRefused",
+            Reason::MinimumReplicasUnavailable => "MinimumReplicasUnavailable",
+            Reason::MinimumReplicasAvailable => "MinimumReplicasAvailable",
+            Reason::AsExpected => "AsExpected",
+        }
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+impl ObservedDeployment {
+    /// The Deployment controller has seen the latest spec: its counts and conditions tell of it.
+    pub fn is_current(&self) -> bool {
+        self.observed_generation >= self.generation
+    }
+
+    /// Every pod wanted is made from the latest template, and there are no others.
+    pub fn is_updated(&self) -> bool {
+        self.is_current() && self.updated == self.desired && self.replicas == self.desired
+    }
+
+    /// The latest spec is rolled out, and every pod is available.
+    pub fn is_complete(&self) -> bool {
+        self.is_updated() && self.available == self.desired
+    }
+}
+
+impl Observed {
+    /// Pods that are ready now.
+    pub fn ready_pods(&self) -> i64 {
+        let ready = self.pods.iter().filter(|pod| pod.ready).count();
+        i64::try_from(ready).unwrap_or(i64::MAX)
+    }
 }

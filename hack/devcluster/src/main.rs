@@ -1,2 +1,105 @@
-//! x
-fn main() {}
+//! The command: reads the arguments, calls the part that does it, and turns its outcome
+//! into an exit code. Nothing else.
+
+mod background;
+mod demo;
+mod interrupt;
+mod run;
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Parser, Subcommand};
+use devcluster::{Cluster, Options};
+
+/// A local Kubernetes control plane with kwok nodes, built from source.
+#[derive(Parser)]
+#[command(name = "devcluster", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a cluster that stays, and print the line that selects it
+    Up(ClusterArguments),
+    /// Stop the clusters that `up` and `demo --keep` left running
+    Down,
+    /// Run a command with a cluster of its own (KUBECONFIG, PATH, DEVCLUSTER_AUDIT_LOG)
+    Run {
+        #[command(flatten)]
+        cluster: ClusterArguments,
+        /// The command and its arguments; its exit code is that of `run`
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+    /// Show the operators at work, from `kubectl apply` to garbage collection
+    Demo(demo::Arguments),
+    /// The process behind `up`
+    #[command(hide = true)]
+    Hold(ClusterArguments),
+    /// The process behind `run`: becomes the command, and ends when its parent does
+    #[command(hide = true)]
+    RunBound {
+        parent: i32,
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+}
+
+/// What kind of cluster to start.
+#[derive(clap::Args)]
+struct ClusterArguments {
+    /// Number of kwok nodes
+    #[arg(long, default_value_t = 2)]
+    nodes: usize,
+    /// A kustomize folder of CustomResourceDefinitions to install before the controllers
+    /// start (the garbage collector finds later ones within 30 s only)
+    #[arg(long, value_name = "FOLDER")]
+    definitions: Option<PathBuf>,
+}
+
+impl ClusterArguments {
+    fn start(&self, interrupted: Arc<AtomicBool>) -> devcluster::Result<Cluster> {
+        let cluster = Cluster::start_api_server(Options {
+            nodes: self.nodes,
+            interrupted,
+        })?;
+        if let Some(folder) = &self.definitions {
+            cluster.install_definitions(folder)?;
+        }
+        cluster.start_controllers()?;
+        Ok(cluster)
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("devcluster: {error}");
+            let is_interrupt = matches!(error.downcast_ref(), Some(devcluster::Error::Interrupted));
+            if is_interrupt {
+                ExitCode::from(interrupt::EXIT_CODE)
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
+    match command {
+        Command::Up(cluster) => background::up(&cluster),
+        Command::Down => background::down(),
+        Command::Run { cluster, command } => run::run(&cluster, &command),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Hold(cluster) => background::hold(&cluster),
+        Command::RunBound { parent, command } => match run::run_bound(parent, &command)? {},
+    }
+}

@@ -300,7 +300,7 @@ fn the_index_follows_every_change() {
     store.finish_relist();
     assert_eq!(names("two"), ["c"]);
     assert!(
-        store.read().index.len() == 1,
+        store.lock().index.len() == 1,
         "nothing is left of owners without objects"
     );
 }

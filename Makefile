@@ -1,0 +1,121 @@
+# The commands of this project, by the names that a kubebuilder or operator-sdk scaffold
+# gives them. `make help` lists them.
+
+CARGO_TARGET_DIR ?= target
+export CARGO_TARGET_DIR
+# Any value leaves the cluster and the manager of `make demo` running.
+KEEP ?=
+# More arguments for the manager of `make run`, e.g. ARGS=--log-level=debug.
+ARGS ?=
+# More arguments for `cargo test`, e.g. TESTFLAGS='--test manager'.
+TESTFLAGS ?=
+
+# As in the scaffold: `make uninstall ignore-not-found=true`.
+ifndef ignore-not-found
+  ignore-not-found = false
+endif
+
+# A kubectl that was built here, else the one in PATH, else one that is built now: a
+# machine's own may be years old.
+KUBE_CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quartet-operator/kube
+KUBECTL_BUILT = $(firstword $(filter-out %/building/kubectl,$(wildcard $(KUBE_CACHE)/*/kubectl)))
+KUBECTL ?= $(or $(KUBECTL_BUILT),$(shell command -v kubectl),"$$(hack/build-go.sh hack/kube)"/kubectl)
+
+DEVCLUSTER = $(CARGO_TARGET_DIR)/release/devcluster
+# --workspace with every build: cargo then compiles each dependency once, with the features
+# that all members need, and not again for each member.
+CARGO_BUILD = cargo build --locked --workspace
+
+.DEFAULT_GOAL := build
+
+##@ General
+
+.PHONY: all
+all: build ## Same as build.
+
+.PHONY: help
+help: ## Show this help.
+	@awk 'BEGIN {FS = ":.*##"; printf "\nUsage:\n  make \033[36m<target>\033[0m\n"} /^[a-zA-Z_0-9-]+:.*?##/ { printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2 } /^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) }' $(MAKEFILE_LIST)
+
+##@ See it work
+
+.PHONY: demo
+demo: ## Start a local Kubernetes and show the four operators at work; KEEP=1 leaves it running.
+	$(CARGO_BUILD) --release --bin manager --bin devcluster
+	@$(DEVCLUSTER) demo --manager $(CARGO_TARGET_DIR)/release/manager $(if $(KEEP),--keep)
+
+.PHONY: demo-down
+demo-down: devcluster-down ## Stop what `make demo KEEP=1` left running.
+
+.PHONY: devcluster-up
+devcluster-up: ## Start a local Kubernetes and print the line that selects it.
+	$(CARGO_BUILD) --release --bin devcluster
+	@$(DEVCLUSTER) up
+
+.PHONY: devcluster-down
+devcluster-down: ## Stop every local Kubernetes that was left running.
+	$(CARGO_BUILD) --release --bin devcluster
+	@$(DEVCLUSTER) down
+
+##@ Development
+
+.PHONY: manifests
+manifests: ## Write every generated file from the Rust types.
+	cargo run --locked --bin generate -- manifests
+
+.PHONY: generate
+generate: manifests ## Same as manifests: Rust derives what Go generates as DeepCopy code.
+
+.PHONY: fmt
+fmt: ## Format the code.
+	cargo fmt --all
+
+.PHONY: vet
+vet: ## Type-check everything, tests included.
+	cargo check --locked --workspace --all-targets
+
+.PHONY: lint
+lint: ## Formatting, clippy and rustdoc, without a warning.
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
+		cargo doc --locked --workspace --no-deps --lib --document-private-items
+
+.PHONY: lint-fix
+lint-fix: ## Let clippy and rustfmt repair what they can.
+	cargo clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
+	cargo fmt --all
+
+.PHONY: audit
+audit: ## Known vulnerabilities, licences and sources of the dependencies (needs cargo-deny).
+	@command -v cargo-deny >/dev/null || { echo "cargo-deny is missing: cargo install --locked cargo-deny" >&2; exit 1; }
+	cargo deny --locked check
+
+.PHONY: verify
+verify: ## Fail, with the difference, if a generated file is stale.
+	hack/verify.sh
+
+.PHONY: test
+test: ## Every test, against a local Kubernetes that is started for them.
+	$(CARGO_BUILD)
+	$(CARGO_TARGET_DIR)/debug/devcluster run -- cargo test --locked --workspace $(TESTFLAGS)
+
+##@ Build
+
+.PHONY: build
+build: ## Build the manager, at target/release/manager.
+	$(CARGO_BUILD) --release --bin manager
+
+.PHONY: run
+run: ## Run the manager on this machine against the cluster of KUBECONFIG.
+	ENABLE_WEBHOOKS=false cargo run --locked --bin manager -- --log-format=text $(ARGS)
+
+##@ Deployment
+
+.PHONY: install
+install: ## Install the CRDs into the cluster of KUBECONFIG.
+	$(KUBECTL) apply --server-side --force-conflicts -k config/crd-seed-only
+
+.PHONY: uninstall
+uninstall: ## Remove the CRDs, and with them every resource of the four kinds; ignore-not-found=true.
+	$(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -k config/crd-seed-only

@@ -1,0 +1,133 @@
+//! The few requests that starting a cluster needs, over HTTP/1.0: no chunks, no keep-alive,
+//! the answer ends with the connection. Not a client for anything else.
+
+use std::fs::File;
+use std::io::{BufReader, Error as IoError, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::certificates::Certificates;
+use crate::error::{Error, Result};
+
+/// Longer than any answer of a healthy API server on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(crate) struct ApiServer {
+    address: SocketAddr,
+    tls: Arc<ClientConfig>,
+}
+
+/// Status and body of an answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+impl ApiServer {
+    pub(crate) fn new(port: u16, certificates: &Certificates, user: &str) -> Result<Self> {
+        let unreadable = |path: &Path, reason: &dyn std::fmt::Display| Error::Io {
+            doing: format!("reading {}", path.display()),
+            source: IoError::other(reason.to_string()),
+        };
+        let read_certificate = |path: &Path| {
+            let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+            CertificateDer::from_pem_reader(BufReader::new(file))
+                .map_err(|error| unreadable(path, &error))
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add(read_certificate(&certificates.authority())?)?;
+        let key_path = certificates.key(user);
+        let key = PrivateKeyDer::from_pem_file(&key_path)
+            .map_err(|error| unreadable(&key_path, &error))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(
+                vec![read_certificate(&certificates.certificate(user))?],
+                key,
+            )?;
+        Ok(Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            tls: Arc::new(tls),
+        })
+    }
+
+    pub(crate) fn get(&self, path: &str) -> std::io::Result<Answer> {
+        self.request("GET", path, "")
+    }
+
+    /// Creates an object; that it exists already is fine.
+    pub(crate) fn create(&self, path: &str, object: &serde_json::Value) -> Result<()> {
+        let answer = self
+            .request("POST", path, &object.to_string())
+            .map_err(|source| Error::Io {
+                doing: format!("POST {path}"),
+                source,
+            })?;
+        match answer.status {
+            201 | 409 => Ok(()),
+            status => Err(Error::Refused {
+                method: "POST",
+                path: path.to_owned(),
+                status,
+                body: answer.body,
+            }),
+        }
+    }
+
+    fn request(&self, method: &str, path: &str, body: &str) -> std::io::Result<Answer> {
+        let socket = TcpStream::connect_timeout(&self.address, TIMEOUT)?;
+        socket.set_read_timeout(Some(TIMEOUT))?;
+        socket.set_nodelay(true)?;
+        let name = ServerName::from(self.address.ip());
+        let session = ClientConnection::new(Arc::clone(&self.tls), name).map_err(IoError::other)?;
+        let mut stream = StreamOwned::new(session, socket);
+        write!(
+            stream,
+            "{method} {path} HTTP/1.0\r\nHost: {}\r\nUser-Agent: devcluster\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len(),
+        )?;
+        let mut answer = Vec::new();
+        match stream.read_to_end(&mut answer) {
+            // The other side closed the connection without TLS's own good-bye.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof && !answer.is_empty() => {}
+            result => {
+                result?;
+            }
+        }
+        parse(&String::from_utf8_lossy(&answer))
+            .ok_or_else(|| IoError::new(ErrorKind::InvalidData, "not an HTTP answer"))
+    }
+}
+
+fn parse(answer: &str) -> Option<Answer> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Answer {
+        status,
+        body: body.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_status_and_a_body() {
+        let answer = parse("HTTP/1.0 404 Not Found\r\nDate: now\r\n\r\n{}\r\n\r\n").unwrap();
+        assert_eq!((answer.status, answer.body.as_str()), (404, "{}\r\n\r\n"));
+        assert!(parse("HTTP/1.0 200 OK\r\n").is_none());
+    }
+}

@@ -1,0 +1,156 @@
+//! Clusters that stay: a process in a session of its own holds the cluster until
+//! `devcluster down` asks it to end.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use devcluster::{Binaries, Cluster, StateFolder};
+use rustix::process::{Pid, Signal, kill_process, setsid};
+
+use crate::{ClusterArguments, interrupt};
+
+/// A line of its own that says: all is well, stop listening, I stay.
+const SETTLED: &str = "\u{4}";
+
+/// More than a manager's and the components' graces together.
+const DOWN_LIMIT: Duration = Duration::from_secs(40);
+
+const POLL: Duration = Duration::from_millis(50);
+
+/// Runs this program with `arguments` as a holder, shows what it prints, and returns when
+/// it has settled (success) or ended (its exit code).
+pub(crate) fn start_holder(arguments: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
+    // A build of minutes belongs before the terminal, where Ctrl-C ends it.
+    Binaries::find_or_build()?;
+    let interrupted = interrupt::flag()?;
+    let mut is_asked_to_end = false;
+    let mut holder = Command::new(env::current_exe()?)
+        .args(arguments)
+        .stdin(Stdio::null())
+        // Pipes, not our own outputs: a holder that kept those open would keep a reader of
+        // ours (`make demo KEEP=1 | tee log`) waiting for ever.
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (sender, lines) = mpsc::channel();
+    if let Some(output) = holder.stdout.take() {
+        thread::spawn(move || {
+            BufReader::new(output)
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
+    }
+    if let Some(errors) = holder.stderr.take() {
+        thread::spawn(move || copy_to_stderr(errors));
+    }
+    loop {
+        match lines.recv_timeout(POLL) {
+            Ok(line) if line == SETTLED => return Ok(ExitCode::SUCCESS),
+            Ok(line) => println!("{line}"),
+            Err(RecvTimeoutError::Timeout) => {
+                if interrupted.load(Ordering::Relaxed) && !is_asked_to_end {
+                    kill_process(Pid::from_child(&holder), Signal::TERM)?;
+                    is_asked_to_end = true;
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let code = holder
+                    .wait()?
+                    .code()
+                    .and_then(|code| u8::try_from(code).ok());
+                return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
+            }
+        }
+    }
+}
+
+/// The holder's first act: away from the terminal, whose Ctrl-C is for `start_holder`.
+pub(crate) fn leave_terminal() -> io::Result<()> {
+    setsid()?;
+    Ok(())
+}
+
+/// The holder's last act in front of an audience: names the cluster, then keeps it, and
+/// all that the caller owns beside it, until it is asked to end or a component dies.
+pub(crate) fn settle(cluster: &Cluster, interrupted: &AtomicBool) -> Result<(), Box<dyn Error>> {
+    cluster.folder().mark_as_staying()?;
+    let mut output = io::stdout();
+    writeln!(
+        output,
+        "{}\n{SETTLED}",
+        export_line(cluster.kubeconfig().display())
+    )?;
+    output.flush()?;
+    while !interrupted.load(Ordering::Relaxed) {
+        cluster.check()?;
+        thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+/// `devcluster up`: one cluster per user; a second call names the first one's.
+pub(crate) fn up(arguments: &ClusterArguments) -> Result<ExitCode, Box<dyn Error>> {
+    if let Some((folder, _)) = StateFolder::staying_owners().first() {
+        println!("{}", export_line(folder.join("kubeconfig").display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut again: Vec<OsString> = vec![
+        "hold".into(),
+        "--nodes".into(),
+        arguments.nodes.to_string().into(),
+    ];
+    if let Some(folder) = &arguments.definitions {
+        again.extend(["--definitions".into(), folder.into()]);
+    }
+    start_holder(&again)
+}
+
+/// The process behind `devcluster up`.
+pub(crate) fn hold(arguments: &ClusterArguments) -> Result<ExitCode, Box<dyn Error>> {
+    leave_terminal()?;
+    let interrupted = interrupt::flag()?;
+    let cluster = arguments.start(Arc::clone(&interrupted))?;
+    settle(&cluster, &interrupted)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `devcluster down`: ends every cluster that stays, with what runs beside it.
+pub(crate) fn down() -> Result<ExitCode, Box<dyn Error>> {
+    let owners = StateFolder::staying_owners();
+    if owners.is_empty() {
+        println!("no cluster is up");
+    }
+    for (folder, owner) in owners {
+        // The folder's lock was held a moment ago, so this is its owner and no namesake.
+        if let Some(owner) = Pid::from_raw(owner) {
+            let _ = kill_process(owner, Signal::TERM);
+        }
+        let deadline = Instant::now() + DOWN_LIMIT;
+        while fs::exists(&folder)? {
+            if Instant::now() > deadline {
+                return Err(format!("process {owner} does not stop").into());
+            }
+            thread::sleep(POLL);
+        }
+        println!("stopped {}", folder.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn export_line(kubeconfig: impl std::fmt::Display) -> String {
+    format!("export KUBECONFIG={kubeconfig}")
+}
+
+fn copy_to_stderr(mut from: impl Read) {
+    // Unbuffered on the other side, so that a line of progress shows when it is written.
+    let _ = io::copy(&mut from, &mut io::stderr());
+}

@@ -1,0 +1,119 @@
+//! The cluster's certificate authority, the API server's serving certificate, a client
+//! certificate per component, and the key that signs ServiceAccount tokens.
+//!
+//! Everything is ECDSA P-256 and lives as long as its state folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
+};
+
+use crate::error::{Doing, Result, write};
+
+/// The folder with the certificates and keys, by name: `NAME.crt`, `NAME.key`.
+#[derive(Debug, Clone)]
+pub(crate) struct Certificates {
+    folder: PathBuf,
+}
+
+impl Certificates {
+    /// Makes them all in `folder`; `users` are (common name, organization) of the clients.
+    pub(crate) fn create(
+        folder: &Path,
+        server_names: &[&str],
+        users: &[(&str, &str)],
+    ) -> Result<Self> {
+        fs::create_dir_all(folder).doing(|| format!("creating {}", folder.display()))?;
+        let certificates = Self {
+            folder: folder.to_owned(),
+        };
+
+        let mut authority = CertificateParams::new(Vec::new())?;
+        authority.distinguished_name = name("devcluster", None);
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate()?;
+        certificates.write("ca", &authority.self_signed(&key)?.pem(), &key)?;
+        let issuer = Issuer::new(authority, key);
+
+        let names: Vec<String> = server_names.iter().map(|&name| name.to_owned()).collect();
+        let mut server = CertificateParams::new(names)?;
+        server.distinguished_name = name("kube-apiserver", None);
+        certificates.issue(
+            "server",
+            server,
+            ExtendedKeyUsagePurpose::ServerAuth,
+            &issuer,
+        )?;
+
+        for &(user, organization) in users {
+            let mut client = CertificateParams::new(Vec::new())?;
+            client.distinguished_name = name(user, Some(organization));
+            certificates.issue(user, client, ExtendedKeyUsagePurpose::ClientAuth, &issuer)?;
+        }
+
+        let tokens = KeyPair::generate()?;
+        write(&certificates.service_account_key(), tokens.serialize_pem())?;
+        write(
+            &certificates.service_account_public_key(),
+            tokens.public_key_pem(),
+        )?;
+        Ok(certificates)
+    }
+
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.certificate("ca")
+    }
+
+    pub(crate) fn certificate(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{}.crt", file_name(name)))
+    }
+
+    pub(crate) fn key(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{}.key", file_name(name)))
+    }
+
+    pub(crate) fn service_account_key(&self) -> PathBuf {
+        self.key("service-accounts")
+    }
+
+    pub(crate) fn service_account_public_key(&self) -> PathBuf {
+        self.folder.join("service-accounts.pub")
+    }
+
+    fn issue(
+        &self,
+        file: &str,
+        mut parameters: CertificateParams,
+        purpose: ExtendedKeyUsagePurpose,
+        issuer: &Issuer<'_, KeyPair>,
+    ) -> Result<()> {
+        parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        parameters.extended_key_usages = vec![purpose];
+        let key = KeyPair::generate()?;
+        let certificate = parameters.signed_by(&key, issuer)?;
+        self.write(file, &certificate.pem(), &key)
+    }
+
+    fn write(&self, name: &str, certificate: &str, key: &KeyPair) -> Result<()> {
+        write(&self.certificate(name), certificate)?;
+        write(&self.key(name), key.serialize_pem())
+    }
+}
+
+fn name(common_name: &str, organization: Option<&str>) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    if let Some(organization) = organization {
+        name.push(DnType::OrganizationName, organization);
+    }
+    name
+}
+
+/// User names hold colons, which some tools take for list separators in a path.
+fn file_name(name: &str) -> String {
+    name.replace(':', "-")
+}

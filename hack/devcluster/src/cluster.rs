@@ -1,0 +1,343 @@
+//! One cluster: started, ready, its components stopped and started at will, gone on drop.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::api_server::ApiServer;
+use crate::binaries::Binaries;
+use crate::certificates::Certificates;
+use crate::component::{API_SERVER_CLUSTER_IP, Component, Layout};
+use crate::environment::Environment;
+use crate::error::{Doing, Error, Result};
+use crate::folder::StateFolder;
+use crate::nodes::{node, takes_pods};
+use crate::ports::free_port;
+use crate::process::{POLL, Process};
+
+/// Five times and more what a busy machine of two cores was seen to need.
+const READY_LIMIT: Duration = Duration::from_secs(90);
+
+/// How long a component that is asked to end may take.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// The user of the kubeconfig that is handed out.
+const ADMIN: &str = "admin";
+
+/// Authorized to do anything, before any RBAC object exists.
+const MASTERS: &str = "system:masters";
+
+/// By which clients on this machine and, later, pods call the API server.
+const SERVER_NAMES: [&str; 7] = [
+    "127.0.0.1",
+    API_SERVER_CLUSTER_IP,
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+];
+
+/// What kind of cluster to start.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many kwok nodes, each with room for 1000 CPUs and a million pods.
+    pub nodes: usize,
+    /// Set by somebody else to give up a start that is under way.
+    pub interrupted: Arc<AtomicBool>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nodes: 2,
+            interrupted: Arc::default(),
+        }
+    }
+}
+
+/// A running cluster of our own. Dropping it kills every component and removes its folder.
+#[derive(Debug)]
+pub struct Cluster {
+    /// What runs. A stopped component is not in it. Dropped, and so killed, before `folder`.
+    processes: Mutex<BTreeMap<Component, Process>>,
+    layout: Layout,
+    binaries: Binaries,
+    api_server: ApiServer,
+    nodes: usize,
+    interrupted: Arc<AtomicBool>,
+    folder: StateFolder,
+}
+
+impl Cluster {
+    /// Starts a cluster and returns when a pod can be created in it and will run.
+    ///
+    /// # Errors
+    /// A component ended or was not ready within 90 s; the programs cannot be built; the
+    /// cache folder cannot be written to. Nothing is left running.
+    pub fn start(options: Options) -> Result<Self> {
+        let cluster = Self::start_api_server(options)?;
+        cluster.start_controllers()?;
+        Ok(cluster)
+    }
+
+    /// The first half of [`Cluster::start`]: etcd and an API server that is ready, nothing
+    /// that acts on what is stored. The place for [`Cluster::install_definitions`].
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn start_api_server(options: Options) -> Result<Self> {
+        let binaries = Binaries::find_or_build()?;
+        let folder = StateFolder::create()?;
+        let users: Vec<_> = Component::ALL
+            .into_iter()
+            .filter_map(Component::user)
+            .chain([ADMIN])
+            .map(|user| (user, MASTERS))
+            .collect();
+        let layout = Layout {
+            folder: folder.path().to_owned(),
+            certificates: Certificates::create(&folder.path().join("pki"), &SERVER_NAMES, &users)?,
+            etcd_port: free_port()?,
+            server_port: free_port()?,
+        };
+        layout.write_configuration(ADMIN, &kwok_stages(&binaries)?)?;
+        let cluster = Self {
+            processes: Mutex::default(),
+            api_server: ApiServer::new(layout.server_port, &layout.certificates, ADMIN)?,
+            layout,
+            binaries,
+            nodes: options.nodes,
+            interrupted: options.interrupted,
+            folder,
+        };
+        cluster.spawn(Component::Etcd)?;
+        cluster.spawn(Component::ApiServer)?;
+        cluster.wait_until_serving()?;
+        Ok(cluster)
+    }
+
+    /// The second half of [`Cluster::start`]: controller-manager, scheduler and nodes;
+    /// returns when the nodes take pods and the default ServiceAccount exists.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn start_controllers(&self) -> Result<()> {
+        for component in [
+            Component::ControllerManager,
+            Component::Scheduler,
+            Component::Kwok,
+        ] {
+            self.spawn(component)?;
+        }
+        for number in 1..=self.nodes {
+            self.api_server.create("/api/v1/nodes", &node(number))?;
+        }
+        self.wait_until_usable()
+    }
+
+    /// Ends a component as an operating system does that shuts down (SIGTERM), and waits
+    /// until it is gone; killed if it takes longer than 10 s. What it stored stays.
+    pub fn stop(&self, component: Component) {
+        if let Some(mut process) = self.processes().remove(&component) {
+            process.stop(STOP_GRACE);
+        }
+    }
+
+    /// Ends a component as a crash does (SIGKILL).
+    pub fn kill(&self, component: Component) {
+        self.processes().remove(&component); // dropped, so killed
+    }
+
+    /// Starts a component again, after stopping it if it runs: on the same port, with the
+    /// same data. Returns when the API server, if it runs and this concerns it, is ready.
+    ///
+    /// # Errors
+    /// It ended at once, or the API server was not ready within 90 s.
+    pub fn restart(&self, component: Component) -> Result<()> {
+        self.stop(component);
+        self.spawn(component)?;
+        match component {
+            Component::ApiServer => self.wait_until_serving(),
+            Component::Etcd if self.runs(Component::ApiServer) => self.wait_until_serving(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Stops a component where it stands (SIGSTOP): its connections stay open, unanswered.
+    /// One that was stopped is left alone.
+    ///
+    /// # Errors
+    /// The component has ended by itself.
+    pub fn pause(&self, component: Component) -> Result<()> {
+        self.with(component, Process::pause)
+    }
+
+    /// Lets a paused component go on. One that was stopped is left alone.
+    ///
+    /// # Errors
+    /// The component has ended by itself.
+    pub fn resume(&self, component: Component) -> Result<()> {
+        self.with(component, Process::resume)
+    }
+
+    /// A kubeconfig of a member of `system:masters`.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.layout.admin_kubeconfig()
+    }
+
+    /// The API server's audit log: one JSON event a line, written before the answer is sent,
+    /// with the user agent of every request that is not the control plane's own reading.
+    pub fn audit_log(&self) -> PathBuf {
+        self.layout.audit_log()
+    }
+
+    /// What a component has printed.
+    pub fn log(&self, component: Component) -> PathBuf {
+        self.layout.log(component)
+    }
+
+    /// The folder of all its state, which goes away with it.
+    pub fn dir(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The state folder itself.
+    pub fn folder(&self) -> &StateFolder {
+        &self.folder
+    }
+
+    /// `https://127.0.0.1:PORT`.
+    pub fn server_url(&self) -> String {
+        self.layout.server_url()
+    }
+
+    /// What a child process needs to know to use this cluster.
+    pub fn environment(&self) -> Environment {
+        Environment {
+            kubeconfig: self.kubeconfig(),
+            audit_log: self.audit_log(),
+            binaries: self.binaries.folder().to_owned(),
+        }
+    }
+
+    /// An error if a component that should run has ended by itself.
+    ///
+    /// # Errors
+    /// [`Error::Ended`], with the end of its log.
+    pub fn check(&self) -> Result<()> {
+        self.processes().values_mut().try_for_each(Process::check)
+    }
+
+    pub(crate) fn binaries(&self) -> &Binaries {
+        &self.binaries
+    }
+
+    pub(crate) fn api_server(&self) -> &ApiServer {
+        &self.api_server
+    }
+
+    fn spawn(&self, component: Component) -> Result<()> {
+        let process = Process::spawn(
+            component.name(),
+            &self.binaries.program(component),
+            component.arguments(&self.layout),
+            [],
+            &self.layout.log(component),
+        )?;
+        self.processes().insert(component, process);
+        Ok(())
+    }
+
+    fn runs(&self, component: Component) -> bool {
+        self.processes().contains_key(&component)
+    }
+
+    fn with(&self, component: Component, action: fn(&mut Process)) -> Result<()> {
+        if let Some(process) = self.processes().get_mut(&component) {
+            process.check()?;
+            action(process);
+        }
+        Ok(())
+    }
+
+    fn wait_until_serving(&self) -> Result<()> {
+        self.wait("/readyz of the API server", || {
+            let answer = self
+                .api_server
+                .get("/readyz")
+                .map_err(|error| error.to_string())?;
+            if answer.status == 200 {
+                Ok(())
+            } else {
+                Err(answer.body)
+            }
+        })
+    }
+
+    fn wait_until_usable(&self) -> Result<()> {
+        let read = |path| self.get(path).map_err(|error| error.to_string());
+        self.wait("the default ServiceAccount", || {
+            let account = read("/api/v1/namespaces/default/serviceaccounts/default")?;
+            account.map(|_| ()).ok_or_else(|| "none".to_owned())
+        })?;
+        self.wait("every node Ready", || {
+            let list = read("/api/v1/nodes")?.unwrap_or_default();
+            let ready = list["items"].as_array().map_or(0, |items| {
+                items.iter().filter(|node| takes_pods(node)).count()
+            });
+            if ready >= self.nodes {
+                Ok(())
+            } else {
+                Err(format!("{ready} of {}", self.nodes))
+            }
+        })
+    }
+
+    /// Calls `attempt` until it succeeds, while everything that was started still runs.
+    fn wait(
+        &self,
+        what: &str,
+        mut attempt: impl FnMut() -> std::result::Result<(), String>,
+    ) -> Result<()> {
+        let deadline = Instant::now() + READY_LIMIT;
+        loop {
+            let seen = match attempt() {
+                Ok(()) => return Ok(()),
+                Err(seen) => seen,
+            };
+            self.check()?;
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            if Instant::now() > deadline {
+                return Err(Error::Late {
+                    what: what.to_owned(),
+                    limit: READY_LIMIT,
+                    seen,
+                });
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// A panic while the lock was held leaves the map whole: every change is one call.
+    fn processes(&self) -> MutexGuard<'_, BTreeMap<Component, Process>> {
+        self.processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// kwok's default stages, which it has embedded and yet wants as a file.
+fn kwok_stages(binaries: &Binaries) -> Result<String> {
+    let program = binaries.path("kwok-stages");
+    let output = Command::new(&program)
+        .output()
+        .doing(|| format!("running {}", program.display()))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

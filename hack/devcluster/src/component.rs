@@ -1,0 +1,259 @@
+//! The five components: their names, the users they are, and their command lines. What is
+//! not named here is each component's own default.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::certificates::Certificates;
+use crate::error::{Result, write};
+
+/// Clients of a control plane are held to 20–50 requests a second by default, which is
+/// what a test of many objects would measure instead of the operator.
+const QPS: u32 = 500;
+const BURST: u32 = 1000;
+
+/// ClusterIPs; kwok's pods and nodes have the upper half of 10/8.
+const SERVICE_RANGE: &str = "10.96.0.0/16";
+/// The first address of [`SERVICE_RANGE`], which the Service `kubernetes` gets.
+pub(crate) const API_SERVER_CLUSTER_IP: &str = "10.96.0.1";
+
+/// A part of the control plane that can be stopped and started by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Component {
+    /// The store.
+    Etcd,
+    /// kube-apiserver.
+    ApiServer,
+    /// kube-controller-manager: Deployments, ReplicaSets, garbage collection, quota, …
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+    /// kwok, which answers for the kubelets of all nodes.
+    Kwok,
+}
+
+impl Component {
+    /// All, in the order in which each finds what it needs.
+    pub const ALL: [Self; 5] = [
+        Self::Etcd,
+        Self::ApiServer,
+        Self::ControllerManager,
+        Self::Scheduler,
+        Self::Kwok,
+    ];
+
+    /// The program's name, which is also that of its log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+            Self::Kwok => "kwok",
+        }
+    }
+
+    /// The user it is to the API server, if it is one of its clients.
+    pub(crate) fn user(self) -> Option<&'static str> {
+        match self {
+            Self::Etcd | Self::ApiServer => None,
+            Self::ControllerManager => Some("system:kube-controller-manager"),
+            Self::Scheduler => Some("system:kube-scheduler"),
+            Self::Kwok => Some("kwok"),
+        }
+    }
+
+    pub(crate) fn arguments(self, layout: &Layout) -> Vec<String> {
+        match self {
+            Self::Etcd => layout.etcd(),
+            Self::ApiServer => layout.api_server(),
+            Self::ControllerManager => layout.controller_manager(),
+            Self::Scheduler => vec![
+                flag("config", layout.scheduler_config()),
+                off("secure-port"),
+            ],
+            Self::Kwok => vec![
+                flag("kubeconfig", layout.kubeconfig(self)),
+                flag("config", layout.kwok_config()),
+            ],
+        }
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// Where everything of one cluster is: files in its folder, and two ports.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) folder: PathBuf,
+    pub(crate) certificates: Certificates,
+    pub(crate) etcd_port: u16,
+    pub(crate) server_port: u16,
+}
+
+impl Layout {
+    pub(crate) fn server_url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.server_port)
+    }
+
+    pub(crate) fn admin_kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig")
+    }
+
+    pub(crate) fn audit_log(&self) -> PathBuf {
+        self.folder.join("audit.log")
+    }
+
+    pub(crate) fn log(&self, component: Component) -> PathBuf {
+        self.folder.join(format!("{component}.log"))
+    }
+
+    fn kubeconfig(&self, component: Component) -> PathBuf {
+        self.folder.join(format!("{component}.kubeconfig"))
+    }
+
+    fn audit_policy(&self) -> PathBuf {
+        self.folder.join("audit-policy.yaml")
+    }
+
+    fn scheduler_config(&self) -> PathBuf {
+        self.folder.join("scheduler.yaml")
+    }
+
+    fn kwok_config(&self) -> PathBuf {
+        self.folder.join("kwok.yaml")
+    }
+
+    /// Writes the configuration files that the command lines name; `stages` are kwok's.
+    pub(crate) fn write_configuration(&self, admin: &str, stages: &str) -> Result<()> {
+        self.write_kubeconfig(&self.admin_kubeconfig(), admin)?;
+        for component in Component::ALL {
+            if let Some(user) = component.user() {
+                self.write_kubeconfig(&self.kubeconfig(component), user)?;
+            }
+        }
+        write(
+            &self.audit_policy(),
+            include_str!("config/audit-policy.yaml"),
+        )?;
+        write(
+            &self.kwok_config(),
+            format!("{stages}\n{}", include_str!("config/kwok.yaml")),
+        )?;
+        let scheduler = serde_json::json!({
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": false},
+            "clientConnection": {
+                "kubeconfig": self.kubeconfig(Component::Scheduler),
+                "qps": QPS,
+                "burst": BURST,
+            },
+            "podMaxBackoffSeconds": 1,
+        });
+        write(&self.scheduler_config(), format!("{scheduler:#}"))
+    }
+
+    /// JSON is YAML, and quotes what a path may hold.
+    fn write_kubeconfig(&self, path: &Path, user: &str) -> Result<()> {
+        let kubeconfig = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "devcluster",
+            "contexts": [
+                {"name": "devcluster", "context": {"cluster": "devcluster", "user": user}},
+            ],
+            "clusters": [{"name": "devcluster", "cluster": {
+                "server": self.server_url(),
+                "certificate-authority": self.certificates.authority(),
+            }}],
+            "users": [{"name": user, "user": {
+                "client-certificate": self.certificates.certificate(user),
+                "client-key": self.certificates.key(user),
+            }}],
+        });
+        write(path, format!("{kubeconfig:#}\n"))
+    }
+
+    fn etcd(&self) -> Vec<String> {
+        let url = format!("http://127.0.0.1:{}", self.etcd_port);
+        vec![
+            flag("data-dir", self.folder.join("etcd")),
+            text("listen-client-urls", &url),
+            text("advertise-client-urls", &url),
+            text("listen-peer-urls", "http://127.0.0.1:0"), // there are no peers
+            // The data need not survive the machine, only the process.
+            "--unsafe-no-fsync".to_owned(),
+            text("log-level", "warn"),
+        ]
+    }
+
+    fn api_server(&self) -> Vec<String> {
+        let certificates = &self.certificates;
+        vec![
+            text(
+                "etcd-servers",
+                format!("http://127.0.0.1:{}", self.etcd_port),
+            ),
+            text("bind-address", "127.0.0.1"),
+            text("secure-port", self.server_port.to_string()),
+            text("advertise-address", "127.0.0.1"),
+            // A loopback address is not allowed in the endpoints of Service kubernetes.
+            text("endpoint-reconciler-type", "none"),
+            flag("tls-cert-file", certificates.certificate("server")),
+            flag("tls-private-key-file", certificates.key("server")),
+            flag("client-ca-file", certificates.authority()),
+            text("authorization-mode", "RBAC"),
+            text("allow-privileged", "true"),
+            text("service-cluster-ip-range", SERVICE_RANGE),
+            text("service-account-issuer", "https://kubernetes.default.svc"),
+            flag(
+                "service-account-key-file",
+                certificates.service_account_public_key(),
+            ),
+            flag(
+                "service-account-signing-key-file",
+                certificates.service_account_key(),
+            ),
+            // Webhooks of Services are called at their endpoints: no kube-proxy runs here.
+            text("enable-aggregator-routing", "true"),
+            // Otherwise an end in good order waits a minute for watches to go away.
+            text("shutdown-watch-termination-grace-period", "1s"),
+            flag("audit-policy-file", self.audit_policy()),
+            flag("audit-log-path", self.audit_log()),
+            text("audit-log-maxsize", "0"), // never rotated: tests read it whole
+        ]
+    }
+
+    fn controller_manager(&self) -> Vec<String> {
+        let certificates = &self.certificates;
+        vec![
+            flag("kubeconfig", self.kubeconfig(Component::ControllerManager)),
+            text("leader-elect", "false"),
+            flag("root-ca-file", certificates.authority()),
+            flag(
+                "service-account-private-key-file",
+                certificates.service_account_key(),
+            ),
+            text("kube-api-qps", QPS.to_string()),
+            text("kube-api-burst", BURST.to_string()),
+            off("secure-port"),
+        ]
+    }
+}
+
+fn text(name: &str, value: impl AsRef<str>) -> String {
+    format!("--{name}={}", value.as_ref())
+}
+
+fn flag(name: &str, path: PathBuf) -> String {
+    format!("--{name}={}", path.display())
+}
+
+fn off(port: &str) -> String {
+    format!("--{port}=0")
+}

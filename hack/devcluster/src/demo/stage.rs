@@ -1,0 +1,323 @@
+//! What the demo is played on: kubectl whose words are shown, the manager's process, and
+//! waits that end when something died, on Ctrl-C, or after a minute.
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use devcluster::{Cluster, Process, Program, free_port, tail};
+use serde_json::Value;
+
+use crate::demo::samples::Sample;
+
+/// Each thing shown takes a second or two; a machine that is very busy gets a minute.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How long the manager may take to end when asked to.
+const MANAGER_GRACE: Duration = Duration::from_secs(10);
+
+const POLL: Duration = Duration::from_millis(25);
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+
+pub(crate) struct Stage<'a> {
+    cluster: &'a Cluster,
+    interrupted: &'a AtomicBool,
+    root: PathBuf,
+    /// Dropped, and so killed, before the cluster is.
+    manager: Option<Process>,
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn new(cluster: &'a Cluster, interrupted: &'a AtomicBool, root: PathBuf) -> Self {
+        Self {
+            cluster,
+            interrupted,
+            root,
+            manager: None,
+        }
+    }
+
+    /// Starts the manager and waits for its `/readyz`.
+    pub(crate) fn start_manager(&mut self, binary: &Path) -> Result<(), Box<dyn Error>> {
+        let port = free_port()?;
+        let arguments = [
+            format!("--kubeconfig={}", self.cluster.kubeconfig().display()),
+            "--leader-elect=false".to_owned(),
+            format!("--health-probe-bind-address=127.0.0.1:{port}"),
+        ];
+        println!(
+            "$ ENABLE_WEBHOOKS=false {} {}",
+            binary.display(),
+            arguments.join(" ")
+        );
+        let webhooks_off = ("ENABLE_WEBHOOKS".to_owned(), "false".to_owned());
+        let program = Program::foreign(std::path::absolute(binary)?);
+        let log = self.manager_log();
+        self.manager = Some(Process::spawn(
+            "manager",
+            &program,
+            arguments,
+            [webhooks_off],
+            &log,
+        )?);
+        self.wait("/readyz of the manager", || {
+            Ok(if is_ready(port) {
+                Ok(())
+            } else {
+                Err("no 200".to_owned())
+            })
+        })
+    }
+
+    /// Asks the manager to end, and minds how it does.
+    pub(crate) fn stop_manager(&mut self) -> Result<(), Box<dyn Error>> {
+        let Some(mut manager) = self.manager.take() else {
+            return Ok(());
+        };
+        let began = Instant::now();
+        manager.stop(MANAGER_GRACE);
+        match manager.ended() {
+            Some(status) if status.success() => {
+                took("manager stopped", began.elapsed());
+                Ok(())
+            }
+            status => Err(format!("the manager did not end well on SIGTERM: {status:?}").into()),
+        }
+    }
+
+    pub(crate) fn print_manager_log(&self) {
+        if self.manager.is_some() {
+            eprintln!(
+                "\nThe end of the manager's log:\n{}\n",
+                tail(&self.manager_log(), 15)
+            );
+        }
+    }
+
+    /// An error if the manager or a component died.
+    fn check(&mut self) -> devcluster::Result<()> {
+        self.manager.as_mut().map_or(Ok(()), Process::check)?;
+        self.cluster.check()
+    }
+
+    /// Shows a kubectl command and what it prints.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+        println!(
+            "$ kubectl {}",
+            arguments.iter().map(quoted).collect::<Vec<_>>().join(" ")
+        );
+        let output = self.run_kubectl(arguments)?;
+        print_indented(&String::from_utf8_lossy(&output.stdout));
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr)
+                .trim()
+                .to_owned()
+                .into())
+        }
+    }
+
+    /// Shows a kubectl command that has to fail, and returns what it is told.
+    pub(crate) fn kubectl_refused(&self, arguments: &[&str]) -> Result<String, Box<dyn Error>> {
+        println!(
+            "$ kubectl {}",
+            arguments.iter().map(quoted).collect::<Vec<_>>().join(" ")
+        );
+        let output = self.run_kubectl(arguments)?;
+        let refusal = String::from_utf8_lossy(&output.stderr).into_owned();
+        print_indented(&refusal);
+        if output.status.success() {
+            Err("it was not refused".into())
+        } else {
+            Ok(refusal)
+        }
+    }
+
+    /// Waits until the sample's current generation is Ready with `pods` pods, and says what
+    /// its status then tells.
+    pub(crate) fn wait_until_ready(
+        &mut self,
+        sample: &Sample,
+        pods: usize,
+    ) -> Result<String, Box<dyn Error>> {
+        let path = format!("{}/{}", sample.collection, sample.name);
+        let cluster = self.cluster;
+        self.wait(&format!("{} Ready with {pods} pods", sample.name), || {
+            let resource = cluster.get(&path)?.unwrap_or_default();
+            Ok(if is_ready_with(&resource, pods) {
+                Ok(told_by(&resource["status"]))
+            } else {
+                Err(resource["status"].to_string())
+            })
+        })
+    }
+
+    /// The paths of the Deployment and the pods that the sample's status names.
+    pub(crate) fn children_of(&self, sample: &Sample) -> Result<Vec<String>, Box<dyn Error>> {
+        let path = format!("{}/{}", sample.collection, sample.name);
+        let resource = self.cluster.get(&path)?.unwrap_or_default();
+        let pods = nodes(&resource["status"]).map(|pod| format!("{PODS}/{pod}"));
+        Ok([format!("{DEPLOYMENTS}/{}", sample.name)]
+            .into_iter()
+            .chain(pods)
+            .collect())
+    }
+
+    pub(crate) fn wait_until_gone(&mut self, paths: &[String]) -> Result<(), Box<dyn Error>> {
+        let cluster = self.cluster;
+        self.wait("garbage collection", || {
+            for path in paths {
+                if cluster.get(path)?.is_some() {
+                    return Ok(Err(format!("{path} is still there")));
+                }
+            }
+            Ok(Ok(()))
+        })
+    }
+
+    /// Calls `attempt` until it succeeds; its error is what was seen instead.
+    fn wait<T>(
+        &mut self,
+        what: &str,
+        mut attempt: impl FnMut() -> devcluster::Result<Result<T, String>>,
+    ) -> Result<T, Box<dyn Error>> {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let seen = match attempt()? {
+                Ok(result) => return Ok(result),
+                Err(seen) => seen,
+            };
+            self.check()?;
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(devcluster::Error::Interrupted.into());
+            }
+            if Instant::now() > deadline {
+                let what = what.to_owned();
+                return Err(devcluster::Error::Late {
+                    what,
+                    limit: LIMIT,
+                    seen,
+                }
+                .into());
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    fn run_kubectl(&self, arguments: &[&str]) -> Result<Output, Box<dyn Error>> {
+        let environment = self.cluster.environment();
+        let mut kubectl = Command::new(environment.binaries.join("kubectl"));
+        kubectl
+            .args(arguments)
+            .envs(environment.variables())
+            .current_dir(&self.root);
+        Ok(kubectl.output()?)
+    }
+
+    pub(crate) fn manager_log(&self) -> PathBuf {
+        self.cluster.dir().join("manager.log")
+    }
+}
+
+/// Ends what was just shown with the time it took.
+pub(crate) fn took(what: &str, time: Duration) {
+    println!("  {what:<72} {:>6.2} s", time.as_secs_f64());
+}
+
+pub(crate) fn print_indented(text: &str) {
+    for line in text.lines() {
+        println!("{}", format!("  {line}").trim_end());
+    }
+}
+
+/// As one would have to type it.
+fn quoted(argument: &&str) -> String {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_=./,:".contains(one);
+    if argument.chars().all(is_plain) {
+        (*argument).to_owned()
+    } else {
+        format!("'{argument}'")
+    }
+}
+
+fn is_ready_with(resource: &Value, pods: usize) -> bool {
+    let status = &resource["status"];
+    let is_ready = status["conditions"].as_array().is_some_and(|conditions| {
+        conditions
+            .iter()
+            .any(|one| one["type"] == "Ready" && one["status"] == "True")
+    });
+    is_ready
+        && status["observedGeneration"] == resource["metadata"]["generation"]
+        && nodes(status).count() == pods
+}
+
+fn told_by(status: &Value) -> String {
+    let pods = format!("{} pods", nodes(status).count());
+    match status["realQPS"].as_i64() {
+        Some(rate) => format!("{pods}, {rate} queries a second"),
+        None => pods,
+    }
+}
+
+/// The names of the pods in `status.nodes`.
+fn nodes(status: &Value) -> impl Iterator<Item = &str> {
+    status["nodes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+}
+
+fn is_ready(port: u16) -> bool {
+    let request = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream
+            .write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    request().is_ok_and(|answer| answer.split_whitespace().nth(1) == Some("200"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shown_command_can_be_typed_as_it_stands() {
+        assert_eq!(quoted(&"--type=merge"), "--type=merge");
+        assert_eq!(
+            quoted(&r#"{"spec":{"size":-1}}"#),
+            r#"'{"spec":{"size":-1}}'"#
+        );
+    }
+
+    #[test]
+    fn ready_means_the_current_generation_with_all_its_pods() {
+        let resource = |observed: i64, nodes: &[&str]| {
+            serde_json::json!({
+                "metadata": {"generation": 2},
+                "status": {
+                    "observedGeneration": observed,
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                    "nodes": nodes,
+                },
+            })
+        };
+        assert!(is_ready_with(&resource(2, &["a", "b"]), 2));
+        assert!(!is_ready_with(&resource(1, &["a", "b"]), 2));
+        assert!(!is_ready_with(&resource(2, &["a"]), 2));
+        assert!(!is_ready_with(&Value::Null, 0));
+    }
+}

@@ -1,0 +1,71 @@
+//! How a process finds the cluster that `devcluster run` started around it: variables.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::{env, iter};
+
+use crate::error::{Error, Result};
+
+const KUBECONFIG: &str = "KUBECONFIG";
+const AUDIT_LOG: &str = "DEVCLUSTER_AUDIT_LOG";
+pub(crate) const BINARIES: &str = "DEVCLUSTER_BIN";
+
+/// A cluster that somebody else owns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Environment {
+    /// A kubeconfig of a member of system:masters (`KUBECONFIG`).
+    pub kubeconfig: PathBuf,
+    /// The API server's audit log, one JSON event a line (`DEVCLUSTER_AUDIT_LOG`).
+    pub audit_log: PathBuf,
+    /// The folder of kubectl and the components (`DEVCLUSTER_BIN`, and first in `PATH`).
+    pub binaries: PathBuf,
+}
+
+impl Environment {
+    /// Reads it from this process's variables.
+    ///
+    /// # Errors
+    /// [`Error::NoEnvironment`] names the first variable that is not set.
+    pub fn from_variables() -> Result<Self> {
+        let path = |name: &'static str| {
+            env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+                .ok_or(Error::NoEnvironment(name))
+        };
+        Ok(Self {
+            kubeconfig: path(KUBECONFIG)?,
+            audit_log: path(AUDIT_LOG)?,
+            binaries: path(BINARIES)?,
+        })
+    }
+
+    /// The variables to set for a child process: those above, and `PATH` with the binaries
+    /// first, since a machine's own kubectl may be years old.
+    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+        vec![
+            (KUBECONFIG, self.kubeconfig.clone().into()),
+            (AUDIT_LOG, self.audit_log.clone().into()),
+            (BINARIES, self.binaries.clone().into()),
+            ("PATH", path_with_first(&self.binaries, env::var_os("PATH"))),
+        ]
+    }
+}
+
+fn path_with_first(folder: &Path, path: Option<OsString>) -> OsString {
+    let rest = path.unwrap_or_default();
+    let folders = iter::once(folder.to_owned()).chain(env::split_paths(&rest));
+    // A folder with a colon in its name cannot be in any PATH.
+    env::join_paths(folders).unwrap_or(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binaries_come_first_in_path_and_nothing_is_lost() {
+        let path = path_with_first(Path::new("/ours"), Some("/usr/bin:/bin".into()));
+        assert_eq!(path, "/ours:/usr/bin:/bin");
+    }
+}

@@ -1,0 +1,89 @@
+//! `devcluster run -- CMD`: a cluster for as long as a command takes.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, process};
+
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::flag;
+
+use crate::{ClusterArguments, interrupt};
+
+const POLL: Duration = Duration::from_millis(20);
+
+/// Runs `command` with the cluster in its environment; its exit code is ours.
+pub(crate) fn run(
+    arguments: &ClusterArguments,
+    command: &[OsString],
+) -> Result<ExitCode, Box<dyn Error>> {
+    let interrupted = interrupt::flag()?;
+    // Ctrl-C reaches the command by itself, being in the terminal's foreground group; a
+    // signal that somebody sent to us alone has to be passed on.
+    let asked_to_end = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP] {
+        flag::register(signal, Arc::clone(&asked_to_end))?;
+    }
+
+    let began = Instant::now();
+    let cluster = arguments.start(interrupted)?;
+    eprintln!(
+        "devcluster: {} ready after {:.1} s, state in {}",
+        cluster.server_url(),
+        began.elapsed().as_secs_f32(),
+        cluster.dir().display(),
+    );
+    let mut child = Command::new(env::current_exe()?)
+        .arg("run-bound")
+        .arg(process::id().to_string())
+        .arg("--")
+        .args(command)
+        .envs(cluster.environment().variables())
+        .spawn()?;
+    let mut is_healthy = true;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(exit_code(status));
+        }
+        if asked_to_end.swap(false, Ordering::Relaxed) {
+            kill_process(Pid::from_child(&child), Signal::TERM)?;
+        }
+        if is_healthy && let Err(error) = cluster.check() {
+            eprintln!("devcluster: {error}");
+            is_healthy = false;
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Becomes `command`, which the kernel sends SIGTERM when `parent` dies. (That it does so
+/// when the parent's spawning *thread* ends is no harm: `run` spawns from the main thread.)
+pub(crate) fn run_bound(parent: i32, command: &[OsString]) -> io::Result<Infallible> {
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    if getppid().map(Pid::as_raw_nonzero).map(i32::from) != Some(parent) {
+        return Err(io::Error::other("the cluster is gone already"));
+    }
+    let [program, arguments @ ..] = command else {
+        return Err(io::Error::other("no command"));
+    };
+    let error = Command::new(program).args(arguments).exec();
+    Err(io::Error::new(
+        error.kind(),
+        format!("running {}: {error}", program.display()),
+    ))
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}

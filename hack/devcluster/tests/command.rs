@@ -1,0 +1,249 @@
+//! The command as a process: its exit codes and output, and what is left of it however it
+//! ends. State folders of these tests are in a cache of their own.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use devcluster::Binaries;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A cache folder, removed at the end of the test.
+struct Cache(PathBuf);
+
+impl Cache {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("{test}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// The command, with this cache and the programs that are built already.
+    fn devcluster(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_devcluster"));
+        command
+            .args(arguments)
+            .env("XDG_CACHE_HOME", &self.0)
+            .env(
+                "DEVCLUSTER_BIN",
+                Binaries::find_or_build().unwrap().folder(),
+            )
+            .env_remove("KUBEBUILDER_ASSETS")
+            .stderr(Stdio::inherit());
+        command
+    }
+
+    fn state_folders(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.0.join("quartet-operator/clusters")).unwrap();
+        entries
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.is_dir())
+            .collect()
+    }
+
+    /// The living processes that have this cache in their command line: the components and
+    /// the command of `run`.
+    fn processes(&self) -> Vec<(Pid, String)> {
+        let folder = self.0.to_str().unwrap();
+        let is_zombie = |process: &Path| {
+            let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ")
+                .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+        };
+        fs::read_dir("/proc")
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|process| !is_zombie(process))
+            .filter_map(|process| {
+                let id = process.file_name()?.to_str()?.parse().ok()?;
+                let line = fs::read_to_string(process.join("cmdline"))
+                    .ok()?
+                    .replace('\0', " ");
+                line.contains(folder).then_some((Pid::from_raw(id)?, line))
+            })
+            .collect()
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Starts a `run` that does not end by itself; returns once the command inside runs.
+fn run_until_killed(mut command: Command) -> Child {
+    let mut run = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(run.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "started\n");
+    run
+}
+
+/// Kills `run` and asserts that everything it started is gone soon, and its folder after
+/// the next start.
+fn assert_nothing_outlives(cache: &Cache, mut run: Child) {
+    assert!(cache.processes().len() >= 6, "{:?}", cache.processes());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let began = Instant::now();
+    while !cache.processes().is_empty() {
+        assert!(
+            began.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            cache.processes()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    println!("gone after {:.2} s", began.elapsed().as_secs_f32());
+
+    let abandoned = cache.state_folders();
+    assert_eq!(abandoned.len(), 1);
+    let listing = [
+        "run",
+        "--nodes=1",
+        "--",
+        "sh",
+        "-c",
+        "ls \"$XDG_CACHE_HOME\"/*/clusters",
+    ];
+    let output = cache.devcluster(&listing).output().unwrap();
+    let name = abandoned[0].file_name().unwrap().to_str().unwrap();
+    assert!(
+        !String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .any(|line| line == name)
+    );
+    assert_eq!(cache.state_folders(), Vec::<PathBuf>::new());
+}
+
+const FOREVER: [&str; 6] = [
+    "run",
+    "--nodes=1",
+    "--",
+    "sh",
+    "-c",
+    "echo started; exec tail -f \"$DEVCLUSTER_AUDIT_LOG\" >/dev/null",
+];
+
+#[test]
+fn nothing_outlives_a_killed_run_not_even_a_paused_component() {
+    let cache = Cache::new("devcluster-killed");
+    let run = run_until_killed(cache.devcluster(&FOREVER));
+    let (scheduler, _) = cache
+        .processes()
+        .into_iter()
+        .find(|(_, line)| line.contains("kube-scheduler "))
+        .expect("a scheduler");
+    kill_process(scheduler, Signal::STOP).unwrap();
+    assert_nothing_outlives(&cache, run);
+}
+
+#[test]
+fn nothing_outlives_a_killed_run_whose_components_do_not_watch_their_input() {
+    let cache = Cache::new("devcluster-assets");
+    let assets = cache.0.join("assets");
+    fs::create_dir(&assets).unwrap();
+    for name in ["etcd", "kube-apiserver"] {
+        let target = Binaries::find_or_build().unwrap().folder().join(name);
+        symlink(target, assets.join(name)).unwrap();
+    }
+    let mut command = cache.devcluster(&FOREVER);
+    command.env("KUBEBUILDER_ASSETS", &assets);
+    let run = run_until_killed(command);
+    let uses_assets = |line: &str| line.contains(assets.join("kube-apiserver").to_str().unwrap());
+    assert!(cache.processes().iter().any(|(_, line)| uses_assets(line)));
+    assert_nothing_outlives(&cache, run);
+}
+
+#[test]
+fn run_passes_the_exit_code_on_and_kubectl_is_ours() {
+    let cache = Cache::new("devcluster-run");
+    let script = "kubectl get nodes -o name; command -v kubectl; exit 7";
+    let output = cache
+        .devcluster(&["run", "--nodes=3", "--", "sh", "-c", script])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    let kubectl = Binaries::find_or_build().unwrap().folder().join("kubectl");
+    let expected = format!(
+        "node/node-1\nnode/node-2\nnode/node-3\n{}\n",
+        kubectl.display()
+    );
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+    assert_eq!(cache.state_folders(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn up_leaves_one_cluster_running_and_down_stops_it() {
+    let cache = Cache::new("devcluster-up");
+    // `output` returns when the pipes are closed: that the holder keeps none open is part
+    // of what is tested.
+    let up = || String::from_utf8(cache.devcluster(&["up"]).output().unwrap().stdout).unwrap();
+    let line = up();
+    let kubeconfig = line
+        .trim()
+        .strip_prefix("export KUBECONFIG=")
+        .expect("an export line");
+    assert!(Path::new(kubeconfig).exists());
+    assert_eq!(up(), line, "a second `up` names the first one's cluster");
+
+    assert!(cache.devcluster(&["down"]).status().unwrap().success());
+    assert!(cache.processes().is_empty());
+    assert_eq!(cache.state_folders(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_manager_that_ends_fails_the_demo_with_its_last_words() {
+    let cache = Cache::new("devcluster-demo");
+    fs::create_dir_all(cache.0.join("config/crd-seed-only")).unwrap();
+    fs::write(
+        cache.0.join("config/crd-seed-only/kustomization.yaml"),
+        "resources: [crd.yaml]\n",
+    )
+    .unwrap();
+    fs::write(cache.0.join("config/crd-seed-only/crd.yaml"), DEFINITION).unwrap();
+    let manager = cache.0.join("manager");
+    fs::write(&manager, "#!/bin/sh\necho no port for me\nexit 3\n").unwrap();
+    assert!(
+        Command::new("chmod")
+            .arg("+x")
+            .arg(&manager)
+            .status()
+            .unwrap()
+            .success()
+    );
+
+    let output = cache
+        .devcluster(&["demo", "--manager", manager.to_str().unwrap()])
+        .args(["--root", cache.0.to_str().unwrap()])
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("manager ended (exit status: 3)"), "{told}");
+    assert!(told.contains("no port for me"), "{told}");
+    assert!(cache.processes().is_empty());
+}
+
+const DEFINITION: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  names: {kind: Thing, plural: things}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object}}
+";

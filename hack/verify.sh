@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Fails if what is committed does not agree with itself: code that is not formatted,
+# generated files that are stale, links in the documentation that lead nowhere, paths that
+# only one machine has. Changes nothing in the working tree.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+failed=0
+fail() {
+    echo "verify: $*" >&2
+    failed=1
+}
+
+cargo fmt --all -- --check -l >&2 || fail "the code is not formatted: run 'make fmt'"
+
+fresh=$(mktemp -d)
+trap 'rm -rf "$fresh"' EXIT
+cargo build --quiet --locked --workspace --bin generate
+"${CARGO_TARGET_DIR:-target}/debug/generate" manifests --root "$fresh"
+while read -r file; do
+    diff --unified --new-file --label "committed config/$file" --label "generated config/$file" \
+        "config/$file" "$fresh/$file" >&2 ||
+        fail "config/$file is stale: run 'make manifests' and commit what changes"
+done < <(cd "$fresh" && find . -type f -printf '%P\n' | sort)
+
+# Relative links in Markdown: ](path) or ](path#heading).
+while IFS=: read -r file link; do
+    [ -e "$(dirname "$file")/${link%%#*}" ] || fail "$file links to $link, which is not there"
+done < <(git ls-files '*.md' | while read -r file; do
+    grep -oE '\]\([^)]+\)' "$file" | sed -E 's/^\]\((.*)\)$/\1/' |
+        grep -vE '^(https?:|mailto:|#)' | sed "s|^|$file:|" || true
+done)
+
+# Brackets keep these patterns from matching themselves.
+if git grep -nIE '\.\./share[d]|(^|[^A-Za-z0-9_.~-])/(wor[k]|roo[t])/' -- . ':!LICENSE' >&2; then
+    fail "the lines above refer to a folder that users do not have"
+fi
+
+if [ "$failed" = 0 ]; then
+    echo "verify: format, generated files, links and paths are in order"
+fi
+exit "$failed"

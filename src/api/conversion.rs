@@ -1,0 +1,340 @@
+//! Conversion between the two versions of a kind, inside the JSON: pure, total over every
+//! object that could be stored, without validation and without defaults. What the target
+//! cannot say travels in one annotation and is restored on the way back.
+//!
+//! Depends on the names in [`super::kind`] only; no typed specs here, which would invent or
+//! lose fields.
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use super::kind::{Kind, Version};
+
+/// Where one field of the seed's spec lives in the hub's spec. Paths below `spec`.
+#[derive(Debug)]
+pub struct FieldMove {
+    /// Path in the seed version.
+    pub seed: &'static [&'static str],
+    /// Path in the hub version.
+    pub hub: &'static [&'static str],
+}
+
+/// The annotation that carries what the version it is written in cannot say:
+/// `{"<the other version>": {<fields of its spec>}}`.
+pub const DATA_ANNOTATION: &str = "quartet-operator.example.com/conversion-data";
+
+/// What the API server allows all annotations of an object together, keys and values
+/// (apimachinery's `TotalAnnotationSizeLimitB`).
+pub const ANNOTATIONS_LIMIT_BYTES: usize = 256 * 1024;
+
+/// An object in the version that was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Converted {
+    /// The object.
+    pub object: Value,
+    /// Some fields were lost, since the annotations had no room for them. Readable beats
+    /// lossless: an object that does not convert makes LIST fail for its whole version.
+    pub data_left_out: bool,
+}
+
+/// What is not an object of the kind at all.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConversionError {
+    /// Not a JSON object.
+    #[error("cannot convert a {kind}: it is not a JSON object")]
+    NotAnObject {
+        /// The kind that was expected.
+        kind: &'static str,
+    },
+    /// `apiVersion` is missing or names no version of the kind.
+    #[error("cannot convert a {kind} from apiVersion {api_version:?}: not a version of {kind}")]
+    UnknownVersion {
+        /// The kind that was expected.
+        kind: &'static str,
+        /// What was given.
+        api_version: String,
+    },
+}
+
+/// `object` in the version `to`. Metadata is passed through but for our annotation; status
+/// has one schema in every version and is passed through whole.
+///
+/// # Errors
+/// When `object` is not a JSON object with an `apiVersion` of this kind. No spec, status or
+/// metadata is an error, whatever they hold.
+pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, ConversionError> {
+    let Value::Object(mut object) = object else {
+        return Err(ConversionError::NotAnObject { kind: kind.kind });
+    };
+    let api_version = object
+        .get("apiVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let from = version_of(kind, api_version).ok_or_else(|| ConversionError::UnknownVersion {
+        kind: kind.kind,
+        api_version: api_version.to_owned(),
+    })?;
+    if from.name == to.name {
+        return Ok(Converted {
+            object: Value::Object(object),
+            data_left_out: false,
+        });
+    }
+    let data = take_data(&mut object);
+    let data = match object.get_mut("spec") {
+        Some(spec) => {
+            let converted = convert_spec(kind, from, to, spec.take(), data.as_deref());
+            *spec = converted.spec;
+            converted.data
+        }
+        None => None,
+    };
+    let data_left_out = data.is_some_and(|data| !put_data(&mut object, data));
+    object.insert("apiVersion".to_owned(), Value::String(kind.api_version(to)));
+    Ok(Converted {
+        object: Value::Object(object),
+        data_left_out,
+    })
+}
+
+/// The hub's spec of an object that was read in version `from`. Total: what makes no sense
+/// is passed on for validation to name.
+pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&Value>) -> Value {
+    if from.name == kind.hub.name {
+        return spec.clone();
+    }
+    let data = annotations
+        .and_then(|annotations| annotations.get(DATA_ANNOTATION))
+        .and_then(Value::as_str);
+    convert_spec(kind, from, &kind.hub, spec.clone(), data).spec
+}
+
+/// A spec, and the text of the annotation that it needs.
+struct ConvertedSpec {
+    spec: Value,
+    data: Option<String>,
+}
+
+/// The heart of it, free of the object around: `spec` of `from` as `to` says it, with what
+/// an earlier conversion put into `data` restored.
+fn convert_spec(
+    kind: &Kind,
+    from: &Version,
+    to: &Version,
+    spec: Value,
+    data: Option<&str>,
+) -> ConvertedSpec {
+    let Value::Object(spec) = spec else {
+        // Nothing to move: every version says "no spec" alike.
+        return ConvertedSpec { spec, data: None };
+    };
+    let moves = Moves {
+        moves: kind.moves,
+        from_seed: from.name == kind.seed.name,
+    };
+    let mut converted = moves.apply(&spec);
+    let remainder = subtract(spec, &moves.reversed().apply(&converted));
+    if let Some(mut restored) = data.and_then(|data| data_for(to, data)) {
+        moves.remove_targets(&mut restored);
+        fill(&mut converted, restored);
+    }
+    let data = (!remainder.is_empty()).then(|| {
+        Value::Object(Map::from_iter([(
+            from.name.to_owned(),
+            Value::Object(remainder),
+        )]))
+        .to_string()
+    });
+    ConvertedSpec {
+        spec: Value::Object(converted),
+        data,
+    }
+}
+
+/// The table of moves, read in one direction.
+struct Moves {
+    moves: &'static [FieldMove],
+    from_seed: bool,
+}
+
+impl Moves {
+    fn reversed(&self) -> Self {
+        Self {
+            moves: self.moves,
+            from_seed: !self.from_seed,
+        }
+    }
+
+    /// Pairs of (path in the source, path in the target).
+    fn pairs(&self) -> impl Iterator<Item = (&'static [&'static str], &'static [&'static str])> {
+        let from_seed = self.from_seed;
+        self.moves.iter().map(move |field| {
+            if from_seed {
+                (field.seed, field.hub)
+            } else {
+                (field.hub, field.seed)
+            }
+        })
+    }
+
+    /// What the target can say of `spec`, null and wrong types included.
+    fn apply(&self, spec: &Map<String, Value>) -> Map<String, Value> {
+        let mut target = Map::new();
+        for (source_path, target_path) in self.pairs() {
+            if let Some(value) = get(spec, source_path) {
+                set(&mut target, target_path, value.clone());
+            }
+        }
+        target
+    }
+
+    /// Forgets what the source can say by itself, so that a field which a user has since
+    /// changed or removed there is not brought back.
+    fn remove_targets(&self, target: &mut Map<String, Value>) {
+        for (_, target_path) in self.pairs() {
+            remove(target, target_path);
+        }
+    }
+}
+
+/// The data that `text` holds for version `to`. A text that is not ours, or that was meant
+/// for the other version, holds none.
+fn data_for(to: &Version, text: &str) -> Option<Map<String, Value>> {
+    let mut data: Map<String, Value> = serde_json::from_str(text).ok()?;
+    match data.remove(to.name)? {
+        Value::Object(data) => Some(data),
+        _ => None,
+    }
+}
+
+/// What must be filled into `present` to give `whole` back: `fill(present, subtract(whole,
+/// present)) == whole` when `present` holds nothing that `whole` lacks.
+fn subtract(whole: Map<String, Value>, present: &Map<String, Value>) -> Map<String, Value> {
+    let mut remainder = Map::new();
+    for (name, value) in whole {
+        match (value, present.get(&name)) {
+            (value, None) => {
+                remainder.insert(name, value);
+            }
+            (Value::Object(value), Some(Value::Object(present))) => {
+                let inner = subtract(value, present);
+                if !inner.is_empty() {
+                    remainder.insert(name, Value::Object(inner));
+                }
+            }
+            _ => {}
+        }
+    }
+    remainder
+}
+
+/// Adds what `target` lacks; what it has stays.
+fn fill(target: &mut Map<String, Value>, data: Map<String, Value>) {
+    for (name, value) in data {
+        match (target.get_mut(&name), value) {
+            (None, value) => {
+                target.insert(name, value);
+            }
+            (Some(Value::Object(target)), Value::Object(value)) => fill(target, value),
+            _ => {}
+        }
+    }
+}
+
+fn get<'a>(object: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {
+    match path {
+        [] => None,
+        [name] => object.get(*name),
+        [name, rest @ ..] => get(object.get(*name)?.as_object()?, rest),
+    }
+}
+
+/// Sets the value at `path`, making the objects on the way.
+fn set(object: &mut Map<String, Value>, path: &[&str], value: Value) {
+    match path {
+        [] => {}
+        [name] => {
+            object.insert((*name).to_owned(), value);
+        }
+        [name, rest @ ..] => {
+            let inner = object
+                .entry(*name)
+                .or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(inner) = inner {
+                set(inner, rest, value);
+            }
+        }
+    }
+}
+
+fn remove(object: &mut Map<String, Value>, path: &[&str]) {
+    match path {
+        [] => {}
+        [name] => {
+            object.remove(*name);
+        }
+        [name, rest @ ..] => {
+            if let Some(Value::Object(inner)) = object.get_mut(*name) {
+                remove(inner, rest);
+            }
+        }
+    }
+}
+
+fn version_of<'a>(kind: &'a Kind, api_version: &str) -> Option<&'a Version> {
+    let (group, version) = api_version.split_once('/')?;
+    if group == kind.group {
+        kind.version(version)
+    } else {
+        None
+    }
+}
+
+/// Takes our annotation off. A map of annotations that held nothing else goes too: absent
+/// and empty are one to the API server.
+fn take_data(object: &mut Map<String, Value>) -> Option<String> {
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    let annotations = metadata.get_mut("annotations")?.as_object_mut()?;
+    let data = annotations.remove(DATA_ANNOTATION)?;
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+    match data {
+        Value::String(data) => Some(data),
+        _ => None,
+    }
+}
+
+/// Adds our annotation, if there is a place and room for it.
+fn put_data(object: &mut Map<String, Value>, data: String) -> bool {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
+        return false;
+    };
+    let others = match metadata.get("annotations") {
+        None | Some(Value::Null) => 0,
+        Some(Value::Object(annotations)) => annotations
+            .iter()
+            .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+            .sum(),
+        Some(_) => return false,
+    };
+    if others + DATA_ANNOTATION.len() + data.len() > ANNOTATIONS_LIMIT_BYTES {
+        return false;
+    }
+    let annotations = metadata.entry("annotations").or_insert(Value::Null);
+    match annotations {
+        Value::Object(annotations) => {
+            annotations.insert(DATA_ANNOTATION.to_owned(), Value::String(data));
+        }
+        absent => {
+            *absent = Value::Object(Map::from_iter([(
+                DATA_ANNOTATION.to_owned(),
+                Value::String(data),
+            )]))
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,190 @@
+//! HelloWorld: `test.jiaozi.com`. Types of its two versions, their bounds, and how they map onto
+//! each other. Data only.
+
+use serde_json::Value;
+
+use super::conversion::FieldMove;
+use super::kind::{Kind, Version};
+use super::schema::{self, ServiceName};
+use super::shape::{COUNT, Field, PORT, Shape};
+use super::workload::{ServiceSpec, ServiceType};
+use super::{status, validation, workload};
+
+/// The version that existing users have.
+pub mod v1alpha1 {
+    use kube::CustomResource;
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+
+    use crate::api::Status;
+
+    /// What is wanted of the HelloWorld instance.
+    #[derive(
+        CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema,
+    )]
+    #[kube(
+        group = "test.jiaozi.com",
+        version = "v1alpha1",
+        kind = "HelloWorld",
+        plural = "helloworlds",
+        doc = "HelloWorld is a set of web servers that greet, run as a Deployment of the same name.",
+        namespaced,
+        shortname = "hw",
+        category = "quartet",
+        status = "Status",
+        scale(
+            spec_replicas_path = ".spec.size",
+            status_replicas_path = ".status.replicas",
+            label_selector_path = ".status.selector"
+        ),
+        printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.size"),
+        printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
+        printcolumn(
+            name = "Available",
+            type_ = "string",
+            json_path = ".status.conditions[?(@.type==\"Available\")].status"
+        ),
+        printcolumn(
+            name = "Age",
+            type_ = "date",
+            json_path = ".metadata.creationTimestamp"
+        )
+    )]
+    #[serde(rename_all = "camelCase")]
+    pub struct HelloWorldSpec {
+        /// Number of pods; 0 stops them all. No default: it must be given.
+        pub size: i32,
+    }
+}
+
+/// The storage version.
+pub mod v1 {
+    use kube::CustomResource;
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+
+    use crate::api::Status;
+    use crate::api::workload::{ServiceSpec, Workload, default_replicas, replicas_or_default};
+
+    /// What is wanted of the HelloWorld instance.
+    #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[kube(
+        group = "test.jiaozi.com",
+        version = "v1",
+        kind = "HelloWorld",
+        plural = "helloworlds",
+        doc = "HelloWorld is a set of web servers that greet, run as a Deployment of the same name.",
+        namespaced,
+        shortname = "hw",
+        category = "quartet",
+        status = "Status",
+        scale(
+            spec_replicas_path = ".spec.replicas",
+            status_replicas_path = ".status.replicas",
+            label_selector_path = ".status.selector"
+        ),
+        printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
+        printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
+        printcolumn(
+            name = "Available",
+            type_ = "string",
+            json_path = ".status.conditions[?(@.type==\"Available\")].status"
+        ),
+        printcolumn(
+            name = "Image",
+            type_ = "string",
+            json_path = ".spec.image",
+            priority = 1
+        ),
+        printcolumn(
+            name = "Age",
+            type_ = "date",
+            json_path = ".metadata.creationTimestamp"
+        )
+    )]
+    #[serde(rename_all = "camelCase")]
+    pub struct HelloWorldSpec {
+        /// Number of pods; 0 stops them all.
+        #[serde(default = "default_replicas", deserialize_with = "replicas_or_default")]
+        pub replicas: i32,
+        /// How the pods are run.
+        #[serde(flatten)]
+        pub workload: Workload,
+        /// Port that the container listens on. Default: 8080.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub port: Option<i32>,
+        /// The Service through which the pods are reached. Default: none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub service: Option<ServiceSpec>,
+    }
+}
+
+static SEED: Shape = Shape::object(&[&[Field::required("size", COUNT)]]);
+
+static HUB: Shape = Shape::object(&[
+    &[Field::optional("replicas", COUNT)],
+    workload::OPTIONAL_IMAGE,
+    workload::FIELDS,
+    &[
+        Field::optional("port", PORT),
+        Field::optional("service", workload::SERVICE),
+        Field::optional(
+            "size",
+            Shape::Tombstone {
+                instead: "spec.replicas",
+                old_version: "helloworlds.v1alpha1.test.jiaozi.com",
+            },
+        ),
+    ],
+]);
+
+/// CEL over the whole object.
+const HAS_SERVICE: &str = "has(self.spec) && has(self.spec.service)";
+
+static STATUS: Shape = Shape::object(&[status::FIELDS]);
+
+fn seed_sample() -> Result<Value, serde_json::Error> {
+    let spec = v1alpha1::HelloWorldSpec { size: 2 };
+    serde_json::to_value(v1alpha1::HelloWorld::new("helloworld-sample", spec))
+}
+
+fn hub_sample() -> Result<Value, serde_json::Error> {
+    let spec = v1::HelloWorldSpec {
+        replicas: 2,
+        workload: workload::sample(),
+        port: Some(8080),
+        service: Some(ServiceSpec {
+            type_: Some(ServiceType::ClusterIP),
+            port: Some(80),
+            node_port: None,
+        }),
+    };
+    serde_json::to_value(v1::HelloWorld::new("helloworld-v1-sample", spec))
+}
+
+/// Names, versions and functions of HelloWorld.
+pub static KIND: Kind = Kind {
+    group: "test.jiaozi.com",
+    kind: "HelloWorld",
+    plural: "helloworlds",
+    field_manager: "quartet-operator-helloworld",
+    legacy_finalizers: &[],
+    seed: Version {
+        name: "v1alpha1",
+        spec: &SEED,
+        crd: || schema::crd::<v1alpha1::HelloWorld>(&SEED, &STATUS, ServiceName::Free),
+        validate: |spec| validation::spec_errors(&SEED, spec),
+        sample: seed_sample,
+    },
+    hub: Version {
+        name: "v1",
+        spec: &HUB,
+        crd: || schema::crd::<v1::HelloWorld>(&HUB, &STATUS, ServiceName::NeededWhen(HAS_SERVICE)),
+        validate: |spec| validation::spec_errors(&HUB, spec),
+        sample: hub_sample,
+    },
+    moves: &[FieldMove {
+        seed: &["size"],
+        hub: &["replicas"],
+    }],
+};

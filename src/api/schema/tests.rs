@@ -1,0 +1,319 @@
+//! What every schema of ours must have, whatever field is added next.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use kube::CustomResourceExt;
+
+use crate::api::{KINDS, elasticweb, helloworld, memcached, nginx};
+
+/// The only parts of our CRDs that are not ours to describe and bound.
+const OF_KUBERNETES: [&str; 4] = [".apiVersion", ".kind", ".metadata", ".metadata.name"];
+
+fn root(crd: &CustomResourceDefinition) -> &JSONSchemaProps {
+    crd.spec.versions[0]
+        .schema
+        .as_ref()
+        .unwrap()
+        .open_api_v3_schema
+        .as_ref()
+        .unwrap()
+}
+
+/// Every part of `schema` with its path; items as `[]`, values of maps as `{}`.
+fn parts<'a>(
+    path: &str,
+    schema: &'a JSONSchemaProps,
+    found: &mut Vec<(String, &'a JSONSchemaProps)>,
+) {
+    found.push((path.to_owned(), schema));
+    for (name, property) in schema.properties.iter().flatten() {
+        parts(&format!("{path}.{name}"), property, found);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+        parts(&format!("{path}[]"), items, found);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
+        parts(&format!("{path}{{}}"), values, found);
+    }
+}
+
+/// Runs `check` on every part of every version's schema that is ours.
+fn for_every_part(check: impl Fn(&str, &JSONSchemaProps)) {
+    for kind in KINDS {
+        for version in [&kind.seed, &kind.hub] {
+            let crd = (version.crd)();
+            let mut found = Vec::new();
+            parts("", root(&crd), &mut found);
+            assert!(found.len() > 20, "{} {}", kind.kind, version.name);
+            for (path, schema) in found {
+                if !OF_KUBERNETES.contains(&path.as_str()) {
+                    check(&format!("{} {} {path}", kind.kind, version.name), schema);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_property_has_a_description() {
+    for_every_part(|path, schema| {
+        let named_by_its_parent = path.ends_with("[]") || path.ends_with("{}");
+        let description = schema.description.as_deref().unwrap_or_default();
+        assert!(
+            named_by_its_parent || description.len() > 10,
+            "{path}: {description:?}"
+        );
+        assert!(!description.contains("Auto-generated"), "{path}");
+    });
+}
+
+#[test]
+fn every_optional_property_of_a_spec_tells_its_default_and_every_required_one_that_it_has_none() {
+    for_every_part(|path, schema| {
+        let Some(properties) = schema
+            .properties
+            .as_ref()
+            .filter(|_| path.contains(".spec"))
+        else {
+            return;
+        };
+        for (name, property) in properties {
+            let description = property.description.as_deref().unwrap_or_default();
+            let required = schema
+                .required
+                .iter()
+                .flatten()
+                .any(|required| required == name);
+            let told = property.default.is_some()
+                || description.contains(if required { "No default" } else { "Default: " })
+                || description.starts_with("Not a field of this version");
+            // Objects that hold required fields, and the items of lists, say it of those.
+            let says_it_below =
+                required && property.type_.as_deref() == Some("object") || path.contains("[]");
+            assert!(told || says_it_below, "{path}.{name}: {description:?}");
+        }
+    });
+}
+
+#[test]
+fn every_value_is_bounded() {
+    for_every_part(|path, schema| match schema.type_.as_deref() {
+        Some("integer") => {
+            assert!(
+                schema.minimum.is_some() && schema.maximum.is_some(),
+                "{path}"
+            );
+            assert!(
+                matches!(schema.format.as_deref(), Some("int32" | "int64")),
+                "{path}"
+            );
+        }
+        Some("string") => {
+            let bounded = schema.max_length.is_some()
+                || schema.enum_.is_some()
+                || schema.format.as_deref() == Some("date-time");
+            assert!(bounded, "{path}");
+        }
+        Some("array") => {
+            assert!(
+                schema.max_items.is_some() && schema.x_kubernetes_list_type.is_some(),
+                "{path}"
+            );
+        }
+        Some("object") => {
+            let bounded = schema.properties.is_some() || schema.max_properties.is_some();
+            assert!(bounded, "{path}");
+        }
+        Some("boolean") => {}
+        None => {
+            assert_eq!(schema.x_kubernetes_int_or_string, Some(true), "{path}");
+            assert!(
+                schema.max_length.is_some() && schema.minimum.is_some(),
+                "{path}"
+            );
+        }
+        other => panic!("{path}: {other:?}"),
+    });
+}
+
+#[test]
+fn nothing_is_nullable_and_nothing_unknown_is_kept() {
+    for_every_part(|path, schema| {
+        assert_eq!(schema.nullable, None, "{path}");
+        assert_eq!(schema.x_kubernetes_preserve_unknown_fields, None, "{path}");
+        let null_in_enum = schema.enum_.iter().flatten().any(|value| value.0.is_null());
+        assert!(!null_in_enum, "{path}");
+    });
+}
+
+#[test]
+fn a_default_stands_only_where_both_versions_have_the_field() {
+    for_every_part(|path, schema| {
+        assert!(
+            schema.default.is_none() || path.ends_with(" .spec.replicas"),
+            "{path}"
+        );
+    });
+}
+
+/// Paths of the properties that the Rust type has.
+fn fields_of_type<K: CustomResourceExt>() -> BTreeSet<String> {
+    let crd = K::crd();
+    let mut found = Vec::new();
+    parts("", root(&crd), &mut found);
+    found
+        .into_iter()
+        .map(|(path, _)| path)
+        .filter(|path| path.starts_with(".s"))
+        .collect()
+}
+
+/// Paths of the properties that the schema has, but for tombstones.
+fn fields_of_schema(crd: &CustomResourceDefinition) -> BTreeSet<String> {
+    let mut found = Vec::new();
+    parts("", root(crd), &mut found);
+    let is_tombstone = |schema: &JSONSchemaProps| {
+        schema
+            .x_kubernetes_validations
+            .iter()
+            .flatten()
+            .any(|rule| rule.rule == "false")
+    };
+    let own = found
+        .into_iter()
+        .filter(|(path, schema)| path.starts_with(".s") && !is_tombstone(schema));
+    own.map(|(path, _)| path).collect()
+}
+
+#[test]
+fn the_schema_has_the_fields_of_the_rust_type_and_no_others() {
+    let types = [
+        (
+            &memcached::KIND.seed,
+            fields_of_type::<memcached::v1alpha1::Memcached>(),
+        ),
+        (
+            &memcached::KIND.hub,
+            fields_of_type::<memcached::v1::Memcached>(),
+        ),
+        (
+            &nginx::KIND.seed,
+            fields_of_type::<nginx::v1alpha1::Nginx>(),
+        ),
+        (&nginx::KIND.hub, fields_of_type::<nginx::v1::Nginx>()),
+        (
+            &elasticweb::KIND.seed,
+            fields_of_type::<elasticweb::v1::ElasticWeb>(),
+        ),
+        (
+            &elasticweb::KIND.hub,
+            fields_of_type::<elasticweb::v2::ElasticWeb>(),
+        ),
+        (
+            &helloworld::KIND.seed,
+            fields_of_type::<helloworld::v1alpha1::HelloWorld>(),
+        ),
+        (
+            &helloworld::KIND.hub,
+            fields_of_type::<helloworld::v1::HelloWorld>(),
+        ),
+    ];
+    for (version, mut of_type) in types {
+        let crd = (version.crd)();
+        if crd.spec.names.kind != "ElasticWeb" {
+            // The status is one Rust type; only ElasticWeb's has this field.
+            assert!(of_type.remove(".status.realQPS"));
+        }
+        assert_eq!(
+            fields_of_schema(&crd),
+            of_type,
+            "{} {}",
+            crd.spec.names.kind,
+            version.name
+        );
+    }
+}
+
+#[test]
+fn the_status_has_one_schema_in_both_versions() {
+    for kind in KINDS {
+        let status = |crd: CustomResourceDefinition| {
+            root(&crd).properties.as_ref().unwrap()["status"].clone()
+        };
+        assert_eq!(
+            status((kind.seed.crd)()),
+            status((kind.hub.crd)()),
+            "{}",
+            kind.kind
+        );
+    }
+}
+
+#[test]
+fn both_versions_have_the_names_that_the_kind_says() {
+    for kind in KINDS {
+        let (seed, hub) = ((kind.seed.crd)(), (kind.hub.crd)());
+        assert_eq!(seed.spec.names, hub.spec.names);
+        assert_eq!(seed.spec.group, kind.group);
+        assert_eq!(seed.spec.names.plural, kind.plural);
+        assert_eq!(seed.spec.names.kind, kind.kind);
+        assert_eq!(seed.spec.names.categories, Some(vec!["quartet".to_owned()]));
+        assert_eq!(seed.spec.names.short_names.as_ref().map(Vec::len), Some(1));
+        assert_eq!(seed.spec.versions[0].name, kind.seed.name);
+        assert_eq!(hub.spec.versions[0].name, kind.hub.name);
+        assert_eq!(
+            kind.field_manager,
+            format!("quartet-operator-{}", kind.controller_name())
+        );
+    }
+}
+
+#[test]
+fn every_field_that_moved_leaves_a_tombstone_that_names_its_new_place() {
+    for kind in KINDS {
+        let crd = (kind.hub.crd)();
+        for field in kind.moves.iter().filter(|field| field.seed != field.hub) {
+            let spec = &root(&crd).properties.as_ref().unwrap()["spec"];
+            let tombstone = &spec.properties.as_ref().unwrap()[field.seed[0]];
+            let rule = &tombstone.x_kubernetes_validations.as_ref().unwrap()[0];
+            let message = rule.message.as_deref().unwrap();
+            assert!(
+                message.contains(&format!("use spec.{},", field.hub.join("."))),
+                "{message}"
+            );
+            let old = format!("{}.{}.{}", kind.plural, kind.seed.name, kind.group);
+            assert!(message.ends_with(&old), "{message}");
+        }
+    }
+}
+
+#[test]
+fn the_three_kinds_that_count_replicas_can_be_scaled_in_both_versions() {
+    for kind in KINDS.into_iter().filter(|kind| kind.kind != "ElasticWeb") {
+        for (version, path) in [
+            (&kind.seed, kind.moves[0].seed),
+            (&kind.hub, kind.moves[0].hub),
+        ] {
+            let crd = (version.crd)();
+            let scale = crd.spec.versions[0]
+                .subresources
+                .as_ref()
+                .unwrap()
+                .scale
+                .as_ref()
+                .unwrap();
+            assert_eq!(
+                scale.spec_replicas_path,
+                format!(".spec.{}", path.join("."))
+            );
+            assert_eq!(scale.status_replicas_path, ".status.replicas");
+            assert_eq!(
+                scale.label_selector_path.as_deref(),
+                Some(".status.selector")
+            );
+        }
+    }
+}

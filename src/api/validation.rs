@@ -1,0 +1,300 @@
+//! The rules of a spec, read from the same constants as its schema, and errors that read
+//! like the API server's own. Pure and total: takes any JSON. Reads [`super::shape`] only.
+
+mod field_error;
+
+use serde_json::{Map, Value};
+
+pub use field_error::{ErrorReason, FieldError};
+
+use super::quantity;
+use super::shape::{Characters, Field, Fields, INT64_MAX, Merge, Rule, Shape, way_out};
+
+/// Every rule that `spec` breaks. A spec that is not there is given as null.
+pub fn spec_errors(shape: &Shape, spec: &Value) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    if spec.is_null() {
+        errors.add("spec", ErrorReason::Required, None, String::new());
+    } else {
+        errors.check("spec", shape, spec);
+    }
+    errors.found
+}
+
+/// Why a Service cannot carry `name`, if so: Service names are DNS labels (RFC 1035) of at
+/// most 63 characters, where our own resources may have 253 and begin with a digit.
+pub fn service_name_error(name: &str) -> Option<FieldError> {
+    let bytes = name.as_bytes();
+    let is_label = bytes.len() <= usize::from(super::shape::LABEL_MAX)
+        && bytes.first().is_some_and(u8::is_ascii_lowercase)
+        && bytes.last().is_some_and(|last| *last != b'-')
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-');
+    (!is_label).then(|| FieldError {
+        field: "metadata.name".to_owned(),
+        reason: ErrorReason::Invalid,
+        value: Some(Value::from(name)),
+        detail: SERVICE_NAME_MESSAGE.to_owned(),
+    })
+}
+
+/// What is told when a name cannot be a Service's; also in the schema.
+pub(super) const SERVICE_NAME_MESSAGE: &str = "must be a DNS-1035 label of at most 63 characters (a-z, 0-9, '-', beginning with a letter), \
+     since a Service is given this name";
+
+/// What was found so far.
+#[derive(Default)]
+struct Errors {
+    found: Vec<FieldError>,
+}
+
+/// Errors beyond this many are not worth a reader's time, nor the bytes of a response.
+const MOST_ERRORS: usize = 64;
+
+impl Errors {
+    fn add(&mut self, path: &str, reason: ErrorReason, value: Option<Value>, detail: String) {
+        if self.found.len() < MOST_ERRORS {
+            self.found.push(FieldError {
+                field: path.to_owned(),
+                reason,
+                value,
+                detail,
+            });
+        }
+    }
+
+    fn check(&mut self, path: &str, shape: &Shape, value: &Value) {
+        match shape {
+            Shape::Boolean if value.is_boolean() => {}
+            Shape::Boolean => self.wrong_type(path, "boolean", value),
+            Shape::Integer { min, max } => self.check_integer(path, *min, *max, value),
+            Shape::Text {
+                min,
+                max,
+                characters,
+            } => match value.as_str() {
+                Some(text) => self.check_text(path, *min, *max, characters, text),
+                None => self.wrong_type(path, "string", value),
+            },
+            Shape::Time if value.is_string() => {}
+            Shape::Time => self.wrong_type(path, "string", value),
+            Shape::Choice(choices) => match value.as_str() {
+                Some(text) if choices.contains(&text) => {}
+                Some(_) => {
+                    let supported: Vec<String> =
+                        choices.iter().map(|choice| format!("{choice:?}")).collect();
+                    let detail = format!("supported values: {}", supported.join(", "));
+                    self.add(path, ErrorReason::NotSupported, Some(value.clone()), detail);
+                }
+                None => self.wrong_type(path, "string", value),
+            },
+            Shape::Quantity => self.check_quantity(path, value),
+            Shape::List { items, max, merge } => match value.as_array() {
+                Some(list) => self.check_list(path, items, *max, *merge, list),
+                None => self.wrong_type(path, "array", value),
+            },
+            Shape::Map {
+                max,
+                key_max,
+                key_characters,
+                values,
+            } => match value.as_object() {
+                Some(map) => self.check_map(path, *max, *key_max, key_characters, values, map),
+                None => self.wrong_type(path, "object", value),
+            },
+            Shape::Object { fields, rules } => match value.as_object() {
+                Some(object) => self.check_object(path, fields, rules, object),
+                None => self.wrong_type(path, "object", value),
+            },
+            Shape::Tombstone {
+                instead,
+                old_version,
+            } => {
+                let detail = way_out(instead, old_version);
+                self.add(path, ErrorReason::Forbidden, None, detail);
+            }
+        }
+    }
+
+    /// As kube-openapi says it: the value that is shown is the type it has.
+    fn wrong_type(&mut self, path: &str, wanted: &str, value: &Value) {
+        let given = type_name(value);
+        let detail = format!("{path} in body must be of type {wanted}: {given:?}");
+        self.add(
+            path,
+            ErrorReason::TypeInvalid,
+            Some(Value::from(given)),
+            detail,
+        );
+    }
+
+    fn check_integer(&mut self, path: &str, min: i64, max: i64, value: &Value) {
+        let number = match value {
+            Value::Number(number) => match number.as_i64() {
+                Some(number) => number,
+                // Larger than any bound of ours, or a fraction.
+                None if number.is_u64() => i64::MAX,
+                None => return self.wrong_type(path, "integer", value),
+            },
+            _ => return self.wrong_type(path, "integer", value),
+        };
+        if number < min {
+            let detail = format!("must be greater than or equal to {min}");
+            self.add(path, ErrorReason::Invalid, Some(value.clone()), detail);
+        } else if number > max {
+            let detail = format!("must be less than or equal to {max}");
+            self.add(path, ErrorReason::Invalid, Some(value.clone()), detail);
+        }
+    }
+
+    fn check_text(&mut self, path: &str, min: u16, max: u16, characters: &Characters, text: &str) {
+        let length = text.chars().count();
+        if length > usize::from(max) {
+            self.add(
+                path,
+                ErrorReason::TooLong,
+                None,
+                format!("may not be more than {max} bytes"),
+            );
+        } else if length < usize::from(min) {
+            let detail = format!("must be at least {min} chars long");
+            self.add(path, ErrorReason::Invalid, Some(Value::from(text)), detail);
+        } else if !characters.allow(text) {
+            let detail = format!("must match '{}'", characters.pattern().unwrap_or_default());
+            self.add(path, ErrorReason::Invalid, Some(Value::from(text)), detail);
+        }
+    }
+
+    fn check_quantity(&mut self, path: &str, value: &Value) {
+        let valid = match value {
+            Value::String(text) => text.len() <= quantity::MAX_LENGTH && quantity::is_valid(text),
+            Value::Number(number) if number.is_f64() => {
+                return self.wrong_type(path, "integer,string", value);
+            }
+            Value::Number(number) => number
+                .as_i64()
+                .is_some_and(|number| (0..=INT64_MAX).contains(&number)),
+            _ => return self.wrong_type(path, "integer,string", value),
+        };
+        if !valid {
+            let detail =
+                "must be a quantity that is not negative, such as 100m, 0.5 or 64Mi".to_owned();
+            self.add(path, ErrorReason::Invalid, Some(value.clone()), detail);
+        }
+    }
+
+    fn check_list(&mut self, path: &str, items: &Shape, max: u16, merge: Merge, list: &[Value]) {
+        if list.len() > usize::from(max) {
+            return self.too_many(path, list.len(), max);
+        }
+        for (index, item) in list.iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            self.check(&path, items, item);
+            let identity = |item: &Value| -> Option<Vec<Value>> {
+                match merge {
+                    Merge::Atomic => None,
+                    Merge::Set => Some(vec![item.clone()]),
+                    Merge::Map(keys) => keys.iter().map(|key| item.get(key).cloned()).collect(),
+                }
+            };
+            let own = identity(item);
+            if own.is_some()
+                && list
+                    .iter()
+                    .take(index)
+                    .any(|earlier| identity(earlier) == own)
+            {
+                self.add(
+                    &path,
+                    ErrorReason::Duplicate,
+                    Some(item.clone()),
+                    String::new(),
+                );
+            }
+        }
+    }
+
+    fn check_map(
+        &mut self,
+        path: &str,
+        max: u16,
+        key_max: u16,
+        key_characters: &Characters,
+        values: &Shape,
+        map: &Map<String, Value>,
+    ) {
+        if map.len() > usize::from(max) {
+            return self.too_many(path, map.len(), max);
+        }
+        for (key, value) in map {
+            let path = format!("{path}.{key}");
+            self.check_text(&path, 1, key_max, key_characters, key);
+            self.check(&path, values, value);
+        }
+    }
+
+    fn check_object(
+        &mut self,
+        path: &str,
+        fields: Fields,
+        rules: &[Rule],
+        object: &Map<String, Value>,
+    ) {
+        let before = self.found.len();
+        for field in fields.iter().copied().flatten() {
+            self.check_field(path, field, object.get(field.name));
+        }
+        if self.found.len() > before {
+            // A rule over several fields says nothing new while one of them is wrong.
+            return;
+        }
+        for rule in rules.iter().filter(|rule| !(rule.kept)(object)) {
+            let value = object.get(rule.field).cloned();
+            self.add(
+                &format!("{path}.{}", rule.field),
+                ErrorReason::Invalid,
+                value,
+                rule.message.to_owned(),
+            );
+        }
+    }
+
+    fn check_field(&mut self, parent: &str, field: &Field, value: Option<&Value>) {
+        let path = || format!("{parent}.{}", field.name);
+        match value {
+            // Null is how JSON writers say "not set"; the API server drops it, too.
+            None | Some(Value::Null) if field.required => {
+                self.add(&path(), ErrorReason::Required, None, String::new());
+            }
+            None | Some(Value::Null) => {}
+            Some(value) => self.check(&path(), &field.shape, value),
+        }
+    }
+
+    fn too_many(&mut self, path: &str, actual: usize, max: u16) {
+        let value = Some(Value::from(actual));
+        self.add(
+            path,
+            ErrorReason::TooMany,
+            value,
+            format!("must have at most {max} items"),
+        );
+    }
+}
+
+/// The name that kube-openapi gives to the type of a JSON value.
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests;

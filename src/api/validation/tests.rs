@@ -1,0 +1,230 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{ErrorReason, service_name_error};
+use crate::api::conversion::tests::{arbitrary_spec, kinds_and_versions};
+use crate::api::shape::tests::within;
+use crate::api::{Kind, Version, elasticweb, helloworld, memcached, nginx};
+
+fn version_of(kind: &'static Kind, version: &str) -> &'static Version {
+    kind.version(version).unwrap()
+}
+
+/// What is said of `spec` in one version, a line each.
+fn said(kind: &'static Kind, version: &str, spec: Value) -> Vec<String> {
+    let version = version_of(kind, version);
+    (version.validate)(&spec)
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+#[test]
+fn a_negative_size_reads_like_the_api_servers_own_error() {
+    assert_eq!(
+        said(&memcached::KIND, "v1alpha1", json!({"size": -1})),
+        ["spec.size: Invalid value: -1: must be greater than or equal to 0"]
+    );
+}
+
+#[test]
+fn a_text_in_place_of_a_number_is_told_by_its_type() {
+    assert_eq!(
+        said(&nginx::KIND, "v1alpha1", json!({"count": "3"})),
+        [
+            r#"spec.count: Invalid value: "string": spec.count in body must be of type integer: "string""#
+        ]
+    );
+}
+
+#[test]
+fn a_missing_field_and_a_null_are_required() {
+    for spec in [json!({}), json!({"size": null})] {
+        assert_eq!(
+            said(&helloworld::KIND, "v1alpha1", spec),
+            ["spec.size: Required value"]
+        );
+    }
+    assert_eq!(
+        said(&helloworld::KIND, "v1alpha1", Value::Null),
+        ["spec: Required value"]
+    );
+}
+
+#[test]
+fn a_spec_that_is_no_object_is_told_so() {
+    assert_eq!(
+        said(&memcached::KIND, "v1", json!([1])),
+        [r#"spec: Invalid value: "array": spec in body must be of type object: "array""#]
+    );
+}
+
+#[test]
+fn errors_speak_of_the_fields_of_the_version_that_was_written() {
+    let seed = json!({"image": "nginx", "port": 0, "singlePodsQPS": 0, "totalQPS": -1});
+    assert_eq!(
+        said(&elasticweb::KIND, "v1", seed),
+        [
+            "spec.port: Invalid value: 0: must be greater than or equal to 1",
+            "spec.singlePodsQPS: Invalid value: 0: must be greater than or equal to 1",
+            "spec.totalQPS: Invalid value: -1: must be greater than or equal to 0",
+        ]
+    );
+    let hub =
+        json!({"image": "nginx", "capacity": {"perPodQPS": 0}, "service": {"nodePort": 70000}});
+    assert_eq!(
+        said(&elasticweb::KIND, "v2", hub),
+        [
+            "spec.capacity.perPodQPS: Invalid value: 0: must be greater than or equal to 1",
+            "spec.service.nodePort: Invalid value: 70000: must be less than or equal to 65535",
+        ]
+    );
+}
+
+#[test]
+fn numbers_beyond_every_integer_type_are_refused() {
+    for size in ["2147483648", "9223372036854775808", "1e300", "1.5"] {
+        let spec: Value = serde_json::from_str(&format!(r#"{{"size": {size}}}"#)).unwrap();
+        assert_eq!(said(&memcached::KIND, "v1alpha1", spec).len(), 1, "{size}");
+    }
+}
+
+#[test]
+fn a_field_that_moved_is_forbidden_with_the_way_out() {
+    assert_eq!(
+        said(&memcached::KIND, "v1", json!({"size": 5})),
+        [
+            "spec.size: Forbidden: use spec.replicas, or write the old version: \
+          kubectl patch memcacheds.v1alpha1.cache.example.com"
+        ]
+    );
+    assert!(said(&memcached::KIND, "v1", json!({"size": null})).is_empty());
+}
+
+#[test]
+fn every_sort_of_rule_of_the_shared_vocabulary_is_checked() {
+    let spec = json!({
+        "image": "a b",
+        "imagePullPolicy": "Sometimes",
+        "imagePullSecrets": [{"name": "a"}, {"name": "a"}, {}],
+        "resources": {"requests": {"cpu": -1, "memory": "64mi"}, "limits": {"": "1"}},
+        "scheduling": {"priorityClassName": "x".repeat(254), "nodeSelector": {"zone": 1}},
+    });
+    assert_eq!(
+        said(&nginx::KIND, "v1", spec),
+        [
+            r#"spec.image: Invalid value: "a b": must match '^[!-~]*$'"#,
+            r#"spec.imagePullPolicy: Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never""#,
+            r#"spec.imagePullSecrets[1]: Duplicate value: {"name":"a"}"#,
+            "spec.imagePullSecrets[2].name: Required value",
+            r#"spec.resources.requests.cpu: Invalid value: -1: must be a quantity that is not negative, such as 100m, 0.5 or 64Mi"#,
+            r#"spec.resources.requests.memory: Invalid value: "64mi": must be a quantity that is not negative, such as 100m, 0.5 or 64Mi"#,
+            r#"spec.resources.limits.: Invalid value: "": must be at least 1 chars long"#,
+            r#"spec.scheduling.nodeSelector.zone: Invalid value: "integer": spec.scheduling.nodeSelector.zone in body must be of type string: "integer""#,
+            "spec.scheduling.priorityClassName: Too long: may not be more than 253 bytes",
+        ]
+    );
+    let many = json!({"imagePullSecrets": (0..9).map(|n| json!({"name": n.to_string()})).collect::<Vec<_>>()});
+    assert_eq!(
+        said(&nginx::KIND, "v1", many),
+        ["spec.imagePullSecrets: Too many: 9: must have at most 8 items"]
+    );
+}
+
+#[test]
+fn a_node_port_needs_a_type_of_service_that_has_one() {
+    let spec = |service: Value| json!({"service": service});
+    for service in [
+        json!({"nodePort": 30005}),
+        json!({"nodePort": 30005, "type": "ClusterIP"}),
+    ] {
+        assert_eq!(
+            said(&nginx::KIND, "v1", spec(service)),
+            [
+                "spec.service.nodePort: Invalid value: 30005: may only be set when type is NodePort or LoadBalancer"
+            ]
+        );
+    }
+    for service in [
+        json!({"nodePort": 30005, "type": "NodePort"}),
+        json!({"nodePort": null}),
+        json!({}),
+    ] {
+        assert!(said(&nginx::KIND, "v1", spec(service)).is_empty());
+    }
+}
+
+#[test]
+fn names_that_a_service_cannot_carry_are_found() {
+    let longest = "a".repeat(63);
+    for name in ["a", "a-1", &longest] {
+        assert_eq!(service_name_error(name), None, "{name}");
+    }
+    for name in ["", "1a", "a-", "a.b", "A", &"a".repeat(64)] {
+        assert_eq!(
+            service_name_error(name).map(|error| error.reason),
+            Some(ErrorReason::Invalid),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_hostile_spec_gives_a_bounded_number_of_errors() {
+    let selector: serde_json::Map<String, Value> =
+        (0..16).map(|n| (n.to_string(), json!(1))).collect();
+    let tolerations = vec![json!({"key": 1, "operator": 1, "value": 1, "effect": 1}); 16];
+    let spec = json!({"scheduling": {"nodeSelector": selector, "tolerations": tolerations}});
+    assert_eq!(said(&memcached::KIND, "v1", spec).len(), super::MOST_ERRORS);
+}
+
+/// Whether `spec` decodes as the type of that version.
+fn decodes(kind: &Kind, version: &str, spec: Value) -> Result<(), serde_json::Error> {
+    match (kind.kind, version) {
+        ("Memcached", "v1alpha1") => {
+            serde_json::from_value::<memcached::v1alpha1::MemcachedSpec>(spec).map(drop)
+        }
+        ("Memcached", _) => serde_json::from_value::<memcached::v1::MemcachedSpec>(spec).map(drop),
+        ("Nginx", "v1alpha1") => {
+            serde_json::from_value::<nginx::v1alpha1::NginxSpec>(spec).map(drop)
+        }
+        ("Nginx", _) => serde_json::from_value::<nginx::v1::NginxSpec>(spec).map(drop),
+        ("ElasticWeb", "v1") => {
+            serde_json::from_value::<elasticweb::v1::ElasticWebSpec>(spec).map(drop)
+        }
+        ("ElasticWeb", _) => {
+            serde_json::from_value::<elasticweb::v2::ElasticWebSpec>(spec).map(drop)
+        }
+        ("HelloWorld", "v1alpha1") => {
+            serde_json::from_value::<helloworld::v1alpha1::HelloWorldSpec>(spec).map(drop)
+        }
+        _ => serde_json::from_value::<helloworld::v1::HelloWorldSpec>(spec).map(drop),
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_json_makes_validation_panic_and_what_passes_decodes(
+        (kind, version, spec) in kinds_and_versions()
+            .prop_flat_map(|(kind, version)| (Just(kind), Just(version), prop_oneof![
+                arbitrary_spec(),
+                within(version_of(kind, version).spec),
+            ]))
+    ) {
+        if said(kind, version, spec.clone()).is_empty() {
+            let decoded = decodes(kind, version, spec.clone());
+            prop_assert!(decoded.is_ok(), "{spec}: {decoded:?}");
+        }
+    }
+
+    #[test]
+    fn what_keeps_every_bound_of_its_shape_passes_or_breaks_a_rule_over_several_fields(
+        (kind, version, spec) in kinds_and_versions()
+            .prop_flat_map(|(kind, version)| (Just(kind), Just(version),
+                within(version_of(kind, version).spec)))
+    ) {
+        for error in said(kind, version, spec.clone()) {
+            prop_assert!(error.contains("may only be set when"), "{spec}: {error}");
+        }
+    }
+}

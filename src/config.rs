@@ -1,0 +1,219 @@
+//! Every flag and environment variable, checked into one value before anything starts.
+//!
+//! `flags` holds them as they were typed; [`Config`] is what the process runs on, and once
+//! it exists nothing else reads the environment. May not do I/O beyond that: no file is
+//! opened and no port is bound here.
+
+mod address;
+mod flags;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Parser as _;
+
+pub use address::{BindAddress, InvalidAddress};
+use flags::Flags;
+pub use flags::{LogFormat, LogLevel};
+
+use crate::operators::{OPERATORS, Operator, Settings};
+
+/// A configuration that can be served as it stands.
+#[derive(Clone)]
+pub struct Config {
+    /// Where `/metrics` is served over plain HTTP; `None` is off.
+    pub metrics_address: Option<BindAddress>,
+    /// Where `/healthz` and `/readyz` are served; `None` is off.
+    pub health_address: Option<BindAddress>,
+    /// A kubeconfig file that wins over `KUBECONFIG` and over the pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// The operators to run, at least one, in the order of [`OPERATORS`].
+    pub operators: Vec<&'static dyn Operator>,
+    /// What the operators need to know: operand images and the replica limit.
+    pub settings: Settings,
+    /// Reconciles of one kind that may run at the same time, 1 to 1000.
+    pub max_concurrent_reconciles: usize,
+    /// Namespaces whose resources are reconciled; empty is all of them.
+    pub watch_namespaces: BTreeSet<String>,
+    /// How log lines are written.
+    pub log_format: LogFormat,
+    /// The least severe events that are logged.
+    pub log_level: LogLevel,
+}
+
+/// Why there is no configuration to run on. Each message ends with the way out.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A flag or variable does not exist or does not parse; also `--help` and `--version`.
+    #[error("{0}")]
+    Flags(#[from] clap::Error),
+    /// `--leader-elect`, which this version cannot honour.
+    #[error(
+        "--leader-elect: this version has no leader election; run one replica and pass \
+         --leader-elect=false"
+    )]
+    LeaderElection,
+    /// Metrics over HTTPS, which this version cannot serve.
+    #[error(
+        "--metrics-bind-address={0} with --metrics-secure=true: this version has no metrics over \
+         HTTPS; pass --metrics-secure=false for plain HTTP, or --metrics-bind-address=0 for none"
+    )]
+    SecureMetrics(BindAddress),
+    /// The webhook server, which this version does not have.
+    #[error(
+        "ENABLE_WEBHOOKS=true: this version has no webhook server; set ENABLE_WEBHOOKS=false and \
+         install the CRDs of config/crd-seed-only"
+    )]
+    Webhooks,
+    /// Two servers on one port.
+    #[error(
+        "--health-probe-bind-address and --metrics-bind-address are both {0}; give each a port of \
+         its own"
+    )]
+    SameAddress(BindAddress),
+    /// `--controllers` names something that is not there.
+    #[error("--controllers: there is no controller {name:?}; choose from {known}, or * for all")]
+    UnknownController {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// `--controllers` selects nothing.
+    #[error("--controllers selects no controller; leave it out to run all of them")]
+    NoController,
+    /// `--watch-namespace` names something that cannot be a namespace.
+    #[error(
+        "--watch-namespace: {0:?} is not the name of a namespace: at most 63 lower-case letters, \
+         digits and '-', with a letter or digit at both ends; separate several with commas"
+    )]
+    InvalidNamespace(String),
+}
+
+impl Config {
+    /// Reads the command line and the environment of this process.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: the first thing that is wrong, or `--help` or `--version`.
+    pub fn from_process() -> Result<Self, ConfigError> {
+        Self::from_arguments(std::env::args_os())
+    }
+
+    /// As [`Config::from_process`] with the command line handed in, the program's name
+    /// first. A flag that is not there is still looked for in the environment.
+    ///
+    /// # Errors
+    /// As [`Config::from_process`].
+    pub fn from_arguments(
+        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<Self, ConfigError> {
+        Self::check(Flags::try_parse_from(arguments)?)
+    }
+
+    fn check(flags: Flags) -> Result<Self, ConfigError> {
+        if flags.leader_elect {
+            return Err(ConfigError::LeaderElection);
+        }
+        if flags.enable_webhooks {
+            return Err(ConfigError::Webhooks);
+        }
+        let settings = settings(&flags);
+        let metrics_address = flags.metrics_bind_address.0;
+        let health_address = flags.health_probe_bind_address.0;
+        if let Some(address) = &metrics_address {
+            if flags.metrics_secure {
+                return Err(ConfigError::SecureMetrics(address.clone()));
+            }
+            if address.port != 0 && health_address.as_ref() == Some(address) {
+                return Err(ConfigError::SameAddress(address.clone()));
+            }
+        }
+        Ok(Self {
+            metrics_address,
+            health_address,
+            kubeconfig: flags.kubeconfig.filter(|path| !path.as_os_str().is_empty()),
+            operators: select(&flags.controllers)?,
+            settings,
+            max_concurrent_reconciles: usize::from(flags.max_concurrent_reconciles),
+            watch_namespaces: namespaces(&flags.watch_namespace)?,
+            log_format: flags.log_format,
+            log_level: flags.log_level,
+        })
+    }
+}
+
+/// The names between the commas, without the blanks that a YAML folded line leaves.
+fn names(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+}
+
+fn select(list: &str) -> Result<Vec<&'static dyn Operator>, ConfigError> {
+    let known: Vec<_> = OPERATORS
+        .iter()
+        .map(|operator| (operator.kind().controller_name(), *operator))
+        .collect();
+    let mut selected = BTreeSet::new();
+    for name in names(list) {
+        if name == "*" {
+            selected.extend(known.iter().map(|(name, _)| name.as_str()));
+        } else if known.iter().any(|(candidate, _)| candidate == name) {
+            selected.insert(name);
+        } else {
+            let known: Vec<_> = known.into_iter().map(|(name, _)| name).collect();
+            return Err(ConfigError::UnknownController {
+                name: name.to_owned(),
+                known: known.join(", "),
+            });
+        }
+    }
+    if selected.is_empty() {
+        return Err(ConfigError::NoController);
+    }
+    let operators = known
+        .iter()
+        .filter(|(name, _)| selected.contains(name.as_str()));
+    Ok(operators.map(|(_, operator)| *operator).collect())
+}
+
+/// A variable that is set but empty counts as not set, as in a manifest whose value was
+/// left blank.
+fn settings(flags: &Flags) -> Settings {
+    let defaults = Settings::default();
+    let or = |image: &Option<String>, default: String| {
+        image
+            .clone()
+            .filter(|image| !image.is_empty())
+            .unwrap_or(default)
+    };
+    Settings {
+        max_replicas: flags.max_replicas,
+        memcached_image: or(&flags.memcached_image, defaults.memcached_image),
+        nginx_image: or(&flags.nginx_image, defaults.nginx_image),
+        hello_world_image: or(&flags.hello_world_image, defaults.hello_world_image),
+    }
+}
+
+fn namespaces(list: &str) -> Result<BTreeSet<String>, ConfigError> {
+    names(list)
+        .map(|name| match is_dns_label(name) {
+            true => Ok(name.to_owned()),
+            false => Err(ConfigError::InvalidNamespace(name.to_owned())),
+        })
+        .collect()
+}
+
+/// RFC 1123 label, the form of a namespace's name.
+fn is_dns_label(name: &str) -> bool {
+    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    bytes.len() <= 63
+        && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+        && bytes.first().is_some_and(alphanumeric)
+        && bytes.last().is_some_and(alphanumeric)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! What a command line becomes, and what is said about one that is wrong. That variables
+//! of the environment stand for flags is tested on the real binary, in `tests/manager.rs`.
+
+use super::*;
+
+fn load(arguments: &[&str]) -> Result<Config, ConfigError> {
+    Config::from_arguments(["manager"].iter().chain(arguments).copied())
+}
+
+fn controllers(arguments: &[&str]) -> Vec<String> {
+    let operators = load(arguments).unwrap().operators;
+    operators
+        .iter()
+        .map(|operator| operator.kind().controller_name())
+        .collect()
+}
+
+/// The message for arguments that must be refused.
+fn refusal(arguments: &[&str]) -> String {
+    load(arguments).err().expect("must be refused").to_string()
+}
+
+#[test]
+fn the_defaults_are_those_of_the_scaffold() {
+    let config = load(&[]).unwrap();
+    assert_eq!(config.metrics_address, None);
+    assert_eq!(
+        config.health_address,
+        Some(BindAddress {
+            host: None,
+            port: 8081
+        })
+    );
+    assert_eq!(config.operators.len(), OPERATORS.len());
+    assert_eq!(config.settings, Settings::default());
+    assert_eq!(config.max_concurrent_reconciles, 5);
+    assert!(config.watch_namespaces.is_empty());
+    assert_eq!(
+        (config.log_format, config.log_level),
+        (LogFormat::Json, LogLevel::Info)
+    );
+}
+
+#[test]
+fn the_arguments_of_a_scaffold_manifest_are_understood() {
+    let config = load(&[
+        "--metrics-bind-address=:8080",
+        "--metrics-secure=false",
+        "--leader-elect=false",
+        "--health-probe-bind-address=:8081",
+    ])
+    .unwrap();
+    assert_eq!(
+        config.metrics_address,
+        Some(BindAddress {
+            host: None,
+            port: 8080
+        })
+    );
+}
+
+#[test]
+fn booleans_are_spelled_as_in_go() {
+    for spelling in ["0", "f", "F", "false", "FALSE", "False"] {
+        assert!(
+            load(&[&format!("--leader-elect={spelling}")]).is_ok(),
+            "{spelling}"
+        );
+    }
+    assert!(refusal(&["--leader-elect=maybe"]).contains("give true or false"));
+}
+
+#[test]
+fn a_bare_boolean_is_true_and_does_not_swallow_the_next_argument() {
+    assert!(matches!(
+        load(&["--leader-elect"]),
+        Err(ConfigError::LeaderElection)
+    ));
+    assert!(matches!(
+        load(&["--leader-elect", "--metrics-secure=false"]),
+        Err(ConfigError::LeaderElection)
+    ));
+}
+
+#[test]
+fn the_last_of_two_equal_flags_wins() {
+    let config = load(&[
+        "--max-replicas=1",
+        "--max-replicas=2",
+        "--leader-elect",
+        "--leader-elect=false",
+    ]);
+    assert_eq!(config.unwrap().settings.max_replicas, 2);
+}
+
+#[test]
+fn what_this_version_cannot_honour_is_refused_with_the_way_out() {
+    assert!(refusal(&["--leader-elect=true"]).contains("--leader-elect=false"));
+    assert!(refusal(&["--enable-webhooks"]).contains("ENABLE_WEBHOOKS=false"));
+    let message = refusal(&["--metrics-bind-address=:8443"]);
+    assert!(
+        message.contains(":8443") && message.contains("--metrics-secure=false"),
+        "{message}"
+    );
+}
+
+#[test]
+fn two_servers_cannot_have_one_port() {
+    let message = refusal(&[
+        "--metrics-bind-address=:8081",
+        "--metrics-secure=false",
+        "--health-probe-bind-address=:8081",
+    ]);
+    assert!(message.contains("both :8081"), "{message}");
+}
+
+#[test]
+fn a_refused_value_is_named_with_its_flag() {
+    for (argument, part) in [
+        (
+            "--health-probe-bind-address=8081",
+            ":port for every interface",
+        ),
+        ("--metrics-bind-address=", ":port for every interface"),
+        ("--max-concurrent-reconciles=0", "0 is not in 1..=1000"),
+        ("--max-replicas=-1", "-1 is not in 0..=2147483647"),
+        ("--max-replicas=many", "invalid digit"),
+        ("--log-format=xml", "possible values: json, text"),
+        (
+            "--log-level=loud",
+            "possible values: error, warn, info, debug, trace",
+        ),
+    ] {
+        let message = refusal(&[argument]);
+        let (flag, _) = argument.split_once('=').unwrap();
+        assert!(
+            message.contains(flag) && message.contains(part),
+            "{argument}: {message}"
+        );
+    }
+}
+
+#[test]
+fn flags_that_do_not_exist_are_refused() {
+    assert!(refusal(&["--webhook-port=9443"]).contains("--webhook-port"));
+    assert!(refusal(&["surplus"]).contains("surplus"));
+}
+
+#[test]
+fn controllers_are_selected_by_name_in_the_order_of_the_list() {
+    assert_eq!(
+        controllers(&["--controllers=nginx, memcached"]),
+        ["memcached", "nginx"]
+    );
+    assert_eq!(
+        controllers(&["--controllers=*,nginx"]).len(),
+        OPERATORS.len()
+    );
+    let message = refusal(&["--controllers=memcached,redis"]);
+    assert!(
+        message.contains("\"redis\"") && message.contains("memcached, nginx"),
+        "{message}"
+    );
+    assert!(matches!(
+        load(&["--controllers=,"]),
+        Err(ConfigError::NoController)
+    ));
+}
+
+#[test]
+fn namespaces_are_a_list_and_each_must_be_a_label() {
+    let config = load(&["--watch-namespace=team-a, team-b,"]).unwrap();
+    assert_eq!(
+        config.watch_namespaces,
+        ["team-a", "team-b"].map(str::to_owned).into()
+    );
+    let long = "a".repeat(64);
+    for name in ["Team", "-a", "a-", "a.b", "a b", &long] {
+        assert!(
+            refusal(&["--watch-namespace", name]).contains(name),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_blank_image_is_the_default_and_one_with_a_blank_in_it_is_refused() {
+    let digest = "registry.test:5000/memcached@sha256:abc";
+    let settings = load(&["--memcached-image", digest, "--nginx-image="])
+        .unwrap()
+        .settings;
+    assert_eq!(settings.memcached_image, digest);
+    assert_eq!(settings.nginx_image, Settings::default().nginx_image);
+    assert!(refusal(&["--nginx-image=nginx 1.28"]).contains("--nginx-image"));
+}
+
+#[test]
+fn the_command_line_is_well_formed() {
+    use clap::CommandFactory as _;
+    Flags::command().debug_assert();
+}

@@ -1,0 +1,248 @@
+//! The requests a controller makes: server-side apply of a child, one GET that decides whose
+//! a child is, DELETE of a Service that is no longer asked for, and JSON patches of the
+//! resource. Each has a deadline; none is retried here, that is the work queue's job.
+
+use std::time::Duration;
+
+use http::Method;
+use kube::core::Status as ApiStatus;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::operators::ChildKind;
+
+/// The longest a single request may take, from the first byte sent to the last received.
+/// The API server's own limit for a request that writes is 60 s, but a healthy one answers
+/// within milliseconds; what takes longer is better tried again by the back-off.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
+
+const JSON: &str = "application/json";
+
+/// What a JSON patch is made to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The object, its status excepted.
+    Object,
+    /// The status subresource.
+    Status,
+}
+
+/// Why a request brought no object.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    /// The API server answered with an error.
+    #[error("{action}: {}", refusal.message)]
+    Refused {
+        /// What was being done to which object.
+        action: String,
+        /// The answer.
+        refusal: Box<ApiStatus>,
+    },
+    /// No answer within [`DEADLINE`].
+    #[error("{action}: no answer within {} s", DEADLINE.as_secs())]
+    Timeout {
+        /// What was being done to which object.
+        action: String,
+    },
+    /// The request could not be made, or its answer not be read.
+    #[error("{action}: {source}")]
+    Transport {
+        /// What was being done to which object.
+        action: String,
+        /// The cause.
+        source: Box<kube::Error>,
+    },
+}
+
+impl CallError {
+    /// The API server's answer, if there was one.
+    pub(crate) fn refusal(&self) -> Option<&ApiStatus> {
+        match self {
+            CallError::Refused { refusal, .. } => Some(refusal),
+            _ => None,
+        }
+    }
+}
+
+/// Where an object lives on the API server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Location<'a> {
+    /// URL up to the namespace, e.g. `/apis/apps/v1`.
+    pub(crate) api: &'a str,
+    /// Plural, e.g. `deployments`.
+    pub(crate) plural: &'a str,
+    /// Namespace.
+    pub(crate) namespace: &'a str,
+    /// Name.
+    pub(crate) name: &'a str,
+}
+
+impl<'a> Location<'a> {
+    /// The location of a child.
+    pub(crate) fn of_child(kind: ChildKind, namespace: &'a str, name: &'a str) -> Self {
+        let (api, plural) = match kind {
+            ChildKind::Deployment => ("/apis/apps/v1", "deployments"),
+            ChildKind::Service => ("/api/v1", "services"),
+        };
+        Location {
+            api,
+            plural,
+            namespace,
+            name,
+        }
+    }
+
+    fn path(&self) -> String {
+        format!(
+            "{}/namespaces/{}/{}/{}",
+            self.api, self.namespace, self.plural, self.name
+        )
+    }
+
+    fn action(&self, verb: &str) -> String {
+        format!("{verb} {} {}/{}", self.plural, self.namespace, self.name)
+    }
+}
+
+/// A client whose every call has a deadline.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    client: kube::Client,
+}
+
+impl Caller {
+    /// `client` must not retry by itself.
+    pub(crate) fn new(client: kube::Client) -> Self {
+        Caller { client }
+    }
+
+    /// Server-side apply of `body` as `manager`.
+    ///
+    /// # Errors
+    /// As the API server answers: 409 when another manager owns a field and `force` is off.
+    pub(crate) async fn apply(
+        &self,
+        at: Location<'_>,
+        manager: &str,
+        force: bool,
+        body: &Value,
+    ) -> Result<Value, CallError> {
+        let target = format!("{}?fieldManager={manager}&force={force}", at.path());
+        // JSON is YAML; the API server takes it under this type since server-side apply exists.
+        self.send(
+            at.action("apply"),
+            Method::PATCH,
+            target,
+            "application/apply-patch+yaml",
+            body,
+        )
+        .await
+    }
+
+    /// The object as it is now, from etcd.
+    ///
+    /// # Errors
+    /// 404 when it is not there.
+    pub(crate) async fn get(&self, at: Location<'_>) -> Result<Value, CallError> {
+        self.send(at.action("get"), Method::GET, at.path(), JSON, &Value::Null)
+            .await
+    }
+
+    /// Deletes the object if it still is the one with `uid` at `resource_version`.
+    ///
+    /// # Errors
+    /// 409 when it is another or was changed meanwhile, 404 when it is gone.
+    pub(crate) async fn delete(
+        &self,
+        at: Location<'_>,
+        uid: &str,
+        resource_version: u64,
+    ) -> Result<Value, CallError> {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid, "resourceVersion": resource_version.to_string()},
+        });
+        self.send(
+            at.action("delete"),
+            Method::DELETE,
+            at.path(),
+            JSON,
+            &options,
+        )
+        .await
+    }
+
+    /// A JSON patch (RFC 6902) of the object, or of its status.
+    ///
+    /// # Errors
+    /// 422 when a `test` operation fails, 404 when the object is gone.
+    pub(crate) async fn json_patch(
+        &self,
+        at: Location<'_>,
+        part: Part,
+        manager: &str,
+        operations: &Value,
+    ) -> Result<Value, CallError> {
+        let (suffix, verb) = match part {
+            Part::Object => ("", "patch"),
+            Part::Status => ("/status", "patch status of"),
+        };
+        let target = format!("{}{suffix}?fieldManager={manager}", at.path());
+        self.send(
+            at.action(verb),
+            Method::PATCH,
+            target,
+            "application/json-patch+json",
+            operations,
+        )
+        .await
+    }
+
+    /// Creates the object `at.name` in its collection.
+    ///
+    /// # Errors
+    /// 409 when it exists.
+    pub(crate) async fn create(&self, at: Location<'_>, body: &Value) -> Result<Value, CallError> {
+        let target = format!("{}/namespaces/{}/{}", at.api, at.namespace, at.plural);
+        self.send(at.action("create"), Method::POST, target, JSON, body)
+            .await
+    }
+
+    async fn send(
+        &self,
+        action: String,
+        method: Method,
+        target: String,
+        content_type: &'static str,
+        body: &Value,
+    ) -> Result<Value, CallError> {
+        let body = if body.is_null() {
+            Vec::new()
+        } else {
+            body.to_string().into_bytes()
+        };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(target)
+            .header(http::header::ACCEPT, JSON)
+            .header(http::header::CONTENT_TYPE, content_type)
+            .body(body);
+        let request = match request {
+            Ok(request) => request,
+            Err(source) => {
+                let source = Box::new(kube::Error::HttpError(source));
+                return Err(CallError::Transport { action, source });
+            }
+        };
+        match timeout(DEADLINE, self.client.request::<Value>(request)).await {
+            Ok(Ok(object)) => Ok(object),
+            Ok(Err(kube::Error::Api(refusal))) => Err(CallError::Refused { action, refusal }),
+            Ok(Err(source)) => Err(CallError::Transport {
+                action,
+                source: Box::new(source),
+            }),
+            Err(_elapsed) => Err(CallError::Timeout { action }),
+        }
+    }
+}

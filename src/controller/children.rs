@@ -1,0 +1,159 @@
+//! The children of all resources: one cache each of Deployments, Services and Pods, shared by
+//! every controller, and the table of who may make which name. Decides, from the cache alone,
+//! what has to be done for a child; does no I/O.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::claims::Claims;
+use super::fingerprint::Fingerprint;
+use super::lean::{LeanChild, LeanDeployment, LeanPod, LeanService, Meta, Owner, pod_index};
+use super::object::{Object, ObjectKey};
+use super::store::Store;
+use super::watched::Lean;
+use crate::operators::observed::{ObservedDeployment, ObservedPod, ObservedService};
+use crate::operators::{ChildKind, Problem, Reason};
+
+/// The caches of children.
+#[derive(Default)]
+pub(crate) struct Children {
+    pub(crate) deployments: Arc<Store<LeanDeployment>>,
+    pub(crate) services: Arc<Store<LeanService>>,
+    pub(crate) pods: Arc<Store<LeanPod>>,
+    pub(crate) claims: Claims,
+}
+
+/// What the cache says of a child that is wanted.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Standing {
+    /// Not in the cache, or there without an owner: apply without force, so that a stranger's
+    /// object that the label-selected watch does not see is not taken over.
+    Unknown,
+    /// Ours; what we own of it has this fingerprint.
+    Ours {
+        /// UID of the child.
+        uid: Box<str>,
+        /// `None` when our field manager never applied it.
+        fingerprint: Option<Fingerprint>,
+    },
+    /// Being deleted, or of an earlier life of the resource: it is made anew when it is gone.
+    Ending,
+    /// Another resource's.
+    Foreign(Problem),
+}
+
+/// What of a cached child its standing depends on.
+struct Cached {
+    meta: Meta,
+    owner: Option<Owner>,
+    fingerprint: Option<Fingerprint>,
+}
+
+impl<S> From<&LeanChild<S>> for Cached {
+    fn from(child: &LeanChild<S>) -> Self {
+        Cached {
+            meta: child.meta.clone(),
+            owner: child.owner.clone(),
+            fingerprint: child.fingerprint,
+        }
+    }
+}
+
+impl Children {
+    /// What is known of a child that the resource `wanted_by` wants.
+    pub(crate) fn standing(&self, kind: ChildKind, key: &ObjectKey, wanted_by: &Owner) -> Standing {
+        let Some(cached) = self.cached(kind, key) else {
+            return Standing::Unknown;
+        };
+        let Some(owner) = cached.owner else {
+            return Standing::Unknown;
+        };
+        // The same name with another UID is an earlier life of the resource, whose children
+        // the garbage collector is about to remove.
+        let earlier_life = owner.name == wanted_by.name
+            && owner.kind == wanted_by.kind
+            && owner.group == wanted_by.group;
+        if owner.uid == wanted_by.uid && !cached.meta.deleting {
+            Standing::Ours {
+                uid: cached.meta.uid,
+                fingerprint: cached.fingerprint,
+            }
+        } else if earlier_life {
+            Standing::Ending
+        } else {
+            Standing::Foreign(taken(kind, key, Some(&owner)))
+        }
+    }
+
+    fn cached(&self, kind: ChildKind, key: &ObjectKey) -> Option<Cached> {
+        match kind {
+            ChildKind::Deployment => self.deployments.get(key).map(|child| (&*child).into()),
+            ChildKind::Service => self.services.get(key).map(|child| (&*child).into()),
+        }
+    }
+
+    /// Puts the API server's answer to a write of ours into the cache, ahead of the watch.
+    /// Returns what our fields look like there; `None` when the answer cannot be read.
+    pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
+        match kind {
+            ChildKind::Deployment => {
+                let child = LeanDeployment::from_json(answer).ok()?;
+                let fingerprint = child.fingerprint;
+                self.deployments.put_written(child);
+                fingerprint
+            }
+            ChildKind::Service => {
+                let child = LeanService::from_json(answer).ok()?;
+                let fingerprint = child.fingerprint;
+                self.services.put_written(child);
+                fingerprint
+            }
+        }
+    }
+
+    /// The Deployment of the resource `uid`.
+    pub(crate) fn deployment(&self, uid: &str) -> Option<(ObjectKey, ObservedDeployment)> {
+        let child = self.deployments.indexed(uid).into_iter().next()?;
+        Some((child.key().clone(), child.state.clone()))
+    }
+
+    /// The Services of the resource `uid`.
+    pub(crate) fn services(&self, uid: &str) -> Vec<Arc<LeanService>> {
+        self.services.indexed(uid)
+    }
+
+    /// The Service of the resource `uid` as far as its status depends on it.
+    pub(crate) fn service(&self, uid: &str) -> Option<ObservedService> {
+        Some(self.services(uid).first()?.state.clone())
+    }
+
+    /// The live pods of a Deployment, sorted by name.
+    pub(crate) fn pods(&self, deployment: &ObjectKey) -> Vec<ObservedPod> {
+        let index = pod_index(deployment.namespace(), deployment.name());
+        let pods = self.pods.indexed(&index);
+        let mut live: Vec<_> = pods
+            .iter()
+            .filter(|pod| pod.live)
+            .map(|pod| pod.observed())
+            .collect();
+        live.sort_by(|one, other| one.name.cmp(&other.name));
+        live
+    }
+}
+
+/// The problem of a child whose name is taken.
+pub(crate) fn taken(kind: ChildKind, key: &ObjectKey, owner: Option<&Owner>) -> Problem {
+    let whose = match owner {
+        Some(owner) => format!("belongs to {} {}", owner.kind, owner.name),
+        None => "does not belong to this resource".to_owned(),
+    };
+    let message = format!(
+        "{kind:?} {} exists and {whose}; delete or rename it, or give this resource another name",
+        key.name()
+    );
+    Problem {
+        reason: Reason::NameConflict,
+        message,
+    }
+}

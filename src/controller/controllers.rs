@@ -1,0 +1,381 @@
+//! All controllers of the process together: shared informers of the children, one informer,
+//! work queue and set of workers per kind, and who is woken by which change.
+//!
+//! Any part that ends before it was asked to ends the whole, since a manager without one of
+//! them looks alive and does nothing.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::core::ApiResource;
+use tokio::task::JoinSet;
+
+use super::call::Caller;
+use super::children::Children;
+use super::informer::{self, Change, Informer, InformerError, Synced};
+use super::lean::{ChildState, LeanChild, LeanPod, LeanResource, Owner};
+use super::metrics::Metrics;
+use super::object::{Object, ObjectKey};
+use super::queue::{Priority, Queue};
+use super::reconcile::Reconciler;
+use super::store::Store;
+use super::watched::Lean;
+use super::worker;
+use crate::api::Kind;
+use crate::operators::{Operator, Settings};
+
+/// Label that selects the children in the shared watches; every child and every pod has it.
+const CHILD_SELECTOR: &str = "app.kubernetes.io/managed-by=quartet-operator";
+
+/// What the controllers are started with.
+pub struct Options {
+    /// Client of all requests but watches; must not retry.
+    pub client: kube::Client,
+    /// Client of watches; must have no read timeout.
+    pub watch_client: kube::Client,
+    /// The operators to run.
+    pub operators: Vec<&'static dyn Operator>,
+    /// Limits and operand images.
+    pub settings: Settings,
+    /// Reconciles at once, per kind; at least 1.
+    pub workers: usize,
+    /// Only resources in these namespaces are reconciled; in all if empty. One is watched
+    /// alone, which needs no rights outside it; with several, the watches are cluster-wide.
+    pub namespaces: BTreeSet<String>,
+    /// Where everything is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// A part of the machinery ended that must not.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllersError {
+    /// It returned or was cancelled.
+    #[error("{0} ended although nobody stopped it")]
+    Ended(String),
+    /// It panicked.
+    #[error("a task of the controllers panicked: {0}")]
+    Panicked(#[source] tokio::task::JoinError),
+}
+
+/// One kind's queue and cache, as far as waking it is concerned.
+struct Controller {
+    kind: &'static Kind,
+    queue: Arc<Queue<ObjectKey>>,
+    resources: Arc<Store<LeanResource>>,
+}
+
+/// Whom a change of a child wakes.
+struct Wakers {
+    controllers: Vec<Controller>,
+    children: Arc<Children>,
+    /// Empty for all.
+    namespaces: BTreeSet<String>,
+}
+
+/// Runs the controllers until `stop` ends; then the running reconciles are finished.
+///
+/// # Errors
+/// When a part ends by itself.
+pub async fn run(
+    options: Options,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), ControllersError> {
+    let children = Arc::new(Children::default());
+    let controllers: Vec<Controller> = options
+        .operators
+        .iter()
+        .map(|operator| Controller::new(operator.kind(), &options))
+        .collect();
+    let wakers = Arc::new(Wakers {
+        controllers,
+        children: Arc::clone(&children),
+        namespaces: options.namespaces.clone(),
+    });
+
+    let mut informers = JoinSet::new();
+    let mut workers = JoinSet::new();
+    let children_synced = watch_children(&options, &wakers, &mut informers);
+    for (operator, controller) in options.operators.iter().zip(&wakers.controllers) {
+        let reconciler = Arc::new(Reconciler::new(
+            *operator,
+            &operator.kind().seed,
+            options.settings.clone(),
+            Caller::new(options.client.clone()),
+            Arc::clone(&controller.resources),
+            Arc::clone(&children),
+            Arc::clone(&options.metrics),
+        ));
+        let mut synced = children_synced.clone();
+        synced.push(watch_resources(
+            &options,
+            operator.kind(),
+            &wakers,
+            &reconciler,
+            &mut informers,
+        ));
+        let name = operator.kind().controller_name();
+        options.metrics.controller_started(&name, options.workers);
+        for _ in 0..options.workers {
+            let (name, synced) = (name.clone(), synced.clone());
+            let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
+            let reconciler = Arc::clone(&reconciler);
+            workers.spawn(async move {
+                all_synced(synced).await;
+                worker::work(name, queue, metrics, |key| {
+                    let reconciler = Arc::clone(&reconciler);
+                    async move { reconciler.reconcile(&key).await }
+                })
+                .await;
+            });
+        }
+    }
+
+    let ended = tokio::select! {
+        Some(ended) = informers.join_next() => ended.map(|result| match result {
+            Err(error) => error.to_string(),
+        }),
+        Some(ended) = workers.join_next() => ended.map(|()| "a worker ended".to_owned()),
+        () = stop => {
+            for controller in &wakers.controllers {
+                controller.queue.shut_down();
+            }
+            // Those that wait for a cache to fill would wait for ever; they have nothing begun.
+            informers.abort_all();
+            return finish(&mut workers).await;
+        }
+    };
+    Err(match ended {
+        Ok(part) => ControllersError::Ended(part),
+        Err(panic) => ControllersError::Panicked(panic),
+    })
+}
+
+/// Waits for the workers to finish what they are at.
+async fn finish(workers: &mut JoinSet<()>) -> Result<(), ControllersError> {
+    while let Some(ended) = workers.join_next().await {
+        ended.map_err(ControllersError::Panicked)?;
+    }
+    Ok(())
+}
+
+/// Returns when every informer has its first list, or has ended.
+async fn all_synced(synced: Vec<Synced>) {
+    for mut synced in synced {
+        // An error means that the informer is gone, which ends the process elsewhere, or that
+        // the process is being stopped, of which the queue tells.
+        let _ = synced.wait_for(|synced| *synced).await;
+    }
+}
+
+/// Starts the informers of the children, which all controllers share.
+fn watch_children(
+    options: &Options,
+    wakers: &Arc<Wakers>,
+    informers: &mut JoinSet<Result<Infallible, InformerError>>,
+) -> Vec<Synced> {
+    let children = &wakers.children;
+    let deployments = (
+        ApiResource::erase::<Deployment>(&()),
+        Arc::clone(&children.deployments),
+    );
+    let services = (
+        ApiResource::erase::<Service>(&()),
+        Arc::clone(&children.services),
+    );
+    let pods = (ApiResource::erase::<Pod>(&()), Arc::clone(&children.pods));
+    let (of_deployments, of_services, of_pods) =
+        (Arc::clone(wakers), Arc::clone(wakers), Arc::clone(wakers));
+    vec![
+        inform(
+            options,
+            deployments,
+            Some(CHILD_SELECTOR),
+            informers,
+            move |change, _| {
+                of_deployments.child_changed(&change);
+            },
+        ),
+        inform(
+            options,
+            services,
+            Some(CHILD_SELECTOR),
+            informers,
+            move |change, _| {
+                of_services.child_changed(&change);
+            },
+        ),
+        inform(
+            options,
+            pods,
+            Some(CHILD_SELECTOR),
+            informers,
+            move |change, _| {
+                of_pods.pod_changed(&change);
+            },
+        ),
+    ]
+}
+
+/// Starts the informer of one kind of ours.
+fn watch_resources(
+    options: &Options,
+    kind: &'static Kind,
+    wakers: &Arc<Wakers>,
+    reconciler: &Arc<Reconciler>,
+    informers: &mut JoinSet<Result<Infallible, InformerError>>,
+) -> Synced {
+    let resource = ApiResource {
+        group: kind.group.to_owned(),
+        version: kind.seed.name.to_owned(),
+        api_version: kind.api_version(&kind.seed),
+        kind: kind.kind.to_owned(),
+        plural: kind.plural.to_owned(),
+    };
+    let (wakers, reconciler) = (Arc::clone(wakers), Arc::clone(reconciler));
+    let store = reconciler.resources();
+    inform(
+        options,
+        (resource, store),
+        None,
+        informers,
+        move |change, is_first_list| {
+            if let Change::Deleted(resource) = &change {
+                reconciler.forget(resource);
+            }
+            wakers.resource_changed(kind, &change, is_first_list);
+        },
+    )
+}
+
+fn inform<T>(
+    options: &Options,
+    (resource, store): (ApiResource, Arc<Store<T>>),
+    selector: Option<&str>,
+    informers: &mut JoinSet<Result<Infallible, InformerError>>,
+    handler: impl FnMut(Change<T>, bool) + Send + 'static,
+) -> Synced
+where
+    T: Object + Lean,
+{
+    // One namespace is watched alone; of several, the wakers pick.
+    let namespace = match options.namespaces.iter().collect::<Vec<_>>().as_slice() {
+        [one] => Some(one.as_str()),
+        _ => None,
+    };
+    let informer = Informer::new(&resource.kind, store, Arc::clone(&options.metrics));
+    let synced = informer.synced();
+    let stream = informer::watch(options.watch_client.clone(), &resource, selector, namespace);
+    informers.spawn(informer.run(stream, handler));
+    synced
+}
+
+impl Controller {
+    fn new(kind: &'static Kind, options: &Options) -> Self {
+        Controller {
+            kind,
+            queue: Arc::new(Queue::new(&kind.controller_name(), &options.metrics)),
+            resources: Arc::default(),
+        }
+    }
+}
+
+impl Wakers {
+    /// A resource of ours changed. Its first list comes at low priority, so that what changes
+    /// now does not wait behind everything there is.
+    fn resource_changed(&self, kind: &Kind, change: &Change<LeanResource>, is_first_list: bool) {
+        let key = &change.latest().meta.key;
+        let Some(controller) = self
+            .controllers
+            .iter()
+            .find(|controller| std::ptr::eq(controller.kind, kind))
+        else {
+            return;
+        };
+        match change {
+            Change::Deleted(_) => controller.queue.remove(key),
+            Change::Updated { old, new } if old.is_as(new) => {}
+            Change::Added(_) if is_first_list => self.wake(controller, key.clone(), Priority::Low),
+            _ => self.wake(controller, key.clone(), Priority::Normal),
+        }
+    }
+
+    /// The owner of a child, if it still is the one that the child names.
+    fn wake_owner(&self, namespace: &str, owner: &Owner) {
+        let owns = |controller: &&Controller| {
+            *owner.kind == *controller.kind.kind && *owner.group == *controller.kind.group
+        };
+        let Some(controller) = self.controllers.iter().find(owns) else {
+            return;
+        };
+        let key = ObjectKey::new(namespace, &owner.name);
+        if controller
+            .resources
+            .get(&key)
+            .is_some_and(|resource| resource.meta.uid == owner.uid)
+        {
+            self.wake(controller, key, Priority::Normal);
+        }
+    }
+
+    /// Every resource that may want a child of this name: it became free, or its owner changed.
+    fn wake_namesakes(&self, child: &ObjectKey) {
+        for controller in &self.controllers {
+            if controller.resources.get(child).is_some() {
+                self.wake(controller, child.clone(), Priority::Normal);
+            }
+        }
+    }
+
+    fn wake(&self, controller: &Controller, key: ObjectKey, priority: Priority) {
+        if self.namespaces.is_empty() || self.namespaces.contains(key.namespace()) {
+            controller.queue.add(key, priority);
+        }
+    }
+
+    fn child_changed<S: ChildState>(&self, change: &Change<LeanChild<S>>) {
+        let (before, after) = (change.before(), change.after());
+        if before
+            .zip(after)
+            .is_some_and(|(before, after)| before.is_as(after))
+        {
+            return;
+        }
+        for child in [before, after].into_iter().flatten() {
+            if let Some(owner) = &child.owner {
+                self.wake_owner(child.meta.key.namespace(), owner);
+            }
+        }
+        let owner = after.and_then(|after| after.owner.as_ref());
+        if let Some(before) = before.filter(|before| before.owner.as_ref() != owner) {
+            self.wake_namesakes(&before.meta.key);
+        }
+    }
+
+    fn pod_changed(&self, change: &Change<LeanPod>) {
+        let (before, after) = (change.before(), change.after());
+        if before
+            .zip(after)
+            .is_some_and(|(before, after)| before.is_as(after))
+        {
+            return;
+        }
+        for pod in [before, after].into_iter().flatten() {
+            let Some((_, deployment)) = pod
+                .deployment
+                .as_deref()
+                .and_then(|index| index.split_once('/'))
+            else {
+                continue;
+            };
+            let key = ObjectKey::new(pod.meta.key.namespace(), deployment);
+            if let Some(deployment) = self.children.deployments.get(&key)
+                && let Some(owner) = &deployment.owner
+            {
+                self.wake_owner(key.namespace(), owner);
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Quantities compared by value: `0.1`, `100m` and `100000u` are one amount. The API server
+//! keeps milli as the smallest unit of a container's resources and rounds up to it
+//! (apimachinery `pkg/api/resource/quantity.go`, `Quantity.MilliValue`), so does this.
+
+/// `text` in thousandths, rounded up; `None` when it is no quantity or does not fit.
+pub(crate) fn milli(text: &str) -> Option<i128> {
+    let number_end = text
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
+        .unwrap_or(text.len());
+    let (number, suffix) = text.split_at_checked(number_end)?;
+    let (negative, digits) = match number.as_bytes().first()? {
+        b'-' => (true, number.get(1..)?),
+        b'+' => (false, number.get(1..)?),
+        _ => (false, number),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() || whole.len() + fraction.len() > 20 {
+        return None;
+    }
+    let mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
+    let (numerator, denominator) = scale(suffix)?;
+    let below_point = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let dividend = mantissa.checked_mul(numerator)?.checked_mul(1000)?;
+    let divisor = denominator.checked_mul(below_point)?;
+    let rounded_up = dividend.checked_add(divisor - 1)? / divisor;
+    Some(if negative { -rounded_up } else { rounded_up })
+}
+
+/// What a suffix multiplies by, as a fraction.
+fn scale(suffix: &str) -> Option<(i128, i128)> {
+    const fn binary(power: u32) -> (i128, i128) {
+        (1 << (10 * power), 1)
+    }
+    Some(match suffix {
+        "" => (1, 1),
+        "n" => (1, 1_000_000_000),
+        "u" => (1, 1_000_000),
+        "m" => (1, 1_000),
+        "k" => (1_000, 1),
+        "M" => (1_000_000, 1),
+        "G" => (1_000_000_000, 1),
+        "T" => (1_000_000_000_000, 1),
+        "P" => (1_000_000_000_000_000, 1),
+        "E" => (1_000_000_000_000_000_000, 1),
+        "Ki" => binary(1),
+        "Mi" => binary(2),
+        "Gi" => binary(3),
+        "Ti" => binary(4),
+        "Pi" => binary(5),
+        "Ei" => binary(6),
+        _ => {
+            let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+            let power = 10_i128.checked_pow(exponent.unsigned_abs())?;
+            if exponent < 0 { (1, power) } else { (power, 1) }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::milli;
+
+    #[test]
+    fn the_same_amount_in_other_words_is_the_same_number() {
+        for (text, expected) in [
+            ("1", 1000),
+            ("100m", 100),
+            ("0.1", 100),
+            ("100000u", 100),
+            ("1k", 1_000_000),
+            ("1e3", 1_000_000),
+            ("1E-3", 1),
+            ("64Mi", 67_108_864_000),
+            ("67108864", 67_108_864_000),
+            ("0", 0),
+            ("-1", -1000),
+            ("+.5", 500),
+        ] {
+            assert_eq!(milli(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn less_than_a_thousandth_is_rounded_up_as_the_api_server_does() {
+        assert_eq!(milli("100u"), Some(1));
+        assert_eq!(milli("1n"), Some(1));
+        assert_eq!(milli("1500u"), Some(2));
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_none() {
+        for text in [
+            "",
+            "-",
+            ".",
+            "1.2.3",
+            "one",
+            "1Q",
+            "1e99",
+            "99999999999999999999999",
+        ] {
+            assert_eq!(milli(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! What a reconcile sends, given what the API server answers: the real client against a
+//! scripted server. Time is paused.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::call::Caller;
+use super::children::Children;
+use super::lean::LeanResource;
+use super::metrics::Metrics;
+use super::object::ObjectKey;
+use super::reconcile::{Next, Reconciler};
+use super::store::Store;
+use super::watched::Lean;
+use crate::operators::memcached::Memcached;
+use crate::operators::{ChildKind, Operator, Settings};
+
+/// Answers one request, or leaves it unanswered for ever.
+type Script = dyn Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync;
+
+/// Reconciles one Memcached called `cache` against a scripted API server.
+struct Scenario {
+    reconciler: Reconciler,
+    resources: Arc<Store<LeanResource>>,
+    children: Arc<Children>,
+    /// `METHOD path?query body` of each request.
+    sent: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+impl Scenario {
+    fn new(script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static) -> Self {
+        let sent: Arc<Mutex<Vec<(String, Value)>>> = Arc::default();
+        let (log, script): (_, Arc<Script>) = (Arc::clone(&sent), Arc::new(script));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (log, script) = (Arc::clone(&log), Arc::clone(&script));
+            async move {
+                let line = format!("{} {}", request.method(), request.uri());
+                let bytes = request.into_body().collect_bytes().await.expect("a body");
+                let body = serde_json::from_slice(&bytes).unwrap_or_default();
+                let answer = script(&line, &body);
+                log.lock().expect("not poisoned").push((line, body));
+                match answer {
+                    Some((code, object)) => Ok::<_, std::convert::Infallible>(
+                        Response::builder()
+                            .status(code)
+                            .body(Body::from(object.to_string().into_bytes()))
+                            .expect("a response"),
+                    ),
+                    None => std::future::pending().await,
+                }
+            }
+        });
+        let (resources, children) = (Arc::<Store<_>>::default(), Arc::<Children>::default());
+        let mut registry = prometheus_client::registry::Registry::default();
+        let reconciler = Reconciler::new(
+            &Memcached,
+            &Memcached.kind().seed,
+            Settings::default(),
+            Caller::new(kube::Client::new(service, "default")),
+            Arc::clone(&resources),
+            Arc::clone(&children),
+            Arc::new(Metrics::register(&mut registry)),
+        );
+        Scenario {
+            reconciler,
+            resources,
+            children,
+            sent,
+        }
+    }
+
+    /// The resource as the watch would bring it.
+    fn holds(&self, size: i64, more: Value) {
+        let mut object = json!({
+            "metadata": {"name": "cache", "namespace": "ns", "uid": "owner", "resourceVersion": "1", "generation": 1},
+            "spec": {"size": size},
+        });
+        merge(&mut object, more);
+        self.resources
+            .put_written(LeanResource::from_json(&object).expect("decodes"));
+    }
+
+    async fn reconcile(&self) -> Result<Next, String> {
+        let key = ObjectKey::new("ns", "cache");
+        self.reconciler
+            .reconcile(&key)
+            .await
+            .map_err(|error| error.to_string())
+    }
+
+    fn sent(&self) -> Vec<String> {
+        let sent = std::mem::take(&mut *self.sent.lock().expect("not poisoned"));
+        sent.into_iter()
+            .map(|(line, _)| line.replace("fieldManager=quartet-operator-memcached", "…"))
+            .collect()
+    }
+}
+
+fn merge(object: &mut Value, more: Value) {
+    match (object, more) {
+        (Value::Object(object), Value::Object(more)) => {
+            for (name, member) in more {
+                merge(object.entry(name).or_insert(Value::Null), member);
+            }
+        }
+        (object, more) => *object = more,
+    }
+}
+
+/// What the API server makes of an apply of ours: all fields of the body are owned.
+fn applied(body: &Value, resource_version: u32) -> Value {
+    fn fields(value: &Value) -> Value {
+        match value {
+            Value::Object(members) => members
+                .iter()
+                .filter(|(name, _)| {
+                    !matches!(name.as_str(), "apiVersion" | "kind" | "name" | "namespace")
+                })
+                .map(|(name, member)| (format!("f:{name}"), fields(member)))
+                .collect(),
+            _ => json!({}),
+        }
+    }
+    let mut object = body.clone();
+    let owned = json!({"f:metadata": fields(&body["metadata"]), "f:spec": fields(&body["spec"])});
+    merge(
+        &mut object,
+        json!({"metadata": {
+            "uid": "child", "resourceVersion": resource_version.to_string(), "generation": 1,
+            "managedFields": [{"manager": "quartet-operator-memcached", "operation": "Apply", "fieldsV1": owned}],
+        }}),
+    );
+    object
+}
+
+fn refusal(code: u16, message: &str, cause: &str, field: &str) -> Option<(u16, Value)> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "R", "message": message,
+        "details": {"causes": [{"reason": cause, "field": field}]},
+    });
+    Some((code, status))
+}
+
+/// The resource with its new status.
+fn with_status(body: &Value) -> Value {
+    json!({
+        "metadata": {"name": "cache", "namespace": "ns", "uid": "owner", "resourceVersion": "5", "generation": 1},
+        "spec": {"size": 1}, "status": body[1]["value"],
+    })
+}
+
+const APPLY: &str = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…&force=false";
+const FORCE: &str = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…&force=true";
+const GET: &str = "GET /apis/apps/v1/namespaces/ns/deployments/cache";
+const STATUS: &str =
+    "PATCH /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds/cache/status?…";
+
+/// A server where every apply succeeds.
+fn willing(line: &str, body: &Value) -> Option<(u16, Value)> {
+    if line.contains("/status") {
+        Some((200, with_status(body)))
+    } else if line.contains("/events") {
+        Some((201, json!({})))
+    } else {
+        Some((200, applied(body, 2)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(1, json!({}));
+    let next = scenario.reconcile().await;
+    assert_eq!(
+        next,
+        Ok(Next::After(Duration::from_secs(5))),
+        "the status waits"
+    );
+    assert_eq!(scenario.sent(), [APPLY]);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
+    assert_eq!(scenario.sent(), [STATUS]);
+    assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
+    assert_eq!(scenario.sent(), Vec::<String>::new(), "and nothing more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_spec_is_applied_with_force_and_only_onto_the_child_that_is_known() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    scenario.sent();
+    scenario.holds(
+        2,
+        json!({"metadata": {"resourceVersion": "2", "generation": 2}}),
+    );
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(scenario.sent(), [FORCE]);
+    assert_eq!(body["metadata"]["uid"], "child");
+    assert_eq!(body["spec"]["replicas"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.contains("force=") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.selector")
+        }
+        line if line.starts_with("GET") => Some((200, json!({"metadata": {"uid": "stranger"}}))),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    let next = scenario.reconcile().await.expect("reconciled");
+    let Next::After(retry) = next else {
+        panic!("a blocker is looked at again")
+    };
+    assert!(
+        (12.0..=18.0).contains(&retry.as_secs_f64()),
+        "15 s ± 20 %: {retry:?}"
+    );
+    let sent = scenario.sent();
+    assert_eq!(sent[..3], [APPLY, GET, STATUS]);
+    assert!(
+        sent[3].contains("/events"),
+        "an Event tells of it: {sent:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_lost_its_label_is_taken_back_by_force() {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.contains("force=false") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.replicas")
+        }
+        line if line.starts_with("GET") => Some((
+            200,
+            applied(
+                &json!({"metadata": {
+            "name": "cache", "namespace": "ns",
+            "ownerReferences": [{"apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "cache", "uid": "owner", "controller": true}],
+        }, "spec": {}}),
+                2,
+            ),
+        )),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [APPLY, GET, FORCE]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_of_an_older_operator_has_its_managed_fields_handed_over_first() {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.starts_with("GET") => Some((
+            200,
+            json!({"metadata": {
+                "name": "cache", "namespace": "ns", "uid": "child", "resourceVersion": "3",
+                "ownerReferences": [{"apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "name": "cache", "uid": "owner", "controller": true}],
+                "managedFields": [{"manager": "manager", "operation": "Update", "fieldsV1": {
+                    "f:metadata": {"f:ownerReferences": {"k:{\"uid\":\"owner\"}": {}}},
+                }}],
+            }}),
+        )),
+        line if line.contains("force=false") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.replicas")
+        }
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    let hand_over = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…";
+    assert_eq!(scenario.sent(), [APPLY, GET, hand_over, FORCE]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_api_server_makes_of_an_apply_is_not_fought() {
+    let scenario = Scenario::new(|line, body| {
+        let (code, mut object) = willing(line, body)?;
+        if line.contains("force=") {
+            object["spec"]["replicas"] = json!(7);
+        }
+        Some((code, object))
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [APPLY]);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    scenario.reconcile().await.expect("reconciled");
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [STATUS]);
+    // A new wish is sent, whatever became of the last one.
+    scenario.holds(
+        2,
+        json!({"metadata": {"resourceVersion": "6", "generation": 2}}),
+    );
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [FORCE]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_49_nothing_is_done_for_a_resource_that_is_being_deleted() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(
+        1,
+        json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    );
+    assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
+    assert_eq!(scenario.sent(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_33_the_finalizer_of_an_older_operator_is_stripped_and_no_other() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(
+        1,
+        json!({"metadata": {
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": ["theirs.example.com/one", "cache.example.com/finalizer"],
+        }}),
+    );
+    assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
+    let sent = scenario.sent.lock().expect("not poisoned").clone();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].1[2]["value"], json!(["theirs.example.com/one"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_50_a_namespace_that_is_going_away_gets_neither_child_nor_status() {
+    let scenario = Scenario::new(|_, _| refusal(403, "forbidden", "NamespaceTerminating", ""));
+    scenario.holds(1, json!({}));
+    assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
+    assert_eq!(scenario.sent(), [APPLY]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_an_answer_ends_at_its_deadline() {
+    let scenario = Scenario::new(|_, _| None);
+    scenario.holds(1, json!({}));
+    let started = tokio::time::Instant::now();
+    let error = scenario.reconcile().await.expect_err("no answer");
+    assert_eq!(error, "apply deployments ns/cache: no answer within 10 s");
+    assert!(
+        started.elapsed() < Duration::from_secs(21),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_43_a_name_that_another_resource_claimed_is_not_applied() {
+    let scenario = Scenario::new(willing);
+    let name = ObjectKey::new("ns", "cache");
+    assert!(
+        scenario
+            .children
+            .claims
+            .claim(ChildKind::Deployment, &name, "another")
+    );
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    assert!(!scenario.sent().contains(&APPLY.to_owned()));
+    scenario
+        .children
+        .claims
+        .release(ChildKind::Deployment, &name, "another");
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent()[0], APPLY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_48_an_invalid_spec_is_told_and_nothing_is_applied() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(-1, json!({}));
+    assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
+    let sent = scenario.sent();
+    assert_eq!(sent[0], STATUS, "{sent:?}");
+    assert!(!sent.iter().any(|line| line.contains("deployments")));
+}

@@ -1,0 +1,192 @@
+//! What an error of the API server means for a child: whose turn it is to do something, and
+//! how soon to try again. Pure.
+//!
+//! The texts and codes were seen on Kubernetes 1.36: an unforced apply onto a stranger's
+//! object is 409 with conflicts; a body with the uid of an object that is gone is 409; a
+//! taken NodePort is 422 with the cause field `spec.ports[0].nodePort`; a quota is 403 with
+//! "exceeded quota"; a namespace that is being deleted is 403 with the cause
+//! `NamespaceTerminating`.
+
+use kube::core::Status as ApiStatus;
+
+use crate::operators::{Problem, Reason};
+
+/// What to do after a refused apply.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// One GET decides whether the child is ours.
+    AskWhose,
+    /// A list holds something twice: an item of ours, and another's that was made from it.
+    Duplicate {
+        /// The field that is there twice.
+        field: String,
+        /// What to tell if that cannot be put right.
+        problem: Problem,
+    },
+    /// Something outside is in the way: tell it, and look again every 15 s.
+    Blocked(Problem),
+    /// The child cannot be made as it is: tell it, and try by the back-off.
+    Refused(Problem),
+    /// The namespace is going away, and the resource with it: nothing to do.
+    NamespaceEnding,
+    /// Passing trouble (conflict, overload, server error): try by the back-off, say nothing.
+    Transient,
+}
+
+/// The verdict on `refusal`, the API server's answer to an apply.
+pub(crate) fn of_apply(refusal: &ApiStatus) -> Verdict {
+    let problem = |reason| Problem {
+        reason,
+        message: refusal.message.clone(),
+    };
+    match refusal.code {
+        409 if is_field_conflict(refusal) => Verdict::AskWhose,
+        422 if let Some(field) = duplicate(refusal) => Verdict::Duplicate {
+            field: field.to_owned(),
+            problem: problem(Reason::ApplyRefused),
+        },
+        422 if concerns(refusal, |field| field.ends_with(".nodePort")) => {
+            Verdict::Blocked(problem(Reason::NodePortUnavailable))
+        }
+        422 if concerns(refusal, |field| {
+            field.starts_with("spec.selector") || field.starts_with("metadata.ownerReferences")
+        }) =>
+        {
+            Verdict::AskWhose
+        }
+        403 if has_cause(refusal, "NamespaceTerminating") => Verdict::NamespaceEnding,
+        403 if refusal.message.contains("exceeded quota") => {
+            Verdict::Blocked(problem(Reason::QuotaExceeded))
+        }
+        // The namespace is gone, or its deletion was faster than the check above.
+        404 => Verdict::NamespaceEnding,
+        400 | 401 | 403 | 405 | 413 | 415 | 422 => Verdict::Refused(problem(Reason::ApplyRefused)),
+        _ => Verdict::Transient,
+    }
+}
+
+/// A conflict of field ownership, not of a resourceVersion or uid.
+fn is_field_conflict(refusal: &ApiStatus) -> bool {
+    has_cause(refusal, "FieldManagerConflict")
+}
+
+fn duplicate(refusal: &ApiStatus) -> Option<&str> {
+    let mut causes = refusal.details.iter().flat_map(|details| &details.causes);
+    let cause = causes.find(|cause| cause.reason == "FieldValueDuplicate")?;
+    Some(&cause.field)
+}
+
+fn has_cause(refusal: &ApiStatus, reason: &str) -> bool {
+    let causes = refusal.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == reason)
+}
+
+fn concerns(refusal: &ApiStatus, matches: impl Fn(&str) -> bool) -> bool {
+    let causes = refusal.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| matches(&cause.field))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status as ApiStatus;
+    use serde_json::json;
+
+    use super::{Verdict, of_apply};
+    use crate::operators::Reason;
+
+    fn refusal(code: u16, message: &str, cause: (&str, &str)) -> ApiStatus {
+        let (reason, field) = cause;
+        serde_json::from_value(json!({
+            "status": "Failure", "code": code, "message": message,
+            "details": {"causes": [{"reason": reason, "field": field, "message": "m"}]},
+        }))
+        .expect("a Status")
+    }
+
+    fn reason_of(verdict: Verdict) -> Option<Reason> {
+        match verdict {
+            Verdict::Blocked(problem) | Verdict::Refused(problem) => Some(problem.reason),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn fault_13_a_taken_node_port_is_blocked_from_outside_and_not_a_name_conflict() {
+        let taken = refusal(
+            422,
+            "Service \"a\" is invalid: spec.ports[0].nodePort: Invalid value: 30003: provided port is already allocated",
+            ("FieldValueInvalid", "spec.ports[0].nodePort"),
+        );
+        let verdict = of_apply(&taken);
+        assert!(matches!(verdict, Verdict::Blocked(_)));
+        assert_eq!(reason_of(verdict), Some(Reason::NodePortUnavailable));
+    }
+
+    #[test]
+    fn a_port_that_is_there_twice_is_no_port_that_is_taken() {
+        let twice = refusal(
+            422,
+            "Duplicate value",
+            ("FieldValueDuplicate", "spec.ports[1].nodePort"),
+        );
+        assert!(
+            matches!(of_apply(&twice), Verdict::Duplicate { field, .. } if field == "spec.ports[1].nodePort")
+        );
+    }
+
+    #[test]
+    fn a_conflict_of_fields_and_an_immutable_selector_ask_whose_the_object_is() {
+        let conflict = refusal(409, "conflict", ("FieldManagerConflict", ".spec.selector"));
+        assert_eq!(of_apply(&conflict), Verdict::AskWhose);
+        let immutable = refusal(422, "immutable", ("FieldValueInvalid", "spec.selector"));
+        assert_eq!(of_apply(&immutable), Verdict::AskWhose);
+        let owners = refusal(
+            422,
+            "two",
+            ("FieldValueInvalid", "metadata.ownerReferences"),
+        );
+        assert_eq!(of_apply(&owners), Verdict::AskWhose);
+    }
+
+    #[test]
+    fn an_object_that_is_gone_meanwhile_is_passing_trouble() {
+        let gone = refusal(409, "uid mismatch: no existing object was found", ("", ""));
+        assert_eq!(of_apply(&gone), Verdict::Transient);
+        assert_eq!(
+            of_apply(&refusal(503, "busy", ("", ""))),
+            Verdict::Transient
+        );
+        assert_eq!(
+            of_apply(&refusal(429, "busy", ("", ""))),
+            Verdict::Transient
+        );
+    }
+
+    #[test]
+    fn fault_50_a_namespace_being_deleted_is_not_fought() {
+        let ending = refusal(
+            403,
+            "forbidden",
+            ("NamespaceTerminating", "metadata.namespace"),
+        );
+        assert_eq!(of_apply(&ending), Verdict::NamespaceEnding);
+        assert_eq!(
+            of_apply(&refusal(404, "not found", ("", ""))),
+            Verdict::NamespaceEnding
+        );
+    }
+
+    #[test]
+    fn fault_48_what_cannot_heal_by_itself_becomes_a_condition() {
+        let quota = refusal(
+            403,
+            "deployments.apps \"a\" is forbidden: exceeded quota: q",
+            ("", ""),
+        );
+        assert_eq!(reason_of(of_apply(&quota)), Some(Reason::QuotaExceeded));
+        let invalid = refusal(422, "bad image", ("FieldValueInvalid", "spec.template"));
+        assert!(matches!(of_apply(&invalid), Verdict::Refused(_)));
+        let forbidden = refusal(403, "no", ("", ""));
+        assert_eq!(reason_of(of_apply(&forbidden)), Some(Reason::ApplyRefused));
+    }
+}

@@ -1,0 +1,94 @@
+//! A worker takes one resource at a time from the work queue and reconciles it, under a
+//! timeout and behind a panic barrier: a resource that hangs or panics harms no other.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::time::{Instant, timeout};
+use tracing::{Instrument, error, info_span, warn};
+
+use super::call::CallError;
+use super::metrics::{Metrics, Outcome};
+use super::object::ObjectKey;
+use super::queue::Queue;
+use super::reconcile::Next;
+
+/// The longest one reconcile may take: a handful of calls of at most 10 s each.
+pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How a reconcile ended.
+enum End {
+    Done(Next),
+    Failed(CallError),
+    Panicked,
+    TimedOut,
+}
+
+/// Works until the queue is shut down.
+///
+/// `reconcile` is called with one key at a time, never with the same key twice at once.
+pub(crate) async fn work<F>(
+    controller: String,
+    queue: Arc<Queue<ObjectKey>>,
+    metrics: Arc<Metrics>,
+    reconcile: impl Fn(ObjectKey) -> F,
+) where
+    F: Future<Output = Result<Next, CallError>>,
+{
+    while let Some(key) = queue.get().await {
+        let span = info_span!(
+            "reconcile",
+            controller,
+            namespace = key.namespace(),
+            name = key.name(),
+            reconcileID = format!("{:016x}", fastrand::u64(..)),
+        );
+        let started = Instant::now();
+        let running = metrics.reconcile_started(&controller);
+        // The key is put back by `done` in every case, so no state of a panicked reconcile is
+        // looked at again but what its own locks guard.
+        let caught =
+            AssertUnwindSafe(timeout(RECONCILE_TIMEOUT, reconcile(key.clone()))).catch_unwind();
+        let end = match caught.instrument(span.clone()).await {
+            Ok(Ok(Ok(next))) => End::Done(next),
+            Ok(Ok(Err(error))) => End::Failed(error),
+            Ok(Err(_elapsed)) => End::TimedOut,
+            Err(_panic) => End::Panicked,
+        };
+        drop(running);
+        let _entered = span.enter();
+        let outcome = match end {
+            End::Done(Next::Rest) => {
+                queue.forget(&key);
+                Outcome::Success
+            }
+            End::Done(Next::After(delay)) => {
+                queue.forget(&key);
+                queue.add_after(key.clone(), delay);
+                Outcome::RequeueAfter
+            }
+            End::Failed(error) => {
+                warn!(%error, "the reconcile failed; it is tried again");
+                queue.add_rate_limited(key.clone());
+                Outcome::Error
+            }
+            End::Panicked => {
+                error!("the reconcile panicked; the resource is tried again by the back-off");
+                queue.add_rate_limited(key.clone());
+                Outcome::Panic
+            }
+            End::TimedOut => {
+                error!(
+                    seconds = RECONCILE_TIMEOUT.as_secs(),
+                    "the reconcile timed out"
+                );
+                queue.add_rate_limited(key.clone());
+                Outcome::Timeout
+            }
+        };
+        metrics.reconcile_ended(&controller, outcome, started.elapsed());
+        queue.done(&key);
+    }
+}

@@ -1,0 +1,157 @@
+//! The clients of the API server: where it is, who we are there, and the deadlines that no
+//! request outlives. Builds clients; sends nothing.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use axum::http::{HeaderValue, header::USER_AGENT};
+use kube::Client;
+use kube::client::ClientBuilder;
+use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use tower::timeout::TimeoutLayer;
+
+use super::requests::RequestCounter;
+
+/// Longest wait for a TCP and TLS connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for the answer to a single read or write, and between two parts of it. An
+/// apply takes milliseconds; one that takes this long is better tried again by the queue.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for a list or a watch to begin: the API server's own limit for a request.
+const LIST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest silence on a list or a watch. The informers ask for watches that last less than
+/// half of it and mind those themselves; this catches a list that stalls halfway, which
+/// nothing else does.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Two clients of one API server, which differ in how long they wait.
+#[derive(Clone)]
+pub struct Clients {
+    /// For single reads and writes: an answer within 10 s or an error.
+    pub calls: Client,
+    /// For lists and watches, which may be silent for minutes.
+    pub watches: Client,
+    /// The API server, as it is logged, e.g. `https://10.96.0.1/`.
+    pub server: String,
+}
+
+/// Why there is no API server to talk to.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The kubeconfig cannot be read or does not make sense.
+    #[error("cannot use the kubeconfig from {origin}")]
+    Kubeconfig {
+        /// Where it is from: a file or `KUBECONFIG`.
+        origin: String,
+        /// What is wrong with it.
+        source: Box<KubeconfigError>,
+    },
+    /// The service account that every pod has is not there.
+    #[error("cannot use the pod's service account")]
+    ServiceAccount(#[source] InClusterError),
+    /// There is no sign of a cluster.
+    #[error(
+        "no cluster: not in a pod, KUBECONFIG is not set and there is no ~/.kube/config; set \
+         KUBECONFIG or pass --kubeconfig=FILE"
+    )]
+    NoCluster,
+    /// The credentials or certificates in the configuration cannot be used.
+    #[error("cannot build a client for {server}")]
+    Client {
+        /// URL of the API server.
+        server: String,
+        /// What is wrong.
+        source: Box<kube::Error>,
+    },
+}
+
+/// Finds the cluster in controller-runtime's order: the file `kubeconfig`, then
+/// `KUBECONFIG`, then the pod's service account, then `~/.kube/config`.
+///
+/// (`kube::Config::infer` prefers a kubeconfig in the home directory to the service account,
+/// and on failure hides what was wrong with it.)
+pub(super) async fn connect(
+    kubeconfig: Option<&Path>,
+    requests: &RequestCounter,
+) -> Result<Clients, ClusterError> {
+    let mut config = config(kubeconfig).await?;
+    // Retry is the queue's job: it knows what else changed in the meantime.
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.write_timeout = Some(CALL_TIMEOUT);
+    // Or the time that a pooled connection lay idle counts against the next answer on it.
+    config.reset_reader_on_write = true;
+    config.headers.push((USER_AGENT, user_agent()));
+    Ok(Clients {
+        calls: client(&config, CALL_TIMEOUT, CALL_TIMEOUT, requests)?,
+        watches: client(&config, LIST_TIMEOUT, STREAM_TIMEOUT, requests)?,
+        server: config.cluster_url.to_string(),
+    })
+}
+
+fn client(
+    config: &Config,
+    until_answered: Duration,
+    between_reads: Duration,
+    requests: &RequestCounter,
+) -> Result<Client, ClusterError> {
+    let mut config = config.clone();
+    config.read_timeout = Some(between_reads);
+    let server = config.cluster_url.to_string();
+    let host = config
+        .cluster_url
+        .authority()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let builder = ClientBuilder::try_from(config).map_err(|source| ClusterError::Client {
+        server,
+        source: Box::new(source),
+    })?;
+    Ok(builder
+        .with_layer(&TimeoutLayer::new(until_answered))
+        .with_layer(&requests.layer(&host))
+        .build())
+}
+
+async fn config(file: Option<&Path>) -> Result<Config, ClusterError> {
+    if let Some(file) = file {
+        return from_kubeconfig(file.display().to_string(), Kubeconfig::read_from(file)).await;
+    }
+    match Kubeconfig::from_env() {
+        Ok(None) => {}
+        Ok(Some(found)) => return from_kubeconfig("KUBECONFIG".to_owned(), Ok(found)).await,
+        Err(error) => return from_kubeconfig("KUBECONFIG".to_owned(), Err(error)).await,
+    }
+    if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+        return Config::incluster().map_err(ClusterError::ServiceAccount);
+    }
+    match home_kubeconfig().filter(|file| file.exists()) {
+        Some(file) => {
+            from_kubeconfig(file.display().to_string(), Kubeconfig::read_from(&file)).await
+        }
+        None => Err(ClusterError::NoCluster),
+    }
+}
+
+async fn from_kubeconfig(
+    origin: String,
+    kubeconfig: Result<Kubeconfig, KubeconfigError>,
+) -> Result<Config, ClusterError> {
+    let config = match kubeconfig {
+        Ok(found) => Config::from_custom_kubeconfig(found, &KubeConfigOptions::default()).await,
+        Err(error) => Err(error),
+    };
+    config.map_err(|source| ClusterError::Kubeconfig {
+        origin,
+        source: Box::new(source),
+    })
+}
+
+fn home_kubeconfig() -> Option<PathBuf> {
+    std::env::home_dir().map(|home| home.join(".kube").join("config"))
+}
+
+/// By this name the API server's audit log and metrics know us.
+fn user_agent() -> HeaderValue {
+    HeaderValue::from_static(concat!("quartet-operator/", env!("CARGO_PKG_VERSION")))
+}

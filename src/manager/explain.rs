@@ -1,0 +1,53 @@
+//! An error with its causes in one line, as it is logged.
+
+use std::error::Error;
+
+/// The message of `error` and of each of its causes, separated by `: `. A cause whose
+/// message the one above it already contains is left out, since many libraries repeat it.
+pub fn explain(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut last = line.clone();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let message = error.to_string();
+        if !last.contains(&message) {
+            line.push_str(": ");
+            line.push_str(&message);
+            last = message;
+        }
+        cause = error.source();
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{message}")]
+    struct Layer {
+        message: &'static str,
+        source: io::Error,
+    }
+
+    #[test]
+    fn causes_follow_their_effects() {
+        let error = Layer {
+            message: "cannot read tls.crt",
+            source: io::Error::other("no such file"),
+        };
+        assert_eq!(explain(&error), "cannot read tls.crt: no such file");
+    }
+
+    #[test]
+    fn a_cause_that_was_told_is_not_told_again() {
+        let error = Layer {
+            message: "read: no such file",
+            source: io::Error::other("no such file"),
+        };
+        assert_eq!(explain(&error), "read: no such file");
+    }
+}

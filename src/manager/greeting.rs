@@ -1,0 +1,82 @@
+//! The first words with the API server: is it there, and is it new enough? Only the log
+//! depends on the answer. The informers try for themselves and as long as it takes, so a
+//! manager that starts before its API server is not in its way and not restarted.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::time::sleep;
+
+use super::explain::explain;
+use super::shutdown::Shutdown;
+
+/// The oldest minor version of Kubernetes 1 that the CRDs and applies are tested on.
+const OLDEST_MINOR: u32 = 34;
+/// Pause after the first failure; it doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Logs that the API server answers, or each time that it does not; then waits for the end.
+pub(super) async fn greet(
+    client: Client,
+    server: String,
+    shutdown: Shutdown,
+) -> Result<(), Infallible> {
+    tokio::select! {
+        () = shutdown.clone().stopped() => return Ok(()),
+        () = ask_until_answered(&client, &server) => {}
+    }
+    shutdown.stopped().await;
+    Ok(())
+}
+
+async fn ask_until_answered(client: &Client, server: &str) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match client.apiserver_version().await {
+            Ok(version) => {
+                let known = minor(&version.minor);
+                tracing::info!(server, version = version.git_version, "API server reached");
+                if known.is_some_and(|minor| minor < OLDEST_MINOR) {
+                    tracing::warn!(
+                        server,
+                        version = version.git_version,
+                        "this API server is older than the oldest supported one, 1.{OLDEST_MINOR}"
+                    );
+                }
+                return;
+            }
+            Err(error) => {
+                let retry_seconds = pause.as_secs();
+                tracing::warn!(
+                    server,
+                    error = explain(&error),
+                    retry_seconds,
+                    "cannot reach the API server"
+                );
+            }
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The number in a minor version, which some providers write as `34+`.
+fn minor(text: &str) -> Option<u32> {
+    text.trim_end_matches(|c: char| !c.is_ascii_digit())
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_s_mark_behind_the_minor_version_is_ignored() {
+        assert_eq!(minor("36"), Some(36));
+        assert_eq!(minor("34+"), Some(34));
+        assert_eq!(minor(""), None);
+    }
+}

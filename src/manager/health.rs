@@ -1,0 +1,260 @@
+//! `/healthz` and `/readyz`, in the words of the API server and of controller-runtime:
+//! `ok`, or a list of checks; `?verbose`, `?exclude=<check>` and `/healthz/<check>`.
+//!
+//! Neither may wait for caches: a conversion webhook must be Ready before the informers
+//! that read through it can fill theirs.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+/// What one check found: nothing, or the reason why it fails. The reason is logged and
+/// withheld from the answer, since anybody may ask.
+type Finding = Result<(), String>;
+
+struct Check {
+    name: &'static str,
+    /// The status of an answer in which this check fails.
+    failure: StatusCode,
+    run: Box<dyn Fn() -> Finding + Send + Sync>,
+}
+
+/// One endpoint and the checks behind it, in the order they are listed.
+pub(super) struct Endpoint {
+    name: &'static str,
+    checks: Vec<Check>,
+    /// Whether the last full answer was a failure: only a change is logged.
+    failing: AtomicBool,
+}
+
+impl Endpoint {
+    /// An endpoint at `/<name>` whose only check, `ping`, passes while the process answers.
+    pub(super) fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            checks: Vec::new(),
+            failing: AtomicBool::new(false),
+        }
+        .check("ping", StatusCode::INTERNAL_SERVER_ERROR, || Ok(()))
+    }
+
+    /// Adds a check, which must not block; an answer in which it fails has status `failure`.
+    pub(super) fn check(
+        mut self,
+        name: &'static str,
+        failure: StatusCode,
+        run: impl Fn() -> Finding + Send + Sync + 'static,
+    ) -> Self {
+        self.checks.push(Check {
+            name,
+            failure,
+            run: Box::new(run),
+        });
+        self
+    }
+
+    /// Runs every check that is not excluded.
+    fn answer(&self, verbose: bool, mut excluded: BTreeSet<String>) -> Response {
+        let mut lines = String::new();
+        let mut failure = None;
+        for check in &self.checks {
+            let name = check.name;
+            // Writing to a String cannot fail.
+            let _ = if excluded.remove(name) {
+                writeln!(lines, "[+]{name} excluded: ok")
+            } else if let Err(reason) = (check.run)() {
+                failure.get_or_insert((check.failure, name, reason));
+                writeln!(lines, "[-]{name} failed: reason withheld")
+            } else {
+                writeln!(lines, "[+]{name} ok")
+            };
+        }
+        if !excluded.is_empty() {
+            let names: Vec<_> = excluded.iter().map(|name| format!("{name:?}")).collect();
+            let names = names.join(",");
+            let _ = writeln!(
+                lines,
+                "warn: some health checks cannot be excluded: no matches for {names}"
+            );
+        }
+        self.log_change(
+            failure
+                .as_ref()
+                .map(|(_, check, reason)| (*check, reason.as_str())),
+        );
+        let endpoint = self.name;
+        match failure {
+            Some((status, ..)) => text(status, format!("{lines}{endpoint} check failed\n")),
+            None if verbose => text(StatusCode::OK, format!("{lines}{endpoint} check passed\n")),
+            None => text(StatusCode::OK, "ok".to_owned()),
+        }
+    }
+
+    /// Runs one check.
+    fn answer_one(&self, name: &str) -> Response {
+        match self
+            .checks
+            .iter()
+            .find(|check| check.name == name)
+            .map(|check| (check, (check.run)()))
+        {
+            None => text(
+                StatusCode::NOT_FOUND,
+                format!("there is no check {name:?}\n"),
+            ),
+            Some((_, Ok(()))) => text(StatusCode::OK, "ok".to_owned()),
+            Some((check, Err(_))) => text(check.failure, "failed: reason withheld\n".to_owned()),
+        }
+    }
+
+    fn log_change(&self, failure: Option<(&str, &str)>) {
+        let failed_before = self.failing.swap(failure.is_some(), Ordering::Relaxed);
+        match failure {
+            Some((check, reason)) if !failed_before => {
+                tracing::warn!(endpoint = self.name, check, reason, "a health check fails");
+            }
+            None if failed_before => {
+                tracing::info!(endpoint = self.name, "all health checks pass again");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Serves each endpoint under its name.
+pub(super) fn router(endpoints: impl IntoIterator<Item = Endpoint>) -> Router {
+    endpoints
+        .into_iter()
+        .fold(Router::new(), |router, endpoint| {
+            let path = format!("/{}", endpoint.name);
+            let routes = Router::new()
+                .route(&path, get(every_check))
+                .route(&format!("{path}/"), get(every_check))
+                .route(&format!("{path}/{{check}}"), get(one_check))
+                .with_state(Arc::new(endpoint));
+            router.merge(routes)
+        })
+}
+
+async fn every_check(
+    State(endpoint): State<Arc<Endpoint>>,
+    Query(parameters): Query<Vec<(String, String)>>,
+) -> Response {
+    let verbose = parameters.iter().any(|(key, _)| key == "verbose");
+    let excluded = parameters.into_iter().filter(|(key, _)| key == "exclude");
+    endpoint.answer(verbose, excluded.map(|(_, check)| check).collect())
+}
+
+async fn one_check(State(endpoint): State<Arc<Endpoint>>, Path(check): Path<String>) -> Response {
+    endpoint.answer_one(&check)
+}
+
+fn text(status: StatusCode, body: String) -> Response {
+    const HEADERS: [(HeaderName, &str); 2] = [
+        (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (status, HEADERS, body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use tower::{Service as _, ServiceExt as _};
+
+    use super::*;
+
+    /// `readyz` with a check `webhook` that passes or fails, asked for `path`.
+    async fn ask(healthy: bool, path: &str) -> (StatusCode, String) {
+        let endpoint = Endpoint::new("readyz").check(
+            "webhook",
+            StatusCode::INTERNAL_SERVER_ERROR,
+            move || {
+                if healthy {
+                    Ok(())
+                } else {
+                    Err("the secret".to_owned())
+                }
+            },
+        );
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let mut router = router([endpoint]);
+        let response = router
+            .as_service()
+            .ready()
+            .await
+            .unwrap()
+            .call(request)
+            .await
+            .unwrap();
+        let status = response.status();
+        let body = to_bytes(response.into_body(), 4096).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_healthy_endpoint_says_ok() {
+        for path in ["/readyz", "/readyz/", "/readyz/ping", "/readyz/webhook"] {
+            assert_eq!(
+                ask(true, path).await,
+                (StatusCode::OK, "ok".to_owned()),
+                "{path}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn verbose_lists_every_check() {
+        let (status, body) = ask(true, "/readyz?verbose").await;
+        assert_eq!(status, StatusCode::OK);
+        assert_eq!(body, "[+]ping ok\n[+]webhook ok\nreadyz check passed\n");
+    }
+
+    #[tokio::test]
+    async fn a_failure_lists_every_check_and_withholds_the_reason() {
+        let (status, body) = ask(false, "/readyz").await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(
+            body,
+            "[+]ping ok\n[-]webhook failed: reason withheld\nreadyz check failed\n"
+        );
+        let (status, body) = ask(false, "/readyz/webhook").await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(!body.contains("secret"));
+    }
+
+    #[tokio::test]
+    async fn an_excluded_check_cannot_fail_the_answer() {
+        assert_eq!(
+            ask(false, "/readyz?exclude=webhook").await,
+            (StatusCode::OK, "ok".to_owned())
+        );
+        let (_, body) = ask(false, "/readyz?verbose&exclude=webhook").await;
+        assert!(body.contains("[+]webhook excluded: ok\n"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn an_exclusion_that_matches_nothing_is_told() {
+        let (status, body) = ask(true, "/readyz?verbose&exclude=etcd").await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(
+            body.contains("cannot be excluded: no matches for \"etcd\""),
+            "{body}"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_404() {
+        for path in ["/readyz/etcd", "/healthz", "/"] {
+            assert_eq!(ask(true, path).await.0, StatusCode::NOT_FOUND, "{path}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The process: log, health, metrics, clients, signals, and the order in which its parts
+//! start and stop. What the parts do is not known here; any of them that ends ends it all.
+
+mod cluster;
+mod controllers;
+mod explain;
+mod greeting;
+mod health;
+mod http;
+mod metrics;
+mod parts;
+mod process_metrics;
+mod requests;
+mod shutdown;
+mod supervise;
+mod telemetry;
+
+use std::io;
+
+use axum::Router;
+use axum::http::StatusCode;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::config::{BindAddress, Config};
+pub use cluster::{Clients, ClusterError};
+pub use explain::explain;
+use health::Endpoint;
+pub use http::BindError;
+use parts::Parts;
+use requests::RequestCounter;
+use shutdown::Signals;
+pub use shutdown::{Shutdown, Stopper, shutdown};
+use supervise::{Group, supervise};
+
+/// `EX_USAGE` of sysexits.h: the configuration cannot be served, and a restart with the
+/// same one will not help.
+pub const EXIT_USAGE: u8 = 64;
+
+/// Most threads that run tasks. The work is waiting for the API server; more threads than
+/// this only cost memory on a machine with many cores.
+const MAX_THREADS: usize = 4;
+/// Why the process ended other than by a clean stop.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The cluster's part of the configuration cannot be used.
+    #[error(transparent)]
+    Configuration(#[from] ClusterError),
+    /// A port cannot be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The system refuses what every process needs.
+    #[error("cannot {doing}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A part of the process ended before its time.
+    #[error("a part of the process died: {0}")]
+    Died(String),
+    /// Parts were still running when the time to stop was over.
+    #[error("did not stop in time: {0}")]
+    Stuck(String),
+    /// A second signal cut the orderly stop short.
+    #[error("a second signal, {0}, cut the stop short")]
+    Interrupted(&'static str),
+}
+
+impl RunError {
+    /// The exit code of the process: [`EXIT_USAGE`], or 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Configuration(_) => EXIT_USAGE,
+            _ => 1,
+        }
+    }
+}
+
+/// Runs the manager until a signal or the death of a part. Errors are logged here.
+///
+/// # Errors
+/// [`RunError`], for its exit code.
+pub fn run(config: Config) -> Result<(), RunError> {
+    telemetry::start(config.log_format, config.log_level);
+    let result = runtime().and_then(|runtime| {
+        let result = runtime.block_on(start_and_stop(config));
+        // What is still running after the stop is not waited for.
+        runtime.shutdown_background();
+        result
+    });
+    match &result {
+        Ok(()) => tracing::info!("stopped"),
+        Err(error) => tracing::error!(error = explain(error), "ended"),
+    }
+    result
+}
+
+fn runtime() -> Result<Runtime, RunError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Builder::new_multi_thread()
+        .worker_threads(cores.min(MAX_THREADS))
+        .thread_name("manager")
+        .enable_all()
+        .build()
+        .map_err(|source| RunError::System {
+            doing: "start threads",
+            source,
+        })
+}
+
+async fn start_and_stop(config: Config) -> Result<(), RunError> {
+    let mut signals = Signals::listen().map_err(|source| RunError::System {
+        doing: "listen for signals",
+        source,
+    })?;
+    // rustls takes whichever provider is installed first; another one may be linked in.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+
+    let mut registry = metrics::registry();
+    let requests = RequestCounter::registered(&mut registry);
+    let clients = cluster::connect(config.kubeconfig.as_deref(), &requests).await?;
+    // Both ports are bound before anything starts, so that no reconcile is cut short by a
+    // port that is taken.
+    let health = listen(
+        "health probes",
+        "--health-probe-bind-address",
+        &config.health_address,
+    )
+    .await?;
+    let metrics = listen("metrics", "--metrics-bind-address", &config.metrics_address).await?;
+
+    let (stopper, work_shutdown) = shutdown();
+    let mut work = Group {
+        parts: Parts::default(),
+        stopper,
+    };
+    let (stopper, servers_shutdown) = shutdown();
+    let mut servers = Group {
+        parts: Parts::default(),
+        stopper,
+    };
+
+    log_start(&config, &clients);
+    work.parts.start(
+        "controllers",
+        controllers::run(&config, &clients, &mut registry, work_shutdown.clone()),
+    );
+    let greeting = greeting::greet(clients.calls, clients.server, work_shutdown.clone());
+    work.parts.start("API server greeting", greeting);
+    if let Some(listener) = health {
+        let router = health_router(work_shutdown);
+        servers.parts.start(
+            "health server",
+            http::serve(listener, router, servers_shutdown.clone()),
+        );
+    }
+    if let Some(listener) = metrics {
+        let router = metrics::router(registry);
+        servers.parts.start(
+            "metrics server",
+            http::serve(listener, router, servers_shutdown),
+        );
+    }
+
+    supervise(work, servers, async || signals.next().await).await
+}
+
+/// The process is alive while it answers, and ready until it is told to stop.
+fn health_router(stopping: Shutdown) -> Router {
+    let ready =
+        Endpoint::new("readyz").check("shutdown", StatusCode::SERVICE_UNAVAILABLE, move || {
+            match stopping.is_stopping() {
+                true => Err("the process is stopping".to_owned()),
+                false => Ok(()),
+            }
+        });
+    health::router([Endpoint::new("healthz"), ready])
+}
+
+async fn listen(
+    purpose: &'static str,
+    flag: &'static str,
+    address: &Option<BindAddress>,
+) -> Result<Option<TcpListener>, BindError> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    let listener = http::bind(purpose, flag, address).await?;
+    let address = listener
+        .local_addr()
+        .map_or_else(|_| address.to_string(), |it| it.to_string());
+    tracing::info!(purpose, address, "listening");
+    Ok(Some(listener))
+}
+
+fn log_start(config: &Config, clients: &Clients) {
+    let controllers: Vec<_> = config
+        .operators
+        .iter()
+        .map(|operator| operator.kind().controller_name())
+        .collect();
+    let namespaces: Vec<_> = config.watch_namespaces.iter().map(String::as_str).collect();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        server = clients.server,
+        controllers = controllers.join(","),
+        namespaces = if namespaces.is_empty() {
+            "*".to_owned()
+        } else {
+            namespaces.join(",")
+        },
+        max_concurrent_reconciles = config.max_concurrent_reconciles,
+        max_replicas = config.settings.max_replicas,
+        "starting"
+    );
+}

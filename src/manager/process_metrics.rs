@@ -1,0 +1,171 @@
+//! The `process_*` metrics that every Prometheus client library exports, read from `/proc`
+//! at each scrape. A value that cannot be read is left out; nothing here fails a scrape.
+
+use std::fmt::Error;
+use std::fs;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+/// Ticks a second in `/proc/*/stat`: USER_HZ, which is 100 on every architecture that
+/// Kubernetes runs on (see proc(5) and `include/uapi/asm-generic/param.h`).
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Reads `/proc/self` at each scrape.
+#[derive(Debug)]
+pub(super) struct ProcessMetrics;
+
+impl Collector for ProcessMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), Error> {
+        if let Ok(status) = fs::read_to_string("/proc/self/status") {
+            for (name, help, field) in [
+                (
+                    "process_resident_memory_bytes",
+                    "Resident memory size in bytes",
+                    "VmRSS:",
+                ),
+                (
+                    "process_virtual_memory_bytes",
+                    "Virtual memory size in bytes",
+                    "VmSize:",
+                ),
+            ] {
+                if let Some(bytes) =
+                    kibibytes(&status, field).and_then(|size| size.checked_mul(1024))
+                {
+                    write(&mut encoder, name, help, &ConstGauge::new(bytes))?;
+                }
+            }
+        }
+        if let Ok(stat) = fs::read_to_string("/proc/self/stat") {
+            if let Some(seconds) = cpu_seconds(&stat) {
+                let help = "Total user and system CPU time spent in seconds";
+                write(
+                    &mut encoder,
+                    "process_cpu_seconds",
+                    help,
+                    &ConstCounter::new(seconds),
+                )?;
+            }
+            let boot = fs::read_to_string("/proc/stat")
+                .ok()
+                .and_then(|stat| boot_time(&stat));
+            if let Some(start) = boot
+                .zip(start_after_boot(&stat))
+                .map(|(boot, since)| boot + since)
+            {
+                let help = "Start time of the process since unix epoch in seconds";
+                write(
+                    &mut encoder,
+                    "process_start_time_seconds",
+                    help,
+                    &ConstGauge::new(start),
+                )?;
+            }
+        }
+        if let Ok(descriptors) = fs::read_dir("/proc/self/fd") {
+            // One of them is the directory being read.
+            let open = u64::try_from(descriptors.count().saturating_sub(1)).unwrap_or(u64::MAX);
+            write(
+                &mut encoder,
+                "process_open_fds",
+                "Number of open file descriptors",
+                &ConstGauge::new(open),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn write(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    metric: &impl EncodeMetric,
+) -> Result<(), Error> {
+    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+}
+
+/// A line such as `VmRSS:      8192 kB` of `/proc/self/status`.
+fn kibibytes(status: &str, field: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(field))?;
+    value.trim().strip_suffix(" kB")?.trim().parse().ok()
+}
+
+/// The fields of `/proc/self/stat` from the third on, which follow the name in parentheses;
+/// the name may hold blanks and parentheses itself. proc(5) counts from 1.
+fn stat_field(stat: &str, number: usize) -> Option<f64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields
+        .split_ascii_whitespace()
+        .nth(number.checked_sub(3)?)?
+        .parse()
+        .ok()
+}
+
+/// User time (14) and system time (15).
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    Some((stat_field(stat, 14)? + stat_field(stat, 15)?) / TICKS_PER_SECOND)
+}
+
+/// Start time (22), in seconds after boot.
+fn start_after_boot(stat: &str) -> Option<f64> {
+    Some(stat_field(stat, 22)? / TICKS_PER_SECOND)
+}
+
+/// The line `btime` of `/proc/stat`: seconds since the epoch.
+fn boot_time(stat: &str) -> Option<f64> {
+    stat.lines()
+        .find_map(|line| line.strip_prefix("btime "))?
+        .trim()
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    const STAT: &str = "42 (a ) b) S 1 2 3 4 5 6 7 8 9 10 250 150 13 14 15 16 17 18 6000 20 21";
+
+    #[test]
+    fn times_are_found_behind_a_name_with_a_parenthesis() {
+        assert_eq!(cpu_seconds(STAT), Some(4.0));
+        assert_eq!(start_after_boot(STAT), Some(60.0));
+    }
+
+    #[test]
+    fn memory_is_read_in_kibibytes() {
+        assert_eq!(
+            kibibytes("Name:\ta\nVmRSS:\t    8192 kB\n", "VmRSS:"),
+            Some(8192)
+        );
+        assert_eq!(kibibytes("Name:\ta\n", "VmRSS:"), None);
+    }
+
+    #[test]
+    fn every_value_of_a_real_process_is_shown_and_plausible() {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(ProcessMetrics));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let value = |name: &str| -> f64 {
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .expect(name);
+            line.trim().parse().unwrap()
+        };
+        assert!(value("process_resident_memory_bytes ") > 1e6);
+        assert!(value("process_virtual_memory_bytes ") > value("process_resident_memory_bytes "));
+        assert!(value("process_cpu_seconds_total ") >= 0.0);
+        assert!(value("process_open_fds ") >= 3.0);
+        let age = jiff::Timestamp::now().as_second() as f64 - value("process_start_time_seconds ");
+        assert!((-2.0..86_400.0).contains(&age), "{age}");
+    }
+}

@@ -1,0 +1,152 @@
+//! `rest_client_requests_total`: every request to the API server, counted on its way back.
+//! A tower layer around the client; changes nothing in what passes.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::http::{Request, Response};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use tower::{Layer, Service};
+
+/// The labels of client-go's metric of this name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    /// Status of the response, or `<error>` if there was none.
+    code: String,
+    method: String,
+    /// Host and port of the API server.
+    host: Arc<str>,
+}
+
+/// Counts the requests of every client that is built with its layers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RequestCounter {
+    requests: Family<Labels, Counter>,
+}
+
+impl RequestCounter {
+    /// A counter that `registry` shows.
+    pub(super) fn registered(registry: &mut Registry) -> Self {
+        let counter = Self::default();
+        registry.register(
+            "rest_client_requests",
+            "Number of HTTP requests, partitioned by status code, method, and host",
+            counter.requests.clone(),
+        );
+        counter
+    }
+
+    /// A layer for a client that talks to `host`.
+    pub(super) fn layer(&self, host: &str) -> CountRequests {
+        CountRequests {
+            counter: self.clone(),
+            host: host.into(),
+        }
+    }
+}
+
+/// See [`RequestCounter::layer`].
+#[derive(Debug, Clone)]
+pub(super) struct CountRequests {
+    counter: RequestCounter,
+    host: Arc<str>,
+}
+
+impl<S> Layer<S> for CountRequests {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        Counted {
+            inner,
+            layer: self.clone(),
+        }
+    }
+}
+
+/// A client whose requests are counted.
+#[derive(Debug, Clone)]
+pub(super) struct Counted<S> {
+    inner: S,
+    layer: CountRequests,
+}
+
+impl<S, In, Out> Service<Request<In>> for Counted<S>
+where
+    S: Service<Request<In>, Response = Response<Out>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<In>) -> Self::Future {
+        let method = request.method().to_string();
+        let CountRequests { counter, host } = self.layer.clone();
+        let response = self.inner.call(request);
+        Box::pin(async move {
+            let response = response.await;
+            let code = match &response {
+                Ok(response) => response.status().as_str().to_owned(),
+                Err(_) => "<error>".to_owned(),
+            };
+            counter
+                .requests
+                .get_or_create(&Labels { code, method, host })
+                .inc();
+            response
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+    use prometheus_client::encoding::text::encode;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn answers_and_failures_are_counted_with_client_go_s_labels() {
+        let mut registry = Registry::default();
+        let counter = RequestCounter::registered(&mut registry);
+        let answers = counter
+            .layer("api:6443")
+            .layer(tower::service_fn(async |_: Request<()>| {
+                let mut response = Response::new(());
+                *response.status_mut() = StatusCode::CONFLICT;
+                Ok::<_, std::io::Error>(response)
+            }));
+        let fails = counter
+            .layer("api:6443")
+            .layer(tower::service_fn(async |_: Request<()>| {
+                Err::<Response<()>, _>(std::io::Error::other("refused"))
+            }));
+        answers
+            .oneshot(Request::patch("/a").body(()).unwrap())
+            .await
+            .unwrap();
+        fails
+            .oneshot(Request::get("/a").body(()).unwrap())
+            .await
+            .unwrap_err();
+
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for line in [
+            r#"rest_client_requests_total{code="409",method="PATCH",host="api:6443"} 1"#,
+            r#"rest_client_requests_total{code="<error>",method="GET",host="api:6443"} 1"#,
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Log lines: one structured line per event that matters, on standard error, with ISO 8601
+//! time in UTC. Panics become such a line too. May not decide what is worth logging.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io;
+use std::panic::{self, PanicHookInfo};
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, Registry, fmt};
+
+use crate::config::{LogFormat, LogLevel};
+
+/// Sends the events of this process to standard error, from now on. Only the first call of
+/// a process has an effect.
+pub(super) fn start(format: LogFormat, level: LogLevel) {
+    let filter = filter(level);
+    // The default timer writes UTC with microseconds: 2026-01-31T23:59:59.000000Z.
+    let started = match format {
+        LogFormat::Json => {
+            let lines = fmt::layer()
+                .json()
+                .flatten_event(true)
+                .with_span_list(false)
+                .with_writer(io::stderr);
+            Registry::default()
+                .with(lines.with_filter(filter))
+                .try_init()
+        }
+        LogFormat::Text => {
+            let colours = io::IsTerminal::is_terminal(&io::stderr());
+            let lines = fmt::layer().with_ansi(colours).with_writer(io::stderr);
+            Registry::default()
+                .with(lines.with_filter(filter))
+                .try_init()
+        }
+    };
+    if started.is_ok() {
+        panic::set_hook(Box::new(log_panic));
+    }
+}
+
+/// kube's client logs each failed request as an error, though it also returns it to a
+/// caller who logs it with the object and what is done about it: one line is enough.
+fn filter(level: LogLevel) -> Targets {
+    let targets = Targets::new().with_default(LevelFilter::from(level));
+    match level {
+        LogLevel::Error | LogLevel::Warn | LogLevel::Info => {
+            targets.with_target("kube_client::client", LevelFilter::OFF)
+        }
+        LogLevel::Debug | LogLevel::Trace => targets,
+    }
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
+    }
+}
+
+fn log_panic(info: &PanicHookInfo<'_>) {
+    let message = info.payload_as_str().unwrap_or("a value that is not text");
+    let location = info.location().map(ToString::to_string);
+    let backtrace = Backtrace::capture();
+    let backtrace =
+        (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+    tracing::error!(panic = message, location, backtrace, "panicked");
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_request_is_not_logged_twice() {
+        assert!(
+            !filter(LogLevel::Info).would_enable("kube_client::client::builder", &Level::ERROR)
+        );
+        assert!(
+            filter(LogLevel::Debug).would_enable("kube_client::client::builder", &Level::ERROR)
+        );
+        assert!(filter(LogLevel::Info).would_enable("quartet_operator::manager", &Level::INFO));
+        assert!(!filter(LogLevel::Info).would_enable("quartet_operator::manager", &Level::DEBUG));
+    }
+}

@@ -1,0 +1,85 @@
+//! What an ElasticWeb asks for: as many pods of the user's image as its queries per second
+//! need, behind a NodePort Service. Pure data for `workload`.
+
+use serde_json::Value;
+
+use super::operand::{Operand, invalid, replicas_within_limit};
+use super::plan::{Image, Plan, Program, ServicePlan};
+use super::{Refused, Settings};
+use crate::api::Kind;
+use crate::api::elasticweb::{KIND, v2::ElasticWebSpec};
+use crate::api::validation::ErrorReason;
+use crate::api::workload::PodSecurity;
+
+/// The operator of `elasticweb.example.com` ElasticWeb.
+pub struct ElasticWeb;
+
+/// Port that web servers' images listen on, which start as root.
+const DEFAULT_CONTAINER_PORT: i32 = 80;
+/// Port of the Service, which users of the seed know.
+const DEFAULT_SERVICE_PORT: i32 = 8080;
+
+static PROGRAM: Program = Program {
+    component: "web",
+    port_name: "http",
+    // Of the user's image nothing is known: any number that is not root's. This is nginx's.
+    run_as_user: 101,
+    cpu_request: "10m",
+    pod_security: PodSecurity::Baseline,
+    read_only: false,
+    health_path: None,
+    legacy_pod_label: None,
+};
+
+impl Operand for ElasticWeb {
+    const KIND: &'static Kind = &KIND;
+    type Spec = ElasticWebSpec;
+
+    fn plan(&self, spec: ElasticWebSpec, settings: &Settings) -> Result<Plan, Refused> {
+        let image = spec
+            .workload
+            .image
+            .clone()
+            .ok_or_else(|| invalid("spec.image", None, ErrorReason::Required, String::new()))?;
+        // No pods at 0, but the Deployment and the Service stay: what there is follows from
+        // the spec, never from what it was before.
+        let target = spec.capacity.target_qps.unwrap_or(0);
+        let wanted = pods_for(target, spec.capacity.per_pod_qps).ok_or_else(|| {
+            let detail = "perPodQPS must be at least 1, and targetQPS at least 0".to_owned();
+            invalid("spec.capacity", None, ErrorReason::Invalid, detail)
+        })?;
+        Ok(Plan {
+            program: &PROGRAM,
+            replicas: replicas_within_limit(wanted, "spec.capacity.targetQPS", settings)?,
+            image: Image::Users(image),
+            command: Vec::new(),
+            args: Vec::new(),
+            container_port: spec.container_port.unwrap_or(DEFAULT_CONTAINER_PORT),
+            memory_request: "32Mi".to_owned(),
+            workload: spec.workload,
+            service: Some(ServicePlan {
+                type_: "NodePort",
+                headless: false,
+                port: spec.service.port.unwrap_or(DEFAULT_SERVICE_PORT),
+                node_port: Some(spec.service.node_port),
+            }),
+        })
+    }
+
+    fn per_pod_qps(&self, spec: &Value) -> Option<i64> {
+        Some(
+            spec.pointer("/capacity/perPodQPS")
+                .and_then(Value::as_i64)
+                .unwrap_or(0),
+        )
+    }
+}
+
+/// ⌈`target` / `per_pod`⌉, the pods that serve `target` queries per second. Unsigned and
+/// without the sum `target + per_pod - 1`, which passes `i32::MAX` for specs that are
+/// allowed. `None` for a negative target, or pods that serve nothing.
+fn pods_for(target: i32, per_pod: i32) -> Option<i64> {
+    let target = u32::try_from(target).ok()?;
+    let per_pod = u32::try_from(per_pod).ok().filter(|&queries| queries > 0)?;
+    Some(target.div_ceil(per_pod).into())
+}

@@ -1,0 +1,46 @@
+//! What a HelloWorld asks for: web servers that greet and, if the spec has one, a Service.
+//! Pure data for `workload`.
+
+use super::nginx::{DEFAULT_PORT, MEMORY_REQUEST};
+use super::operand::{Operand, replicas_within_limit};
+use super::plan::{Image, Plan, Program};
+use super::{Refused, Settings};
+use crate::api::Kind;
+use crate::api::helloworld::{KIND, v1::HelloWorldSpec};
+use crate::api::workload::PodSecurity;
+
+/// The operator of `test.jiaozi.com` HelloWorld.
+pub struct HelloWorld;
+
+static PROGRAM: Program = Program {
+    component: "greeter",
+    port_name: "http",
+    // User `nginx` of nginx-unprivileged.
+    run_as_user: 101,
+    cpu_request: "10m",
+    pod_security: PodSecurity::Restricted,
+    // Its entry point edits /etc/nginx, and nginx keeps its pid and bodies in /tmp.
+    read_only: false,
+    health_path: Some("/"),
+    // Users of the seed find their pods by it.
+    legacy_pod_label: Some("hello_name"),
+};
+
+impl Operand for HelloWorld {
+    const KIND: &'static Kind = &KIND;
+    type Spec = HelloWorldSpec;
+
+    fn plan(&self, spec: HelloWorldSpec, settings: &Settings) -> Result<Plan, Refused> {
+        Ok(Plan {
+            program: &PROGRAM,
+            replicas: replicas_within_limit(spec.replicas.into(), "spec.replicas", settings)?,
+            image: Image::named_or(spec.workload.image.as_ref(), &settings.hello_world_image),
+            command: Vec::new(),
+            args: Vec::new(),
+            container_port: spec.port.unwrap_or(DEFAULT_PORT),
+            memory_request: MEMORY_REQUEST.to_owned(),
+            workload: spec.workload,
+            service: spec.service.as_ref().map(Into::into),
+        })
+    }
+}

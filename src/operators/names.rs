@@ -1,0 +1,152 @@
+//! Names and labels of children, derived from the name of the resource alone: a function of
+//! what the user wrote, never of what the cluster holds. Pure, and total for any string.
+
+use sha2::{Digest, Sha256};
+
+/// Value of `app.kubernetes.io/managed-by` and `app.kubernetes.io/part-of` on every child
+/// and its pods; the shared watches select by the first.
+pub const MANAGED_BY: &str = "quartet-operator";
+
+/// Label that the watches of children and pods select by.
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// Label with the program that runs; with [`INSTANCE_LABEL`] it is the selector.
+pub const NAME_LABEL: &str = "app.kubernetes.io/name";
+/// Label with the resource's name, shortened by [`label_value`] where it must be.
+pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+/// Label with the role of the program.
+pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
+/// Label with the application that the program is part of.
+pub const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
+
+/// Longest name of a resource or a Deployment: a DNS-1123 subdomain (RFC 1123).
+const SUBDOMAIN_MAX: usize = 253;
+/// Longest `pod-template-hash` with the dash before it: a ReplicaSet is called
+/// `<deployment>-<hash>`, the hash being a 32-bit number in at most 10 safe characters.
+const REPLICA_SET_SUFFIX: usize = 11;
+/// Longest label value.
+const LABEL_MAX: usize = 63;
+/// Hexadecimal digits of the SHA-256 that tell shortened names apart: 40 bits.
+const HASH_DIGITS: usize = 10;
+
+/// The Deployment's name for the resource `name`: the same, unless it is longer than 242.
+///
+/// A Deployment may be called anything up to 253 characters, but its ReplicaSet adds up to
+/// 11 and is held to the same 253: beyond 242 the Deployment would be accepted and could
+/// never have a pod. Such a name is cut to 231 characters, a dash and 10 hexadecimal digits
+/// of its SHA-256.
+pub fn child_name(name: &str) -> String {
+    shortened(name, SUBDOMAIN_MAX - REPLICA_SET_SUFFIX)
+}
+
+/// `name` as a label value: the same, unless it is longer than 63. Then 52 characters of it,
+/// a dash and 10 hexadecimal digits of its SHA-256.
+pub fn label_value(name: &str) -> String {
+    shortened(name, LABEL_MAX)
+}
+
+/// `name` in at most `max` bytes. Of names that are cut, the hash tells them apart; the part
+/// before it ends alphanumeric, since in a subdomain no dash may follow a dot.
+fn shortened(name: &str, max: usize) -> String {
+    if name.len() <= max {
+        return name.to_owned();
+    }
+    let cut = name.floor_char_boundary(max.saturating_sub(HASH_DIGITS + 1));
+    let (kept, _) = name.split_at(cut);
+    let kept = kept.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
+    let digest = Sha256::digest(name.as_bytes());
+    let hash: String = digest
+        .iter()
+        .take(HASH_DIGITS / 2)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{kept}-{hash}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_that_fits_is_kept() {
+        assert_eq!(child_name("memcached-sample"), "memcached-sample");
+        assert_eq!(child_name(&"a".repeat(242)), "a".repeat(242));
+        assert_eq!(label_value(&"a".repeat(63)), "a".repeat(63));
+    }
+
+    #[test]
+    fn a_deployment_name_leaves_room_for_the_hash_of_its_replica_set() {
+        let name = child_name(&"a".repeat(253));
+        assert_eq!(name.len() + REPLICA_SET_SUFFIX, SUBDOMAIN_MAX);
+        assert_eq!(name.get(..231), Some("a".repeat(231).as_str()));
+        assert_eq!(name.get(231..232), Some("-"));
+    }
+
+    /// The digits are those of `printf 'aaa…' | sha256sum`: children of released versions
+    /// carry them, so they may never change.
+    #[test]
+    fn the_hash_of_a_shortened_name_is_pinned() {
+        assert_eq!(
+            label_value(&"a".repeat(64)),
+            format!("{}-ffe054fe7a", "a".repeat(52))
+        );
+    }
+
+    #[test]
+    fn a_name_is_not_cut_between_a_dot_and_what_follows() {
+        let name = format!("{}.{}", "a".repeat(230), "b".repeat(22));
+        assert!(!child_name(&name).contains(".-"));
+    }
+
+    #[test]
+    fn names_that_differ_behind_the_cut_stay_apart() {
+        let (one, other) = ("a".repeat(252) + "b", "a".repeat(252) + "c");
+        assert_ne!(child_name(&one), child_name(&other));
+        assert_ne!(label_value(&one), label_value(&other));
+    }
+
+    /// A DNS-1123 subdomain of at most 253, as the API server admits for a resource's name
+    /// (which holds no label of it to 63).
+    fn resource_name() -> impl Strategy<Value = String> {
+        let dotted =
+            "[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?){0,3}";
+        prop_oneof![dotted, "[a-z0-9]([a-z0-9.]{0,9}[a-z0-9-]{40,240}[a-z0-9])?"]
+            .prop_filter("a subdomain of at most 253", |name: &String| {
+                name.len() <= SUBDOMAIN_MAX && is_subdomain(name)
+            })
+    }
+
+    fn is_subdomain(name: &str) -> bool {
+        let is_label = |label: &str| {
+            !label.is_empty()
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        };
+        name.split('.').all(is_label)
+    }
+
+    proptest! {
+        #[test]
+        fn every_resource_name_gives_a_deployment_that_can_have_pods(name in resource_name()) {
+            let child = child_name(&name);
+            prop_assert!(child.len() <= 242 && is_subdomain(&child), "{child}");
+        }
+
+        #[test]
+        fn every_resource_name_gives_a_label_value(name in resource_name()) {
+            let value = label_value(&name);
+            prop_assert!(value.len() <= 63);
+            prop_assert!(value.starts_with(|c: char| c.is_ascii_alphanumeric()));
+            prop_assert!(value.ends_with(|c: char| c.is_ascii_alphanumeric()));
+        }
+
+        #[test]
+        fn any_text_is_shortened_without_a_panic(name in ".{0,400}") {
+            prop_assert!(child_name(&name).len() <= 242);
+            prop_assert!(label_value(&name).len() <= 63);
+        }
+    }
+}

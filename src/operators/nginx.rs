@@ -1,0 +1,49 @@
+//! What an Nginx asks for: nginx servers and, if the spec has one, a Service. Pure data for
+//! `workload`.
+
+use super::operand::{Operand, replicas_within_limit};
+use super::plan::{Image, Plan, Program};
+use super::{Refused, Settings};
+use crate::api::Kind;
+use crate::api::nginx::{KIND, v1::NginxSpec};
+use crate::api::workload::PodSecurity;
+
+/// The operator of `proxy.example.com` Nginx.
+pub struct Nginx;
+
+/// Port that nginx-unprivileged listens on.
+pub(super) const DEFAULT_PORT: i32 = 8080;
+/// Memory request of an nginx that serves files.
+pub(super) const MEMORY_REQUEST: &str = "32Mi";
+
+static PROGRAM: Program = Program {
+    component: "proxy",
+    port_name: "http",
+    // User `nginx` of nginx-unprivileged.
+    run_as_user: 101,
+    cpu_request: "10m",
+    pod_security: PodSecurity::Restricted,
+    // Its entry point edits /etc/nginx, and nginx keeps its pid and bodies in /tmp.
+    read_only: false,
+    health_path: Some("/"),
+    legacy_pod_label: None,
+};
+
+impl Operand for Nginx {
+    const KIND: &'static Kind = &KIND;
+    type Spec = NginxSpec;
+
+    fn plan(&self, spec: NginxSpec, settings: &Settings) -> Result<Plan, Refused> {
+        Ok(Plan {
+            program: &PROGRAM,
+            replicas: replicas_within_limit(spec.replicas.into(), "spec.replicas", settings)?,
+            image: Image::named_or(spec.workload.image.as_ref(), &settings.nginx_image),
+            command: Vec::new(),
+            args: Vec::new(),
+            container_port: spec.port.unwrap_or(DEFAULT_PORT),
+            memory_request: MEMORY_REQUEST.to_owned(),
+            workload: spec.workload,
+            service: spec.service.as_ref().map(Into::into),
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! The reconciler that the four kinds share. A kind says what it asks for ([`Operand`]); the
+//! rest, from the checks of a spec to children and status, is the same for each. Pure.
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::plan::Plan;
+use super::workload;
+use super::{Child, Observed, Operator, Refused, Resource, Settings, status};
+use crate::api::validation::{ErrorReason, FieldError, service_name_error};
+use crate::api::{Kind, Status};
+
+/// What tells one kind from another.
+pub(super) trait Operand: Send + Sync + 'static {
+    /// Names, versions and rules.
+    const KIND: &'static Kind;
+    /// The hub's spec.
+    type Spec: DeserializeOwned;
+
+    /// What a spec asks for that keeps the rules of its kind.
+    ///
+    /// # Errors
+    /// [`Refused`] for what only the arithmetic of the kind finds out.
+    fn plan(&self, spec: Self::Spec, settings: &Settings) -> Result<Plan, Refused>;
+
+    /// Queries per second that one pod serves, of a kind that has such a number. Taken from
+    /// the JSON, since it is told even when the rest of the spec is refused.
+    fn per_pod_qps(&self, _spec: &Value) -> Option<i64> {
+        None
+    }
+}
+
+impl<O: Operand> Operator for O {
+    fn kind(&self) -> &'static Kind {
+        O::KIND
+    }
+
+    fn desired(&self, resource: &Resource, settings: &Settings) -> Result<Vec<Child>, Refused> {
+        let plan = plan(self, resource, settings)?;
+        Ok(workload::children(O::KIND, resource, &plan))
+    }
+
+    fn status(&self, resource: &Resource, settings: &Settings, observed: &Observed) -> Status {
+        let wanted = plan(self, resource, settings).map(|plan| status::Wanted {
+            replicas: plan.replicas,
+            service: plan.service.is_some(),
+        });
+        let selector = workload::selector_text(O::KIND, resource);
+        let per_pod_qps = self.per_pod_qps(&resource.spec);
+        status::of(resource, wanted, selector, per_pod_qps, observed)
+    }
+}
+
+/// The plan of a resource whose spec keeps every rule: the last of the three layers that
+/// refuse, for objects that were stored before a rule was made or past the webhook.
+fn plan<O: Operand>(
+    operand: &O,
+    resource: &Resource,
+    settings: &Settings,
+) -> Result<Plan, Refused> {
+    let errors = (O::KIND.hub.validate)(&resource.spec);
+    if !errors.is_empty() {
+        return Err(Refused::Invalid(errors));
+    }
+    let spec = O::Spec::deserialize(&resource.spec)
+        .map_err(|error| invalid("spec", None, ErrorReason::Invalid, error.to_string()))?;
+    let plan = operand.plan(spec, settings)?;
+    match plan
+        .service
+        .as_ref()
+        .and_then(|_| service_name_error(&resource.name))
+    {
+        Some(error) => Err(Refused::Invalid(vec![error])),
+        None => Ok(plan),
+    }
+}
+
+/// The number of pods, if it is one that a Deployment may be given. In `i64`, since a
+/// derived number need not fit what it was derived from.
+///
+/// # Errors
+/// [`Refused::Invalid`] below 0, with `field` as its cause; [`Refused::ReplicasOverLimit`]
+/// above `--max-replicas`, or above `i32::MAX` where that is off.
+pub(super) fn replicas_within_limit(
+    wanted: i64,
+    field: &str,
+    settings: &Settings,
+) -> Result<i32, Refused> {
+    let limit = match settings.max_replicas {
+        0 => i64::from(i32::MAX),
+        limit => i64::from(limit).min(i32::MAX.into()),
+    };
+    if wanted < 0 {
+        let detail = "must be greater than or equal to 0".to_owned();
+        return Err(invalid(
+            field,
+            Some(wanted.into()),
+            ErrorReason::Invalid,
+            detail,
+        ));
+    }
+    i32::try_from(wanted)
+        .ok()
+        .filter(|_| wanted <= limit)
+        .ok_or(Refused::ReplicasOverLimit { wanted, limit })
+}
+
+/// A refusal with one cause.
+pub(super) fn invalid(
+    field: &str,
+    value: Option<Value>,
+    reason: ErrorReason,
+    detail: String,
+) -> Refused {
+    Refused::Invalid(vec![FieldError {
+        field: field.to_owned(),
+        reason,
+        value,
+        detail,
+    }])
+}

@@ -1,0 +1,338 @@
+//! The status of a resource, computed anew from what is observed at every pass: nothing in
+//! it depends on history but the times of its conditions. Pure; the clock comes as
+//! [`Observed::now`].
+//!
+//! | condition | `True` when | polarity |
+//! |---|---|---|
+//! | `Ready` | this generation's children are applied, rolled out and available, and nothing is wrong | good |
+//! | `Available` | enough pods serve, of whatever generation | good |
+//! | `Progressing` | the children are on their way to what the spec asks for | neither |
+//! | `Degraded` | something keeps them from it, and will not go away by waiting | bad |
+//!
+//! While a resource is paused `Ready` is `Unknown`: what serves may be as the spec asks, but
+//! nobody compares, and neither a waiting nor an alerting user should take it for an answer.
+//! The other conditions go on telling what is seen.
+
+use super::observed::{Observed, ObservedCondition, ObservedDeployment, Problem, Reason};
+use super::{Refused, Resource};
+use crate::api::status::NODES_MAX;
+use crate::api::{Condition, Status};
+
+/// Type of the condition that sums up: this generation is rolled out and available.
+pub const READY: &str = "Ready";
+/// Type of the condition that enough pods serve.
+pub const AVAILABLE: &str = "Available";
+/// Type of the condition that a rollout is under way.
+pub const PROGRESSING: &str = "Progressing";
+/// Type of the condition that something is wrong which waiting does not cure.
+pub const DEGRADED: &str = "Degraded";
+
+/// Bytes of a condition's message at most.
+pub const MESSAGE_MAX: usize = 1024;
+
+const PAUSED: &str = "paused by annotation: nothing is applied";
+const NOTHING_WRONG: &str = "nothing is wrong";
+const CHILDREN_MISSING: &str = "waiting for the children to be as the spec asks";
+const ROLLING_OUT: &str = "the Deployment is rolling out";
+const ROLLED_OUT: &str = "this generation is rolled out and available";
+const PODS_UNAVAILABLE: &str = "every pod is up to date, but not every one is available";
+const ENOUGH_PODS: &str = "enough pods are available";
+const TOO_FEW_PODS: &str = "fewer pods are available than the Deployment needs";
+const NO_DEPLOYMENT: &str = "there is no Deployment";
+
+/// What a spec asks for, as far as the status depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Pods.
+    pub(super) replicas: i32,
+    /// A Service.
+    pub(super) service: bool,
+}
+
+/// The status of `resource`, which asks for `wanted`.
+///
+/// `observed` must be at least as new as the last apply: its Deployment is that of the spec.
+pub(super) fn of(
+    resource: &Resource,
+    wanted: Result<Wanted, Refused>,
+    selector: String,
+    per_pod_qps: Option<i64>,
+    observed: &Observed,
+) -> Status {
+    let deployment = observed.deployment.as_ref();
+    let mut nodes: Vec<String> = observed.pods.iter().map(|pod| pod.name.clone()).collect();
+    nodes.sort_unstable();
+    nodes.truncate(NODES_MAX.into());
+    Status {
+        observed_generation: Some(resource.generation),
+        replicas: Some(deployment.map_or(0, |deployment| deployment.replicas)),
+        ready_replicas: Some(deployment.map_or(0, |deployment| deployment.ready)),
+        selector: Some(selector),
+        nodes,
+        conditions: conditions(resource, wanted, observed),
+        // From ready pods, not from those wanted: what the cluster really serves now.
+        real_qps: per_pod_qps.map(|qps| qps.max(0).saturating_mul(observed.ready_pods())),
+    }
+}
+
+/// The condition of `status` that is called `type_`.
+pub fn condition<'a>(status: &'a Status, type_: &str) -> Option<&'a Condition> {
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_)
+}
+
+/// Whether the children have come to rest: the Deployment controller has seen the latest
+/// spec, all counts agree, and the pods that are known are those that it counts. If not,
+/// more is about to be observed, and a status written now would soon be written again.
+pub fn is_settled(observed: &Observed) -> bool {
+    let Some(deployment) = &observed.deployment else {
+        return observed.problem.is_some();
+    };
+    deployment.is_complete()
+        && deployment.ready == deployment.desired
+        && i64::try_from(observed.pods.len()) == Ok(deployment.replicas)
+        && observed.ready_pods() == deployment.ready
+}
+
+/// Status, reason and message of a condition.
+type Finding = (&'static str, Reason, String);
+
+fn conditions(
+    resource: &Resource,
+    wanted: Result<Wanted, Refused>,
+    observed: &Observed,
+) -> Vec<Condition> {
+    let deployment = observed.deployment.as_ref();
+    let (wanted, refusal) = match wanted {
+        Ok(wanted) => (Some(wanted), None),
+        Err(refused) => (None, Some(refused.problem())),
+    };
+    let view = View {
+        deployment,
+        as_wanted: wanted.is_some_and(|wanted| is_as_wanted(wanted, observed)),
+        paused: resource.paused,
+        trouble: trouble(refusal, observed),
+    };
+    let condition = |type_: &str, (status, reason, message): Finding| {
+        // API conventions: the time changes with the status and with nothing else.
+        let unchanged = condition(&resource.status, type_)
+            .filter(|before| before.status == status && !before.last_transition_time.is_empty());
+        Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            observed_generation: Some(resource.generation),
+            last_transition_time: unchanged
+                .map_or(&observed.now, |before| &before.last_transition_time)
+                .clone(),
+            reason: reason.as_str().to_owned(),
+            message: cut(message),
+        }
+    };
+    vec![
+        condition(READY, view.ready()),
+        condition(AVAILABLE, view.available()),
+        condition(PROGRESSING, view.progressing()),
+        condition(DEGRADED, view.degraded()),
+    ]
+}
+
+/// What the four conditions are told from.
+struct View<'a> {
+    deployment: Option<&'a ObservedDeployment>,
+    /// The children that the spec asks for are there; they may not be rolled out yet.
+    as_wanted: bool,
+    paused: bool,
+    trouble: Option<Problem>,
+}
+
+impl View<'_> {
+    fn ready(&self) -> Finding {
+        if self.paused {
+            return ("Unknown", Reason::Paused, PAUSED.to_owned());
+        }
+        if let Some(Problem { reason, message }) = &self.trouble {
+            return ("False", *reason, message.clone());
+        }
+        match self.deployment.filter(|_| self.as_wanted) {
+            None => ("False", Reason::RollingOut, CHILDREN_MISSING.to_owned()),
+            Some(deployment) if deployment.is_complete() => {
+                ("True", Reason::RolloutComplete, ROLLED_OUT.to_owned())
+            }
+            Some(deployment) if deployment.is_updated() => (
+                "False",
+                Reason::MinimumReplicasUnavailable,
+                PODS_UNAVAILABLE.to_owned(),
+            ),
+            Some(_) => ("False", Reason::RollingOut, ROLLING_OUT.to_owned()),
+        }
+    }
+
+    fn available(&self) -> Finding {
+        let Some(deployment) = self.deployment else {
+            let reason = self
+                .blocker()
+                .map_or(Reason::RollingOut, |(reason, _)| reason);
+            return ("False", reason, NO_DEPLOYMENT.to_owned());
+        };
+        // The Deployment's own condition allows for maxUnavailable; it is absent only until
+        // the Deployment controller has first looked.
+        let is_available = match &deployment.available_condition {
+            Some(condition) => condition.is_true,
+            None => deployment.is_complete(),
+        };
+        if is_available {
+            (
+                "True",
+                Reason::MinimumReplicasAvailable,
+                ENOUGH_PODS.to_owned(),
+            )
+        } else {
+            (
+                "False",
+                Reason::MinimumReplicasUnavailable,
+                TOO_FEW_PODS.to_owned(),
+            )
+        }
+    }
+
+    fn progressing(&self) -> Finding {
+        if let Some(stalled) = self.deployment.and_then(stalled) {
+            return ("False", stalled.reason, stalled.message);
+        }
+        if self
+            .deployment
+            .is_some_and(|deployment| !deployment.is_complete())
+        {
+            // True even while a Service or a newer spec is refused: these pods are coming.
+            return ("True", Reason::RollingOut, ROLLING_OUT.to_owned());
+        }
+        if let Some((reason, message)) = self.blocker() {
+            return ("False", reason, message.to_owned());
+        }
+        if self.as_wanted {
+            ("False", Reason::RolloutComplete, ROLLED_OUT.to_owned())
+        } else {
+            ("True", Reason::RollingOut, CHILDREN_MISSING.to_owned())
+        }
+    }
+
+    fn degraded(&self) -> Finding {
+        match &self.trouble {
+            Some(Problem { reason, message }) => ("True", *reason, message.clone()),
+            None => ("False", Reason::AsExpected, NOTHING_WRONG.to_owned()),
+        }
+    }
+
+    /// Why nothing more will be applied as things stand.
+    fn blocker(&self) -> Option<(Reason, &str)> {
+        if self.paused {
+            return Some((Reason::Paused, PAUSED));
+        }
+        self.trouble
+            .as_ref()
+            .map(|problem| (problem.reason, problem.message.as_str()))
+    }
+}
+
+/// The children are those that the spec asks for. The count is compared since the Deployment
+/// may be older than the spec, where an apply was refused or paused.
+fn is_as_wanted(wanted: Wanted, observed: &Observed) -> bool {
+    let replicas = observed
+        .deployment
+        .as_ref()
+        .map(|deployment| deployment.desired);
+    replicas == Some(wanted.replicas.into()) && (!wanted.service || observed.service.is_some())
+}
+
+/// The first thing that is wrong: what kept a child from being applied, a spec that is
+/// refused, then what the Deployment itself reports of its latest spec.
+fn trouble(refusal: Option<Problem>, observed: &Observed) -> Option<Problem> {
+    // A pause is no trouble; it has its own place in the conditions.
+    let problem = observed
+        .problem
+        .clone()
+        .filter(|problem| problem.reason != Reason::Paused);
+    let deployment = observed.deployment.as_ref();
+    problem
+        .or(refusal)
+        .or_else(|| deployment.and_then(replica_failure))
+        .or_else(|| deployment.and_then(stalled))
+}
+
+/// Pods cannot be made. A quota on pods never reaches us as an answer of the API server: it
+/// meets the ReplicaSet controller, and shows here.
+fn replica_failure(deployment: &ObservedDeployment) -> Option<Problem> {
+    const QUOTA: &str = "exceeded quota";
+    let failure = current(deployment, deployment.replica_failure.as_ref())?;
+    if !failure.is_true {
+        return None;
+    }
+    // What stands before it names one pod of many attempts, at random.
+    let quota = failure
+        .message
+        .find(QUOTA)
+        .and_then(|start| failure.message.get(start..));
+    Some(match quota {
+        Some(quota) => Problem {
+            reason: Reason::QuotaExceeded,
+            message: quota.to_owned(),
+        },
+        None => Problem {
+            reason: Reason::ReplicaFailure,
+            message: failure.message.clone(),
+        },
+    })
+}
+
+/// The rollout made no progress within the Deployment's deadline.
+fn stalled(deployment: &ObservedDeployment) -> Option<Problem> {
+    let progressing = current(deployment, deployment.progressing_condition.as_ref())?;
+    let exceeded =
+        !progressing.is_true && progressing.reason == Reason::ProgressDeadlineExceeded.as_str();
+    exceeded.then(|| Problem {
+        reason: Reason::ProgressDeadlineExceeded,
+        message: progressing.message.clone(),
+    })
+}
+
+/// A condition of the Deployment, unless it tells of an older spec: the cure for a stalled
+/// rollout must not be reported as stalled.
+fn current<'a>(
+    deployment: &ObservedDeployment,
+    condition: Option<&'a ObservedCondition>,
+) -> Option<&'a ObservedCondition> {
+    condition.filter(|_| deployment.is_current())
+}
+
+impl Refused {
+    /// The refusal as it shows in the conditions.
+    pub fn problem(&self) -> Problem {
+        match self {
+            Refused::Invalid(errors) => {
+                let rules: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                Problem {
+                    reason: Reason::InvalidSpec,
+                    message: rules.join("; "),
+                }
+            }
+            Refused::ReplicasOverLimit { wanted, limit } => Problem {
+                reason: Reason::ReplicasOverLimit,
+                message: format!(
+                    "the spec asks for {wanted} pods, over the limit of {limit} (--max-replicas)"
+                ),
+            },
+        }
+    }
+}
+
+/// `message` in at most [`MESSAGE_MAX`] bytes.
+fn cut(mut message: String) -> String {
+    const ELLIPSIS: &str = "…";
+    if message.len() > MESSAGE_MAX {
+        message.truncate(message.floor_char_boundary(MESSAGE_MAX - ELLIPSIS.len()));
+        message.push_str(ELLIPSIS);
+    }
+    message
+}

@@ -1,0 +1,212 @@
+//! Generated resources and observations: valid ones, spoilt ones, and any JSON at all.
+
+use proptest::prelude::*;
+
+use super::super::OPERATORS;
+use super::super::observed::{Problem, Reason};
+use super::*;
+
+fn any_operator() -> impl Strategy<Value = &'static dyn Operator> {
+    (0..OPERATORS.len()).prop_map(|index| OPERATORS[index])
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (-3_i32..40_000).prop_map(Value::from),
+        Just(json!(0.5)),
+        "[a-zA-Z0-9.:/-]{0,70}".prop_map(Value::from),
+        ".{0,4}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::btree_map("[a-z]{1,6}", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+/// A value that the field may have.
+fn valid_value(field: &'static str) -> BoxedStrategy<Value> {
+    match field {
+        "replicas" => (0_i32..1000).prop_map(Value::from).boxed(),
+        "image" => "[a-z]{1,9}(:[0-9]{4})?/[a-z]{1,9}(:[a-z0-9.]{1,5}|@sha256:[0-9a-f]{64})?"
+            .prop_map(Value::from)
+            .boxed(),
+        "imagePullPolicy" => Just(json!("Always")).boxed(),
+        "imagePullSecrets" => Just(json!([{ "name": "registry" }])).boxed(),
+        "resources" => prop_oneof![
+            Just(json!({})),
+            Just(json!({ "requests": {}, "limits": {} })),
+            Just(json!({ "requests": { "cpu": "0.1" }, "limits": { "memory": 67_108_864 } })),
+        ]
+        .boxed(),
+        "scheduling" => prop_oneof![
+            Just(json!({ "tolerations": [], "nodeSelector": {} })),
+            Just(json!({ "tolerations": [{ "operator": "Exists", "key": "" }], "priorityClassName": "" })),
+            Just(json!({ "topologySpreadConstraints": [
+                { "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule" },
+            ] })),
+        ]
+        .boxed(),
+        "podSecurity" => prop_oneof![Just(json!("Restricted")), Just(json!("Baseline"))].boxed(),
+        "memory" | "maxConnections" | "threads" => (1_i32..128).prop_map(Value::from).boxed(),
+        "port" | "containerPort" => (1_i32..65_536).prop_map(Value::from).boxed(),
+        _ => unreachable!("{field} is not generated"),
+    }
+}
+
+const SHARED: &[&str] = &[
+    "image",
+    "imagePullPolicy",
+    "imagePullSecrets",
+    "resources",
+    "scheduling",
+    "podSecurity",
+];
+
+fn own_fields(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "Memcached" => &["replicas", "memory", "maxConnections", "threads", "port"],
+        "ElasticWeb" => &["containerPort"],
+        _ => &["replicas", "port"],
+    }
+}
+
+/// What no value alone makes valid.
+fn valid_base(kind: &str) -> BoxedStrategy<Value> {
+    match kind {
+        "ElasticWeb" => (1_i32..=i32::MAX, 0_i64..1000, 1_i32..65_536)
+            .prop_map(|(per_pod, pods, node_port)| {
+                let target = (i64::from(per_pod) * pods).min(i32::MAX.into());
+                json!({
+                    "image": "a",
+                    "capacity": { "perPodQPS": per_pod, "targetQPS": target },
+                    "service": { "nodePort": node_port },
+                })
+            })
+            .boxed(),
+        "Memcached" => any::<bool>()
+            .prop_map(|enabled| json!({ "service": { "enabled": enabled } }))
+            .boxed(),
+        _ => prop_oneof![
+            Just(json!({})),
+            Just(json!({ "service": {} })),
+            Just(json!({ "service": { "type": "NodePort", "nodePort": 30000 } })),
+        ]
+        .boxed(),
+    }
+}
+
+/// A resource whose spec keeps every rule.
+pub(super) fn valid_resource() -> impl Strategy<Value = (&'static dyn Operator, Resource)> {
+    any_operator().prop_flat_map(|operator| {
+        let kind = operator.kind().kind;
+        let fields: Vec<&'static str> = SHARED.iter().chain(own_fields(kind)).copied().collect();
+        let count = fields.len();
+        let chosen = proptest::sample::subsequence(fields, 0..=count).prop_flat_map(|chosen| {
+            chosen
+                .into_iter()
+                .map(|field| valid_value(field).prop_map(move |value| (field.to_owned(), value)))
+                .collect::<Vec<_>>()
+        });
+        (valid_base(kind), chosen, "[a-z]([a-z0-9-]{0,61}[a-z0-9])?").prop_map(
+            move |(mut spec, chosen, name)| {
+                spec.as_object_mut().expect("an object").extend(chosen);
+                (operator, named(operator, &name, spec))
+            },
+        )
+    })
+}
+
+/// A resource that looks right here and there: known fields with values of any kind.
+pub(super) fn any_resource() -> impl Strategy<Value = (&'static dyn Operator, Resource)> {
+    let odd = (any_operator(), any_json(), ".{0,300}")
+        .prop_map(|(operator, spec, name)| (operator, named(operator, &name, spec)));
+    let fields = [
+        "replicas",
+        "image",
+        "service",
+        "capacity",
+        "resources",
+        "scheduling",
+        "memory",
+    ];
+    let spoilt = (
+        valid_resource(),
+        proptest::sample::select(fields.to_vec()),
+        any_json(),
+    )
+        .prop_map(|((operator, mut resource), field, value)| {
+            resource.spec[field] = value;
+            (operator, resource)
+        });
+    prop_oneof![odd, spoilt, valid_resource()]
+}
+
+fn any_deployment() -> impl Strategy<Value = ObservedDeployment> {
+    let counts = (0_i64..4, 0_i64..4, 0_i64..4, 0_i64..4, 0_i64..4);
+    let condition = || {
+        proptest::option::of((any::<bool>(), any::<bool>(), ".{0,2000}").prop_map(
+            |(is_true, stalled, message)| {
+                ObservedCondition {
+                    is_true,
+                    reason: if stalled {
+                        "ProgressDeadlineExceeded"
+                    } else {
+                        "Other"
+                    }
+                    .to_owned(),
+                    message,
+                }
+            },
+        ))
+    };
+    (
+        0_i64..3,
+        0_i64..3,
+        counts,
+        condition(),
+        condition(),
+        condition(),
+    )
+        .prop_map(
+            |(generation, observed_generation, counts, available, progressing, failure)| {
+                let (desired, replicas, updated, ready, available_count) = counts;
+                ObservedDeployment {
+                    generation,
+                    observed_generation,
+                    desired,
+                    replicas,
+                    updated,
+                    ready,
+                    available: available_count,
+                    available_condition: available,
+                    progressing_condition: progressing,
+                    replica_failure: failure,
+                }
+            },
+        )
+}
+
+pub(super) fn any_observed() -> impl Strategy<Value = Observed> {
+    let reason = proptest::sample::select(vec![Reason::NameConflict, Reason::Paused]);
+    let problem = (reason, ".{0,2000}").prop_map(|(reason, message)| Problem { reason, message });
+    (
+        proptest::option::of(any_deployment()),
+        any::<bool>(),
+        (0_i64..1100, 0_i64..1100),
+        proptest::option::of(problem),
+    )
+        .prop_map(|(deployment, service, (count, ready), problem)| Observed {
+            deployment,
+            service: service.then(ObservedService::default),
+            pods: pods(count, ready),
+            problem,
+            now: NOON.to_owned(),
+        })
+}

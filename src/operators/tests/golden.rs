@@ -1,0 +1,133 @@
+//! The children of each kind, whole, as YAML in `testdata/`: what a reviewer of a change sees
+//! of its effect on the cluster. Renew with
+//! `UPDATE_GOLDEN=1 cargo test operators::tests::golden`, and read the difference: for a
+//! released version each changed line of a pod template is a roll-out of every instance.
+
+use std::path::Path;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Service;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::*;
+
+/// Name of the file, operator, and hub spec.
+fn cases() -> Vec<(&'static str, &'static dyn Operator, Value)> {
+    let everything_shared = json!({
+        "imagePullPolicy": "IfNotPresent",
+        "imagePullSecrets": [{ "name": "registry" }],
+        "resources": { "requests": { "cpu": "100m" }, "limits": { "cpu": 1, "memory": "256Mi" } },
+        "scheduling": {
+            "nodeSelector": { "kubernetes.io/os": "linux" },
+            "tolerations": [{ "key": "dedicated", "operator": "Exists", "value": "", "tolerationSeconds": 0 }],
+            "topologySpreadConstraints": [{
+                "maxSkew": 1,
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "ScheduleAnyway",
+            }],
+            "priorityClassName": "high",
+        },
+    });
+    let with_shared = |own: Value| {
+        let mut spec = everything_shared.clone();
+        let own = own.as_object().expect("an object").clone();
+        spec.as_object_mut().expect("an object").extend(own);
+        spec
+    };
+    let sample = |operator: &'static dyn Operator, spec: Value| from_seed(operator, &spec);
+    vec![
+        (
+            "memcached-seed",
+            &Memcached,
+            sample(&Memcached, json!({ "size": 3 })),
+        ),
+        ("nginx-seed", &Nginx, sample(&Nginx, json!({ "count": 3 }))),
+        (
+            "helloworld-seed",
+            &HelloWorld,
+            sample(&HelloWorld, json!({ "size": 2 })),
+        ),
+        (
+            "elasticweb-seed",
+            &ElasticWeb,
+            sample(
+                &ElasticWeb,
+                json!({ "image": "nginx:1.17.1", "port": 30003, "singlePodsQPS": 800, "totalQPS": 2400 }),
+            ),
+        ),
+        (
+            "memcached-full",
+            &Memcached,
+            with_shared(json!({
+                "replicas": 5, "image": "registry.example.com:5000/memcached@sha256:00",
+                "memory": 1024, "maxConnections": 4096, "threads": 8, "port": 11212,
+                "service": { "enabled": true }, "podSecurity": "Baseline",
+            })),
+        ),
+        (
+            "nginx-full",
+            &Nginx,
+            with_shared(json!({
+                "replicas": 2, "image": "example.com/site:7", "port": 9090,
+                "service": { "type": "NodePort", "port": 8080, "nodePort": 30080 },
+            })),
+        ),
+        (
+            "helloworld-full",
+            &HelloWorld,
+            with_shared(json!({
+                "replicas": 0, "podSecurity": "Baseline", "service": { "type": "LoadBalancer" },
+            })),
+        ),
+        (
+            "elasticweb-full",
+            &ElasticWeb,
+            with_shared(json!({
+                "image": "example.com/site:7", "podSecurity": "Restricted", "containerPort": 8080,
+                "capacity": { "perPodQPS": 100, "targetQPS": 250 },
+                "service": { "port": 80, "nodePort": 31000 },
+            })),
+        ),
+    ]
+}
+
+#[test]
+fn the_children_of_each_kind_are_those_on_file() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/operators/testdata");
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    for (name, operator, spec) in cases() {
+        let children = children(operator, &resource(operator, spec));
+        let bodies: Vec<&Value> = children.iter().map(|child| &child.body).collect();
+        let yaml = serde_saphyr::to_string_multiple(&bodies).expect("writes YAML");
+        let path = folder.join(name).with_extension("yaml");
+        if update {
+            std::fs::write(&path, yaml).expect("writes the file");
+        } else {
+            let on_file = std::fs::read_to_string(&path).expect("reads the file");
+            assert_eq!(
+                yaml,
+                on_file,
+                "{} is stale: see how to renew it above",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_field_of_a_child_is_one_that_kubernetes_knows() {
+    /// The body, read into the API type and written again: a misspelt field would be lost.
+    fn reread<T: DeserializeOwned + Serialize>(body: &Value) -> Value {
+        let typed: T = serde_json::from_value(body.clone()).expect("the types fit");
+        serde_json::to_value(typed).expect("writes JSON")
+    }
+    for (name, operator, spec) in cases() {
+        for child in children(operator, &resource(operator, spec)) {
+            let known = match child.kind {
+                ChildKind::Deployment => reread::<Deployment>(&child.body),
+                ChildKind::Service => reread::<Service>(&child.body),
+            };
+            assert_eq!(known, child.body, "{name}");
+        }
+    }
+}

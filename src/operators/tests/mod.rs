@@ -1,0 +1,154 @@
+//! Tests of the reconcilers as a whole: what each kind asks for, what its status tells, the
+//! laws that both keep for any input, and the faults of the operators that these replace.
+
+mod children;
+mod faults;
+mod generators;
+mod golden;
+mod laws;
+mod statuses;
+
+use serde_json::{Value, json};
+
+use super::elasticweb::ElasticWeb;
+use super::helloworld::HelloWorld;
+use super::memcached::Memcached;
+use super::nginx::Nginx;
+use super::observed::ObservedCondition;
+use super::{
+    Child, ChildKind, Observed, ObservedDeployment, ObservedPod, ObservedService, Operator,
+    Refused, Resource, Settings,
+};
+use crate::api::{Condition, Status, conversion};
+
+/// A resource of `operator` with this hub spec.
+fn resource(operator: &dyn Operator, spec: Value) -> Resource {
+    named(
+        operator,
+        &format!("{}-sample", operator.kind().controller_name()),
+        spec,
+    )
+}
+
+fn named(operator: &dyn Operator, name: &str, spec: Value) -> Resource {
+    Resource {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: "5f0c1e52-9d0e-4a52-8a3c-0c7f5a6c2b11".to_owned(),
+        generation: 1,
+        api_version: operator.kind().api_version(&operator.kind().hub),
+        spec,
+        status: Status::default(),
+        paused: false,
+    }
+}
+
+/// The hub spec of a seed spec, as the controller hands it over.
+fn from_seed(operator: &dyn Operator, spec: &Value) -> Value {
+    conversion::hub_spec(operator.kind(), &operator.kind().seed, spec, None)
+}
+
+fn desired(operator: &dyn Operator, resource: &Resource) -> Result<Vec<Child>, Refused> {
+    operator.desired(resource, &Settings::default())
+}
+
+fn children(operator: &dyn Operator, resource: &Resource) -> Vec<Child> {
+    desired(operator, resource).expect("the spec is not refused")
+}
+
+/// The body of the one Deployment or Service.
+fn body(children: &[Child], kind: ChildKind) -> &Value {
+    let mut found = children.iter().filter(|child| child.kind == kind);
+    let child = found.next().expect("there is one");
+    assert!(found.next().is_none(), "there is only one");
+    &child.body
+}
+
+fn deployment(operator: &dyn Operator, resource: &Resource) -> Value {
+    body(&children(operator, resource), ChildKind::Deployment).clone()
+}
+
+fn service(operator: &dyn Operator, resource: &Resource) -> Value {
+    body(&children(operator, resource), ChildKind::Service).clone()
+}
+
+/// The one container of a Deployment.
+fn container(deployment: &Value) -> &Value {
+    let containers = deployment["spec"]["template"]["spec"]["containers"].as_array();
+    let [container] = containers.expect("a list").as_slice() else {
+        panic!("there is one container");
+    };
+    container
+}
+
+fn elastic_web(target: Value, per_pod: i64) -> Value {
+    json!({
+        "image": "nginx:1.17.1",
+        "capacity": { "perPodQPS": per_pod, "targetQPS": target },
+        "service": { "nodePort": 30003 },
+    })
+}
+
+/// A Deployment of `replicas` pods that is rolled out and available.
+fn rolled_out(replicas: i64) -> ObservedDeployment {
+    ObservedDeployment {
+        generation: 1,
+        observed_generation: 1,
+        desired: replicas,
+        replicas,
+        updated: replicas,
+        ready: replicas,
+        available: replicas,
+        available_condition: Some(healthy("MinimumReplicasAvailable")),
+        progressing_condition: Some(healthy("NewReplicaSetAvailable")),
+        replica_failure: None,
+    }
+}
+
+fn healthy(reason: &str) -> ObservedCondition {
+    ObservedCondition {
+        is_true: true,
+        reason: reason.to_owned(),
+        message: String::new(),
+    }
+}
+
+/// Children at rest: that Deployment, its pods and a Service.
+fn at_rest(replicas: i64) -> Observed {
+    Observed {
+        deployment: Some(rolled_out(replicas)),
+        service: Some(ObservedService {
+            node_ports: vec![30003],
+        }),
+        pods: pods(replicas, replicas),
+        problem: None,
+        now: NOON.to_owned(),
+    }
+}
+
+const NOON: &str = "2026-01-01T12:00:00Z";
+const LATER: &str = "2026-01-01T12:00:05Z";
+
+/// `count` pods, of which the first `ready` are ready.
+fn pods(count: i64, ready: i64) -> Vec<ObservedPod> {
+    (0..count)
+        .map(|index| ObservedPod {
+            name: format!("pod-{index:04}"),
+            ready: index < ready,
+        })
+        .collect()
+}
+
+fn status(operator: &dyn Operator, resource: &Resource, observed: &Observed) -> Status {
+    operator.status(resource, &Settings::default(), observed)
+}
+
+/// `Ready=True/RolloutComplete` and the like.
+fn told<'a>(status: &'a Status, type_: &str) -> (&'a str, &'a str) {
+    let condition = condition(status, type_);
+    (&condition.status, &condition.reason)
+}
+
+fn condition<'a>(status: &'a Status, type_: &str) -> &'a Condition {
+    super::status::condition(status, type_).expect("all four conditions are always there")
+}

@@ -1,0 +1,103 @@
+//! CustomResourceDefinitions, in the folders and under the names where kubebuilder's users
+//! look for them: both versions in `crd/bases`, and in `crd-seed-only` the form for clusters
+//! without webhooks.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, CustomResourceDefinition, ServiceReference, WebhookClientConfig,
+    WebhookConversion,
+};
+use serde_json::json;
+
+use super::manifest::{Manifest, ManifestError};
+use super::names::{NAMESPACE, WEBHOOK_SERVICE};
+use crate::api::Kind;
+
+/// Path of the conversion webhook.
+pub const CONVERT_PATH: &str = "/convert";
+
+/// The CRD that serves both versions, stores the hub's, and is converted by our webhook.
+///
+/// Without that clause the API server would convert by changing `apiVersion` alone, and
+/// drop every field that the other version calls by another name.
+pub fn both_versions(kind: &Kind) -> CustomResourceDefinition {
+    // kube's `merge_crds` keeps the names of one version only and orders by input; both
+    // versions have the same names (a test sees to it), so joining them is simple enough.
+    let mut crd = (kind.hub.crd)();
+    crd.spec.versions.extend((kind.seed.crd)().spec.versions);
+    for version in &mut crd.spec.versions {
+        version.storage = version.name == kind.hub.name;
+    }
+    crd.spec
+        .versions
+        .sort_by(|one, other| one.name.cmp(&other.name));
+    crd.spec.conversion = Some(CustomResourceConversion {
+        strategy: "Webhook".to_owned(),
+        webhook: Some(WebhookConversion {
+            client_config: Some(WebhookClientConfig {
+                service: Some(ServiceReference {
+                    name: WEBHOOK_SERVICE.to_owned(),
+                    namespace: NAMESPACE.to_owned(),
+                    path: Some(CONVERT_PATH.to_owned()),
+                    port: Some(443),
+                }),
+                ..WebhookClientConfig::default()
+            }),
+            conversion_review_versions: vec!["v1".to_owned()],
+        }),
+    });
+    crd
+}
+
+/// The CRD that serves and stores the seed version only.
+pub fn seed_only(kind: &Kind) -> CustomResourceDefinition {
+    (kind.seed.crd)()
+}
+
+/// The files of `crd` and `crd-seed-only`.
+pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
+    let file = |kind: &Kind| format!("{}_{}.yaml", kind.group, kind.plural);
+    let mut manifests = Vec::new();
+    for kind in kinds {
+        manifests.push(Manifest::object(
+            format!("crd/bases/{}", file(kind)),
+            &both_versions(kind),
+        )?);
+        manifests.push(Manifest::object(
+            format!("crd-seed-only/{}", file(kind)),
+            &seed_only(kind),
+        )?);
+    }
+    let bases: Vec<String> = kinds
+        .iter()
+        .map(|kind| format!("bases/{}", file(kind)))
+        .collect();
+    manifests.push(kustomization(
+        "crd/kustomization.yaml",
+        "# Both versions of the four kinds. They need the manager's webhook server, which converts.\n",
+        &bases,
+    )?);
+    let seeds: Vec<String> = kinds.iter().map(|kind| file(kind)).collect();
+    manifests.push(kustomization(
+        "crd-seed-only/kustomization.yaml",
+        "# The old version of each kind alone, for clusters without webhooks (ENABLE_WEBHOOKS=false).\n",
+        &seeds,
+    )?);
+    Ok(manifests)
+}
+
+/// A `kustomization.yaml` that lists `resources`.
+pub(super) fn kustomization(
+    path: &str,
+    heading: &str,
+    resources: &[String],
+) -> Result<Manifest, ManifestError> {
+    Manifest::with_heading(
+        path,
+        heading,
+        &json!({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": resources,
+        }),
+    )
+}

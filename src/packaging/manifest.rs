@@ -1,0 +1,129 @@
+//! One generated file, and YAML as Kubernetes' readers take it: stable, sorted by name, and
+//! safe for readers of YAML 1.1, to whom a bare `yes` or `12:30` is not a string.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::{Number, Value};
+use thiserror::Error;
+
+/// A file that is generated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// Path below the output root, e.g. `crd/kustomization.yaml`.
+    pub path: PathBuf,
+    /// Its whole text.
+    pub text: String,
+}
+
+/// Why manifests could not be made, written or compared.
+#[derive(Debug, Error)]
+pub enum ManifestError {
+    /// A value has no JSON form.
+    #[error("cannot turn {path} into JSON: {source}")]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// A value has no YAML form.
+    #[error("cannot turn {path} into YAML: {source}")]
+    Yaml {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: serde_saphyr::ser::Error,
+    },
+    /// The file cannot be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Manifest {
+    /// One object, as a YAML document with controller-gen's leading `---`.
+    ///
+    /// # Errors
+    /// When `object` has no JSON or YAML form.
+    pub fn object(
+        path: impl Into<PathBuf>,
+        object: &impl Serialize,
+    ) -> Result<Self, ManifestError> {
+        Self::with_heading(path, "---\n", object)
+    }
+
+    /// One object below `heading`, which is passed through: comments.
+    ///
+    /// # Errors
+    /// When `object` has no JSON or YAML form.
+    pub fn with_heading(
+        path: impl Into<PathBuf>,
+        heading: &str,
+        object: &impl Serialize,
+    ) -> Result<Self, ManifestError> {
+        let path = path.into();
+        // By way of JSON, whose objects are sorted by name.
+        let value = serde_json::to_value(object).map_err(|source| ManifestError::Json {
+            path: path.clone(),
+            source,
+        })?;
+        let yaml = serde_saphyr::to_string(&whole_numbers(value)).map_err(|source| {
+            ManifestError::Yaml {
+                path: path.clone(),
+                source,
+            }
+        })?;
+        Ok(Self {
+            path,
+            text: format!("{heading}{yaml}"),
+        })
+    }
+
+    /// Writes the file below `root`, and the folders it needs.
+    ///
+    /// # Errors
+    /// When a folder or the file cannot be written.
+    pub fn write(&self, root: &Path) -> Result<(), ManifestError> {
+        let path = root.join(&self.path);
+        let folder = path.parent().unwrap_or(root);
+        std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(&path, &self.text))
+            .map_err(|source| ManifestError::Write { path, source })
+    }
+
+    /// Whether the file below `root` has other content, or is not there.
+    pub fn is_stale(&self, root: &Path) -> bool {
+        std::fs::read_to_string(root.join(&self.path)).ok().as_ref() != Some(&self.text)
+    }
+}
+
+/// k8s-openapi keeps bounds as floats; `maximum: 65535.0` is not what people write.
+fn whole_numbers(value: Value) -> Value {
+    match value {
+        Value::Number(number) => Value::Number(whole_number(&number).unwrap_or(number)),
+        Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .map(|(name, value)| (name, whole_numbers(value)))
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "checked to be whole and within 2^53"
+)]
+fn whole_number(number: &Number) -> Option<Number> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    (float.fract() == 0.0 && float.abs() < EXACT).then(|| Number::from(float as i64))
+}

@@ -1,0 +1,32 @@
+//! Every manifest, made from the Rust types that the manager runs on. For the generator
+//! (`src/bin/generate.rs`) and for tests; uses `api`, `operators` and constants, and writes
+//! no file itself.
+
+pub mod crd;
+pub mod manifest;
+pub mod names;
+pub mod sample;
+
+use crate::api::Kind;
+use crate::operators::OPERATORS;
+
+pub use manifest::{Manifest, ManifestError};
+
+/// The kinds that manifests are made for, in the order of the list of operators.
+pub fn kinds() -> Vec<&'static Kind> {
+    OPERATORS.iter().map(|operator| operator.kind()).collect()
+}
+
+/// Every file under `config/` that is generated, in a stable order.
+///
+/// # Errors
+/// When a type cannot be written as YAML, which a test rules out.
+pub fn manifests() -> Result<Vec<Manifest>, ManifestError> {
+    let kinds = kinds();
+    let mut manifests = crd::manifests(&kinds)?;
+    manifests.extend(sample::manifests(&kinds)?);
+    Ok(manifests)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! What is committed under `config/` is what the types say, and any YAML reader sees it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{Manifest, crd, kinds, manifests, sample};
+
+fn committed() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("config")
+}
+
+/// To renew them: `make manifests` (or `cargo run --bin generate -- manifests`).
+#[test]
+fn the_committed_manifests_are_those_that_the_types_give() {
+    let stale: Vec<_> = manifests()
+        .unwrap()
+        .into_iter()
+        .filter(|manifest| manifest.is_stale(&committed()))
+        .collect();
+    let paths: Vec<_> = stale.iter().map(|manifest| &manifest.path).collect();
+    assert!(stale.is_empty(), "stale, run `make manifests`: {paths:?}");
+}
+
+#[test]
+fn the_generated_folders_hold_no_file_that_nothing_generates() {
+    let generated: BTreeSet<PathBuf> = manifests()
+        .unwrap()
+        .into_iter()
+        .map(|manifest| manifest.path)
+        .collect();
+    for folder in ["crd/bases", "crd-seed-only", "samples"] {
+        for entry in std::fs::read_dir(committed().join(folder)).unwrap() {
+            let path = Path::new(folder).join(entry.unwrap().file_name());
+            assert!(
+                generated.contains(&path),
+                "{} is not generated",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn generating_twice_gives_the_same_bytes() {
+    assert_eq!(manifests().unwrap(), manifests().unwrap());
+}
+
+#[test]
+fn reading_a_manifest_gives_back_what_was_written() {
+    for kind in kinds() {
+        for crd in [crd::both_versions(kind), crd::seed_only(kind)] {
+            let manifest = Manifest::object("x", &crd).unwrap();
+            let read: Value = serde_saphyr::from_str(&manifest.text).unwrap();
+            let back: k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition =
+                serde_json::from_value(read).unwrap();
+            assert_eq!(back, crd);
+        }
+        for version in [&kind.seed, &kind.hub] {
+            let sample = sample::sample(version).unwrap();
+            let manifest = Manifest::object("x", &sample).unwrap();
+            assert_eq!(
+                serde_saphyr::from_str::<Value>(&manifest.text).unwrap(),
+                sample
+            );
+        }
+    }
+}
+
+#[test]
+fn texts_that_yaml_1_1_takes_for_something_else_are_quoted() {
+    for text in [
+        "yes",
+        "no",
+        "on",
+        "off",
+        "y",
+        "null",
+        "~",
+        "1",
+        "1.5",
+        "12:30:45",
+        "2001-01-01",
+        "0o7",
+        "0x1",
+        "",
+    ] {
+        let manifest = Manifest::with_heading("x", "", &json!({ "text": text })).unwrap();
+        let quoted = [format!("text: \"{text}\"\n"), format!("text: '{text}'\n")];
+        assert!(quoted.contains(&manifest.text), "{}", manifest.text);
+    }
+}
+
+#[test]
+fn bounds_are_written_as_whole_numbers() {
+    for manifest in manifests().unwrap() {
+        let floats: Vec<_> = manifest
+            .text
+            .lines()
+            .filter(|line| {
+                line.contains("imum: ") && !line.ends_with(|last: char| last.is_ascii_digit())
+            })
+            .collect();
+        assert!(floats.is_empty(), "{}: {floats:?}", manifest.path.display());
+        assert!(
+            !manifest.text.contains(".0\n"),
+            "{}",
+            manifest.path.display()
+        );
+    }
+}
+
+#[test]
+fn every_sample_keeps_the_rules_of_its_version() {
+    for kind in kinds() {
+        for version in [&kind.seed, &kind.hub] {
+            let sample = sample::sample(version).unwrap();
+            assert_eq!(sample["apiVersion"], json!(kind.api_version(version)));
+            assert_eq!(sample["kind"], json!(kind.kind));
+            assert_eq!((version.validate)(&sample["spec"]), [], "{sample}");
+        }
+    }
+}
+
+#[test]
+fn the_samples_of_the_old_versions_are_those_that_users_know() {
+    let samples: Vec<Value> = kinds()
+        .iter()
+        .map(|kind| sample::sample(&kind.seed).unwrap())
+        .collect();
+    let known = [
+        ("memcached-sample", json!({"size": 3})),
+        ("nginx-sample", json!({"count": 3})),
+        (
+            "elasticweb-sample",
+            json!({"image": "nginx:1.17.1", "port": 30003, "singlePodsQPS": 800, "totalQPS": 2400}),
+        ),
+        ("helloworld-sample", json!({"size": 2})),
+    ];
+    assert_eq!(samples.len(), known.len());
+    for (name, spec) in known {
+        let sample = samples
+            .iter()
+            .find(|sample| sample["metadata"]["name"] == json!(name))
+            .unwrap();
+        assert_eq!(sample["spec"], spec);
+    }
+}
+
+#[test]
+fn one_version_is_stored_and_every_version_is_served() {
+    for kind in kinds() {
+        for (crd, stored) in [
+            (crd::both_versions(kind), kind.hub.name),
+            (crd::seed_only(kind), kind.seed.name),
+        ] {
+            let versions = &crd.spec.versions;
+            assert!(versions.iter().all(|version| version.served));
+            let storage: Vec<_> = versions
+                .iter()
+                .filter(|version| version.storage)
+                .map(|version| version.name.as_str())
+                .collect();
+            assert_eq!(storage, [stored]);
+        }
+    }
+}
+
+#[test]
+fn the_crd_with_both_versions_is_converted_by_our_webhook_and_never_by_pruning() {
+    for kind in kinds() {
+        let conversion = serde_json::to_value(crd::both_versions(kind).spec.conversion).unwrap();
+        assert_eq!(
+            conversion,
+            json!({
+                "strategy": "Webhook",
+                "webhook": {
+                    "clientConfig": {"service": {
+                        "name": "quartet-operator-controller-manager-service",
+                        "namespace": "quartet-operator-system",
+                        "path": "/convert",
+                        "port": 443,
+                    }},
+                    "conversionReviewVersions": ["v1"],
+                },
+            })
+        );
+        assert_eq!(crd::seed_only(kind).spec.conversion, None);
+    }
+}

@@ -1,0 +1,273 @@
+//! What others do to our children: what is ours comes back, what is theirs stays.
+
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+
+use crate::harness::{DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, SERVICE, Stage};
+
+/// Paths (JSON pointers) of the leaves that our field manager owns in `object`.
+fn owned_leaves(object: &Value, manager: &str) -> Vec<String> {
+    let entries = object["metadata"]["managedFields"]
+        .as_array()
+        .expect("managedFields");
+    let ours = entries
+        .iter()
+        .find(|entry| entry["manager"] == manager)
+        .expect("our entry");
+    let mut leaves = Vec::new();
+    walk(object, &ours["fieldsV1"], String::new(), &mut leaves);
+    leaves
+}
+
+fn walk(value: &Value, fields: &Value, path: String, leaves: &mut Vec<String>) {
+    let fields = fields.as_object().expect("a set of fields");
+    if fields.is_empty() {
+        leaves.push(path);
+        return;
+    }
+    for (field, below) in fields {
+        if let Some(name) = field.strip_prefix("f:") {
+            let escaped = name.replace('~', "~0").replace('/', "~1");
+            walk(&value[name], below, format!("{path}/{escaped}"), leaves);
+        } else if let Some(keys) = field.strip_prefix("k:") {
+            let keys: Map<String, Value> = serde_json::from_str(keys).expect("keys");
+            let items = value.as_array().expect("a list");
+            let index = items
+                .iter()
+                .position(|item| keys.iter().all(|(key, wanted)| item[key] == *wanted))
+                .expect("the item");
+            walk(&items[index], below, format!("{path}/{index}"), leaves);
+        }
+    }
+}
+
+/// Values that the API server may take in place of `value`.
+fn other_values(path: &str, value: &Value) -> Vec<Value> {
+    match value {
+        Value::Bool(truth) => vec![json!(!truth)],
+        Value::Number(_) => vec![json!(value.as_i64().expect("an integer") + 1), json!(0)],
+        Value::String(text) => {
+            let known: &[&str] = match path.rsplit('/').next().unwrap_or_default() {
+                "imagePullPolicy" => &["Always", "Never"],
+                "type" => &["Unconfined", "ClusterIP", "Recreate"],
+                "protocol" => &["UDP"],
+                "cpu" => &["11m"],
+                "memory" => &["100Mi"],
+                _ => &[],
+            };
+            let known = known.iter().map(|other| json!(other));
+            known
+                .chain([json!(format!("{text}x")), json!("1")])
+                .filter(|other| other != value)
+                .collect()
+        }
+        Value::Array(_) => vec![json!(["-vv"]), json!(["NET_RAW"]), json!([])],
+        Value::Object(_) => vec![json!({"x": "y"})],
+        Value::Null => vec![],
+    }
+}
+
+/// Puts the lists back as they were, as whoever edited them would.
+async fn restore(stage: &Stage, kind: Kind, name: &str, original: &Value) {
+    for list in ["/spec/template/spec/containers", "/spec/ports"] {
+        let (Some(wanted), Some(child)) = (original.pointer(list), stage.get(kind, name).await)
+        else {
+            continue;
+        };
+        let lengths = [Some(wanted), child.pointer(list)]
+            .map(|list| list.and_then(Value::as_array).map(Vec::len));
+        if lengths[0] != lengths[1] {
+            let patch = json!([{"op": "replace", "path": list, "value": wanted}]);
+            stage.json_patch(kind, name, patch).await.expect("restored");
+        }
+    }
+}
+
+/// Edits each owned leaf in turn and waits for it to come back. Returns the leaves whose edit
+/// the API server refused.
+async fn edit_everything(stage: &Stage, kind: Kind, name: &str, manager: &str) -> Vec<String> {
+    let original = stage.get(kind, name).await.expect("the child");
+    let leaves = owned_leaves(&original, manager);
+    assert!(leaves.len() > 10, "so few are owned: {leaves:?}");
+    let mut refused = Vec::new();
+    for path in leaves {
+        let value = original
+            .pointer(&path)
+            .unwrap_or_else(|| panic!("{path} is there"))
+            .clone();
+        let mut edited = None;
+        for other in other_values(&path, &value) {
+            let patch = json!([{"op": "replace", "path": path, "value": other}]);
+            if let Ok(object) = stage.json_patch(kind, name, patch).await
+                && object.pointer(&path) != Some(&value)
+            {
+                edited = Some(object);
+                break;
+            }
+        }
+        if edited.is_none() {
+            refused.push(path);
+            continue;
+        }
+        let started = Instant::now();
+        let is_back = |child: &Value| {
+            let is_key = matches!(
+                path.rsplit('/').next(),
+                Some("name" | "containerPort" | "port" | "protocol")
+            );
+            let item = path.rsplit_once('/').filter(|_| is_key);
+            let list = item.and_then(|(item, key)| Some((item.rsplit_once('/')?.0, key)));
+            match list.and_then(|(list, key)| Some((child.pointer(list)?.as_array()?, key))) {
+                Some((items, key)) => items.iter().any(|item| item[key] == value),
+                None => child.pointer(&path) == Some(&value),
+            }
+        };
+        stage
+            .until(kind, name, &format!("{path} is back"), is_back)
+            .await;
+        println!("{path} came back after {:?}", started.elapsed());
+        // The key of an item changed by hand makes an item of theirs beside ours.
+        restore(stage, kind, name, &original).await;
+    }
+    refused
+}
+
+#[tokio::test]
+async fn every_owned_field_of_a_deployment_edited_by_hand_comes_back() {
+    let stage = Stage::set("drift").await;
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+        .await
+        .expect("applied");
+    stage.until_ready(MEMCACHED, "cache").await;
+    let refused = edit_everything(&stage, DEPLOYMENT, "cache", "quartet-operator-memcached").await;
+    println!("the API server refused to change: {refused:?}");
+    let immutable = ["/spec/selector", "/metadata/ownerReferences/0"];
+    let surprising: Vec<_> = refused
+        .iter()
+        .filter(|path| {
+            !immutable.contains(&path.as_str())
+                && !path.starts_with("/spec/template/metadata/labels")
+        })
+        .collect();
+    assert!(
+        surprising.is_empty(),
+        "these edits were expected to be possible: {surprising:?}"
+    );
+}
+
+#[tokio::test]
+async fn every_owned_field_of_a_service_edited_by_hand_comes_back() {
+    let stage = Stage::set("drift-service").await;
+    let spec = json!({"image": "nginx:1.17.1", "port": 30110, "singlePodsQPS": 1, "totalQPS": 0});
+    stage
+        .apply(&ELASTIC_WEB.object("web", spec))
+        .await
+        .expect("applied");
+    stage.until_ready(ELASTIC_WEB, "web").await;
+    let refused = edit_everything(&stage, SERVICE, "web", "quartet-operator-elasticweb").await;
+    println!("the API server refused to change: {refused:?}");
+    assert!(
+        refused.len() <= 2,
+        "these edits were expected to be possible: {refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn fields_of_others_stay() {
+    let stage = Stage::set("others").await;
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+        .await
+        .expect("applied");
+    stage.until_ready(MEMCACHED, "cache").await;
+    let sidecar = json!([
+        {"op": "add", "path": "/spec/template/spec/containers/-", "value": {"name": "sidecar", "image": "theirs:1"}},
+        {"op": "add", "path": "/metadata/annotations/team", "value": "blue"},
+        {"op": "add", "path": "/metadata/labels/team", "value": "blue"},
+    ]);
+    stage
+        .json_patch(DEPLOYMENT, "cache", sidecar)
+        .await
+        .expect("patched");
+    // A change of ours afterwards must not sweep them away.
+    stage.scale(MEMCACHED, "cache", 2).await.expect("scaled");
+    let deployment = stage
+        .until(DEPLOYMENT, "cache", "scaled", |deployment| {
+            deployment["status"]["readyReplicas"] == 2
+        })
+        .await;
+    assert_eq!(deployment["metadata"]["annotations"]["team"], "blue");
+    assert_eq!(deployment["metadata"]["labels"]["team"], "blue");
+    let containers = deployment["spec"]["template"]["spec"]["containers"]
+        .as_array()
+        .expect("containers");
+    assert!(
+        containers
+            .iter()
+            .any(|container| container["name"] == "sidecar")
+    );
+}
+
+#[tokio::test]
+async fn fault_08_deleted_children_come_back() {
+    let stage = Stage::set("deleted").await;
+    let spec = json!({"image": "nginx:1.17.1", "port": 30111, "singlePodsQPS": 1, "totalQPS": 1});
+    stage
+        .apply(&ELASTIC_WEB.object("web", spec))
+        .await
+        .expect("applied");
+    stage.until_ready(ELASTIC_WEB, "web").await;
+    for kind in [DEPLOYMENT, SERVICE] {
+        let before = stage.get(kind, "web").await.expect("the child")["metadata"]["uid"].clone();
+        stage.delete(kind, "web").await;
+        stage
+            .until(kind, "web", "made anew", |child| {
+                child["metadata"]["uid"] != before
+            })
+            .await;
+    }
+    stage.until_ready(ELASTIC_WEB, "web").await;
+}
+
+#[tokio::test]
+async fn the_label_that_the_watch_selects_by_comes_back_with_the_same_child() {
+    let stage = Stage::set("label").await;
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+        .await
+        .expect("applied");
+    stage.until_ready(MEMCACHED, "cache").await;
+    let before = stage.get(DEPLOYMENT, "cache").await.expect("the child");
+    let unlabelled = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": null}}});
+    stage
+        .patch(DEPLOYMENT, "cache", unlabelled)
+        .await
+        .expect("patched");
+    let after = stage
+        .until(DEPLOYMENT, "cache", "has its label again", |child| {
+            child["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "quartet-operator"
+        })
+        .await;
+    assert_eq!(before["metadata"]["uid"], after["metadata"]["uid"]);
+    stage.until_ready(MEMCACHED, "cache").await;
+}
+
+#[tokio::test]
+async fn a_status_edited_by_hand_is_put_right() {
+    let stage = Stage::set("status").await;
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+        .await
+        .expect("applied");
+    let ready = stage.until_ready(MEMCACHED, "cache").await;
+    stage
+        .patch_status(MEMCACHED, "cache", json!({"status": {"readyReplicas": 7}}))
+        .await;
+    stage
+        .until(MEMCACHED, "cache", "tells the truth again", |resource| {
+            resource["status"]["readyReplicas"] == ready["status"]["readyReplicas"]
+        })
+        .await;
+}

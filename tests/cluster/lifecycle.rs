@@ -1,0 +1,251 @@
+//! The life of a resource: created, scaled, changed, deleted, created again.
+
+use serde_json::{Value, json};
+
+use crate::harness::{
+    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NAMESPACE, NGINX, POD, SERVICE, Stage,
+    is_ready,
+};
+
+fn elastic_web(port: i32, single: i32, total: i32) -> Value {
+    json!({"image": "nginx:1.17.1", "port": port, "singlePodsQPS": single, "totalQPS": total})
+}
+
+#[tokio::test]
+async fn a_resource_of_each_kind_becomes_a_running_deployment_and_says_so() {
+    let stage = Stage::set("create").await;
+    let samples: [(Kind, &str, Value, i64); 4] = [
+        (MEMCACHED, "memcached-sample", json!({"size": 3}), 3),
+        (NGINX, "nginx-sample", json!({"count": 3}), 3),
+        (
+            ELASTIC_WEB,
+            "elasticweb-sample",
+            elastic_web(30101, 800, 2400),
+            3,
+        ),
+        (HELLO_WORLD, "helloworld-sample", json!({"size": 2}), 2),
+    ];
+    for (kind, name, spec, _) in &samples {
+        stage
+            .apply(&kind.object(name, spec.clone()))
+            .await
+            .expect("applied");
+    }
+    for (kind, name, _, pods) in samples {
+        let resource = stage.until_ready(kind, name).await;
+        assert_eq!(resource["status"]["readyReplicas"], pods);
+        let nodes = resource["status"]["nodes"].as_array().expect("nodes");
+        assert_eq!(nodes.len() as i64, pods, "every pod is named");
+        assert!(
+            nodes.is_sorted_by_key(|node| node.as_str()),
+            "fault 21: sorted"
+        );
+        let deployment = stage
+            .get(DEPLOYMENT, name)
+            .await
+            .expect("the child carries the resource's name");
+        assert_eq!(deployment["status"]["availableReplicas"], pods);
+        let owner = &deployment["metadata"]["ownerReferences"][0];
+        assert_eq!(owner["uid"], resource["metadata"]["uid"]);
+        assert_eq!(
+            (&owner["controller"], &owner["blockOwnerDeletion"]),
+            (&json!(true), &json!(true))
+        );
+        assert!(
+            resource["metadata"]["finalizers"].is_null(),
+            "fault 33: no finalizer"
+        );
+        let service = stage.get(SERVICE, name).await;
+        assert_eq!(
+            service.is_some(),
+            kind.kind == "ElasticWeb",
+            "only ElasticWeb has a Service"
+        );
+    }
+}
+
+#[tokio::test]
+async fn scaling_one_three_zero_two_is_followed_each_time() {
+    let stage = Stage::set("scale").await;
+    stage
+        .apply(&MEMCACHED.object("scaled", json!({"size": 1})))
+        .await
+        .expect("applied");
+    stage.until_ready(MEMCACHED, "scaled").await;
+    for size in [3, 0, 2] {
+        stage
+            .scale(MEMCACHED, "scaled", size)
+            .await
+            .expect("kubectl scale works");
+        let resource = stage
+            .until(
+                MEMCACHED,
+                "scaled",
+                &format!("Ready with {size} pods"),
+                |resource| {
+                    is_ready(resource)
+                        && resource["status"]["readyReplicas"].as_i64().unwrap_or(0) == size
+                        && resource["status"]["nodes"]
+                            .as_array()
+                            .is_some_and(|nodes| nodes.len() as i64 == size)
+                },
+            )
+            .await;
+        assert_eq!(resource["spec"]["size"], size);
+        let pods = stage.list(POD).await;
+        let live = pods
+            .iter()
+            .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+            .count();
+        assert_eq!(live as i64, size);
+    }
+}
+
+#[tokio::test]
+async fn fault_09_a_changed_image_and_port_reach_the_children() {
+    let stage = Stage::set("change").await;
+    stage
+        .apply(&ELASTIC_WEB.object("web", elastic_web(30102, 1, 1)))
+        .await
+        .expect("applied");
+    stage.until_ready(ELASTIC_WEB, "web").await;
+    let cluster_ip =
+        stage.get(SERVICE, "web").await.expect("a Service")["spec"]["clusterIP"].clone();
+    let patch = json!({"spec": {"image": "nginx:1.28", "port": 30103}});
+    stage
+        .patch(ELASTIC_WEB, "web", patch)
+        .await
+        .expect("patched");
+    stage
+        .until(DEPLOYMENT, "web", "runs the new image", |deployment| {
+            deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.28"
+        })
+        .await;
+    let service = stage
+        .until(SERVICE, "web", "has the new port", |service| {
+            service["spec"]["ports"][0]["nodePort"] == 30103
+        })
+        .await;
+    assert_eq!(
+        service["spec"]["clusterIP"], cluster_ip,
+        "fault 14: patched, not replaced"
+    );
+    assert_eq!(service["spec"]["ports"].as_array().map(Vec::len), Some(1));
+    stage.until_ready(ELASTIC_WEB, "web").await;
+}
+
+#[tokio::test]
+async fn fault_51_a_resource_deleted_and_created_again_gets_children_of_its_own() {
+    let stage = Stage::set("again").await;
+    stage
+        .apply(&MEMCACHED.object("phoenix", json!({"size": 1})))
+        .await
+        .expect("applied");
+    let first = stage.until_ready(MEMCACHED, "phoenix").await;
+    stage.delete(MEMCACHED, "phoenix").await;
+    stage.until_gone(MEMCACHED, "phoenix").await;
+    stage
+        .apply(&MEMCACHED.object("phoenix", json!({"size": 2})))
+        .await
+        .expect("applied");
+    let second = stage.until_ready(MEMCACHED, "phoenix").await;
+    assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
+    assert_eq!(second["status"]["readyReplicas"], 2);
+    let deployment = stage
+        .get(DEPLOYMENT, "phoenix")
+        .await
+        .expect("a Deployment");
+    assert_eq!(
+        deployment["metadata"]["ownerReferences"][0]["uid"],
+        second["metadata"]["uid"]
+    );
+}
+
+#[tokio::test]
+async fn a_deleted_resource_takes_its_children_along_and_none_is_made_meanwhile() {
+    let stage = Stage::set("delete").await;
+    stage
+        .apply(&ELASTIC_WEB.object("web", elastic_web(30104, 1, 2)))
+        .await
+        .expect("applied");
+    stage.until_ready(ELASTIC_WEB, "web").await;
+    // Foreground: the resource stays, with a deletionTimestamp, until its children are gone.
+    let options = json!({"propagationPolicy": "Foreground"});
+    stage.delete_with(ELASTIC_WEB, "web", options).await;
+    stage.until_gone(ELASTIC_WEB, "web").await;
+    stage.until_gone(DEPLOYMENT, "web").await;
+    stage.until_gone(SERVICE, "web").await;
+    let applies = stage
+        .requests()
+        .iter()
+        .filter(|request| request.resource == "deployments")
+        .count();
+    assert_eq!(
+        applies, 1,
+        "fault 49: no child is made while its owner is going"
+    );
+}
+
+#[tokio::test]
+async fn fault_50_a_deleted_namespace_goes_without_a_fight() {
+    let stage = Stage::set("ending").await;
+    for number in 0..5 {
+        let name = format!("m{number}");
+        stage
+            .apply(&MEMCACHED.object(&name, json!({"size": 1})))
+            .await
+            .expect("applied");
+    }
+    stage.until_ready(MEMCACHED, "m4").await;
+    let namespace = stage.namespace.clone();
+    stage.delete(NAMESPACE, &namespace).await;
+    stage.until_gone(NAMESPACE, &namespace).await;
+    let refused = stage
+        .requests()
+        .iter()
+        .filter(|request| request.code >= 400)
+        .count();
+    println!("{refused} requests were refused");
+    assert!(
+        refused <= 15,
+        "at most a few per resource were in flight: {refused}"
+    );
+}
+
+#[tokio::test]
+async fn fault_44_names_of_63_and_253_characters_work() {
+    let stage = Stage::set("names").await;
+    let long = |length: usize| -> String {
+        // Dots separate labels of at most 63 characters, as a DNS subdomain has them.
+        (0..length)
+            .map(|at| if at % 60 == 59 { '.' } else { 'a' })
+            .collect()
+    };
+    let (short, longest) = (
+        long(63).replace('.', "b"),
+        format!("{}z", long(252).trim_end_matches('.')),
+    );
+    for name in [short.as_str(), longest.as_str()] {
+        stage
+            .apply(&HELLO_WORLD.object(name, json!({"size": 2})))
+            .await
+            .expect("applied");
+        let resource = stage.until_ready(HELLO_WORLD, name).await;
+        assert_eq!(
+            resource["status"]["nodes"].as_array().map(Vec::len),
+            Some(2)
+        );
+    }
+    let service = short.replace('a', "c");
+    let web = ELASTIC_WEB.object(&service, elastic_web(30105, 1, 1));
+    stage
+        .apply(&web)
+        .await
+        .expect("63 characters are a Service's name");
+    stage.until_ready(ELASTIC_WEB, &service).await;
+    let refused = stage
+        .apply(&ELASTIC_WEB.object(&longest, elastic_web(30106, 1, 1)))
+        .await;
+    let message = refused.expect_err("no Service can have that name").message;
+    assert!(message.contains("name"), "{message}");
+}

@@ -1,0 +1,141 @@
+//! Trouble that is nobody's fault: quotas, rewritten values, CRDs that are not there yet.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::harness::{DEPLOYMENT, MEMCACHED, NGINX, QUOTA, Stage, condition, is_ready};
+
+fn quota(deployments: u32, pods: u32) -> serde_json::Value {
+    json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota"},
+        "spec": {"hard": {"count/deployments.apps": deployments.to_string(), "pods": pods.to_string()}},
+    })
+}
+
+#[tokio::test]
+async fn a_quota_of_deployments_is_reported_and_its_raise_is_noticed() {
+    let stage = Stage::set("quota").await;
+    stage.apply(&quota(0, 10)).await.expect("applied");
+    stage
+        .until(QUOTA, "quota", "in force", |quota| {
+            quota["status"]["hard"]["count/deployments.apps"] == "0"
+        })
+        .await;
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+        .await
+        .expect("applied");
+    stage
+        .until_degraded(MEMCACHED, "cache", "QuotaExceeded")
+        .await;
+    stage.apply(&quota(5, 10)).await.expect("applied");
+    stage.until_ready(MEMCACHED, "cache").await;
+}
+
+#[tokio::test]
+async fn a_quota_of_pods_shows_as_the_deployment_sees_it() {
+    let stage = Stage::set("pod-quota").await;
+    stage.apply(&quota(5, 1)).await.expect("applied");
+    stage
+        .until(QUOTA, "quota", "in force", |quota| {
+            quota["status"]["hard"]["pods"] == "1"
+        })
+        .await;
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 3})))
+        .await
+        .expect("applied");
+    let resource = stage
+        .until_degraded(MEMCACHED, "cache", "QuotaExceeded")
+        .await;
+    assert!(!is_ready(&resource));
+    let message = &condition(&resource, "Degraded").expect("there")["message"];
+    assert!(
+        message
+            .as_str()
+            .is_some_and(|message| message.contains("exceeded quota")),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn a_value_that_the_api_server_rounds_or_admission_rewrites_does_not_start_a_loop() {
+    let stage = Stage::without_manager("rewritten").await;
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": stage.namespace},
+        "spec": {
+            "matchConstraints": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}},
+                "resourceRules": [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"]}],
+            },
+            "failurePolicy": "Fail", "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression":
+                "Object{metadata: Object.metadata{labels: {\"app.kubernetes.io/part-of\": \"rewritten\"}}}"}}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": stage.namespace}, "spec": {"policyName": stage.namespace},
+    });
+    stage
+        .apply_cluster_wide("mutatingadmissionpolicies", &policy)
+        .await;
+    stage
+        .apply_cluster_wide("mutatingadmissionpolicybindings", &binding)
+        .await;
+    let mut stage = stage;
+    // The policy is in force some moments after it was written.
+    let started = Instant::now();
+    loop {
+        let probe = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "probe"},
+            "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": {
+                "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}},
+        });
+        let probed = stage.apply(&probe).await.expect("applied");
+        if probed["metadata"]["labels"]["app.kubernetes.io/part-of"] == "rewritten" {
+            break;
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "the policy is not in force"
+        );
+        stage.delete(DEPLOYMENT, "probe").await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    stage.start_manager(&[]);
+    let mut resource = NGINX.object("rewritten", json!({"count": 1}));
+    resource["metadata"]["annotations"] = json!({
+        "quartet-operator.example.com/conversion-data": json!({"v1": {"resources": {"requests": {"cpu": "100u"}}}}).to_string(),
+    });
+    stage.apply(&resource).await.expect("applied");
+    stage.until_ready(NGINX, "rewritten").await;
+    let deployment = stage.get(DEPLOYMENT, "rewritten").await.expect("the child");
+    assert_eq!(
+        deployment["metadata"]["labels"]["app.kubernetes.io/part-of"], "rewritten",
+        "the test bites"
+    );
+    let cpu =
+        &deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"];
+    assert_eq!(cpu, "1m", "the test bites: 100u was asked for");
+    // Any loop shows in the child's resourceVersion and in the requests.
+    stage.scale(NGINX, "rewritten", 2).await.expect("scaled");
+    stage
+        .until(NGINX, "rewritten", "scaled", |resource| {
+            is_ready(resource) && resource["status"]["readyReplicas"] == 2
+        })
+        .await;
+    let applies = stage
+        .requests()
+        .iter()
+        .filter(|request| request.resource == "deployments")
+        .count();
+    assert_eq!(
+        applies,
+        2,
+        "one when it was created, one when it was scaled: {:?}",
+        stage.requests()
+    );
+}

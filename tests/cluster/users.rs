@@ -1,0 +1,214 @@
+//! What a user types, and what kubectl answers.
+
+use std::process::{Command, Output};
+
+use serde_json::json;
+
+use crate::harness::{DEPLOYMENT, Environment, MEMCACHED, NGINX, Stage};
+
+fn kubectl(stage: &Stage, arguments: &[&str]) -> Output {
+    Command::new("kubectl")
+        .env("KUBECONFIG", Environment::get().kubeconfig)
+        .args(["--namespace", &stage.namespace])
+        .args(arguments)
+        .output()
+        .expect("kubectl is in PATH")
+}
+
+fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
+    let output = kubectl(stage, arguments);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+fn refused(stage: &Stage, arguments: &[&str]) -> String {
+    let output = kubectl(stage, arguments);
+    assert!(!output.status.success(), "{arguments:?} was taken");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn sample(name: &str) -> String {
+    format!("{}/config/samples/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[tokio::test]
+async fn the_tutorials_lines_work_as_their_readers_expect() {
+    let stage = Stage::set("users").await;
+    succeeds(
+        &stage,
+        &["apply", "-f", &sample("cache_v1alpha1_memcached.yaml")],
+    );
+    succeeds(
+        &stage,
+        &["apply", "-f", &sample("proxy_v1alpha1_nginx.yaml")],
+    );
+    succeeds(
+        &stage,
+        &[
+            "wait",
+            "--for=condition=Ready",
+            "--timeout=60s",
+            "memcached/memcached-sample",
+        ],
+    );
+    let table = succeeds(&stage, &["get", "memcached"]);
+    let header: Vec<_> = table
+        .lines()
+        .next()
+        .expect("a header")
+        .split_whitespace()
+        .collect();
+    assert_eq!(header, ["NAME", "DESIRED", "READY", "AVAILABLE", "AGE"]);
+    let row: Vec<_> = table
+        .lines()
+        .nth(1)
+        .expect("a row")
+        .split_whitespace()
+        .take(4)
+        .collect();
+    assert_eq!(row, ["memcached-sample", "3", "3", "True"]);
+    let yaml = succeeds(&stage, &["get", "nginx/nginx-sample", "-o", "yaml"]);
+    assert!(yaml.contains("count: 3"), "{yaml}");
+    succeeds(
+        &stage,
+        &["scale", "memcached", "memcached-sample", "--replicas=5"],
+    );
+    stage
+        .until(DEPLOYMENT, "memcached-sample", "has five pods", |child| {
+            child["status"]["readyReplicas"] == 5
+        })
+        .await;
+    let quartet = succeeds(&stage, &["get", "quartet"]);
+    assert!(
+        quartet.contains("memcached-sample") && quartet.contains("nginx-sample"),
+        "{quartet}"
+    );
+    assert!(succeeds(&stage, &["get", "mc,ngx,ew,hw"]).contains("nginx-sample"));
+    assert!(succeeds(&stage, &["get", "deploy", "memcached-sample"]).contains("5/5"));
+    succeeds(
+        &stage,
+        &["delete", "-f", &sample("cache_v1alpha1_memcached.yaml")],
+    );
+    stage.until_gone(DEPLOYMENT, "memcached-sample").await;
+}
+
+#[tokio::test]
+async fn elasticweb_shows_its_image_and_with_wide_its_port() {
+    let stage = Stage::set("wide").await;
+    succeeds(
+        &stage,
+        &["apply", "-f", &sample("elasticweb_v1_elasticweb.yaml")],
+    );
+    succeeds(
+        &stage,
+        &[
+            "wait",
+            "--for=condition=Ready",
+            "--timeout=60s",
+            "ElasticWeb/elasticweb-sample",
+        ],
+    );
+    let header = |text: String| text.lines().next().unwrap_or_default().to_owned();
+    let narrow = header(succeeds(&stage, &["get", "ElasticWeb"]));
+    assert_eq!(
+        narrow.split_whitespace().collect::<Vec<_>>(),
+        ["NAME", "IMAGE", "AGE"]
+    );
+    let wide = succeeds(&stage, &["get", "ElasticWeb", "-o", "wide"]);
+    assert!(
+        header(wide.clone()).contains("PORT") && wide.contains("30003"),
+        "{wide}"
+    );
+    let service = succeeds(&stage, &["get", "service", "elasticweb-sample"]);
+    assert!(service.contains("8080:30003/TCP"), "{service}");
+}
+
+#[tokio::test]
+async fn a_wrong_value_is_refused_with_a_message_that_names_the_field() {
+    let stage = Stage::without_manager("wrong").await;
+    for (what, spec) in [
+        ("negative", json!({"size": -1})),
+        ("a string", json!({"size": "three"})),
+        ("missing", json!({})),
+    ] {
+        let file = std::env::temp_dir().join(format!("{}-wrong.json", stage.namespace));
+        std::fs::write(&file, MEMCACHED.object("wrong", spec).to_string()).expect("written");
+        let message = refused(&stage, &["apply", "-f", file.to_str().expect("a path")]);
+        println!("{what}: {message}");
+        assert!(message.contains("spec.size"), "{what}: {message}");
+        let _ = std::fs::remove_file(file);
+    }
+    assert!(stage.get(MEMCACHED, "wrong").await.is_none());
+}
+
+#[tokio::test]
+async fn every_field_is_explained() {
+    let stage = Stage::without_manager("explain").await;
+    for (plural, fields) in [
+        (
+            "memcacheds",
+            ["spec.size", "status.nodes", "status.conditions.reason"],
+        ),
+        (
+            "nginxes",
+            ["spec.count", "status.readyReplicas", "status.selector"],
+        ),
+        (
+            "elasticwebs",
+            ["spec.singlePodsQPS", "status.realQPS", "spec.port"],
+        ),
+        (
+            "helloworlds",
+            ["spec.size", "status.observedGeneration", "status.replicas"],
+        ),
+    ] {
+        for field in fields {
+            let text = succeeds(&stage, &["explain", &format!("{plural}.{field}")]);
+            let described = text.split("DESCRIPTION:").nth(1).unwrap_or_default().trim();
+            assert!(
+                described.len() > 20 && !described.contains("<empty>"),
+                "{plural}.{field}: {text}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_paused_resource_is_left_as_it_is_until_it_goes_on() {
+    let stage = Stage::set("paused").await;
+    stage
+        .apply(&NGINX.object("web", json!({"count": 1})))
+        .await
+        .expect("applied");
+    stage.until_ready(NGINX, "web").await;
+    let paused = "quartet-operator.example.com/paused";
+    succeeds(
+        &stage,
+        &["annotate", "nginx", "web", &format!("{paused}=true")],
+    );
+    stage.scale(NGINX, "web", 3).await.expect("scaled");
+    stage
+        .until(NGINX, "web", "says that it is paused", |resource| {
+            let conditions = resource["status"]["conditions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            conditions
+                .iter()
+                .any(|condition| condition["reason"] == "Paused")
+        })
+        .await;
+    let deployment = stage.get(DEPLOYMENT, "web").await.expect("the child");
+    assert_eq!(deployment["spec"]["replicas"], 1);
+    succeeds(&stage, &["annotate", "nginx", "web", &format!("{paused}-")]);
+    stage
+        .until(DEPLOYMENT, "web", "follows again", |child| {
+            child["status"]["readyReplicas"] == 3
+        })
+        .await;
+}

@@ -1,0 +1,376 @@
+//! The real binary without a cluster: what it says about a bad configuration, and that it
+//! lives and stops in good order while the API server is away.
+// Waits for another process, whose time cannot be paused, on a thread of its own.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Five times the 5 s in which the manager promises to stop.
+const STOP_DEADLINE: Duration = Duration::from_secs(25);
+
+/// The manager with an environment of its own: none but what a test gives it.
+fn manager() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_manager"));
+    command.env_clear().stdin(Stdio::null());
+    command
+}
+
+fn output(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    manager()
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap()
+}
+
+/// Runs the manager with a configuration it must refuse; returns what it says.
+fn refusal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    let output = output(arguments, environment);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(output.stdout.is_empty());
+    said
+}
+
+/// A port that nobody listens on, at least for now.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+/// A kubeconfig for an API server at `server`, removed with its folder when dropped.
+struct Kubeconfig {
+    folder: PathBuf,
+    file: String,
+}
+
+impl Kubeconfig {
+    fn for_server(server: &str) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("manager-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("kubeconfig");
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: test\n\
+             clusters: [{{name: test, cluster: {{server: \"{server}\"}}}}]\n\
+             contexts: [{{name: test, context: {{cluster: test, user: test}}}}]\n\
+             users: [{{name: test, user: {{token: secret}}}}]\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        Self {
+            file: file.to_str().unwrap().to_owned(),
+            folder,
+        }
+    }
+}
+
+impl Drop for Kubeconfig {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A running manager, killed when dropped.
+struct Running {
+    process: Child,
+    lines: BufReader<ChildStderr>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(process.stderr.take().unwrap());
+        Self { process, lines }
+    }
+
+    /// Reads log lines up to the first that has all `parts`, and returns it.
+    fn log_line(&mut self, parts: &[&str]) -> String {
+        let mut read = String::new();
+        loop {
+            let start = read.len();
+            let length = self.lines.read_line(&mut read).unwrap();
+            let line = &read[start..];
+            assert!(length > 0, "no line with {parts:?} in:\n{read}");
+            if parts.iter().all(|part| line.contains(part)) {
+                return line.to_owned();
+            }
+        }
+    }
+
+    /// The address at which it serves `purpose`, from its log. Lines come in order, so the
+    /// one for health probes has to be asked for before that for metrics.
+    fn address_of(&mut self, purpose: &str) -> String {
+        let line = self.log_line(&["\"listening\"", &format!("\"purpose\":\"{purpose}\"")]);
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        line["address"].as_str().unwrap().to_owned()
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.process.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args([name, &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                println!("stopped after {:?}", began.elapsed());
+                return status;
+            }
+            assert!(
+                began.elapsed() < STOP_DEADLINE,
+                "still running after {STOP_DEADLINE:?}"
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn rest_of_log(&mut self) -> String {
+        let mut rest = String::new();
+        self.lines.read_to_string(&mut rest).unwrap();
+        rest
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Status line and body of a plain HTTP GET.
+fn get(address: &str, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().to_owned(), body.to_owned())
+}
+
+/// A manager whose API server is not there, with both servers on free ports.
+fn start_without_api_server(kubeconfig: &Kubeconfig) -> Running {
+    let mut command = manager();
+    command.args(["--kubeconfig", &kubeconfig.file, "--metrics-secure=false"]);
+    command.args([
+        "--health-probe-bind-address=127.0.0.1:0",
+        "--metrics-bind-address=127.0.0.1:0",
+    ]);
+    Running::start(command)
+}
+
+#[test]
+fn help_names_every_flag_and_its_variable_and_exits_0() {
+    let output = output(&["--help"], &[("LOG_LEVEL", "debug")]);
+    let help = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    for part in [
+        "--leader-elect",
+        "[env: WATCH_NAMESPACE]",
+        "[default: :8081]",
+        "[env: ENABLE_WEBHOOKS]",
+    ] {
+        assert!(help.contains(part), "{part} is not in:\n{help}");
+    }
+}
+
+#[test]
+fn version_is_printed_on_standard_output() {
+    let output = output(&["--version"], &[]);
+    let expected = concat!("manager ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_bad_flag_exits_64_and_is_named() {
+    assert!(refusal(&["--max-replicas=-1"], &[]).contains("--max-replicas"));
+    assert!(refusal(&["--webhook-port=9443"], &[]).contains("--webhook-port"));
+    assert!(refusal(&["--leader-elect"], &[]).contains("--leader-elect=false"));
+}
+
+#[test]
+fn every_flag_is_also_an_environment_variable() {
+    for (variable, value, part) in [
+        ("METRICS_BIND_ADDRESS", "8080", "--metrics-bind-address"),
+        ("METRICS_SECURE", "maybe", "--metrics-secure"),
+        (
+            "HEALTH_PROBE_BIND_ADDRESS",
+            "8081",
+            "--health-probe-bind-address",
+        ),
+        ("LEADER_ELECT", "true", "leader election"),
+        ("ENABLE_WEBHOOKS", "true", "webhook server"),
+        ("CONTROLLERS", "redis", "\"redis\""),
+        (
+            "MAX_CONCURRENT_RECONCILES",
+            "0",
+            "--max-concurrent-reconciles",
+        ),
+        ("MAX_REPLICAS", "-1", "--max-replicas"),
+        ("WATCH_NAMESPACE", "Team", "\"Team\""),
+        ("MEMCACHED_IMAGE", "a b", "--memcached-image"),
+        ("NGINX_IMAGE", "a b", "--nginx-image"),
+        ("HELLOWORLD_IMAGE", "a b", "--helloworld-image"),
+        ("LOG_FORMAT", "xml", "--log-format"),
+        ("LOG_LEVEL", "loud", "--log-level"),
+        ("KUBECONFIG", "/nowhere", "KUBECONFIG"),
+    ] {
+        let said = refusal(&[], &[(variable, value)]);
+        assert!(said.contains(part), "{variable}={value}: {said}");
+    }
+}
+
+#[test]
+fn a_flag_wins_over_its_variable() {
+    let said = refusal(&["--controllers=ftp"], &[("CONTROLLERS", "redis")]);
+    assert!(
+        said.contains("\"ftp\"") && !said.contains("redis"),
+        "{said}"
+    );
+}
+
+#[test]
+fn without_any_cluster_it_exits_64_and_says_what_to_set() {
+    let said = refusal(
+        &["--health-probe-bind-address=127.0.0.1:0"],
+        &[("HOME", "/nowhere")],
+    );
+    assert!(
+        said.contains("set KUBECONFIG or pass --kubeconfig"),
+        "{said}"
+    );
+    assert!(!said.contains("listening"), "a port was bound: {said}");
+}
+
+#[test]
+fn a_kubeconfig_that_is_not_there_is_named() {
+    let said = refusal(&["--kubeconfig=/nowhere/config"], &[]);
+    assert!(
+        said.contains("/nowhere/config") && said.contains("No such file"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_kubeconfig_without_a_cluster_is_refused() {
+    let kubeconfig = Kubeconfig::for_server("https://127.0.0.1:6443");
+    std::fs::write(&kubeconfig.file, "apiVersion: v1\nkind: Config\n").unwrap();
+    let said = refusal(&["--kubeconfig", &kubeconfig.file], &[]);
+    assert!(said.contains(&kubeconfig.file), "{said}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_its_flag() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let kubeconfig = Kubeconfig::for_server("https://127.0.0.1:6443");
+    let health = format!("--health-probe-bind-address={address}");
+    let output = output(&["--kubeconfig", &kubeconfig.file, &health], &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(&address) && said.contains("--health-probe-bind-address"),
+        "{said}"
+    );
+}
+
+#[test]
+fn while_the_api_server_is_away_it_lives_retries_and_stops_on_sigterm() {
+    let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
+    let mut running = start_without_api_server(&kubeconfig);
+    let health = running.address_of("health probes");
+    let metrics = running.address_of("metrics");
+    running.log_line(&[
+        "cannot reach the API server",
+        "refused",
+        "\"retry_seconds\":1",
+    ]);
+    running.log_line(&[
+        "cannot reach the API server",
+        "refused",
+        "\"retry_seconds\":2",
+    ]);
+
+    for path in ["/healthz", "/readyz", "/readyz/shutdown"] {
+        assert_eq!(
+            get(&health, path),
+            ("HTTP/1.1 200 OK".to_owned(), "ok".to_owned()),
+            "{path}"
+        );
+    }
+    let (status, body) = get(&metrics, "/metrics");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    for part in [
+        "quartet_operator_build_info{",
+        "process_cpu_seconds_total ",
+        "code=\"<error>\",method=\"GET\"",
+    ] {
+        assert!(body.contains(part), "{part} is not in:\n{body}");
+    }
+
+    running.signal("-TERM");
+    assert_eq!(running.wait().code(), Some(0));
+    let log = running.rest_of_log();
+    assert!(
+        log.contains("\"SIGTERM\"") && log.contains("\"stopped\""),
+        "{log}"
+    );
+}
+
+#[test]
+fn an_api_server_that_never_answers_does_not_hold_up_the_stop() {
+    // The kernel accepts connections that nobody will ever serve.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("https://{}", silent.local_addr().unwrap());
+    let kubeconfig = Kubeconfig::for_server(&server);
+    let mut running = start_without_api_server(&kubeconfig);
+    let health = running.address_of("health probes");
+    running.log_line(&["\"starting\"", &server]);
+    assert_eq!(get(&health, "/healthz").1, "ok");
+    running.signal("-INT");
+    assert_eq!(running.wait().code(), Some(0));
+}
+
+#[test]
+fn every_log_line_is_json_with_a_time_in_utc() {
+    let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
+    let mut running = start_without_api_server(&kubeconfig);
+    running.log_line(&["\"starting\""]);
+    running.signal("-TERM");
+    running.wait();
+    for line in running.rest_of_log().lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let time = line["timestamp"].as_str().unwrap();
+        assert!(
+            time.ends_with('Z') && time.parse::<jiff::Timestamp>().is_ok(),
+            "{time}"
+        );
+        assert!(
+            line["message"].is_string() && line["level"].is_string(),
+            "{line}"
+        );
+    }
+}

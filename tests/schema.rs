@@ -1,0 +1,338 @@
+//! The CRDs on a real API server, which `make test` starts around the tests: each version is
+//! accepted, and the API server and our own validation agree, value by value, on what is
+//! refused and on the field that is blamed.
+//!
+//! The CRDs are copies under groups of this test's own, so that neither other tests nor a
+//! conversion webhook matter.
+#![allow(clippy::disallowed_types)] // the API server lives in real time
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Error};
+use quartet_operator::api::shape::{Characters, Shape};
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::packaging::{crd, kinds, sample};
+use serde_json::{Map, Value, json};
+
+/// How long a new CRD may take until it is served.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+async fn client() -> Client {
+    assert!(
+        std::env::var_os("KUBECONFIG").is_some(),
+        "KUBECONFIG is not set: these tests want a cluster around them, run `make test`"
+    );
+    Client::try_default()
+        .await
+        .expect("a client for KUBECONFIG")
+}
+
+/// One version of a kind on the API server, under a group that no other test uses.
+struct Served {
+    api: Api<DynamicObject>,
+    resource: ApiResource,
+}
+
+impl Served {
+    /// Installs a copy of the CRD and waits until it is served.
+    async fn install(client: &Client, kind: &Kind, version: &Version, prefix: &str) -> Self {
+        let group = format!("{prefix}.{}", kind.group);
+        let mut crd: CustomResourceDefinition = crd::both_versions(kind);
+        crd.metadata.name = Some(format!("{}.{group}", kind.plural));
+        crd.spec.group.clone_from(&group);
+        crd.spec.conversion = None;
+        // Its short name would hide that of the real one.
+        crd.spec.names.short_names = None;
+        crd.spec.names.categories = None;
+        let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let name = crd.metadata.name.clone().unwrap();
+        let params = PatchParams::apply("schema-tests").force();
+        crds.patch(&name, &params, &Patch::Apply(&crd))
+            .await
+            .expect("the API server takes the CRD");
+        let gvk = GroupVersionKind::gvk(&group, version.name, kind.kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
+        let api = Api::namespaced_with(client.clone(), "default", &resource);
+        let served = Self { api, resource };
+        let start = Instant::now();
+        while served.api.list(&Default::default()).await.is_err() {
+            assert!(start.elapsed() < DEADLINE, "{} is not served", kind.plural);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        served
+    }
+
+    /// The fields that the API server blames in `spec`; none when it takes it.
+    async fn blamed(&self, name: &str, spec: Option<&Value>) -> BTreeSet<String> {
+        let mut object = DynamicObject::new(name, &self.resource);
+        object.data = json!({});
+        if let Some(spec) = spec {
+            object.data["spec"] = spec.clone();
+        }
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        match self.api.create(&dry_run, &object).await {
+            Ok(_) => BTreeSet::new(),
+            Err(Error::Api(status)) => {
+                assert_eq!(status.code, 422, "{status:?}");
+                let causes = status
+                    .details
+                    .map(|details| details.causes)
+                    .unwrap_or_default();
+                // `<nil>` blames nothing; a leading dot is the scale subresource's.
+                let fields = causes.into_iter().map(|cause| cause.field);
+                fields
+                    .filter(|field| field.starts_with("spec") || field.starts_with("metadata"))
+                    .collect()
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A value with every field set that keeps every bound of `shape`.
+fn full(shape: &Shape) -> Value {
+    match shape {
+        Shape::Boolean => json!(true),
+        Shape::Integer { max, .. } => json!(max),
+        Shape::Text { max, .. } => json!("a".repeat(usize::from(*max))),
+        Shape::Time => json!("2026-11-21T06:39:00Z"),
+        // The last type of a Service is one that may have a node port.
+        Shape::Choice(choices) => json!(choices.last()),
+        Shape::Quantity => json!("64Mi"),
+        Shape::List { items, .. } => json!([full(items)]),
+        Shape::Map { values, .. } => json!({ "key": full(values) }),
+        Shape::Object { fields, .. } => {
+            let fields = fields.iter().copied().flatten();
+            let fields = fields.filter(|field| !matches!(field.shape, Shape::Tombstone { .. }));
+            Value::Object(
+                fields
+                    .map(|field| (field.name.to_owned(), full(&field.shape)))
+                    .collect::<Map<_, _>>(),
+            )
+        }
+        Shape::Tombstone { .. } => Value::Null,
+    }
+}
+
+/// Values of `shape` at `pointer` that break one rule each, or none (`true`: it is kept).
+fn probes(shape: &Shape, pointer: &str, found: &mut Vec<(String, Option<Value>)>) {
+    let mut probe = |value: Value| found.push((pointer.to_owned(), Some(value)));
+    match shape {
+        Shape::Boolean => probe(json!("true")),
+        Shape::Integer { min, max } => {
+            [
+                json!(min - 1),
+                json!(min),
+                json!(max + 1),
+                json!("1"),
+                json!(true),
+                json!([]),
+            ]
+            .into_iter()
+            .for_each(probe);
+        }
+        Shape::Text {
+            min,
+            max,
+            characters,
+        } => {
+            probe(json!("a".repeat(usize::from(*max) + 1)));
+            probe(json!("a".repeat(usize::from(*min))));
+            probe(json!(1));
+            if *min > 0 {
+                probe(json!(""));
+            }
+            if let Characters::In(_) = characters {
+                ["a b", "é", "a\n"]
+                    .into_iter()
+                    .for_each(|text| probe(json!(text)));
+            }
+        }
+        Shape::Time => {}
+        Shape::Choice(choices) => {
+            choices.iter().for_each(|choice| probe(json!(choice)));
+            [json!("Other"), json!(""), json!(1)]
+                .into_iter()
+                .for_each(probe);
+        }
+        Shape::Quantity => {
+            for text in [
+                "", "m", "-1", "1mi", "1e1000", "1 Gi", "100m", "1.5", "1E6", ".5",
+            ] {
+                probe(json!(text));
+            }
+            [json!(-1), json!(0), json!(true), json!("1".repeat(33))]
+                .into_iter()
+                .for_each(probe);
+        }
+        Shape::List { items, max, .. } => {
+            probe(json!({}));
+            probe(Value::Array(vec![full(items); usize::from(*max) + 1]));
+            probe(Value::Array(vec![full(items); 2]));
+            probes(items, &format!("{pointer}/0"), found);
+        }
+        Shape::Map {
+            max,
+            values,
+            key_max,
+            ..
+        } => {
+            probe(json!([]));
+            let of_size = |size: u16| -> Value {
+                (0..size)
+                    .map(|index| (index.to_string(), full(values)))
+                    .collect::<Map<_, _>>()
+                    .into()
+            };
+            probe(of_size(*max));
+            probe(of_size(*max + 1));
+            probe(json!({ "a".repeat(usize::from(*key_max)): full(values) }));
+            probes(values, &format!("{pointer}/key"), found);
+        }
+        Shape::Object { fields, .. } => {
+            probe(json!([]));
+            for field in fields.iter().copied().flatten() {
+                let pointer = format!("{pointer}/{}", field.name);
+                if field.required || matches!(field.shape, Shape::Object { .. }) {
+                    found.push((pointer.clone(), None));
+                }
+                found.push((pointer.clone(), Some(Value::Null)));
+                probes(&field.shape, &pointer, found);
+            }
+        }
+        Shape::Tombstone { .. } => [json!(0), json!(5), json!(-1)].into_iter().for_each(probe),
+    }
+}
+
+/// `full` with `value` at `pointer`, or nothing there.
+fn with(full: &Value, pointer: &str, value: Option<&Value>) -> Value {
+    let mut spec = full.clone();
+    let (parent, name) = pointer.rsplit_once('/').unwrap_or_default();
+    if pointer.is_empty() {
+        return value.cloned().unwrap_or_default();
+    }
+    match (spec.pointer_mut(parent), value) {
+        (Some(Value::Object(parent)), Some(value)) => {
+            drop(parent.insert(name.to_owned(), value.clone()))
+        }
+        (Some(Value::Object(parent)), None) => drop(parent.remove(name)),
+        (Some(Value::Array(parent)), Some(value)) => parent[0] = value.clone(),
+        (parent, _) => panic!("{pointer}: {parent:?}"),
+    }
+    spec
+}
+
+/// Without what lies inside another field that is blamed: whether one goes on to look there
+/// is a matter of taste.
+fn outermost(fields: &BTreeSet<String>) -> BTreeSet<&String> {
+    let inside = |field: &str, outer: &str| {
+        field
+            .strip_prefix(outer)
+            .is_some_and(|rest| rest.starts_with(['.', '[']))
+    };
+    fields
+        .iter()
+        .filter(|field| !fields.iter().any(|outer| inside(field, outer)))
+        .collect()
+}
+
+#[tokio::test]
+async fn the_api_server_and_our_validation_blame_the_same_fields() {
+    let client = client().await;
+    let (mut compared, mut differences) = (0, Vec::new());
+    for kind in kinds() {
+        for version in [&kind.seed, &kind.hub] {
+            let served = Served::install(&client, kind, version, "agreement").await;
+            let full = full(version.spec);
+            assert_eq!(
+                served.blamed("x", Some(&full)).await,
+                BTreeSet::new(),
+                "{full}"
+            );
+            let mut found = Vec::new();
+            probes(version.spec, "", &mut found);
+            for (pointer, value) in found {
+                let spec = with(&full, &pointer, value.as_ref());
+                let theirs = served.blamed("x", Some(&spec)).await;
+                let ours: BTreeSet<_> = (version.validate)(&spec)
+                    .into_iter()
+                    .map(|error| error.field)
+                    .collect();
+                if outermost(&ours) != outermost(&theirs) {
+                    let value =
+                        value.map_or_else(|| "absent".to_owned(), |value| value.to_string());
+                    let value: String = value.chars().take(80).collect();
+                    differences.push(format!(
+                        "{} {} {pointer} {value}: ours {ours:?}, theirs {theirs:?}",
+                        kind.kind, version.name,
+                    ));
+                }
+                compared += 1;
+            }
+        }
+    }
+    println!("{compared} specs compared");
+    assert!(differences.is_empty(), "{differences:#?}");
+    assert!(compared > 500);
+}
+
+#[tokio::test]
+async fn samples_are_taken_and_an_object_without_a_spec_is_not() {
+    let client = client().await;
+    for kind in kinds() {
+        for version in [&kind.seed, &kind.hub] {
+            let served = Served::install(&client, kind, version, "samples").await;
+            let sample = sample::sample(version).unwrap();
+            assert_eq!(
+                served.blamed("x", Some(&sample["spec"])).await,
+                BTreeSet::new(),
+                "{sample}"
+            );
+            assert!(
+                served.blamed("x", None).await.contains("spec"),
+                "{} {}",
+                kind.kind,
+                version.name
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_no_service_can_carry_is_refused_where_a_service_is_made() {
+    let client = client().await;
+    let name = BTreeSet::from(["metadata.name".to_owned()]);
+    let long = "a".repeat(64);
+    for kind in kinds() {
+        for version in [&kind.seed, &kind.hub] {
+            let served = Served::install(&client, kind, version, "names").await;
+            let sample = sample::sample(version).unwrap()["spec"].take();
+            let makes_service = sample.get("service").is_some() || kind.kind == "ElasticWeb";
+            let wanted = if makes_service {
+                name.clone()
+            } else {
+                BTreeSet::new()
+            };
+            for name in [long.as_str(), "1a", "a.b"] {
+                assert_eq!(
+                    served.blamed(name, Some(&sample)).await,
+                    wanted,
+                    "{} {}",
+                    kind.kind,
+                    version.name
+                );
+            }
+            assert_eq!(
+                served.blamed(&long[1..], Some(&sample)).await,
+                BTreeSet::new()
+            );
+        }
+    }
+}
