@@ -423,12 +423,3 @@ fn a_dead_watch_is_noticed_within_a_minute_and_renewed_before_load_balancers_cut
     );
     assert_eq!(config.page_size, Some(500));
 }
-
-#[test]
-fn the_client_of_informers_bounds_every_read_and_leaves_retries_to_them() {
-    let config = client_config(kube::Config::new("https://127.0.0.1:6443".parse().unwrap()));
-    assert!(config.read_timeout.is_some_and(|timeout| {
-        timeout > Duration::from_secs(WATCH_SECONDS.into()) && timeout <= Duration::from_secs(60)
-    }));
-    assert!(config.reset_reader_on_write && !config.default_retry);
-}
