@@ -6,8 +6,8 @@
 //! * Read your writes: the answer to a write of ours goes in by [`Store::put_written`], and
 //!   no older event undoes it. Resource versions order the states ([`Object`]).
 //! * Nothing is announced twice: not the echo of our own write, not an unchanged relist.
-//! * No object stays for ever that is gone: see [`Tombstones`] and
-//!   [`Store::drop_unconfirmed`] for writes whose answer comes in late.
+//! * No object stays for ever that is gone: see `Tombstones` and
+//!   `Store::drop_unconfirmed` for writes whose answer comes in late.
 
 mod change;
 mod tombstones;
