@@ -263,8 +263,9 @@ impl Sweeps {
 /// The objects of `resource` that match `label_selector`, in `namespace` or in all, as the
 /// stream that [`Informer::run`] takes.
 ///
-/// Only a running watch is guarded against silence here; `client` must bound all else, and
-/// must not retry by itself: see [`client_config`].
+/// Only a running watch is guarded against silence here. `client` must bound the rest (a
+/// list, the answer to a watch request) and must not retry by itself; the manager's client of
+/// watches is made so.
 pub fn watch<T>(
     client: Client,
     resource: &ApiResource,
@@ -279,17 +280,6 @@ where
         None => Api::all_with(client, resource),
     };
     watcher(api, watch_config(label_selector))
-}
-
-/// `config` for the client of informers. A connection on which nothing comes in for longer
-/// than a quiet watch lasts is dead, whether it is asked for a list, a watch, or the next
-/// event. Retries are the informer's: kube's own would take up to 15 before an error shows.
-pub fn client_config(mut config: kube::Config) -> kube::Config {
-    config.read_timeout = Some(Duration::from_secs(u64::from(WATCH_SECONDS) + 5));
-    // Or the time that a pooled connection rested would count.
-    config.reset_reader_on_write = true;
-    config.default_retry = false;
-    config
 }
 
 fn watch_config(label_selector: Option<&str>) -> watcher::Config {

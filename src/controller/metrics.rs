@@ -1,6 +1,6 @@
 //! What the machinery counts: controller-runtime's metrics by their names, labels and
 //! buckets, so that its dashboards and alerts work, and a few of our own that it lacks.
-//! Depends on the queue only through [`ObserveBacklog`].
+//! Depends on the queue only through `ObserveBacklog`.
 //!
 //! Sources: controller-runtime `pkg/internal/controller/metrics/metrics.go` and
 //! `pkg/metrics/workqueue.go`.

@@ -12,6 +12,8 @@ pub mod controllers;
 mod event;
 mod fingerprint;
 pub mod informer;
+#[cfg(test)]
+mod kube_runtime_faults;
 mod lean;
 pub mod metrics;
 pub mod object;

@@ -6,9 +6,10 @@
 //! * Read your writes: the answer to a write of ours goes in by [`Store::put_written`], and
 //!   no older event undoes it. Resource versions order the states ([`Object`]).
 //! * Nothing is announced twice: not the echo of our own write, not an unchanged relist.
-//! * No object stays for ever that is gone: see [`Tombstones`] and
-//!   [`Store::drop_unconfirmed`] for writes whose answer comes in late.
+//! * No object stays for ever that is gone: see `Tombstones` and
+//!   `Store::drop_unconfirmed` for writes whose answer comes in late.
 
+mod change;
 mod tombstones;
 
 use std::collections::{HashMap, HashSet};
@@ -17,51 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
+pub use self::change::Change;
 pub(super) use self::tombstones::KEPT_FOR;
 use self::tombstones::Tombstones;
 pub use super::object::{Object, ObjectKey};
-
-/// One step in the life of an object.
-#[derive(Debug)]
-pub enum Change<T> {
-    /// It appeared.
-    Added(Arc<T>),
-    /// Its state changed.
-    Updated {
-        /// What it was.
-        old: Arc<T>,
-        /// What it is.
-        new: Arc<T>,
-    },
-    /// It is gone, or does not match the watch's selector any more; the last known state.
-    Deleted(Arc<T>),
-}
-
-impl<T> Change<T> {
-    /// The state before, if it was there.
-    pub fn before(&self) -> Option<&T> {
-        match self {
-            Change::Added(_) => None,
-            Change::Updated { old, .. } | Change::Deleted(old) => Some(old),
-        }
-    }
-
-    /// The state now, if it is there.
-    pub fn after(&self) -> Option<&T> {
-        match self {
-            Change::Added(new) | Change::Updated { new, .. } => Some(new),
-            Change::Deleted(_) => None,
-        }
-    }
-
-    /// The last known state.
-    pub fn latest(&self) -> &T {
-        match self {
-            Change::Added(object) | Change::Updated { new: object, .. } => object,
-            Change::Deleted(object) => object,
-        }
-    }
-}
 
 /// The cached objects of one kind. Shared: an informer writes, everybody reads.
 pub struct Store<T> {

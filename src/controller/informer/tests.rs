@@ -311,6 +311,15 @@ async fn an_undecodable_object_harms_no_other_and_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_a_list_contains_but_that_cannot_be_decoded_is_not_deleted() {
+    let scenario = Scenario::new();
+    scenario.lists([object("a", 1)]).await;
+    scenario.lists([broken("a", 2)]).await;
+    assert_eq!(scenario.told(), ["added a 1 initially"]);
+    assert_eq!(scenario.version("a"), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn errors_are_waited_out_ever_longer_and_counted_by_status_code() {
     let scenario = Scenario::new();
     let started = Instant::now();
@@ -413,13 +422,4 @@ fn a_dead_watch_is_noticed_within_a_minute_and_renewed_before_load_balancers_cut
         watcher::InitialListStrategy::ListWatch
     );
     assert_eq!(config.page_size, Some(500));
-}
-
-#[test]
-fn the_client_of_informers_bounds_every_read_and_leaves_retries_to_them() {
-    let config = client_config(kube::Config::new("https://127.0.0.1:6443".parse().unwrap()));
-    assert!(config.read_timeout.is_some_and(|timeout| {
-        timeout > Duration::from_secs(WATCH_SECONDS.into()) && timeout <= Duration::from_secs(60)
-    }));
-    assert!(config.reset_reader_on_write && !config.default_retry);
 }

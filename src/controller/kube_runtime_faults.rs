@@ -1,0 +1,140 @@
+//! Why `kube::runtime::Controller` is not used here, as tests of it: what decision 0001 says
+//! of kube-runtime 5.0. A test that turns red after an update of kube means that a fault is
+//! cured, and that the decision should be looked at again.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::controller::{Action, Config, applier};
+use kube::runtime::reflector::{self, ObjectRef, reflector};
+use kube::runtime::watcher::{self, Event};
+use tokio::sync::mpsc;
+
+type Item = watcher::Result<Event<ConfigMap>>;
+
+fn config_map(name: &str, version: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some("default".to_owned()),
+            resource_version: Some(version.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    }
+}
+
+/// What `Controller` is made of: a reflector, whose applied objects are reconciled. Runs it
+/// in chunks, each of which arrives when all before is dealt with.
+async fn reconcile(chunks: Vec<Vec<Event<ConfigMap>>>, mut reconciler: impl FnMut(&ConfigMap)) {
+    let (feed, items) = mpsc::unbounded_channel::<Item>();
+    let events = futures::stream::unfold(items, |mut items| async {
+        items.recv().await.map(|item| (item, items))
+    });
+    let (reader, writer) = reflector::store();
+    let queue = reflector(writer, events)
+        .applied_objects()
+        .map_ok(|object| ObjectRef::from_obj(&object));
+    let results = applier(
+        |object: Arc<ConfigMap>, _| {
+            reconciler(&object);
+            std::future::ready(Ok::<_, Infallible>(Action::await_change()))
+        },
+        |_, error: &Infallible, _| match *error {},
+        Arc::new(()),
+        reader,
+        queue,
+        Config::default(),
+    );
+    let mut results = std::pin::pin!(results);
+    for chunk in chunks {
+        for event in chunk {
+            feed.send(Ok(event)).unwrap();
+        }
+        while tokio::time::timeout(Duration::from_secs(1), results.next())
+            .await
+            .is_ok()
+        {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn kube_runtime_never_reconciles_an_update_that_comes_in_the_first_chunk_of_a_relist() {
+    let seen = Mutex::new(Vec::new());
+    let see = |object: &ConfigMap| {
+        seen.lock()
+            .unwrap()
+            .extend(object.metadata.resource_version.clone());
+    };
+    let first_list = vec![
+        Event::Init,
+        Event::InitApply(config_map("a", "1")),
+        Event::InitDone,
+    ];
+    let first_page = vec![Event::Init, Event::InitApply(config_map("a", "2"))];
+    let last_page = vec![Event::InitApply(config_map("b", "3")), Event::InitDone];
+    reconcile(vec![first_list, first_page, last_page], see).await;
+    let seen = seen.into_inner().unwrap();
+    assert!(
+        !seen.contains(&"2".to_owned()),
+        "{seen:?}: cured, see decision 0001"
+    );
+    assert_eq!(seen, ["1", "1", "3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kube_runtime_does_not_reconcile_when_a_resource_is_deleted() {
+    let reconciles = Mutex::new(0);
+    let first_list = vec![
+        Event::Init,
+        Event::InitApply(config_map("a", "1")),
+        Event::InitDone,
+    ];
+    let deletion = vec![Event::Delete(config_map("a", "2"))];
+    reconcile(vec![first_list, deletion], |_| {
+        *reconciles.lock().unwrap() += 1
+    })
+    .await;
+    assert_eq!(*reconciles.lock().unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_one_reconcile_goes_through_kube_runtime_and_ends_all_of_them() {
+    let list = vec![
+        Event::Init,
+        Event::InitApply(config_map("a", "1")),
+        Event::InitApply(config_map("b", "1")),
+        Event::InitDone,
+    ];
+    let run = reconcile(vec![list], |_| {
+        std::panic::resume_unwind(Box::new("a reconcile's panic"))
+    });
+    assert!(
+        std::panic::AssertUnwindSafe(run)
+            .catch_unwind()
+            .await
+            .is_err()
+    );
+}
+
+#[test]
+fn kube_runtime_does_not_know_an_owner_by_another_version_of_its_api() {
+    let owner = |api_version: &str| OwnerReference {
+        api_version: api_version.to_owned(),
+        kind: "Deployment".to_owned(),
+        name: "a".to_owned(),
+        uid: "uid".to_owned(),
+        ..OwnerReference::default()
+    };
+    let found = |api_version| {
+        ObjectRef::<Deployment>::from_owner_ref(Some("default"), &owner(api_version), ()).is_some()
+    };
+    assert!(found("apps/v1"));
+    assert!(!found("apps/v1beta2"));
+}
