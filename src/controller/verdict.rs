@@ -41,7 +41,7 @@ pub(crate) fn of_apply(refusal: &ApiStatus) -> Verdict {
     };
     match refusal.code {
         409 if is_field_conflict(refusal) => Verdict::AskWhose,
-        422 if let Some(field) = duplicate(refusal) => Verdict::Duplicate {
+        422 | 500 if let Some(field) = duplicate(refusal) => Verdict::Duplicate {
             field: field.to_owned(),
             problem: problem(Reason::ApplyRefused),
         },
