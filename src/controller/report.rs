@@ -142,7 +142,8 @@ impl Reporter {
                 message,
                 ..
             } = ready;
-            info!(ready = status, reason, message, "status");
+            // A field called `message` would be taken for the line itself.
+            info!(ready = status, reason, detail = message, "status");
         }
         if let Some(degraded) = changed(status::DEGRADED).filter(|is| is.status == "True") {
             let Condition {
