@@ -1,12 +1,15 @@
 //! The law of conversion, for every ordered pair of versions and everything that could be
 //! stored: what the old CRDs allowed, and what they did not.
 
+mod raw;
+
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{
-    ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, DATA_ANNOTATION, convert, get, hub_spec,
+    ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, DATA_ANNOTATION, DATA_LIMIT_BYTES,
+    convert, get, hub_spec,
 };
 use crate::api::shape::tests::within;
 use crate::api::shape::{Characters, Shape};
@@ -492,7 +495,7 @@ fn the_data_of_every_valid_object_is_below_32_kib() {
                 data.len()
             );
             assert!(
-                data.len() < 32 * 1024,
+                data.len() < DATA_LIMIT_BYTES,
                 "{} {}: {}",
                 kind.kind,
                 from.name,
