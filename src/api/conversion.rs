@@ -10,7 +10,7 @@ mod raw;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-pub use raw::{MOST_VALUES, convert_into};
+pub use raw::{ConvertedText, MOST_VALUES, convert_into};
 
 use super::kind::{Kind, Version};
 

@@ -88,7 +88,7 @@ pub fn write_text(out: &mut Vec<u8>, text: &str) {
 #[derive(Debug)]
 pub struct Text<'a>(pub Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Text<'de> {
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(TextVisitor)
     }
@@ -112,7 +112,7 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-impl<'de> Deserialize<'de> for Members<'de> {
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(MembersVisitor)
     }

@@ -29,7 +29,7 @@ pub enum NotAllowed {
     #[error("must be greater than or equal to 0")]
     Negative,
     /// More than the limit.
-    #[error("must be at most {limit}, the limit of the operator (--max-replicas)")]
+    #[error("must be less than or equal to {limit}, the operator's limit (--max-replicas)")]
     OverLimit {
         /// The limit.
         limit: i64,

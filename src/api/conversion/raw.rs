@@ -18,8 +18,16 @@ use crate::api::{Kind, Version};
 /// takes some 10 MB.
 pub const MOST_VALUES: usize = 100_000;
 
-/// Appends `object`, in the version `to`, to `out`. Returns whether data was left out, since
-/// the annotations had no room for it.
+/// What became of one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConvertedText {
+    /// The version that it was written in.
+    pub from: &'static str,
+    /// As in [`super::Converted`].
+    pub data_left_out: bool,
+}
+
+/// Appends `object`, in the version `to`, to `out`.
 ///
 /// # Errors
 /// When `object` has no `apiVersion` of this kind, or a spec that could not have been stored:
@@ -30,7 +38,7 @@ pub fn convert_into(
     kind: &Kind,
     object: &Members<'_>,
     to: &Version,
-) -> Result<bool, ConversionError> {
+) -> Result<ConvertedText, ConversionError> {
     let from = version_of_members(kind, object)?;
     if from.name == to.name {
         let mut same = Object::begin(out);
@@ -38,7 +46,10 @@ pub fn convert_into(
             same.member(name, value);
         }
         same.end();
-        return Ok(false);
+        return Ok(ConvertedText {
+            from: from.name,
+            data_left_out: false,
+        });
     }
     let metadata = object.get("metadata");
     let annotations = metadata
@@ -79,7 +90,10 @@ pub fn convert_into(
         }
     }
     converted.end();
-    Ok(new_data.is_some() && fitting.is_none())
+    Ok(ConvertedText {
+        from: from.name,
+        data_left_out: new_data.is_some() && fitting.is_none(),
+    })
 }
 
 /// The version that `object` is written in.

@@ -135,6 +135,23 @@ fn object(
     object
 }
 
+/// Any object of a kind and version, with or without data of ours.
+pub(crate) fn arbitrary_object(
+    kind: &'static Kind,
+    version: &'static str,
+) -> impl Strategy<Value = Value> {
+    let version = kind.version(version).unwrap();
+    let data = prop::option::of(arbitrary_spec());
+    (spec_of(version), data, arbitrary_json()).prop_map(move |(spec, data, status)| {
+        let mut metadata = json!({"name": "x"});
+        if let Some(data) = data {
+            let data = json!({"v1": data, "v2": data, "v1alpha1": data}).to_string();
+            metadata["annotations"] = json!({DATA_ANNOTATION: data});
+        }
+        object(kind, version, metadata, spec, status)
+    })
+}
+
 fn converted(kind: &Kind, object: &Value, to: &Version) -> Value {
     let Converted {
         object,
