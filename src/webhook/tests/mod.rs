@@ -20,7 +20,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -48,7 +48,7 @@ struct Server {
     address: SocketAddr,
     registry: Registry,
     tls: ClientConfig,
-    stop: oneshot::Sender<()>,
+    stop: Arc<Notify>,
     running: JoinHandle<Result<(), TlsError>>,
 }
 
@@ -79,8 +79,9 @@ impl Server {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let handlers = Handlers::new(&KINDS, max_replicas, &metrics);
-        let (stop, stopped) = oneshot::channel();
-        let shutdown = async { drop(stopped.await) };
+        let stop = Arc::new(Notify::new());
+        let stopped = Arc::clone(&stop);
+        let shutdown = async move { stopped.notified().await };
         let running = tokio::spawn(serve(
             listener, resolver, minimum, handlers, STOPPING, shutdown,
         ));
