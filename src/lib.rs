@@ -19,3 +19,4 @@ pub mod controller;
 pub mod manager;
 pub mod operators;
 pub mod packaging;
+pub mod webhook;
