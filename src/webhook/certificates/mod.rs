@@ -2,12 +2,14 @@
 //! made for a URL. Each source is one function that returns what rustls serves from and a
 //! future to run; which source it is, the server does not know.
 
+mod contents;
 mod directory;
 mod explained;
 mod identity;
 mod issue;
 mod metrics;
 mod pair;
+mod plan;
 mod resolver;
 mod validity;
 
