@@ -8,6 +8,7 @@
 mod admission;
 mod answer;
 mod body;
+pub mod certificates;
 mod conversion;
 pub mod metrics;
 pub mod paths;
