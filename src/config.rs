@@ -14,10 +14,11 @@ use std::path::PathBuf;
 use clap::Parser as _;
 
 pub use address::{BindAddress, InvalidAddress};
-use flags::Flags;
+use flags::{CertMode, Flags};
 pub use flags::{LogFormat, LogLevel};
 
 use crate::operators::{OPERATORS, Operator, Settings};
+use crate::webhook::certificates::{Files, WebhookUrl};
 
 /// A configuration that can be served as it stands.
 #[derive(Clone)]
@@ -26,6 +27,8 @@ pub struct Config {
     pub metrics_address: Option<BindAddress>,
     /// Where `/healthz` and `/readyz` are served; `None` is off.
     pub health_address: Option<BindAddress>,
+    /// Where the webhook server's certificate is from.
+    pub certificates: CertificateSource,
     /// A kubeconfig file that wins over `KUBECONFIG` and over the pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// The operators to run, at least one, in the order of [`OPERATORS`].
@@ -40,6 +43,22 @@ pub struct Config {
     pub log_format: LogFormat,
     /// The least severe events that are logged.
     pub log_level: LogLevel,
+}
+
+/// Where the webhook server's certificate is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// Files that somebody else writes.
+    Directory(Files),
+    /// A Secret that the replicas share.
+    SelfManaged,
+    /// One made in memory for the URL at which the API server is to call this process.
+    Url {
+        /// The URL.
+        url: WebhookUrl,
+        /// Also with an API server that is not on this machine.
+        force: bool,
+    },
 }
 
 /// Why there is no configuration to run on. Each message ends with the way out.
@@ -69,6 +88,12 @@ pub enum ConfigError {
          install the CRDs of config/crd-seed-only"
     )]
     Webhooks,
+    /// Two sources of certificates.
+    #[error(
+        "--webhook-url and --cert-mode=self-managed exclude each other: the first makes its own \
+         certificate and names a URL where the second names a Service; leave one out"
+    )]
+    UrlAndSelfManaged,
     /// Two servers on one port.
     #[error(
         "--health-probe-bind-address and --metrics-bind-address are both {0}; give each a port of \
@@ -125,6 +150,7 @@ impl Config {
             max_replicas: flags.max_replicas,
             images: images(|name| std::env::var_os(name))?,
         };
+        let certificates = certificates(&flags)?;
         let metrics_address = flags.metrics_bind_address.0;
         let health_address = flags.health_probe_bind_address.0;
         if let Some(address) = &metrics_address {
@@ -138,6 +164,7 @@ impl Config {
         Ok(Self {
             metrics_address,
             health_address,
+            certificates,
             kubeconfig: flags.kubeconfig.filter(|path| !path.as_os_str().is_empty()),
             operators: select(&flags.controllers)?,
             settings,
@@ -147,6 +174,33 @@ impl Config {
             log_level: flags.log_level,
         })
     }
+}
+
+/// An empty value counts as not given, as with the scaffold's `--webhook-cert-path=""`.
+fn certificates(flags: &Flags) -> Result<CertificateSource, ConfigError> {
+    let or = |given: &OsString, default: &str| match given.is_empty() {
+        true => PathBuf::from(default),
+        false => PathBuf::from(given),
+    };
+    if let Some(url) = flags.webhook_url.clone() {
+        return match flags.cert_mode {
+            CertMode::SelfManaged => Err(ConfigError::UrlAndSelfManaged),
+            CertMode::Directory => Ok(CertificateSource::Url {
+                url,
+                force: flags.webhook_url_force,
+            }),
+        };
+    }
+    Ok(match flags.cert_mode {
+        CertMode::SelfManaged => CertificateSource::SelfManaged,
+        CertMode::Directory => {
+            let folder = or(&flags.webhook_cert_path, flags::SERVING_CERTS);
+            CertificateSource::Directory(Files {
+                certificate: folder.join(or(&flags.webhook_cert_name, "tls.crt")),
+                key: folder.join(or(&flags.webhook_cert_key, "tls.key")),
+            })
+        }
+    })
 }
 
 /// The names between the commas, without the blanks that a YAML folded line leaves.

@@ -207,3 +207,49 @@ fn the_command_line_is_well_formed() {
     use clap::CommandFactory as _;
     Flags::command().debug_assert();
 }
+
+#[test]
+fn certificates_are_looked_for_where_controller_runtime_looks() {
+    let source = |arguments: &[&str]| load(arguments).unwrap().certificates;
+    let at = |certificate: &str, key: &str| {
+        CertificateSource::Directory(Files {
+            certificate: certificate.into(),
+            key: key.into(),
+        })
+    };
+    let default = at(
+        "/tmp/k8s-webhook-server/serving-certs/tls.crt",
+        "/tmp/k8s-webhook-server/serving-certs/tls.key",
+    );
+    assert_eq!(source(&[]), default);
+    assert_eq!(source(&["--webhook-cert-path="]), default);
+    assert_eq!(
+        source(&[
+            "--webhook-cert-path=/certs",
+            "--webhook-cert-name=a.pem",
+            "--webhook-cert-key=b.pem"
+        ]),
+        at("/certs/a.pem", "/certs/b.pem")
+    );
+    assert_eq!(
+        source(&["--cert-mode=self-managed"]),
+        CertificateSource::SelfManaged
+    );
+}
+
+#[test]
+fn a_webhook_url_is_a_source_of_its_own() {
+    let url = "--webhook-url=https://127.0.0.1:9443";
+    for (argument, force) in [
+        ("--webhook-url-force", true),
+        ("--webhook-url-force=false", false),
+    ] {
+        let source = load(&[url, argument]).unwrap().certificates;
+        let CertificateSource::Url { url, force: forced } = source else {
+            panic!("{source:?}");
+        };
+        assert_eq!((url.host(), forced), ("127.0.0.1", force));
+    }
+    assert!(refusal(&["--webhook-url=127.0.0.1:9443"]).contains("give https://HOST:PORT"));
+    assert!(refusal(&[url, "--cert-mode=self-managed"]).contains("exclude each other"));
+}

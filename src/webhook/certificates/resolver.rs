@@ -107,6 +107,9 @@ impl fmt::Debug for Resolver {
 }
 
 #[cfg(test)]
+mod hot_reload_tests;
+
+#[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
 

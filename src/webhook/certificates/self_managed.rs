@@ -308,6 +308,7 @@ impl Driver {
             return Ok(Duration::MAX);
         };
         if !registered.trust(&mut object, bundle) {
+            self.repairs.in_place(index, bundle);
             return Ok(Duration::MAX);
         }
         let now = Instant::now();

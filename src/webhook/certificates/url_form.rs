@@ -309,8 +309,8 @@ mod tests {
     fn a_webhook_configuration_is_created_and_deleted_or_replaced_and_restored() {
         let form = validating_form();
         let mut fresh = form.fresh().unwrap();
-        let urls: Vec<_> = fresh["webhooks"].as_array().unwrap().iter();
-        let urls: Vec<_> = urls
+        let webhooks_of = fresh["webhooks"].as_array().unwrap();
+        let urls: Vec<_> = webhooks_of
             .iter()
             .map(|it| it["clientConfig"]["url"].clone())
             .collect();
