@@ -92,3 +92,6 @@ pub(crate) async fn work<F>(
         queue.done(&key);
     }
 }
+
+#[cfg(test)]
+mod tests;
