@@ -3,10 +3,15 @@
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
 mod cost;
+mod definitions;
 mod drift;
 mod elasticweb;
 mod harness;
 mod lifecycle;
+mod outage;
 mod ownership;
+mod private;
+mod process;
+mod services;
 mod trouble;
 mod users;

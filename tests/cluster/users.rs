@@ -1,22 +1,11 @@
 //! What a user types, and what kubectl answers.
 
-use std::process::{Command, Output};
-
 use serde_json::json;
 
-use crate::harness::{DEPLOYMENT, Environment, MEMCACHED, NGINX, Stage};
-
-fn kubectl(stage: &Stage, arguments: &[&str]) -> Output {
-    Command::new("kubectl")
-        .env("KUBECONFIG", Environment::get().kubeconfig)
-        .args(["--namespace", &stage.namespace])
-        .args(arguments)
-        .output()
-        .expect("kubectl is in PATH")
-}
+use crate::harness::{DEPLOYMENT, MEMCACHED, NGINX, Stage};
 
 fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
-    let output = kubectl(stage, arguments);
+    let output = stage.kubectl(arguments);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
@@ -27,7 +16,7 @@ fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
 }
 
 fn refused(stage: &Stage, arguments: &[&str]) -> String {
-    let output = kubectl(stage, arguments);
+    let output = stage.kubectl(arguments);
     assert!(!output.status.success(), "{arguments:?} was taken");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
