@@ -15,7 +15,7 @@ fn kinds() -> [(Kind, Value, Value); 3] {
         (
             HELLO_WORLD,
             json!({"size": 1}),
-            json!({"type": "NodePort", "port": 8080}),
+            json!({"type": "ClusterIP", "port": 8080}),
         ),
     ]
 }

@@ -99,6 +99,7 @@ impl Manager {
     }
 
     /// SIGTERM, and how it ended.
+    #[allow(clippy::disallowed_methods)] // also called when a stage is dropped
     pub(crate) fn stop(mut self) -> Exit {
         let told = Instant::now();
         let id = self.child.id().to_string();
