@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use kube::core::ApiResource;
+use kube::core::{ApiResource, Status};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch;
@@ -39,6 +39,9 @@ const PAGE_SIZE: u32 = 500;
 
 /// How often a kind that is not installed is asked for.
 const ABSENT_POLL: Duration = Duration::from_secs(3);
+
+/// The longest that the API server may send us away for; it asks for a second or two.
+const LONGEST_ASKED: Duration = Duration::from_secs(30);
 
 /// How long the watch may take to tell of a write of ours, and how often this is looked at
 /// after a list.
@@ -129,7 +132,7 @@ impl<T: Object> Informer<T> {
                     }
                 }
                 Some(Err(error)) => {
-                    let code = status_code(&error);
+                    let code = answer(&error).map(|status| status.code);
                     self.metrics.watch_failed(&self.kind, code);
                     let delay = if code == Some(404) {
                         if !std::mem::replace(&mut is_absent, true) {
@@ -139,10 +142,15 @@ impl<T: Object> Informer<T> {
                             );
                         }
                         ABSENT_POLL
+                    } else if let Some(delay) = asked_to_wait(&error) {
+                        debug!(kind = self.kind, %error, "asked to come back later");
+                        delay
                     } else {
                         self.log(&error, code, &mut backoff)
                     };
                     sleep(delay).await;
+                    // What the watch could not tell of is no sign that it did not happen.
+                    sweeps.postpone();
                 }
             }
         }
@@ -246,6 +254,11 @@ impl Sweeps {
         }
     }
 
+    /// The watch was away: it gets its time to tell anew.
+    fn postpone(&mut self) {
+        self.next = Instant::now() + SWEEP_EVERY;
+    }
+
     /// What the future yields, or `None` when a sweep is due first.
     async fn or<V>(&mut self, future: impl Future<Output = V>) -> Option<V> {
         if self.left == 0 {
@@ -291,16 +304,26 @@ fn watch_config(label_selector: Option<&str>) -> watcher::Config {
     }
 }
 
-/// The HTTP status code of an error, if the API server answered at all.
-fn status_code(error: &watcher::Error) -> Option<u16> {
-    let status = match error {
+/// The API server's answer in an error, if there was one.
+fn answer(error: &watcher::Error) -> Option<&Status> {
+    match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
         | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status,
-        _ => return None,
-    };
-    Some(status.code)
+        | watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    }
+}
+
+/// How long the API server asks us to stay away: it is busy, or has just started and says
+/// "storage is (re)initializing" (429), for a second or so. To double our back-off for that
+/// would leave us without a watch long after it is well.
+fn asked_to_wait(error: &watcher::Error) -> Option<Duration> {
+    let status = answer(error).filter(|status| status.code == 429)?;
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    let asked = Duration::from_secs(seconds.into()).min(LONGEST_ASKED);
+    // Never sooner, and not all informers at once.
+    (!asked.is_zero()).then(|| asked.mul_f64(1.0 + 0.5 * fastrand::f64()))
 }
 
 #[cfg(test)]
