@@ -102,8 +102,7 @@ impl<T: Object> Informer<T> {
         mut handler: impl FnMut(Change<T>, bool),
     ) -> Result<Infallible, InformerError> {
         let mut stream = pin!(stream);
-        let mut backoff = StreamBackoff::default();
-        let mut is_absent = false;
+        let mut waits = Waits::default();
         let mut sweeps = Sweeps::none();
         loop {
             let Some(next) = sweeps.or(stream.next()).await else {
@@ -126,28 +125,13 @@ impl<T: Object> Informer<T> {
                     if is_list {
                         self.synced.send_replace(true);
                         sweeps = Sweeps::after_list();
-                        if std::mem::take(&mut is_absent) {
+                        if std::mem::take(&mut waits.is_absent) {
                             info!(kind = self.kind, "the kind is installed now");
                         }
                     }
                 }
                 Some(Err(error)) => {
-                    let code = answer(&error).map(|status| status.code);
-                    self.metrics.watch_failed(&self.kind, code);
-                    let delay = if code == Some(404) {
-                        if !std::mem::replace(&mut is_absent, true) {
-                            info!(
-                                kind = self.kind,
-                                "the kind is not installed; waiting for it"
-                            );
-                        }
-                        ABSENT_POLL
-                    } else if let Some(delay) = asked_to_wait(&error) {
-                        debug!(kind = self.kind, %error, "asked to come back later");
-                        delay
-                    } else {
-                        self.log(&error, code, &mut backoff)
-                    };
+                    let delay = self.wait(&error, &mut waits);
                     sleep(delay).await;
                     // What the watch could not tell of is no sign that it did not happen.
                     sweeps.postpone();
@@ -156,24 +140,36 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    fn log(
-        &self,
-        error: &watcher::Error,
-        code: Option<u16>,
-        backoff: &mut StreamBackoff,
-    ) -> Duration {
-        let delay = backoff.next_delay(Instant::now());
-        let milliseconds = delay.as_millis();
-        if code == Some(410) {
-            // Our position is too old: the watcher lists anew, which is all there is to do.
-            debug!(
-                kind = self.kind,
-                milliseconds, "the watch is too old; listing anew"
-            );
-        } else {
-            warn!(kind = self.kind, %error, milliseconds, "the watch failed; trying again");
+    /// Counts and logs an error; returns how long to wait before the stream is polled again.
+    fn wait(&self, error: &watcher::Error, waits: &mut Waits) -> Duration {
+        let code = answer(error).map(|status| status.code);
+        self.metrics.watch_failed(&self.kind, code);
+        let kind = &self.kind;
+        if let Some(delay) = asked_to_wait(error) {
+            debug!(kind, %error, "asked to come back later");
+            return delay;
         }
-        delay
+        match code {
+            Some(404) => {
+                if !std::mem::replace(&mut waits.is_absent, true) {
+                    info!(kind, "the kind is not installed; waiting for it");
+                }
+                ABSENT_POLL
+            }
+            Some(410) => {
+                // The watcher lists anew, which is all there is to do.
+                let delay = waits.expiries.next_delay(Instant::now());
+                let milliseconds = delay.as_millis();
+                debug!(kind, milliseconds, "the watch is too old; listing anew");
+                delay
+            }
+            _ => {
+                let delay = waits.errors.next_delay(Instant::now());
+                let milliseconds = delay.as_millis();
+                warn!(kind, %error, milliseconds, "the watch failed; trying again");
+                delay
+            }
+        }
     }
 
     fn take(&mut self, event: Event<Watched<T>>) -> Vec<Change<T>> {
@@ -228,6 +224,17 @@ impl<T: Object> Informer<T> {
             }
         }
     }
+}
+
+/// What has gone wrong with the stream of late.
+#[derive(Default)]
+struct Waits {
+    errors: StreamBackoff,
+    /// Apart, since an answer that our position is too old (410) is the sign of an API server
+    /// that is well again: what an outage has added up must not delay the new list.
+    expiries: StreamBackoff,
+    /// The kind is not installed, and the log says so.
+    is_absent: bool,
 }
 
 /// Moments at which [`Store::drop_unconfirmed`] is due: some after each list, then none, so

@@ -380,6 +380,29 @@ async fn an_api_server_that_asks_for_a_second_is_given_that_and_not_the_back_off
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_an_outage_a_position_that_is_too_old_costs_a_moment_and_not_the_back_off() {
+    let scenario = Scenario::new();
+    scenario.lists([]).await;
+    for _ in 0..6 {
+        scenario.feed.send(Err(list_failed(500))).unwrap();
+    }
+    scenario
+        .feed
+        .send(Err(watcher::Error::WatchError(status(410))))
+        .unwrap();
+    scenario.lists([object("a", 1)]).await;
+    while !scenario.scrape().contains("code=\"410\"} 1") {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let expired = Instant::now();
+    while scenario.version("a").is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let waited = expired.elapsed();
+    assert!(waited <= Duration::from_secs(1), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_written_while_the_watch_is_away_is_kept_until_the_watch_had_its_chance() {
     let scenario = Scenario::new();
     scenario.lists([]).await;
