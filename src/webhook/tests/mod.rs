@@ -144,8 +144,10 @@ struct Reply {
 
 impl Reply {
     fn json(&self) -> Value {
-        serde_json::from_slice(&self.body)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| {
+            let shown = &self.body[..self.body.len().min(500)];
+            panic!("{error}: {}", String::from_utf8_lossy(shown))
+        })
     }
 
     /// The value of a header.
