@@ -222,13 +222,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::api::KINDS;
+    use crate::api::kinds;
 
     #[test]
     fn a_panic_is_answered_in_the_form_of_the_review_and_counted() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        let handlers = Handlers::new(&KINDS, 0, &metrics);
+        let handlers = Handlers::new(&kinds(), 0, &metrics);
         for endpoint in &handlers.endpoints {
             let (api_version, kind) = match endpoint.task {
                 Task::Admit(_) => ("admission.k8s.io/v1", "AdmissionReview"),

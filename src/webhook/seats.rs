@@ -156,6 +156,11 @@ impl Seat {
         lock(&self.state).is_proven |= well;
     }
 
+    /// Whether it has not had a good answer yet: its first request may be under way.
+    pub(super) fn is_new(&self) -> bool {
+        !lock(&self.state).is_proven
+    }
+
     /// Who gives way: the smallest of these. `None` while the client waits for us.
     fn patience(&self) -> Option<(bool, Instant)> {
         let state = *lock(&self.state);

@@ -33,6 +33,9 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept: the usual cause, too many open files, does not pass at once.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// How long a connection that came last of all has to send its request.
+const NEWCOMER_TIME: Duration = Duration::from_secs(1);
+
 /// How long a stop may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopping {
@@ -148,7 +151,13 @@ impl Server {
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let mut draining = self.draining.clone();
-        let drained = async { drop(draining.wait_for(|draining| *draining).await) };
+        let drained = async {
+            drop(draining.wait_for(|draining| *draining).await);
+            // hyper closes at once what has not sent anything yet; its request is under way.
+            if seat.is_new() {
+                sleep(NEWCOMER_TIME).await;
+            }
+        };
         let served = tokio::select! {
             served = connection.as_mut() => served,
             () = drained => {

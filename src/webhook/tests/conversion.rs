@@ -88,9 +88,7 @@ fn restored(original: &Value, converted: &Value) -> Result<Value, String> {
 /// The answer of the endpoint to a review, without a connection in between.
 fn answered(review: &Value) -> Value {
     let metrics = Metrics::register(&mut Registry::default());
-    let converter = Converter {
-        kinds: KINDS.to_vec(),
-    };
+    let converter = Converter { kinds: kinds() };
     let answer = converter.answer(&review.to_string(), &metrics);
     assert_eq!(answer.status, 200);
     serde_json::from_slice(&answer.body).unwrap()
@@ -111,7 +109,7 @@ fn stored_objects() -> impl Strategy<Value = (String, Vec<Value>)> {
         }
         metadata
     };
-    prop::sample::select(KINDS.to_vec()).prop_flat_map(move |kind| {
+    prop::sample::select(kinds()).prop_flat_map(move |kind| {
         let to = prop::sample::select(vec![&kind.seed, &kind.hub]);
         let versions = prop::sample::select(vec![kind.seed.name, kind.hub.name]);
         let others = prop_oneof![4 => 0_usize..100, 1 => 250_000_usize..ANNOTATIONS_LIMIT_BYTES];
@@ -148,7 +146,7 @@ proptest! {
         let accepted = accepted(&review, &answer);
         prop_assert!(accepted.is_ok(), "{accepted:?} {answer}");
         for (object, accepted) in objects.iter().zip(accepted.unwrap()) {
-            let kind = KINDS.iter().find(|kind| object["kind"] == kind.kind).unwrap();
+            let kind = kinds().into_iter().find(|kind| object["kind"] == kind.kind).unwrap();
             let to = kind.version(desired.split_once('/').unwrap().1).unwrap();
             let Converted { object: expected, .. } = convert(kind, object.clone(), to).unwrap();
             prop_assert_eq!(accepted, expected);
@@ -303,7 +301,7 @@ fn the_members_of_a_request_may_come_in_any_order() {
             "kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1"}}"#
     );
     let metrics = Metrics::register(&mut Registry::default());
-    let kinds = KINDS.to_vec();
+    let kinds = kinds();
     let answer = Converter { kinds }.answer(&text, &metrics);
     let answer: Value = serde_json::from_slice(&answer.body).unwrap();
     assert_eq!(answer, answered(&review));

@@ -130,8 +130,7 @@ async fn a_review_whose_object_makes_no_sense_is_answered_with_its_uid() {
         wide.clone(),
         spec(r#"{"size":1e400}"#),
         spec(r#"{"size":"\ud800"}"#),
-        spec(&deep),
-        spec(&wide),
+        spec(&format!("{{\"size\":{deep}}}")),
         spec(&format!("{{\"size\":{wide}}}")),
     ];
     unaffected(&server, async {
@@ -154,10 +153,8 @@ async fn a_review_whose_object_makes_no_sense_is_answered_with_its_uid() {
             assert_eq!(reply.code, 200);
             let response = reply.json()["response"].clone();
             assert_eq!(response["uid"], "u-9");
-            // A spec that is no object at all has nothing to move.
-            if !object.contains("\"spec\":1e400") && !object.contains("\"spec\":[") && !object.contains("\"spec\":\"") {
-                assert_eq!(response["result"]["status"], "Failure", "{}", &object[..object.len().min(99)]);
-            }
+            let shown = object.get(..99).unwrap_or(object);
+            assert_eq!(response["result"]["status"], "Failure", "{shown}");
         }
     })
     .await;
@@ -211,7 +208,6 @@ async fn other_paths_methods_and_media_are_refused_by_their_codes() {
 async fn bodies_over_the_limit_are_refused_declared_or_not() {
     const MIB: usize = 1024 * 1024;
     let server = Server::start().await;
-    let before = resident_bytes();
     unaffected(&server, async {
         for (path, limit) in [(MEMCACHED_SEED, 7 * MIB), ("/convert", 64 * MIB)] {
             for length in [limit + 1, 1024 * MIB, usize::MAX, 0] {
@@ -250,9 +246,6 @@ async fn bodies_over_the_limit_are_refused_declared_or_not() {
         assert_refused(&reply, 400, "at the limit");
     })
     .await;
-    // 64 MiB of it are the client's own request.
-    let grown = resident_bytes().saturating_sub(before) / MIB;
-    println!("grown by {grown} MiB");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -306,11 +299,4 @@ async fn http_2_old_tls_and_no_tls_are_refused_in_the_handshake() {
     })
     .await;
     assert!(server.metric("quartet_operator_webhook_handshake_errors_total") >= 5.0);
-}
-
-/// Memory of this process that is in use, client and server together.
-fn resident_bytes() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4096
 }

@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::{Handlers, Metrics, Stopping, TlsError, TlsVersion, serve};
-use crate::api::KINDS;
+use crate::api::kinds;
 
 const STOPPING: Stopping = Stopping {
     grace: Duration::from_millis(300),
@@ -78,7 +78,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        let handlers = Handlers::new(&KINDS, max_replicas, &metrics);
+        let handlers = Handlers::new(&kinds(), max_replicas, &metrics);
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let shutdown = async move { stopped.notified().await };
@@ -144,8 +144,10 @@ struct Reply {
 
 impl Reply {
     fn json(&self) -> Value {
-        serde_json::from_slice(&self.body)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| {
+            let shown = &self.body[..self.body.len().min(500)];
+            panic!("{error}: {}", String::from_utf8_lossy(shown))
+        })
     }
 
     /// The value of a header.

