@@ -9,6 +9,7 @@ use clap::{ArgAction, Parser, ValueEnum};
 
 use super::address::OptionalAddress;
 use crate::operators::settings::MAX_REPLICAS;
+use crate::webhook::TlsVersion;
 use crate::webhook::certificates::WebhookUrl;
 
 /// Where OLM and the scaffold mount the Secret: controller-runtime's default.
@@ -57,11 +58,32 @@ pub(super) struct Flags {
           action = ArgAction::Set, value_parser = go_bool)]
     pub(super) leader_elect: bool,
 
-    /// Serve admission and conversion webhooks. Not in this version: only false is accepted.
-    #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "false",
+    /// Serve admission and conversion webhooks; false goes with the CRDs of
+    /// config/crd-seed-only.
+    #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "true",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
     pub(super) enable_webhooks: bool,
+
+    /// Port of the webhook server, on every interface; 0 lets the system choose one.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "PORT",
+        default_value_t = 9443
+    )]
+    pub(super) webhook_port: u16,
+
+    /// Oldest version of TLS that the webhook server speaks: VersionTLS12 or VersionTLS13.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "VERSION",
+        default_value = "VersionTLS12"
+    )]
+    pub(super) tls_min_version: TlsVersion,
 
     /// Where the webhook server's certificate is from.
     #[arg(

@@ -22,10 +22,15 @@ const PATIENCE: Duration = Duration::from_millis(800);
 pub(super) async fn handshake(port: u16) -> Finding {
     let attempt = async {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        let stream = TcpStream::connect(address)
+            .await
+            .map_err(|error| error.to_string())?;
         let connector = TlsConnector::from(Arc::new(client().map_err(|error| error.to_string())?));
         let name = ServerName::from(Ipv4Addr::LOCALHOST);
-        connector.connect(name, stream).await.map_err(|error| error.to_string())?;
+        connector
+            .connect(name, stream)
+            .await
+            .map_err(|error| error.to_string())?;
         Ok(())
     };
     match timeout(PATIENCE, attempt).await {
@@ -36,9 +41,15 @@ pub(super) async fn handshake(port: u16) -> Finding {
 
 fn client() -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
-    let verifier = Arc::new(AnyName { provider: Arc::clone(&provider) });
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+    let verifier = Arc::new(AnyName {
+        provider: Arc::clone(&provider),
+    });
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(config
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth())
 }
 
 /// Takes every certificate whose key signed the handshake.
@@ -80,7 +91,9 @@ impl ServerCertVerifier for AnyName {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 

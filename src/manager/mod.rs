@@ -153,8 +153,14 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
     let mut ready = readiness(work_shutdown.clone());
     if let Some(listener) = webhooks {
         let parts = &mut work.parts;
-        let webhooks =
-            Webhooks::start(&config, &clients, listener, &mut registry, parts, &work_shutdown)?;
+        let webhooks = Webhooks::start(
+            &config,
+            &clients,
+            listener,
+            &mut registry,
+            parts,
+            &work_shutdown,
+        )?;
         ready = webhooks.check(ready);
     }
     work.parts.start(

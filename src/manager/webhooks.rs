@@ -117,7 +117,10 @@ fn start_source(
                 force: *force,
                 server: clients.server.clone(),
                 webhook_configuration: packaging::webhook::validating_webhook_configuration(&kinds),
-                crds: kinds.iter().map(|kind| packaging::crd::both_versions(kind)).collect(),
+                crds: kinds
+                    .iter()
+                    .map(|kind| packaging::crd::both_versions(kind))
+                    .collect(),
             };
             let stop = shutdown.clone().stopped();
             let (resolver, run) = registered(options, clients.calls.clone(), metrics, stop)?;
@@ -140,14 +143,14 @@ fn registered_objects() -> Vec<Registered> {
 /// The namespace that this pod is in, or the one that it is installed into by default.
 fn own_namespace() -> String {
     let told = std::fs::read_to_string(NAMESPACE_FILE);
-    told.map_or_else(|_| names::NAMESPACE.to_owned(), |name| name.trim().to_owned())
+    told.map_or_else(
+        |_| names::NAMESPACE.to_owned(),
+        |name| name.trim().to_owned(),
+    )
 }
 
 /// `run`, which never ends by itself, until it is time to stop.
-async fn until<E>(
-    shutdown: Shutdown,
-    run: impl Future<Output = Result<(), E>>,
-) -> Result<(), E> {
+async fn until<E>(shutdown: Shutdown, run: impl Future<Output = Result<(), E>>) -> Result<(), E> {
     tokio::select! {
         ended = run => ended,
         () = shutdown.stopped() => Ok(()),
