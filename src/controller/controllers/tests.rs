@@ -105,7 +105,7 @@ fn deployment(object: &Value) -> Arc<LeanDeployment> {
 }
 
 #[test]
-fn a_child_wakes_its_owner_by_group_kind_and_uid_whatever_version_it_names() {
+fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
     let scene = Scene::new(&[]);
     scene.holds("Nginx", "ns", "web");
     for version in ["v1alpha1", "v1", "v7"] {
@@ -117,7 +117,6 @@ fn a_child_wakes_its_owner_by_group_kind_and_uid_whatever_version_it_names() {
         ("another group", "other.example.com/v1", "kind", "Nginx"),
         ("no group", "v1", "kind", "Nginx"),
         ("another kind", NGINX, "kind", "Memcached"),
-        ("an earlier life", NGINX, "uid", "earlier"),
         ("nobody there", NGINX, "name", "gone"),
     ] {
         let mut owner = reference(api_version, "Nginx web");
@@ -125,6 +124,16 @@ fn a_child_wakes_its_owner_by_group_kind_and_uid_whatever_version_it_names() {
         scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
         assert_eq!(scene.woken(), NOBODY, "{what}");
     }
+}
+
+#[test]
+fn the_child_of_an_earlier_life_wakes_the_resource_that_waits_for_it_to_go() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    let mut owner = reference(NGINX, "Nginx web");
+    owner["uid"] = "earlier".into();
+    scene.deployment_changed(Change::Deleted(deployment(&child("web", &[owner]))));
+    assert_eq!(scene.woken(), ["Nginx ns/web"]);
 }
 
 #[test]
