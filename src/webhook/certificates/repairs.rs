@@ -18,7 +18,9 @@ pub(super) struct Repairs {
 #[derive(Debug, Clone)]
 struct InPlace {
     bundle: String,
-    /// When it last had to be put back.
+    /// The object's `metadata.generation` with it.
+    generation: i64,
+    /// When it last had to be put back, by whichever replica.
     repaired: Option<Instant>,
 }
 
@@ -30,15 +32,26 @@ impl Repairs {
         }
     }
 
-    /// `bundle` is in an object.
-    pub(super) fn in_place(&mut self, object: usize, bundle: &str) {
-        if self.last(object, bundle).is_none()
-            && let Some(entry) = self.objects.get_mut(object)
-        {
-            *entry = Some(InPlace {
-                bundle: bundle.to_owned(),
-                repaired: None,
-            });
+    /// `bundle` was found in an object. If the object was changed twice since it was last
+    /// seen with it, then probably by somebody who overwrote it and by another replica that
+    /// put it back.
+    pub(super) fn found(&mut self, object: usize, bundle: &str, generation: i64, now: Instant) {
+        match self.last(object, bundle) {
+            Some(last) => {
+                if generation >= last.generation.saturating_add(2) {
+                    last.repaired = Some(now);
+                }
+                last.generation = generation;
+            }
+            None => {
+                if let Some(entry) = self.objects.get_mut(object) {
+                    *entry = Some(InPlace {
+                        bundle: bundle.to_owned(),
+                        generation,
+                        repaired: None,
+                    });
+                }
+            }
         }
     }
 
@@ -49,10 +62,16 @@ impl Repairs {
     }
 
     /// `bundle` was written; whether that was a repair.
-    pub(super) fn wrote(&mut self, object: usize, bundle: &str, now: Instant) -> bool {
+    pub(super) fn wrote(
+        &mut self,
+        object: usize,
+        bundle: &str,
+        generation: i64,
+        now: Instant,
+    ) -> bool {
         let repair = self.last(object, bundle).is_some();
         self.met_another(object, bundle, now);
-        self.in_place(object, bundle);
+        self.found(object, bundle, generation, now);
         repair
     }
 
@@ -81,17 +100,17 @@ mod tests {
         let start = Instant::now();
         let mut repairs = Repairs::new(2);
         assert_eq!(repairs.wait(0, "a", start), Duration::ZERO);
-        assert!(!repairs.wrote(0, "a", start), "the first write");
+        assert!(!repairs.wrote(0, "a", 2, start), "the first write");
         assert_eq!(repairs.wait(0, "a", start), Duration::ZERO);
-        assert!(repairs.wrote(0, "a", start), "the first repair");
+        assert!(repairs.wrote(0, "a", 4, start), "the first repair");
         assert_eq!(repairs.wait(0, "a", start), REPAIR_INTERVAL);
-        repairs.in_place(0, "a");
+        let later = start + REPAIR_INTERVAL;
+        repairs.found(0, "a", 4, later);
         assert_eq!(repairs.wait(0, "a", start), REPAIR_INTERVAL);
         assert_eq!(repairs.wait(0, "b", start), Duration::ZERO);
         assert_eq!(repairs.wait(1, "a", start), Duration::ZERO);
-        let later = start + REPAIR_INTERVAL;
         assert_eq!(repairs.wait(0, "a", later), Duration::ZERO);
-        assert!(repairs.wrote(0, "a", later));
+        assert!(repairs.wrote(0, "a", 6, later));
         assert_eq!(repairs.wait(0, "a", later), REPAIR_INTERVAL);
     }
 
@@ -99,18 +118,29 @@ mod tests {
     fn what_was_found_in_place_is_repaired_when_it_goes() {
         let start = Instant::now();
         let mut repairs = Repairs::new(1);
-        repairs.in_place(0, "a");
-        assert!(repairs.wrote(0, "a", start));
+        repairs.found(0, "a", 1, start);
+        assert!(repairs.wrote(0, "a", 3, start));
     }
 
     #[test]
     fn another_replicas_repair_counts_but_a_first_write_is_tried_again() {
         let start = Instant::now();
-        let mut repairs = Repairs::new(1);
-        repairs.met_another(0, "a", start);
-        assert_eq!(repairs.wait(0, "a", start), Duration::ZERO);
-        repairs.in_place(0, "a");
-        repairs.met_another(0, "a", start);
-        assert_eq!(repairs.wait(0, "a", start), REPAIR_INTERVAL);
+        for conflict in [true, false] {
+            let mut repairs = Repairs::new(1);
+            repairs.met_another(0, "a", start);
+            assert_eq!(repairs.wait(0, "a", start), Duration::ZERO);
+            repairs.found(0, "a", 2, start);
+            repairs.found(0, "a", 3, start);
+            assert_eq!(
+                repairs.wait(0, "a", start),
+                Duration::ZERO,
+                "one change is none"
+            );
+            match conflict {
+                true => repairs.met_another(0, "a", start),
+                false => repairs.found(0, "a", 5, start),
+            }
+            assert_eq!(repairs.wait(0, "a", start), REPAIR_INTERVAL);
+        }
     }
 }

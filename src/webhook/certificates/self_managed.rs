@@ -307,11 +307,11 @@ impl Driver {
         let Some(registered) = self.registered.get(index) else {
             return Ok(Duration::MAX);
         };
+        let now = Instant::now();
         if !registered.trust(&mut object, bundle) {
-            self.repairs.in_place(index, bundle);
+            self.repairs.found(index, bundle, generation(&object), now);
             return Ok(Duration::MAX);
         }
-        let now = Instant::now();
         let wait = self.repairs.wait(index, bundle, now);
         if !wait.is_zero() {
             return Ok(wait);
@@ -319,8 +319,9 @@ impl Driver {
         let replaced = self.calls.replace(&registered.place(), &object).await;
         let (kind, name) = (registered.kind(), registered.name());
         match replaced {
-            Ok(_) => {
-                if self.repairs.wrote(index, bundle, now) {
+            Ok(Answer { object, .. }) => {
+                let generation = generation(&object.unwrap_or_default());
+                if self.repairs.wrote(index, bundle, generation, now) {
                     tracing::warn!(kind, name, "restored a caBundle that somebody overwrote");
                 } else {
                     tracing::info!(kind, name, "wrote the caBundle");
@@ -343,6 +344,12 @@ fn secret_place(options: &SelfManaged) -> Place {
         plural: "secrets",
         name: options.secret.clone(),
     }
+}
+
+/// How often what the object asks for has changed.
+fn generation(object: &Value) -> i64 {
+    let generation = object.pointer("/metadata/generation");
+    generation.and_then(Value::as_i64).unwrap_or_default()
 }
 
 fn data(secret: &Value) -> Result<BTreeMap<String, ByteString>, LookError> {
