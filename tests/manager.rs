@@ -224,7 +224,7 @@ fn every_flag_is_also_an_environment_variable() {
             "--health-probe-bind-address",
         ),
         ("LEADER_ELECT", "true", "leader election"),
-        ("ENABLE_WEBHOOKS", "true", "webhook server"),
+        ("ENABLE_WEBHOOKS", "perhaps", "--enable-webhooks"),
         ("CONTROLLERS", "redis", "\"redis\""),
         (
             "MAX_CONCURRENT_RECONCILES",
