@@ -18,6 +18,7 @@ use flags::Flags;
 pub use flags::{LogFormat, LogLevel};
 
 use crate::operators::{OPERATORS, Operator, Settings};
+use crate::webhook::TlsVersion;
 
 /// A configuration that can be served as it stands.
 #[derive(Clone)]
@@ -26,6 +27,10 @@ pub struct Config {
     pub metrics_address: Option<BindAddress>,
     /// Where `/healthz` and `/readyz` are served; `None` is off.
     pub health_address: Option<BindAddress>,
+    /// Where webhooks are served over TLS; `None` is off.
+    pub webhook_address: Option<BindAddress>,
+    /// The oldest version of TLS that the webhook server speaks.
+    pub tls_min_version: TlsVersion,
     /// A kubeconfig file that wins over `KUBECONFIG` and over the pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// The operators to run, at least one, in the order of [`OPERATORS`].
@@ -70,11 +75,15 @@ pub enum ConfigError {
     )]
     Webhooks,
     /// Two servers on one port.
-    #[error(
-        "--health-probe-bind-address and --metrics-bind-address are both {0}; give each a port of \
-         its own"
-    )]
-    SameAddress(BindAddress),
+    #[error("{one} and {other} are both {address}; give each a port of its own")]
+    SameAddress {
+        /// One flag.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+        /// What both say.
+        address: BindAddress,
+    },
     /// `--controllers` names something that is not there.
     #[error("--controllers: there is no controller {name:?}; choose from {known}, or * for all")]
     UnknownController {
@@ -127,17 +136,23 @@ impl Config {
         };
         let metrics_address = flags.metrics_bind_address.0;
         let health_address = flags.health_probe_bind_address.0;
-        if let Some(address) = &metrics_address {
-            if flags.metrics_secure {
-                return Err(ConfigError::SecureMetrics(address.clone()));
-            }
-            if address.port != 0 && health_address.as_ref() == Some(address) {
-                return Err(ConfigError::SameAddress(address.clone()));
-            }
+        let webhook_address = flags.enable_webhooks.then_some(BindAddress {
+            host: None,
+            port: flags.webhook_port,
+        });
+        if let Some(address) = metrics_address.as_ref().filter(|_| flags.metrics_secure) {
+            return Err(ConfigError::SecureMetrics(address.clone()));
         }
+        differ([
+            ("--health-probe-bind-address", &health_address),
+            ("--metrics-bind-address", &metrics_address),
+            ("--webhook-port", &webhook_address),
+        ])?;
         Ok(Self {
             metrics_address,
             health_address,
+            webhook_address,
+            tls_min_version: flags.tls_min_version,
             kubeconfig: flags.kubeconfig.filter(|path| !path.as_os_str().is_empty()),
             operators: select(&flags.controllers)?,
             settings,
@@ -147,6 +162,23 @@ impl Config {
             log_level: flags.log_level,
         })
     }
+}
+
+/// Refuses two servers on one address, of which the second could not be started.
+fn differ(addresses: [(&'static str, &Option<BindAddress>); 3]) -> Result<(), ConfigError> {
+    for (index, (other, address)) in addresses.iter().enumerate() {
+        let mut earlier = addresses.iter().take(index);
+        let same = earlier.find(|(_, earlier)| earlier == address);
+        let chosen = address.as_ref().filter(|address| address.port != 0);
+        if let (Some((one, _)), Some(address)) = (same, chosen) {
+            return Err(ConfigError::SameAddress {
+                one,
+                other,
+                address: address.clone(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The names between the commas, without the blanks that a YAML folded line leaves.

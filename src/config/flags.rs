@@ -8,6 +8,7 @@ use clap::{ArgAction, Parser, ValueEnum};
 
 use super::address::OptionalAddress;
 use crate::operators::settings::MAX_REPLICAS;
+use crate::webhook::TlsVersion;
 
 /// Four Kubernetes operators in one manager: Memcached, Nginx, ElasticWeb, HelloWorld.
 #[derive(Debug, Parser)]
@@ -57,6 +58,26 @@ pub(super) struct Flags {
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
     pub(super) enable_webhooks: bool,
+
+    /// Port of the webhook server, on every interface; 0 lets the system choose one.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "PORT",
+        default_value_t = 9443
+    )]
+    pub(super) webhook_port: u16,
+
+    /// Oldest version of TLS that the webhook server speaks: VersionTLS12 or VersionTLS13.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "VERSION",
+        default_value = "VersionTLS12"
+    )]
+    pub(super) tls_min_version: TlsVersion,
 
     /// Kubeconfig file. Without it: KUBECONFIG, then the pod's service account, then
     /// ~/.kube/config.

@@ -60,6 +60,33 @@ fn the_arguments_of_a_scaffold_manifest_are_understood() {
 }
 
 #[test]
+fn webhooks_are_off_and_speak_tls_from_1_2_on_unless_told_otherwise() {
+    let config = load(&[]).unwrap();
+    assert_eq!(config.webhook_address, None);
+    assert_eq!(config.tls_min_version, TlsVersion::Tls12);
+    let config = load(&["--tls-min-version=VersionTLS13", "--webhook-port=0"]).unwrap();
+    assert_eq!(config.tls_min_version, TlsVersion::Tls13);
+    assert!(refusal(&["--tls-min-version=VersionTLS11"]).contains("VersionTLS12 or VersionTLS13"));
+    assert!(refusal(&["--webhook-port=65536"]).contains("--webhook-port"));
+}
+
+#[test]
+fn three_servers_cannot_have_one_port_either() {
+    let address = |port| Some(BindAddress { host: None, port });
+    let differ = |health, metrics, webhook| {
+        super::differ([("a", &health), ("b", &metrics), ("c", &webhook)])
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(differ(address(1), address(2), address(3)), Ok(()));
+    assert_eq!(differ(address(0), address(0), address(0)), Ok(()));
+    assert_eq!(differ(None, None, None), Ok(()));
+    assert_eq!(
+        differ(address(1), address(2), address(2)),
+        Err("b and c are both :2; give each a port of its own".to_owned())
+    );
+}
+
+#[test]
 fn booleans_are_spelled_as_in_go() {
     for spelling in ["0", "f", "F", "false", "FALSE", "False"] {
         assert!(
@@ -142,7 +169,7 @@ fn a_refused_value_is_named_with_its_flag() {
 
 #[test]
 fn flags_that_do_not_exist_are_refused() {
-    assert!(refusal(&["--webhook-port=9443"]).contains("--webhook-port"));
+    assert!(refusal(&["--webhook-ports=9443"]).contains("--webhook-ports"));
     assert!(refusal(&["surplus"]).contains("surplus"));
 }
 
