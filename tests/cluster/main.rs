@@ -19,3 +19,4 @@ mod rights;
 mod services;
 mod trouble;
 mod users;
+mod webhooks;

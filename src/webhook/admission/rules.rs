@@ -147,10 +147,12 @@ fn written(
     }
     let needs_service = |spec: &Value| version.service_name.is_needed(spec);
     let name = new.name(request);
-    if needs_service(&spec) && !old_spec.as_ref().is_some_and(needs_service) && !name.is_empty() {
-        if let Some(error) = service_name_error(&name) {
-            return Ok(Err(("service_name", vec![error])));
-        }
+    if needs_service(&spec)
+        && !old_spec.as_ref().is_some_and(needs_service)
+        && !name.is_empty()
+        && let Some(error) = service_name_error(&name)
+    {
+        return Ok(Err(("service_name", vec![error])));
     }
     let errors = carried_errors(admission, &spec, new, old);
     if !errors.is_empty() {
