@@ -15,6 +15,10 @@ const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
 /// Pods of a resource, and how many requests it may cost; one more with a Service.
 const PROMISED: [(usize, f64); 2] = [(0, 2.5), (1, 3.2)];
 
+/// A status that keeps moving is told after this time, so on a machine where the Deployment
+/// controller takes longer than that each further period may cost one more write.
+const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+
 /// Resources for each of [`PROMISED`].
 const EACH: usize = 100;
 
@@ -79,7 +83,9 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_at_rest() {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
-    println!("and Ready after {:?}", started.elapsed());
+    let converged = started.elapsed();
+    let allowance = (converged.as_secs() / LONGEST_SILENCE.as_secs()) as f64;
+    println!("and Ready after {converged:?}, which allows for {allowance} more requests each");
     // The last status writes reach the log a moment later.
     let settled = until_quiet(&stage).await;
     for (pods, promised) in PROMISED {
@@ -100,7 +106,13 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_at_rest() {
         let each = (of_these.len() - services) as f64 / EACH as f64;
         let counts = by_kind_of_request(&of_these);
         println!("{each} requests per resource with {pods} pods, Services apart: {counts:#?}");
-        assert!(each <= promised, "{each} > {promised}: {counts:#?}");
+        let most = promised + allowance;
+        assert!(each <= most, "{each} > {most}: {counts:#?}");
+        let applies = of_these
+            .iter()
+            .filter(|request| request.resource == "deployments")
+            .count();
+        assert_eq!(applies, EACH, "one apply for each Deployment");
     }
     for request in &settled {
         let is_write_of_ours = request.verb == "patch"

@@ -1,7 +1,5 @@
 //! The life of a resource: created, scaled, changed, deleted, created again.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::harness::{
@@ -250,38 +248,4 @@ async fn fault_44_names_of_63_and_253_characters_work() {
         .await;
     let message = refused.expect_err("no Service can have that name").message;
     assert!(message.contains("name"), "{message}");
-}
-
-/// Many edits of a resource fall between a status write of ours and its echo in the watch;
-/// neither may hide the other.
-#[tokio::test]
-async fn of_edits_that_race_with_status_writes_the_last_one_always_wins() {
-    const EDITS: i64 = 20;
-    let stage = Stage::set("races").await;
-    let names: Vec<_> = (0..10).map(|number| format!("r{number}")).collect();
-    for name in &names {
-        stage
-            .apply(&MEMCACHED.object(name, json!({"size": 1})))
-            .await
-            .expect("applied");
-    }
-    let edit = async |name: &String| {
-        for edit in 0..EDITS {
-            stage
-                .scale(MEMCACHED, name, edit % 4)
-                .await
-                .expect("scaled");
-            let pause = Duration::from_millis(edit as u64 * 7 % 50);
-            tokio::time::sleep(pause).await;
-        }
-    };
-    futures::future::join_all(names.iter().map(edit)).await;
-    for name in &names {
-        let resource = stage
-            .until(MEMCACHED, name, "as the last edit wants it", |resource| {
-                is_ready(resource) && resource["status"]["replicas"] == (EDITS - 1) % 4
-            })
-            .await;
-        assert_eq!(resource["spec"]["size"], (EDITS - 1) % 4);
-    }
 }
