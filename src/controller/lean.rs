@@ -7,12 +7,10 @@ use serde_json::Value;
 use super::fingerprint::{self, Fingerprint};
 use super::object::{Object, ObjectKey};
 use super::watched::Lean;
+use crate::api::conversion::DATA_ANNOTATION;
 use crate::operators::observed::{
     ObservedCondition, ObservedDeployment, ObservedPod, ObservedService,
 };
-
-/// Annotation that holds what the version that was read cannot say.
-pub(crate) const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
 
 /// Annotation that, when `"true"`, keeps the controller from applying anything.
 pub(crate) const PAUSED: &str = "quartet-operator.example.com/paused";
@@ -306,8 +304,12 @@ impl LeanResource {
     /// Whether nothing differs but the resourceVersion: a label, an annotation that is not
     /// ours, `managedFields`.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
+        self.status == other.status && self.asks_as(other)
+    }
+
+    /// Whether the user's part is the same: a status apart, nothing differs that matters.
+    pub(crate) fn asks_as(&self, other: &Self) -> bool {
         self.spec == other.spec
-            && self.status == other.status
             && self.conversion_data == other.conversion_data
             && self.finalizers == other.finalizers
             && self.paused == other.paused
@@ -324,7 +326,7 @@ impl Lean for LeanResource {
         Ok(LeanResource {
             meta: Meta::of(object)?,
             spec: object.get("spec").unwrap_or(&none).to_string().into(),
-            conversion_data: annotation(CONVERSION_DATA).map(Into::into),
+            conversion_data: annotation(DATA_ANNOTATION).map(Into::into),
             status: object
                 .get("status")
                 .map(ToString::to_string)
