@@ -15,6 +15,7 @@ mod plan;
 mod registration;
 mod repairs;
 mod resolver;
+mod retry;
 mod self_managed;
 mod url_form;
 mod validity;

@@ -1,6 +1,7 @@
 //! How often a caBundle that somebody else keeps overwriting is put back: at most once a
 //! minute, or two controllers of different opinion would keep the API server busy. A bundle
-//! that has not been in place before is no repair and waits for nothing. No clock, no I/O.
+//! that has not been in place before is no repair and waits for nothing. A replica knows of
+//! another's repairs from what it sees, once it has seen the bundle in place. No clock, no I/O.
 
 use std::time::Duration;
 

@@ -27,14 +27,13 @@ use super::objects::Registered;
 use super::plan::{Plan, Seen, Settling, plan};
 use super::repairs::Repairs;
 use super::resolver::Resolver;
+use super::retry::Retry;
 use super::wake::wake_on_changes;
 
 /// The Secret that the replicas share.
 pub const SECRET: &str = "quartet-operator-webhook-server-cert";
 /// How long a change is left to be followed by others before all is looked at once.
 const DEBOUNCE: Duration = Duration::from_millis(250);
-/// The shortest and the longest pause after a look that failed; it doubles in between.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// Whose certificates these are.
 #[derive(Debug, Clone)]
@@ -138,14 +137,27 @@ struct Object {
     object: Value,
 }
 
+/// What came of a look.
+enum Looked {
+    /// The Secret was written, or another replica was first, and has to be read again.
+    Wrote,
+    /// Nothing is left to do until something changes, or until so much time has passed.
+    Settled(Duration),
+}
+
 impl Driver {
     async fn run(&mut self, changed: &Notify) {
-        let mut retry = RETRY.0;
+        let mut retry = Retry::default();
         let mut said = None;
         loop {
             let pause = match self.look().await {
-                Ok(pause) => {
-                    retry = RETRY.0;
+                Ok(Looked::Wrote) => {
+                    // Not even a change of the Secret, which is our own, ends this pause.
+                    sleep(retry.after_write()).await;
+                    continue;
+                }
+                Ok(Looked::Settled(pause)) => {
+                    retry = Retry::default();
                     said = None;
                     pause
                 }
@@ -155,10 +167,7 @@ impl Driver {
                         tracing::warn!(error = text, "cannot look after the webhook certificate");
                         said = Some(text);
                     }
-                    // So that two replicas that met do not meet again.
-                    let pause = retry.mul_f64(0.5 + fastrand::f64() / 2.0);
-                    retry = (retry * 2).min(RETRY.1);
-                    pause
+                    retry.pause()
                 }
             };
             tokio::select! {
@@ -168,9 +177,8 @@ impl Driver {
         }
     }
 
-    /// Looks at everything once, and does what the plan says. Returns the time until the
-    /// next look, should nothing change before.
-    async fn look(&mut self) -> Result<Duration, LookError> {
+    /// Looks at everything once, and does what the plan says.
+    async fn look(&mut self) -> Result<Looked, LookError> {
         let Answer {
             object: secret,
             date,
@@ -210,7 +218,7 @@ impl Driver {
         if let Some(contents) = write {
             self.write_secret(secret, &contents).await?;
             // What was written is acted upon as it is read back.
-            return Ok(Duration::ZERO);
+            return Ok(Looked::Wrote);
         }
         let mut pause = Duration::try_from(again.duration_since(now)).unwrap_or_default();
         if let Some(stored) = stored {
@@ -227,7 +235,7 @@ impl Driver {
                 return Err(error.into());
             }
         }
-        Ok(pause)
+        Ok(Looked::Settled(pause))
     }
 
     /// The registered objects that are there, and for each that has a caBundle of ours the

@@ -1,68 +1,40 @@
-//! Certificates on a real API server, which calls a webhook server of the test's own: two
-//! replicas that share a Secret, under the rights of the generated profile and no more, and
-//! the registration of a URL. Every object belongs to one test: none is shared.
-#![allow(clippy::disallowed_types)] // the API server lives in real time
+//! A namespace, RBAC, a Service that leads to this process, and the objects that name it.
+//! Sets the stage; checks nothing.
 
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::http::{Response, header};
-use axum::routing::post;
-use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config};
 use quartet_operator::webhook::certificates::{
-    Metrics, Registered, Registration, Resolver, SelfManaged, registered, self_managed,
+    Metrics, Registered, Resolver, SelfManaged, self_managed,
 };
-use rustls::ServerConfig;
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
-use tokio_rustls::TlsAcceptor;
+
+use crate::server::{Alternating, serve};
 
 /// Five times the longest that is promised here: a rotation, which waits half a minute.
 const DEADLINE: Duration = Duration::from_secs(90);
 
 /// A namespace, and beside it a webhook configuration and a CRD that name a Service in it
 /// which leads to this process.
-struct Stage {
-    name: String,
-    admin: Client,
-    port: u16,
-    resolvers: Arc<Alternating>,
+pub(crate) struct Stage {
+    pub(crate) name: String,
+    pub(crate) admin: Client,
+    pub(crate) port: u16,
+    pub(crate) resolvers: Arc<Alternating>,
     server: JoinHandle<()>,
 }
 
-/// Shows the certificates of several replicas in turn, as a Service would.
-#[derive(Debug, Default)]
-struct Alternating {
-    resolvers: std::sync::Mutex<Vec<Arc<Resolver>>>,
-    turn: AtomicUsize,
-}
-
-impl ResolvesServerCert for Alternating {
-    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let resolvers = self.resolvers.lock().unwrap();
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        resolvers.get(turn % resolvers.len().max(1))?.resolve(hello)
-    }
-}
-
 /// One replica at work, until dropped.
-struct Replica {
-    resolver: Arc<Resolver>,
+pub(crate) struct Replica {
+    pub(crate) resolver: Arc<Resolver>,
     task: JoinHandle<Result<(), Infallible>>,
 }
 
@@ -72,15 +44,15 @@ impl Drop for Replica {
     }
 }
 
-fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
+pub(crate) fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
 }
 
-fn secret() -> ApiResource {
+pub(crate) fn secret() -> ApiResource {
     resource("", "v1", "Secret", "secrets")
 }
 
-fn crd() -> ApiResource {
+pub(crate) fn crd() -> ApiResource {
     resource(
         "apiextensions.k8s.io",
         "v1",
@@ -89,7 +61,7 @@ fn crd() -> ApiResource {
     )
 }
 
-fn validating() -> ApiResource {
+pub(crate) fn validating() -> ApiResource {
     resource(
         "admissionregistration.k8s.io",
         "v1",
@@ -100,7 +72,7 @@ fn validating() -> ApiResource {
 
 /// An address of this machine at which a Service may lead to it: not a loopback one. No
 /// packet is sent; the system only says where it would send one from.
-fn own_address() -> String {
+pub(crate) fn own_address() -> String {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
     socket
         .connect("198.51.100.1:9")
@@ -109,7 +81,7 @@ fn own_address() -> String {
 }
 
 /// Waits until `what` is so.
-async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) -> Duration {
+pub(crate) async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !so().await {
         assert!(start.elapsed() < DEADLINE, "not in time: {what}");
@@ -120,7 +92,7 @@ async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) -> Duration {
 }
 
 impl Stage {
-    async fn set(test: &str) -> Self {
+    pub(crate) async fn set(test: &str) -> Self {
         assert!(
             std::env::var_os("KUBECONFIG").is_some(),
             "KUBECONFIG is not set: these tests want a cluster around them, run `make test`"
@@ -141,19 +113,19 @@ impl Stage {
         stage
     }
 
-    fn group(&self) -> String {
+    pub(crate) fn group(&self) -> String {
         format!("{}.example.com", self.name)
     }
 
-    fn crd_name(&self) -> String {
+    pub(crate) fn crd_name(&self) -> String {
         format!("things.{}", self.group())
     }
 
-    fn client_config(&self, path: &str) -> Value {
+    pub(crate) fn client_config(&self, path: &str) -> Value {
         json!({"service": {"namespace": self.name, "name": "webhook", "path": path, "port": 443}})
     }
 
-    fn crd(&self) -> Value {
+    pub(crate) fn crd(&self) -> Value {
         let version = |name: &str, storage: bool| {
             json!({
                 "name": name, "served": true, "storage": storage,
@@ -175,7 +147,7 @@ impl Stage {
         })
     }
 
-    fn validating(&self) -> Value {
+    pub(crate) fn validating(&self) -> Value {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": self.name},
@@ -189,7 +161,7 @@ impl Stage {
         })
     }
 
-    async fn create_objects(&self) {
+    pub(crate) async fn create_objects(&self) {
         let name = &self.name;
         let rbac = "rbac.authorization.k8s.io";
         let subject = json!([{"kind": "ServiceAccount", "name": "manager", "namespace": name}]);
@@ -259,11 +231,11 @@ impl Stage {
         }
     }
 
-    async fn install_crd(&self) {
+    pub(crate) async fn install_crd(&self) {
         create(&Api::all_with(self.admin.clone(), &crd()), self.crd()).await;
     }
 
-    async fn install_validating(&self) {
+    pub(crate) async fn install_validating(&self) {
         create(
             &Api::all_with(self.admin.clone(), &validating()),
             self.validating(),
@@ -273,18 +245,18 @@ impl Stage {
 
     /// A client with the rights of the manager's service account in the self-managed
     /// profile.
-    async fn manager_client(&self) -> Client {
+    pub(crate) async fn manager_client(&self) -> Client {
         let mut config = Config::infer().await.unwrap();
         config.default_retry = false;
         config.auth_info.impersonate = Some(self.user());
         Client::try_from(config).unwrap()
     }
 
-    fn user(&self) -> String {
+    pub(crate) fn user(&self) -> String {
         format!("system:serviceaccount:{}:manager", self.name)
     }
 
-    async fn start_replica(&self) -> Replica {
+    pub(crate) async fn start_replica(&self) -> Replica {
         let client = self.manager_client().await;
         let options = SelfManaged {
             namespace: self.name.clone(),
@@ -302,20 +274,20 @@ impl Stage {
         }
     }
 
-    fn route_to(&self, replicas: &[&Replica]) {
+    pub(crate) fn route_to(&self, replicas: &[&Replica]) {
         let resolvers = replicas.iter().map(|it| Arc::clone(&it.resolver));
         *self.resolvers.resolvers.lock().unwrap() = resolvers.collect();
     }
 
     /// Whether the webhook's own answer, a refusal, comes back.
-    async fn webhook_is_called(&self) -> bool {
+    pub(crate) async fn webhook_is_called(&self) -> bool {
         // Without a webhook it would be created.
         let answer = self.create_config_map("refused").await;
         answer.is_err_and(|error| error.to_string().contains("the test said no"))
     }
 
     /// Asks for a ConfigMap, without one being made.
-    async fn create_config_map(&self, name: &str) -> Result<(), kube::Error> {
+    pub(crate) async fn create_config_map(&self, name: &str) -> Result<(), kube::Error> {
         let resource = resource("", "v1", "ConfigMap", "configmaps");
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.admin.clone(), &self.name, &resource);
@@ -327,26 +299,26 @@ impl Stage {
         api.create(&dry_run, &object).await.map(|_| ())
     }
 
-    fn things(&self, version: &str) -> Api<DynamicObject> {
+    pub(crate) fn things(&self, version: &str) -> Api<DynamicObject> {
         let things = resource(&self.group(), version, "Thing", "things");
         Api::namespaced_with(self.admin.clone(), &self.name, &things)
     }
 
-    async fn secret_data(&self) -> Option<Value> {
+    pub(crate) async fn secret_data(&self) -> Option<Value> {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.admin.clone(), &self.name, &secret());
         let secret = api.get_opt("cert").await.unwrap()?;
         Some(secret.data["data"].clone())
     }
 
-    async fn webhook_bundle(&self) -> Option<String> {
+    pub(crate) async fn webhook_bundle(&self) -> Option<String> {
         let api: Api<DynamicObject> = Api::all_with(self.admin.clone(), &validating());
         let object = api.get(&self.name).await.unwrap();
         let bundle = object.data.pointer("/webhooks/0/clientConfig/caBundle")?;
         Some(bundle.as_str()?.to_owned())
     }
 
-    async fn remove_webhook_bundle(&self) {
+    pub(crate) async fn remove_webhook_bundle(&self) {
         let api: Api<DynamicObject> = Api::all_with(self.admin.clone(), &validating());
         let mut object = api.get(&self.name).await.unwrap();
         let client = object.data.pointer_mut("/webhooks/0/clientConfig").unwrap();
@@ -358,7 +330,7 @@ impl Stage {
 
     /// Calls from now on, one after another, until told to stop; returns how many failed
     /// and how many there were.
-    fn load(&self) -> Load {
+    pub(crate) fn load(&self) -> Load {
         let stop = Arc::new(tokio::sync::Notify::new());
         let stopped = Arc::clone(&stop);
         let client = self.admin.clone();
@@ -394,7 +366,7 @@ impl Stage {
     }
 
     /// Requests of the manager's user in the audit log: verb, resource, answer.
-    fn audited(&self) -> Vec<(String, String, u64)> {
+    pub(crate) fn audited(&self) -> Vec<(String, String, u64)> {
         let log = std::env::var_os("DEVCLUSTER_AUDIT_LOG").expect("run `make test`");
         let log = std::fs::read_to_string(PathBuf::from(log)).unwrap();
         let user = json!(self.user());
@@ -417,7 +389,7 @@ impl Stage {
             .collect()
     }
 
-    async fn clear(self) {
+    pub(crate) async fn clear(self) {
         self.server.abort();
         for resource in [
             validating(),
@@ -434,13 +406,13 @@ impl Stage {
     }
 }
 
-struct Load {
+pub(crate) struct Load {
     stop: Arc<tokio::sync::Notify>,
     task: JoinHandle<(usize, Vec<String>)>,
 }
 
 impl Load {
-    async fn none_failed(self) {
+    pub(crate) async fn none_failed(self) {
         self.stop.notify_one();
         let (calls, failures) = self.task.await.unwrap();
         println!("{calls} calls under load");
@@ -454,297 +426,7 @@ impl Load {
     }
 }
 
-async fn create(api: &Api<DynamicObject>, object: Value) {
+pub(crate) async fn create(api: &Api<DynamicObject>, object: Value) {
     let object: DynamicObject = serde_json::from_value(object).unwrap();
     api.create(&PostParams::default(), &object).await.unwrap();
-}
-
-/// A webhook server that closes each connection, so that each call is a handshake.
-async fn serve(listener: TcpListener, resolvers: Arc<Alternating>) {
-    let config = ServerConfig::builder()
-        .with_no_client_auth()
-        .with_cert_resolver(resolvers);
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let router = Router::new()
-        .route(
-            "/validate",
-            post(async |body: Bytes| answer(validate(&body))),
-        )
-        .route("/convert", post(async |body: Bytes| answer(convert(&body))));
-    while let Ok((stream, _)) = listener.accept().await {
-        let (acceptor, router) = (acceptor.clone(), router.clone());
-        tokio::spawn(async move {
-            if let Ok(stream) = acceptor.accept(stream).await {
-                let service = TowerToHyperService::new(router);
-                let _ = http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await;
-            }
-        });
-    }
-}
-
-fn answer(review: Value) -> Response<Body> {
-    Response::builder()
-        .header(header::CONTENT_TYPE, "application/json")
-        .header(header::CONNECTION, "close")
-        .body(Body::from(review.to_string()))
-        .unwrap()
-}
-
-fn validate(body: &[u8]) -> Value {
-    let review: Value = serde_json::from_slice(body).unwrap();
-    json!({
-        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-        "response": {
-            "uid": review["request"]["uid"],
-            "allowed": review["request"]["name"] != "refused",
-            "status": {"message": "the test said no"},
-        },
-    })
-}
-
-fn convert(body: &[u8]) -> Value {
-    let mut review: Value = serde_json::from_slice(body).unwrap();
-    let mut objects = review["request"]["objects"].take();
-    for object in objects.as_array_mut().unwrap() {
-        object["apiVersion"] = review["request"]["desiredAPIVersion"].clone();
-    }
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
-        "response": {
-            "uid": review["request"]["uid"], "result": {"status": "Success"}, "convertedObjects": objects,
-        },
-    })
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() {
-    let stage = Stage::set("rotation").await;
-    stage.install_validating().await;
-    let (one, two) = (stage.start_replica().await, stage.start_replica().await);
-    stage.route_to(&[&one, &two]);
-    // The CRD comes later than the manager, as in a fresh `make deploy`.
-    until("the webhook is called", async || {
-        stage.webhook_is_called().await
-    })
-    .await;
-    stage.install_crd().await;
-    let thing = json!({
-        "apiVersion": format!("{}/v1", stage.group()), "kind": "Thing", "metadata": {"name": "thing"},
-    });
-    let thing: DynamicObject = serde_json::from_value(thing).unwrap();
-    until("a thing is created", async || {
-        let things = stage.things("v1");
-        things.create(&PostParams::default(), &thing).await.is_ok()
-    })
-    .await;
-    until("it is converted", async || {
-        stage.things("v2").get("thing").await.is_ok()
-    })
-    .await;
-    assert_eq!(one.resolver.validity(), two.resolver.validity());
-    assert!(one.resolver.is_valid_now().is_ok());
-
-    let load = stage.load();
-    let first = stage.secret_data().await.unwrap();
-    let secrets: Api<DynamicObject> =
-        Api::namespaced_with(stage.admin.clone(), &stage.name, &secret());
-    secrets
-        .delete("cert", &DeleteParams::default())
-        .await
-        .unwrap();
-    until(
-        "the Secret is made again, with what is being served",
-        async || {
-            let data = stage.secret_data().await;
-            data.is_some_and(|data| {
-                data["tls.crt"] == first["tls.crt"] && data["next-tls.crt"].is_string()
-            })
-        },
-    )
-    .await;
-    // A replica that starts in the middle of a rotation.
-    drop(two);
-    let two = stage.start_replica().await;
-    until("the new replica serves", async || {
-        two.resolver.is_valid_now().is_ok()
-    })
-    .await;
-    stage.route_to(&[&one, &two]);
-    let took = until("the next certificate is in use", async || {
-        let data = stage.secret_data().await.unwrap();
-        data["tls.crt"] != first["tls.crt"] && data["next-tls.crt"].is_null()
-    })
-    .await;
-    assert!(took >= Duration::from_secs(20), "it waits: {took:?}");
-    until("both serve it", async || {
-        let served = [&one, &two].map(|it| it.resolver.validity().unwrap().not_before);
-        served[0] == served[1]
-    })
-    .await;
-    sleep(Duration::from_secs(1)).await;
-    load.none_failed().await;
-    stage.clear().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_overwritten_bundle_is_restored_and_at_most_once_a_minute() {
-    let stage = Stage::set("repair").await;
-    stage.install_validating().await;
-    stage.install_crd().await;
-    let (one, two) = (stage.start_replica().await, stage.start_replica().await);
-    stage.route_to(&[&one, &two]);
-    until("the webhook is called", async || {
-        stage.webhook_is_called().await
-    })
-    .await;
-    let bundle = stage.webhook_bundle().await.unwrap();
-    stage.remove_webhook_bundle().await;
-    until("the bundle is restored", async || {
-        stage.webhook_bundle().await.as_ref() == Some(&bundle)
-    })
-    .await;
-    stage.remove_webhook_bundle().await;
-    let again = Instant::now();
-    while again.elapsed() < Duration::from_secs(10) {
-        assert_eq!(stage.webhook_bundle().await, None, "not twice in a minute");
-        sleep(Duration::from_millis(500)).await;
-    }
-    stage.clear().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rights_of_the_profile_are_enough_and_at_rest_there_are_only_watches() {
-    let stage = Stage::set("rights").await;
-    stage.install_validating().await;
-    stage.install_crd().await;
-    let replica = stage.start_replica().await;
-    stage.route_to(&[&replica]);
-    until("the webhook is called", async || {
-        stage.webhook_is_called().await
-    })
-    .await;
-    sleep(Duration::from_secs(3)).await;
-    let before = stage.audited();
-    sleep(Duration::from_secs(10)).await;
-    let after = stage.audited();
-    let refused: Vec<_> = after.iter().filter(|(_, _, code)| *code == 403).collect();
-    assert!(refused.is_empty(), "{refused:?}");
-    let verbs: BTreeSet<_> = after
-        .iter()
-        .map(|(verb, resource, _)| format!("{verb} {resource}"))
-        .collect();
-    println!("{verbs:?}");
-    for needed in [
-        "create secrets",
-        "update customresourcedefinitions",
-        "update validatingwebhookconfigurations",
-    ] {
-        assert!(verbs.contains(needed), "{needed} is not in {verbs:?}");
-    }
-    let at_rest: Vec<_> = after[before.len()..]
-        .iter()
-        .filter(|(verb, ..)| verb != "watch")
-        .collect();
-    assert!(at_rest.is_empty(), "{at_rest:?}");
-    stage.clear().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_secret_is_made_anew_while_calls_go_on() {
-    let stage = Stage::set("broken").await;
-    stage.install_validating().await;
-    let replica = stage.start_replica().await;
-    stage.route_to(&[&replica]);
-    until("the webhook is called", async || {
-        stage.webhook_is_called().await
-    })
-    .await;
-    let secrets: Api<DynamicObject> =
-        Api::namespaced_with(stage.admin.clone(), &stage.name, &secret());
-    let broken = json!({"data": {"tls.key": "Z2FyYmFnZQ==", "ca.crt": null}});
-    let params = PatchParams::default();
-    secrets
-        .patch("cert", &params, &Patch::Merge(&broken))
-        .await
-        .unwrap();
-    until("the Secret is whole again", async || {
-        let data = stage.secret_data().await.unwrap();
-        data["tls.key"] != "Z2FyYmFnZQ==" && data["ca.crt"].is_string()
-    })
-    .await;
-    assert!(stage.webhook_is_called().await);
-    stage.clear().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_registered_url_is_called_and_what_it_replaced_is_restored() {
-    let stage = Stage::set("url").await;
-    let admin = stage.admin.clone();
-    let crds: Api<DynamicObject> = Api::all_with(admin.clone(), &crd());
-    let webhooks: Api<DynamicObject> = Api::all_with(admin.clone(), &validating());
-    let mut installed = stage.crd();
-    installed["spec"]["conversion"] = json!({"strategy": "None"});
-    create(&crds, installed).await;
-
-    let registration = |server: &str| Registration {
-        url: format!("https://localhost:{}", stage.port).parse().unwrap(),
-        force: false,
-        server: server.to_owned(),
-        webhook_configuration: serde_json::from_value(stage.validating()).unwrap(),
-        crds: vec![serde_json::from_value(stage.crd()).unwrap()],
-    };
-    let start = |server: &str, stop: Arc<tokio::sync::Notify>| {
-        let stopped = async move { stop.notified().await };
-        registered(
-            registration(server),
-            admin.clone(),
-            Metrics::default(),
-            stopped,
-        )
-    };
-    let stop = Arc::new(tokio::sync::Notify::new());
-    let elsewhere = start("https://cluster.example.com:6443", Arc::clone(&stop));
-    let refused = elsewhere.err().unwrap().to_string();
-    assert!(refused.contains("not on this machine"), "{refused}");
-
-    // The first run is killed, the second is stopped.
-    let (resolver, run) = start("https://127.0.0.1:6443", Arc::clone(&stop)).unwrap();
-    *stage.resolvers.resolvers.lock().unwrap() = vec![resolver];
-    let first = tokio::spawn(run);
-    until("the URL is called", async || {
-        stage.webhook_is_called().await
-    })
-    .await;
-    first.abort();
-    let _ = first.await;
-
-    let (resolver, run) = start("https://127.0.0.1:6443", Arc::clone(&stop)).unwrap();
-    *stage.resolvers.resolvers.lock().unwrap() = vec![resolver];
-    let second = tokio::spawn(run);
-    until("the URL is called with the new certificate", async || {
-        stage.webhook_is_called().await
-    })
-    .await;
-    let url = format!("https://localhost:{}/convert", stage.port);
-    until("the CRD calls it too", async || {
-        let crd = crds.get(&stage.crd_name()).await.unwrap();
-        crd.data
-            .pointer("/spec/conversion/webhook/clientConfig/url")
-            == Some(&json!(url))
-    })
-    .await;
-    stop.notify_one();
-    let begun = Instant::now();
-    second.await.unwrap().unwrap();
-    println!("restored in {} ms", begun.elapsed().as_millis());
-    let crd = crds.get(&stage.crd_name()).await.unwrap();
-    assert_eq!(
-        crd.data.pointer("/spec/conversion"),
-        Some(&json!({"strategy": "None"}))
-    );
-    assert!(crd.metadata.annotations.unwrap_or_default().is_empty());
-    assert!(webhooks.get_opt(&stage.name).await.unwrap().is_none());
-    stage.clear().await;
 }
