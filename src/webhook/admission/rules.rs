@@ -145,13 +145,7 @@ fn written(
     if let Some(error) = too_many_pods(admission, &spec, old_spec.as_ref()) {
         return Ok(Err(("replicas_over_limit", vec![error])));
     }
-    let needs_service = |spec: &Value| version.service_name.is_needed(spec);
-    let name = new.name(request);
-    if needs_service(&spec)
-        && !old_spec.as_ref().is_some_and(needs_service)
-        && !name.is_empty()
-        && let Some(error) = service_name_error(&name)
-    {
+    if let Some(error) = unfit_name(admission, &spec, old_spec.as_ref(), &new.name(request)) {
         return Ok(Err(("service_name", vec![error])));
     }
     let errors = carried_errors(admission, &spec, new, old);
@@ -224,6 +218,20 @@ fn too_many_pods(admission: &Admission, spec: &Value, old: Option<&Value>) -> Op
         value: value.cloned(),
         detail,
     })
+}
+
+/// A name that no Service can have, where the resource did not ask for one before. Empty
+/// when there is no name yet.
+fn unfit_name(
+    admission: &Admission,
+    spec: &Value,
+    old: Option<&Value>,
+    name: &str,
+) -> Option<FieldError> {
+    let is_needed = |spec: &Value| admission.version.service_name.is_needed(spec);
+    let is_new = is_needed(spec) && !old.is_some_and(is_needed);
+    let error = service_name_error(name)?;
+    (is_new && !name.is_empty()).then_some(error)
 }
 
 /// What is wrong with fields of the hub that come in by the annotation, in which the schema of
