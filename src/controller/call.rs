@@ -62,6 +62,17 @@ impl CallError {
             _ => None,
         }
     }
+
+    /// The object is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.refusal().is_some_and(|refusal| refusal.code == 404)
+    }
+
+    /// A `test` operation of a JSON patch did not hold.
+    pub(crate) fn is_failed_test(&self) -> bool {
+        self.refusal()
+            .is_some_and(|refusal| refusal.code == 422 && refusal.message.contains("testing path"))
+    }
 }
 
 /// Where an object lives on the API server.

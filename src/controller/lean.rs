@@ -7,12 +7,10 @@ use serde_json::Value;
 use super::fingerprint::{self, Fingerprint};
 use super::object::{Object, ObjectKey};
 use super::watched::Lean;
+use crate::api::conversion::DATA_ANNOTATION;
 use crate::operators::observed::{
     ObservedCondition, ObservedDeployment, ObservedPod, ObservedService,
 };
-
-/// Annotation that holds what the version that was read cannot say.
-pub(crate) const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
 
 /// Annotation that, when `"true"`, keeps the controller from applying anything.
 pub(crate) const PAUSED: &str = "quartet-operator.example.com/paused";
@@ -324,7 +322,7 @@ impl Lean for LeanResource {
         Ok(LeanResource {
             meta: Meta::of(object)?,
             spec: object.get("spec").unwrap_or(&none).to_string().into(),
-            conversion_data: annotation(CONVERSION_DATA).map(Into::into),
+            conversion_data: annotation(DATA_ANNOTATION).map(Into::into),
             status: object
                 .get("status")
                 .map(ToString::to_string)

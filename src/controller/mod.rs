@@ -4,6 +4,7 @@
 //! The life of a change: [`informer`] → [`store`] → (who is woken: [`controllers`]) →
 //! [`queue`] → `worker` → `reconcile` → `call` → the API server.
 
+mod apply;
 pub mod backoff;
 mod call;
 mod children;
@@ -15,6 +16,7 @@ pub mod informer;
 #[cfg(test)]
 mod kube_runtime_faults;
 mod lean;
+mod memory;
 pub mod metrics;
 pub mod object;
 mod pending_status;
@@ -23,6 +25,7 @@ pub mod queue;
 mod reconcile;
 #[cfg(test)]
 mod reconcile_tests;
+mod report;
 pub mod store;
 mod takeover;
 mod verdict;

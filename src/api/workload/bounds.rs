@@ -23,7 +23,7 @@ pub(in crate::api) const IMAGE: Shape = Shape::Text {
 /// `image` where the operator has one of its own.
 pub(in crate::api) const OPTIONAL_IMAGE: &[Field] = &[Field::optional("image", IMAGE)];
 
-/// The fields of [`Workload`] but for `image`.
+/// The fields of [`Workload`](super::Workload) but for `image`.
 pub(in crate::api) const FIELDS: &[Field] = &[
     Field::optional(
         "imagePullPolicy",
@@ -48,7 +48,7 @@ pub(in crate::api) const FIELDS: &[Field] = &[
     Field::optional("podSecurity", Shape::Choice(&["Restricted", "Baseline"])),
 ];
 
-/// `service` of Nginx and HelloWorld: [`ServiceSpec`].
+/// `service` of Nginx and HelloWorld: [`ServiceSpec`](super::ServiceSpec).
 pub(in crate::api) const SERVICE: Shape = Shape::Object {
     fields: &[&[
         Field::optional(

@@ -1,0 +1,301 @@
+//! The children of one resource: what has to be sent so that they are as its operator wants
+//! them, and what an answer of the API server means for the resource. At rest nothing is
+//! sent; nothing is ever read but where the API server's refusal leaves open whose a child is.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tracing::{debug, info};
+
+use super::call::{CallError, Caller, Location, Part};
+use super::children::{Children, Standing, taken};
+use super::fingerprint::{self, Fingerprint};
+use super::lean::{LeanService, Owner};
+use super::memory::{Memories, Rewritten};
+use super::metrics::Metrics;
+use super::object::ObjectKey;
+use super::takeover;
+use super::verdict::{self, Verdict};
+use crate::api::Kind;
+use crate::operators::{Child, ChildKind, Problem, Resource, names};
+
+/// Why the children are not as they should be.
+#[derive(Debug)]
+pub(super) enum Setback {
+    /// Something outside is in the way; looked at again every 15 s.
+    Blocked(Problem),
+    /// The API server refuses a child for what it is; tried again by the back-off.
+    Refused(Problem, CallError),
+    /// Passing trouble; tried again by the back-off, and told nobody.
+    Failed(CallError),
+    /// The namespace is going away, and the resource with it.
+    NamespaceEnding,
+}
+
+impl From<CallError> for Setback {
+    fn from(error: CallError) -> Self {
+        Setback::Failed(error)
+    }
+}
+
+/// Applies the children of the resources of one kind.
+pub(super) struct Applier {
+    kind: &'static Kind,
+    controller: String,
+    caller: Caller,
+    children: Arc<Children>,
+    memories: Arc<Memories>,
+    metrics: Arc<Metrics>,
+}
+
+/// A child, and the fingerprint of what is desired of it.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    resource: &'a Resource,
+    child: &'a Child,
+    desired: Fingerprint,
+}
+
+impl<'a> Wanted<'a> {
+    fn location(&self) -> Location<'a> {
+        Location::of_child(self.child.kind, &self.resource.namespace, &self.child.name)
+    }
+
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.resource.namespace, &self.child.name)
+    }
+}
+
+impl Applier {
+    /// An applier for `kind`.
+    pub(super) fn new(
+        kind: &'static Kind,
+        caller: Caller,
+        children: Arc<Children>,
+        memories: Arc<Memories>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Applier {
+            kind,
+            controller: kind.controller_name(),
+            caller,
+            children,
+            memories,
+            metrics,
+        }
+    }
+
+    /// Makes the children as desired, in their order, and removes a Service that is no longer
+    /// among them. Stops at the first that cannot be had.
+    pub(super) async fn ensure(
+        &self,
+        resource: &Resource,
+        children: &[Child],
+    ) -> Result<(), Setback> {
+        for child in children {
+            let desired = fingerprint::of_desired(&child.body);
+            self.ensure_child(Wanted {
+                resource,
+                child,
+                desired,
+            })
+            .await?;
+        }
+        for service in self.children.services(&resource.uid) {
+            let is_asked_for = children.iter().any(|child| {
+                child.kind == ChildKind::Service && child.name == service.meta.key.name()
+            });
+            if !is_asked_for && !service.meta.deleting {
+                self.delete_service(resource, &service).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The resource is gone, or its children are: gives back the names that it claimed.
+    pub(super) fn release(&self, resource: &ObjectKey, uid: &str) {
+        let child = ObjectKey::new(resource.namespace(), &names::child_name(resource.name()));
+        for kind in [ChildKind::Deployment, ChildKind::Service] {
+            self.children.claims.release(kind, &child, uid);
+        }
+    }
+
+    async fn ensure_child(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
+        let Wanted {
+            resource,
+            child,
+            desired,
+        } = wanted;
+        let key = wanted.key();
+        let owner = Owner {
+            group: self.kind.group.into(),
+            kind: self.kind.kind.into(),
+            name: resource.name.as_str().into(),
+            uid: resource.uid.as_str().into(),
+        };
+        let standing = self.children.standing(child.kind, &key, &owner);
+        if let Standing::Foreign(problem) = standing {
+            return Err(Setback::Blocked(problem));
+        }
+        if !self.children.claims.claim(child.kind, &key, &resource.uid) {
+            return Err(Setback::Blocked(taken(child.kind, &key, None)));
+        }
+        match standing {
+            Standing::Unknown => self.apply(wanted, None).await,
+            Standing::Ours {
+                fingerprint: None, ..
+            } => self.look_whose(wanted).await,
+            Standing::Ours {
+                uid,
+                fingerprint: Some(observed),
+            } => {
+                let rewritten = Rewritten {
+                    kind: child.kind,
+                    desired,
+                    answered: observed,
+                };
+                if observed == desired || self.memories.is_rewritten(resource, rewritten) {
+                    return Ok(());
+                }
+                self.apply(wanted, Some(&uid)).await
+            }
+            Standing::Ending | Standing::Foreign(_) => Ok(()),
+        }
+    }
+
+    /// Applies a child: with force and its uid when it is known to be ours, else without.
+    async fn apply(&self, wanted: Wanted<'_>, ours: Option<&str>) -> Result<(), Setback> {
+        let (at, body) = (wanted.location(), &wanted.child.body);
+        let manager = self.kind.field_manager;
+        let answer = match ours {
+            None => self.caller.apply(at, manager, false, body).await,
+            Some(uid) => {
+                self.caller
+                    .apply(at, manager, true, &with_uid(body, uid))
+                    .await
+            }
+        };
+        let error = match answer {
+            Ok(object) => {
+                self.applied(wanted, &object);
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        match error.refusal().map(verdict::of_apply) {
+            Some(Verdict::AskWhose) if ours.is_none() => {
+                debug!(controller = self.controller, %error, "asking whose the child is");
+                Box::pin(self.look_whose(wanted)).await
+            }
+            Some(Verdict::Duplicate { field, problem }) => {
+                if ours.is_none() || !self.absorb_list(wanted, &field).await? {
+                    return Err(Setback::Refused(problem, error));
+                }
+                Box::pin(self.apply(wanted, ours)).await
+            }
+            Some(Verdict::Blocked(problem)) => Err(Setback::Blocked(problem)),
+            Some(Verdict::Refused(problem)) => Err(Setback::Refused(problem, error)),
+            Some(Verdict::NamespaceEnding) => {
+                debug!(controller = self.controller, %error, "the namespace is going away");
+                Err(Setback::NamespaceEnding)
+            }
+            Some(Verdict::AskWhose | Verdict::Transient) | None => Err(Setback::Failed(error)),
+        }
+    }
+
+    /// One GET decides: is the object this very resource's (its label was removed, an older
+    /// operator made it), or somebody else's?
+    async fn look_whose(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
+        let at = wanted.location();
+        let object = self.caller.get(at).await?;
+        let owner = Owner::of(&object);
+        let uid = &wanted.resource.uid;
+        if owner.as_ref().is_none_or(|owner| *owner.uid != **uid) {
+            let problem = taken(wanted.child.kind, &wanted.key(), owner.as_ref());
+            return Err(Setback::Blocked(problem));
+        }
+        let manager = self.kind.field_manager;
+        if fingerprint::of_observed(&object, manager).is_none()
+            && let Some(patch) = takeover::patch(&object, manager, uid)
+        {
+            self.caller
+                .json_patch(at, Part::Object, manager, &patch)
+                .await?;
+        }
+        let child_uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+        self.apply(wanted, child_uid).await
+    }
+
+    /// Makes us the only owner of a list of our own child in which others' items stand in the
+    /// way of ours. False if there is nothing to absorb.
+    async fn absorb_list(&self, wanted: Wanted<'_>, field: &str) -> Result<bool, CallError> {
+        let (at, manager) = (wanted.location(), self.kind.field_manager);
+        let object = self.caller.get(at).await?;
+        let Some(patch) = takeover::absorb_list(&object, manager, field) else {
+            return Ok(false);
+        };
+        self.caller
+            .json_patch(at, Part::Object, manager, &patch)
+            .await?;
+        Ok(true)
+    }
+
+    /// Takes the answer to an apply into the cache, and remembers it if it is not what was
+    /// sent: the API server rounds, and admission plugins change what they like.
+    fn applied(&self, wanted: Wanted<'_>, object: &Value) {
+        let Wanted {
+            resource,
+            child,
+            desired,
+        } = wanted;
+        let answered = self.children.put_written(child.kind, object);
+        let rewritten = answered
+            .filter(|answered| *answered != desired)
+            .map(|answered| Rewritten {
+                kind: child.kind,
+                desired,
+                answered,
+            });
+        if rewritten.is_some() {
+            self.metrics.rewritten(&self.controller, child.kind.name());
+        }
+        self.memories.applied(resource, child.kind, rewritten);
+        info!(child = child.kind.name(), name = child.name, "applied");
+    }
+
+    /// The one delete there is: a Service of ours that the spec no longer asks for.
+    async fn delete_service(
+        &self,
+        resource: &Resource,
+        service: &LeanService,
+    ) -> Result<(), CallError> {
+        let meta = &service.meta;
+        let at = Location::of_child(ChildKind::Service, meta.key.namespace(), meta.key.name());
+        match self
+            .caller
+            .delete(at, &meta.uid, meta.resource_version)
+            .await
+        {
+            Ok(_) => info!(
+                child = "Service",
+                name = meta.key.name(),
+                "deleted, not asked for"
+            ),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+        self.children
+            .claims
+            .release(ChildKind::Service, &meta.key, &resource.uid);
+        Ok(())
+    }
+}
+
+/// The body, meant for the object with this uid and no other of its name.
+fn with_uid(body: &Value, uid: &str) -> Value {
+    let mut body = body.clone();
+    if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+        metadata.insert("uid".to_owned(), uid.into());
+    }
+    body
+}

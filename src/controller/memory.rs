@@ -1,0 +1,120 @@
+//! What a controller remembers of a resource between two passes: only what the caches cannot
+//! tell, only while there is something to remember, and never longer than the resource lives.
+//! No I/O.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::fingerprint::Fingerprint;
+use super::object::ObjectKey;
+use super::pending_status::PendingStatus;
+use crate::operators::{ChildKind, Observed, Resource};
+
+/// The memories of all resources of one kind.
+#[derive(Debug, Default)]
+pub(super) struct Memories {
+    by_resource: Mutex<HashMap<ObjectKey, Memory>>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    /// UID it is about, so that a namesake created later starts afresh.
+    uid: Box<str>,
+    /// What the API server made of an apply that it changed. As long as both are the same
+    /// nothing is sent, or the two would alternate for ever.
+    rewritten: Vec<Rewritten>,
+    /// A status that differs from the stored one and is not written yet.
+    pending: Option<PendingStatus>,
+}
+
+/// An apply whose answer was not what was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rewritten {
+    pub(super) kind: ChildKind,
+    pub(super) desired: Fingerprint,
+    pub(super) answered: Fingerprint,
+}
+
+impl Memories {
+    /// Notes how the last apply of a child was answered; `None` if with what was sent.
+    pub(super) fn applied(
+        &self,
+        resource: &Resource,
+        child: ChildKind,
+        rewritten: Option<Rewritten>,
+    ) {
+        self.change(resource, |memory| {
+            memory.rewritten.retain(|earlier| earlier.kind != child);
+            memory.rewritten.extend(rewritten);
+        });
+    }
+
+    /// Whether the last apply of the child was of this body, and answered like this.
+    pub(super) fn is_rewritten(&self, resource: &Resource, rewritten: Rewritten) -> bool {
+        let memories = self.lock();
+        let memory = memories.get(&key_of(resource));
+        memory
+            .filter(|memory| *memory.uid == *resource.uid)
+            .is_some_and(|memory| memory.rewritten.contains(&rewritten))
+    }
+
+    /// Notes that the status differs from the stored one; returns how long its write still
+    /// has to wait, `None` if it is due.
+    pub(super) fn status_differs(
+        &self,
+        resource: &Resource,
+        observed: Observed,
+    ) -> Option<Duration> {
+        let now = Instant::now();
+        self.change(resource, |memory| {
+            let pending = memory
+                .pending
+                .get_or_insert_with(|| PendingStatus::new(now));
+            pending.wait(observed, now)
+        })
+    }
+
+    /// Notes that the stored status is as it should be.
+    pub(super) fn status_is_written(&self, resource: &Resource) {
+        self.change(resource, |memory| memory.pending = None);
+    }
+
+    /// The resource `uid` is gone.
+    pub(super) fn forget(&self, key: &ObjectKey, uid: &str) {
+        let mut memories = self.lock();
+        if memories.get(key).is_some_and(|memory| *memory.uid == *uid) {
+            memories.remove(key);
+        }
+    }
+
+    fn change<T>(&self, resource: &Resource, change: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut memories = self.lock();
+        let key = key_of(resource);
+        let memory = memories.entry(key.clone()).or_default();
+        if *memory.uid != *resource.uid {
+            *memory = Memory {
+                uid: resource.uid.as_str().into(),
+                ..Memory::default()
+            };
+        }
+        let result = change(memory);
+        if memory.rewritten.is_empty() && memory.pending.is_none() {
+            memories.remove(&key);
+        }
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Memory>> {
+        // Each critical section leaves the map valid at every step.
+        self.by_resource
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key_of(resource: &Resource) -> ObjectKey {
+    ObjectKey::new(&resource.namespace, &resource.name)
+}

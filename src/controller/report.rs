@@ -1,0 +1,146 @@
+//! What a user is told: the status of a resource, written when it differs, one line in the log
+//! for each transition, and an Event for those that want a human's eye.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tracing::{debug, info, warn};
+
+use super::call::{CallError, Caller, Location, Part};
+use super::children::Children;
+use super::event;
+use super::lean::LeanResource;
+use super::memory::Memories;
+use super::store::Store;
+use super::watched::Lean;
+use crate::api::{Condition, Kind, Status};
+use crate::operators::{Observed, Operator, Problem, Resource, Settings, status};
+
+/// Reports on the resources of one kind.
+pub(super) struct Reporter {
+    operator: &'static dyn Operator,
+    kind: &'static Kind,
+    settings: Settings,
+    caller: Caller,
+    resources: Arc<Store<LeanResource>>,
+    children: Arc<Children>,
+    memories: Arc<Memories>,
+}
+
+impl Reporter {
+    /// A reporter on the resources of `operator`.
+    pub(super) fn new(
+        operator: &'static dyn Operator,
+        settings: Settings,
+        caller: Caller,
+        resources: Arc<Store<LeanResource>>,
+        children: Arc<Children>,
+        memories: Arc<Memories>,
+    ) -> Self {
+        let kind = operator.kind();
+        Reporter {
+            operator,
+            kind,
+            settings,
+            caller,
+            resources,
+            children,
+            memories,
+        }
+    }
+
+    /// Writes the status of the resource `at`, of which `stored` is on the API server, if it
+    /// differs and is due. Returns how long to wait if it is not due yet.
+    ///
+    /// # Errors
+    /// What is worth another try; a resource that is gone is none.
+    pub(super) async fn report(
+        &self,
+        at: Location<'_>,
+        stored: &str,
+        resource: &Resource,
+        problem: Option<Problem>,
+    ) -> Result<Option<Duration>, CallError> {
+        let observed = self.observe(resource, problem);
+        let wanted = self.operator.status(resource, &self.settings, &observed);
+        let wanted_json = serde_json::to_value(&wanted).unwrap_or_default();
+        // Both are written by serde_json, with sorted keys.
+        let wanted_text = wanted_json.to_string();
+        if *wanted_text == *stored {
+            self.memories.status_is_written(resource);
+            return Ok(None);
+        }
+        if let Some(wait) = self.memories.status_differs(resource, observed) {
+            return Ok(Some(wait));
+        }
+        // The test keeps a namesake that was created meanwhile from getting this status.
+        let operations = json!([
+            {"op": "test", "path": "/metadata/uid", "value": resource.uid},
+            {"op": "add", "path": "/status", "value": wanted_json},
+        ]);
+        let manager = self.kind.field_manager;
+        match self
+            .caller
+            .json_patch(at, Part::Status, manager, &operations)
+            .await
+        {
+            Ok(object) => {
+                self.memories.status_is_written(resource);
+                if let Ok(written) = LeanResource::from_json(&object) {
+                    self.resources.put_written(written);
+                }
+                self.tell(resource, &wanted).await;
+                Ok(None)
+            }
+            Err(error) if error.is_not_found() || error.is_failed_test() => {
+                debug!(%error, "the resource is gone; the watch tells the rest");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn observe(&self, resource: &Resource, problem: Option<Problem>) -> Observed {
+        let mut observed = Observed {
+            service: self.children.service(&resource.uid),
+            problem,
+            now: jiff::Timestamp::now()
+                .strftime("%Y-%m-%dT%H:%M:%SZ")
+                .to_string(),
+            ..Observed::default()
+        };
+        if let Some((key, deployment)) = self.children.deployment(&resource.uid) {
+            observed.pods = self.children.pods(&key);
+            observed.deployment = Some(deployment);
+        }
+        observed
+    }
+
+    async fn tell(&self, resource: &Resource, wanted: &Status) {
+        let changed = |type_: &str| {
+            let after = status::condition(wanted, type_)?;
+            let before = status::condition(&resource.status, type_);
+            let gist = |condition: &Condition| (condition.status.clone(), condition.reason.clone());
+            (before.map(gist) != Some(gist(after))).then_some(after)
+        };
+        if let Some(ready) = changed(status::READY) {
+            let Condition {
+                status,
+                reason,
+                message,
+                ..
+            } = ready;
+            info!(ready = status, reason, message, "status");
+        }
+        if let Some(degraded) = changed(status::DEGRADED).filter(|is| is.status == "True") {
+            let Condition {
+                reason, message, ..
+            } = degraded;
+            let published = event::publish(&self.caller, self.kind, resource, reason, message);
+            if let Err(error) = published.await {
+                warn!(%error, "the Event was not written");
+            }
+        }
+    }
+}
