@@ -2,7 +2,7 @@
 //!
 //! Arrows point down only: `api` (what a user writes) is used by `operators` (what the
 //! cluster shall hold), which is wired to `controller` (what makes it so) by `manager`
-//! (the process). `packaging` writes every manifest from the types of the first two.
+//! (the process). `migration` is the one errand besides. `packaging` writes every manifest from the types of the first two.
 #![cfg_attr(
     not(test),
     warn(
@@ -17,5 +17,6 @@ pub mod api;
 pub mod config;
 pub mod controller;
 pub mod manager;
+pub mod migration;
 pub mod operators;
 pub mod packaging;

@@ -16,6 +16,7 @@ mod supervise;
 mod telemetry;
 
 use std::io;
+use std::path::Path;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -76,6 +77,16 @@ impl RunError {
             _ => 1,
         }
     }
+}
+
+/// Clients for an errand, which counts no requests: see [`Clients`].
+///
+/// # Errors
+/// [`ClusterError`]: there is no cluster to talk to.
+pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, ClusterError> {
+    // rustls takes whichever provider is installed first; another one may be linked in.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    cluster::connect(kubeconfig, &RequestCounter::default()).await
 }
 
 /// Runs the manager until a signal or the death of a part. Errors are logged here.
