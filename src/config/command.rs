@@ -37,7 +37,7 @@ pub(super) enum Errand {
     ///
     /// The last step of an upgrade, after the CRDs of config/crd are applied. Changes nothing
     /// but how objects are stored. It may be stopped and started again at any time. Needs
-    /// the right to list and patch the resources, to get the CRDs and to patch their status.
+    /// the right to list and get the resources, to get the CRDs, and to patch the status of both.
     MigrateStorage(MigrateStorageFlags),
 }
 

@@ -99,8 +99,16 @@ pub(super) struct Metadata {
 /// Some of the objects of a kind.
 #[derive(Debug, Deserialize)]
 pub(super) struct Page {
-    pub(super) items: Vec<Listed>,
+    /// An empty list has null here.
+    items: Option<Vec<Listed>>,
     pub(super) metadata: Position,
+}
+
+impl Page {
+    /// The objects of this page.
+    pub(super) fn take_items(&mut self) -> Vec<Listed> {
+        self.items.take().unwrap_or_default()
+    }
 }
 
 /// How far a list has come.
@@ -209,18 +217,28 @@ impl Calls {
         found(self.send(&self.single, &call).await)
     }
 
-    /// Has the API server store an object anew, unchanged.
-    pub(super) async fn rewrite(&self, kind: &Kind, object: &Metadata) -> Result<(), CallError> {
+    /// Has the API server store an object anew, unchanged; returns it as it is then. Its
+    /// resourceVersion stays if it was stored in the hub version already.
+    pub(super) async fn rewrite(
+        &self,
+        kind: &Kind,
+        object: &Metadata,
+    ) -> Result<Metadata, CallError> {
         let call = Call {
             action: action("rewrite", kind, object),
             method: Method::PATCH,
-            target: format!("{}?fieldManager={FIELD_MANAGER}", path(kind, object)),
+            // The API server refuses a negative number of replicas in any write of an object
+            // with a scale subresource, even if it is the one that is stored
+            // (apiextensions-apiserver, `pkg/registry/customresource/validator.go`), and old
+            // operators let them be stored. A write of the status stores the whole object,
+            // too, can change nothing else, and is not asked about the spec.
+            target: format!("{}/status?fieldManager={FIELD_MANAGER}", path(kind, object)),
             accept: METADATA,
             body: Some(&plan::rewrite(&object.uid, &object.resource_version)),
             deadline: CALL_DEADLINE,
         };
-        let _: Listed = self.send(&self.single, &call).await?;
-        Ok(())
+        let answer: Listed = self.send(&self.single, &call).await?;
+        Ok(answer.metadata)
     }
 
     /// Sends a request, and again while what hinders it may pass.

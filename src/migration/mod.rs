@@ -12,9 +12,11 @@ mod plan;
 mod progress;
 
 use std::io;
+use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use thiserror::Error;
+use tokio::time::sleep;
 
 pub use calls::CallError;
 use calls::{Calls, Listed, Metadata};
@@ -33,6 +35,11 @@ const CONCURRENCY: usize = 10;
 
 /// How often the whole is begun again because the CRD's spec changed in the meantime.
 const ROUNDS: usize = 3;
+
+/// How long after a look at the CRDs the first object is rewritten: what the API server
+/// itself allows its replicas for hearing of a new CRD (apiextensions-apiserver,
+/// `pkg/controller/establish`). One that has not heard would store the old version on.
+const SETTLING: Duration = Duration::from_secs(5);
 
 /// How often one object, list or status is looked at again because it changed.
 const LOOKS: usize = 10;
@@ -149,8 +156,11 @@ impl Migration<'_> {
         let stored = definition.stored_versions.join(", ");
         progress.note(&format!("stored in {stored}; rewriting in {hub}"));
         for _ in 0..ROUNDS {
+            if !self.options.dry_run {
+                sleep(SETTLING).await;
+            }
             self.rewrite_all(kind, &mut progress).await?;
-            let count = progress.count();
+            let (count, written) = (progress.count(), progress.written());
             if self.options.dry_run {
                 progress.result(&format!(
                     "{count} objects would be rewritten, and status.storedVersions cut from \
@@ -163,7 +173,9 @@ impl Migration<'_> {
             }
             match self.trim(kind, &definition).await? {
                 Trimmed::Done => {
-                    progress.result(&format!("{count} objects rewritten, stored in {hub} only"));
+                    progress.result(&format!(
+                        "{written} of {count} objects rewritten, stored in {hub} only"
+                    ));
                     return Ok(());
                 }
                 Trimmed::Changed(now) => {
@@ -186,7 +198,7 @@ impl Migration<'_> {
         let mut expiries = 0;
         loop {
             let page = self.calls.page(kind, self.options.page_size, &next).await;
-            let page = match page {
+            let mut page = match page {
                 Ok(page) => page,
                 Err(error) => {
                     let expired = error.status().filter(|status| status.code == 410);
@@ -202,12 +214,13 @@ impl Migration<'_> {
                     continue;
                 }
             };
-            let size = u64::try_from(page.items.len()).unwrap_or_default();
+            let objects = page.take_items();
+            let size = u64::try_from(objects.len()).unwrap_or_default();
             progress.listed(size, page.metadata.remaining_item_count.unwrap_or_default());
             if self.options.dry_run {
-                progress.done(size);
+                progress.done(size, 0);
             } else {
-                self.rewrite_page(kind, page.items, progress).await?;
+                self.rewrite_page(kind, objects, progress).await?;
             }
             if page.metadata.next.is_empty() {
                 return Ok(());
@@ -228,31 +241,33 @@ impl Migration<'_> {
         let mut outcomes = stream::iter(rewrites).buffer_unordered(CONCURRENCY);
         while let Some(outcome) = outcomes.try_next().await? {
             match outcome {
-                Ok(()) => progress.done(1),
+                Ok(written) => progress.done(1, written.into()),
                 Err(refused) => progress.failed(&manager::explain(&refused)),
             }
         }
         Ok(())
     }
 
-    /// Rewrites one object; what hinders this one alone is the inner error.
+    /// Rewrites one object, and tells whether that was needed; what hinders this one alone is
+    /// the inner error.
     async fn rewrite(
         &self,
         kind: &Kind,
         mut object: Metadata,
-    ) -> Result<Result<(), CallError>, MigrationError> {
+    ) -> Result<Result<bool, CallError>, MigrationError> {
         for _ in 0..LOOKS {
-            let Err(error) = self.calls.rewrite(kind, &object).await else {
-                return Ok(Ok(()));
+            let error = match self.calls.rewrite(kind, &object).await {
+                Ok(now) => return Ok(Ok(now.resource_version != object.resource_version)),
+                Err(error) => error,
             };
             match error.status().map(plan::refusal) {
-                Some(plan::Refusal::Gone) => return Ok(Ok(())),
+                Some(plan::Refusal::Gone) => return Ok(Ok(false)),
                 Some(plan::Refusal::OfThisObject) => return Ok(Err(error)),
                 // Whoever wrote it did so in the storage version, unless by an API server that
                 // has not heard of it yet: so it is not taken for done.
                 Some(plan::Refusal::Changed) => match self.calls.read(kind, &object).await? {
                     Some(now) => object = now.metadata,
-                    None => return Ok(Ok(())),
+                    None => return Ok(Ok(false)),
                 },
                 Some(plan::Refusal::Passing | plan::Refusal::OfEverything) | None => {
                     return Err(error.into());

@@ -113,7 +113,7 @@ pub(super) fn name_of(kind: &Kind) -> String {
     format!("{}.{}", kind.plural, kind.group)
 }
 
-/// A merge patch that changes nothing: the API server stores the object anew if it is stored
+/// A merge patch of `/status` that changes nothing: the API server stores the object anew if it is stored
 /// in another version, and leaves it alone if it is not.
 pub(super) fn rewrite(uid: &str, resource_version: &str) -> Value {
     json!({"metadata": {"uid": uid, "resourceVersion": resource_version}})

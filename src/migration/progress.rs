@@ -18,6 +18,8 @@ pub(super) struct Progress {
     /// About how many objects there are.
     expected: u64,
     done: u64,
+    /// Those of them that were not stored in the new version yet.
+    written: u64,
     failed: u64,
     told: Instant,
 }
@@ -29,6 +31,7 @@ impl Progress {
             name: name.to_owned(),
             expected: 0,
             done: 0,
+            written: 0,
             failed: 0,
             told: Instant::now(),
         }
@@ -39,9 +42,10 @@ impl Progress {
         self.expected = self.done + self.failed + page + remaining;
     }
 
-    /// So many objects more are done with.
-    pub(super) fn done(&mut self, count: u64) {
+    /// So many objects more are done with, of which so many were stored anew.
+    pub(super) fn done(&mut self, count: u64, written: u64) {
         self.done += count;
+        self.written += written;
         if self.told.elapsed() >= EVERY {
             self.told = Instant::now();
             self.note(&format!("{} of {} objects", self.done, self.expected));
@@ -58,9 +62,14 @@ impl Progress {
         }
     }
 
-    /// The list starts anew, and with it the count.
+    /// The list starts anew, and with it the count of its objects; what was written, was.
     pub(super) fn restarted(&mut self) {
         (self.done, self.failed) = (0, 0);
+    }
+
+    /// Objects that were stored anew.
+    pub(super) fn written(&self) -> u64 {
+        self.written
     }
 
     /// Objects that are done with.

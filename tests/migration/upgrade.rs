@@ -1,0 +1,276 @@
+//! A cluster of the old operators is brought to two versions step by step, and back, with
+//! live objects and our manager's children in it.
+
+use std::collections::BTreeMap;
+
+use devcluster::Component;
+use quartet_operator::api::conversion::convert;
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::packaging::{crd, kinds};
+use serde_json::{Value, json};
+
+use crate::seed;
+use crate::stage::{Running, Stage, collection, crd_path, object, path};
+
+/// Where nobody reconciles.
+const ODD: &str = "odd";
+/// Where our manager does.
+const LIVE: &str = "live";
+
+/// Every object of the old operators, by kind and name, as one version shows it.
+type Objects = BTreeMap<String, Value>;
+
+/// The objects of [`ODD`] without what the API server changes at every write.
+async fn objects(stage: &Stage, version: fn(&Kind) -> &Version) -> Objects {
+    let mut objects = Objects::new();
+    for kind in kinds() {
+        let list = stage.get(&collection(kind, version(kind), ODD)).await;
+        for object in list.expect("a list")["items"].as_array().expect("items") {
+            let mut object = object.clone();
+            let metadata = object["metadata"].as_object_mut().expect("metadata");
+            metadata.remove("resourceVersion");
+            let name = metadata["name"].as_str().expect("a name").to_owned();
+            objects.insert(format!("{} {name}", kind.kind), object);
+        }
+    }
+    objects
+}
+
+fn in_seed(kind: &Kind) -> &Version {
+    &kind.seed
+}
+
+fn in_hub(kind: &Kind) -> &Version {
+    &kind.hub
+}
+
+/// What the old objects are in the hub version.
+fn converted(objects: &Objects) -> Objects {
+    let convert = |object: &Value| {
+        let mut kinds = kinds().into_iter();
+        let kind = kinds
+            .find(|kind| object["kind"] == kind.kind)
+            .expect("a kind");
+        convert(kind, object.clone(), &kind.hub)
+            .expect("every object converts")
+            .object
+    };
+    let objects = objects.iter();
+    objects
+        .map(|(name, object)| (name.clone(), convert(object)))
+        .collect()
+}
+
+/// The hub fills in its default where there is a spec; the old CRDs always had the field.
+async fn assert_nothing_is_lost(stage: &Stage, before: &Objects, when: &str) {
+    assert_eq!(
+        &objects(stage, in_seed).await,
+        before,
+        "{when}, old version"
+    );
+    let hub = objects(stage, in_hub).await;
+    assert_eq!(hub, converted(before), "{when}, new version");
+}
+
+/// What must not change about children when their owners' storage does: which they are, and
+/// what they run.
+async fn children(stage: &Stage) -> BTreeMap<String, Value> {
+    let mut children = BTreeMap::new();
+    for (api, plural) in [
+        ("/apis/apps/v1", "deployments"),
+        ("/apis/apps/v1", "replicasets"),
+        ("/api/v1", "pods"),
+        ("/api/v1", "services"),
+    ] {
+        let list = stage
+            .get(&format!("{api}/namespaces/{LIVE}/{plural}"))
+            .await;
+        for child in list.expect("a list")["items"].as_array().expect("items") {
+            let metadata = &child["metadata"];
+            let name = metadata["name"].as_str().expect("a name");
+            let kept = json!({
+                "uid": metadata["uid"],
+                "generation": metadata["generation"],
+                "hash": metadata["labels"]["pod-template-hash"],
+                "spec": child["spec"],
+            });
+            children.insert(format!("{plural} {name}"), kept);
+        }
+    }
+    children
+}
+
+/// The one live object of a kind; children of two kinds cannot have the same name.
+fn live(kind: &Kind) -> String {
+    format!("live-{}", kind.controller_name())
+}
+
+fn live_spec(kind: &Kind, pods: i64) -> Value {
+    match kind.kind {
+        "Nginx" => json!({"count": pods}),
+        "ElasticWeb" => {
+            json!({"image": "nginx:1.17.1", "port": 30103, "singlePodsQPS": 800, "totalQPS": 800 * pods})
+        }
+        _ => json!({"size": pods}),
+    }
+}
+
+fn is_ready_with(object: &Value, pods: i64) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    ready
+        && object["status"]["readyReplicas"] == pods
+        && object["status"]["observedGeneration"] == object["metadata"]["generation"]
+}
+
+/// Scales every live object through one version, and waits for the pods.
+async fn scale(stage: &Stage, version: fn(&Kind) -> &Version, pods: i64) {
+    for kind in kinds() {
+        let seed = live_spec(kind, pods);
+        let object = object(kind, &kind.seed, &live(kind), seed);
+        let spec = convert(kind, object, version(kind))
+            .expect("converts")
+            .object["spec"]
+            .take();
+        let path = path(kind, version(kind), LIVE, &live(kind));
+        stage
+            .merge(&path, json!({"spec": spec}))
+            .await
+            .expect("scaled");
+    }
+    for kind in kinds() {
+        let path = path(kind, version(kind), LIVE, &live(kind));
+        stage
+            .until(&path, "scaled", |object| is_ready_with(object, pods))
+            .await;
+    }
+}
+
+fn start_manager(stage: &Stage) -> Running {
+    let log = std::fs::File::create(stage.cluster.dir().join("manager.log")).expect("a log");
+    let mut command = stage.manager(&[
+        "--health-probe-bind-address=0",
+        "--watch-namespace=live",
+        "--log-format=text",
+    ]);
+    Running(command.stderr(log).spawn().expect("the manager starts"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothing_is_lost() {
+    let mut stage = Stage::with_api_server().await;
+    stage.apply_crds(seed::crd).await;
+    stage.cluster.start_controllers().expect("controllers");
+    stage.create_namespace(ODD).await;
+    stage.create_namespace(LIVE).await;
+    for kind in kinds() {
+        for (name, spec) in seed::specs(kind) {
+            let mut object = object(kind, &kind.seed, name, spec);
+            object["metadata"]["labels"] = json!({"team": "a"});
+            object["metadata"]["annotations"] = json!({"note": "kept"});
+            let created = stage
+                .create(&collection(kind, &kind.seed, ODD), &object)
+                .await;
+            created.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            if name == "usual" {
+                let status = match kind.kind {
+                    "ElasticWeb" => json!({"realQPS": 2400}),
+                    _ => json!({"nodes": ["b", "a"]}),
+                };
+                let path = format!("{}/status", path(kind, &kind.seed, ODD, name));
+                stage
+                    .merge(&path, json!({"status": status}))
+                    .await
+                    .expect("a status");
+            }
+        }
+        let live = object(kind, &kind.seed, &live(kind), live_spec(kind, 2));
+        let created = stage
+            .create(&collection(kind, &kind.seed, LIVE), &live)
+            .await;
+        created.expect("a live object");
+    }
+    let before = objects(&stage, in_seed).await;
+
+    // Our manager takes over the cluster, on CRDs of one version still.
+    stage.apply_crds(crd::seed_only).await;
+    assert_eq!(objects(&stage, in_seed).await, before, "bounds came in");
+    let manager = start_manager(&stage);
+    for kind in kinds() {
+        let path = path(kind, &kind.seed, LIVE, &live(kind));
+        stage
+            .until(&path, "ready", |object| is_ready_with(object, 2))
+            .await;
+    }
+    let running = children(&stage).await;
+    assert!(running.len() >= 17, "{:?}", running.keys());
+
+    // Served, not stored: the way back is still open.
+    stage.apply_crds(crd::transition).await;
+    assert_nothing_is_lost(&stage, &before, "both are served").await;
+    stage.apply_crds(crd::seed_only).await;
+    assert_eq!(objects(&stage, in_seed).await, before, "one step back");
+    stage.apply_crds(crd::transition).await;
+
+    stage.apply_crds(crd::both_versions).await;
+    for kind in kinds() {
+        assert_eq!(
+            stage.stored_versions(kind).await,
+            json!([kind.seed.name, kind.hub.name])
+        );
+    }
+    assert_nothing_is_lost(&stage, &before, "the new version is stored").await;
+    let (code, _, _) = stage.errand(&["migrate-storage"]).await;
+    assert_eq!(code, 0);
+    for kind in kinds() {
+        assert_eq!(stage.stored_versions(kind).await, json!([kind.hub.name]));
+    }
+    assert_nothing_is_lost(&stage, &before, "the storage is migrated").await;
+    assert_eq!(children(&stage).await, running, "no child was touched");
+    scale(&stage, in_seed, 3).await;
+    scale(&stage, in_hub, 2).await;
+
+    // What is stored can be read without conversion, even by an API server that has nothing
+    // in memory.
+    stage.converter.go_away().await;
+    stage.restart_api_server();
+    let hub = objects(&stage, in_hub).await;
+    assert_eq!(hub, converted(&before), "without conversion");
+    let seed = stage
+        .get(&collection(kinds()[0], &kinds()[0].seed, ODD))
+        .await;
+    assert_eq!(seed.expect_err("needs conversion").code, 500);
+    stage.converter.come_back().await;
+    let path_of_seed = collection(kinds()[0], &kinds()[0].seed, ODD);
+    stage.until(&path_of_seed, "readable again", |_| true).await;
+    scale(&stage, in_seed, 1).await;
+
+    // Back. The API server refuses the form that does not know what is stored, whole.
+    for kind in kinds() {
+        let crd = serde_json::to_value(crd::seed_only(kind)).expect("JSON");
+        let target = format!("{}?fieldManager=installer&force=true", crd_path(kind));
+        let refused = stage
+            .apply(&target, &crd)
+            .await
+            .expect_err("would lose objects");
+        assert!(
+            refused.message.contains("status.storedVersions"),
+            "{refused:?}"
+        );
+    }
+    stage.apply_crds(crd::transition).await;
+    for kind in kinds() {
+        assert_eq!(
+            stage.stored_versions(kind).await,
+            json!([kind.hub.name, kind.seed.name])
+        );
+    }
+    assert_nothing_is_lost(&stage, &before, "the old version is stored again").await;
+    scale(&stage, in_seed, 2).await;
+    stage.cluster.check().expect("everything still runs");
+    stage.cluster.stop(Component::Kwok);
+    drop(manager);
+}
