@@ -118,6 +118,10 @@ async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {
     if !refusals.is_empty() {
         return Err(MigrationError::NotReady(refusals));
     }
+    let is_due = |(kind, definition): &(&Kind, Definition)| !definition.is_migrated(kind);
+    if !options.dry_run && due.iter().any(is_due) {
+        sleep(SETTLING).await;
+    }
     let mut failures = 0;
     for (kind, definition) in due {
         match migration.migrate(kind, definition).await {
@@ -156,9 +160,6 @@ impl Migration<'_> {
         let stored = definition.stored_versions.join(", ");
         progress.note(&format!("stored in {stored}; rewriting in {hub}"));
         for _ in 0..ROUNDS {
-            if !self.options.dry_run {
-                sleep(SETTLING).await;
-            }
             self.rewrite_all(kind, &mut progress).await?;
             let (count, written) = (progress.count(), progress.written());
             if self.options.dry_run {
@@ -182,6 +183,7 @@ impl Migration<'_> {
                     progress.note("the CRD changed in the meantime; starting over");
                     progress.restarted();
                     definition = now;
+                    sleep(SETTLING).await;
                 }
             }
         }

@@ -45,11 +45,13 @@ impl Stage {
     /// Gives every kind this form of its CRD, as an installation does (server-side apply,
     /// conflicts forced), and waits until all its versions are served.
     pub(crate) async fn apply_crds(&self, form: Form) {
+        let started = Instant::now();
         for kind in kinds() {
             self.apply_crd(kind, serde_json::to_value(form(kind)).expect("JSON"))
                 .await
                 .expect("the API server takes the CRD");
         }
+        println!("CRDs applied and served after {:?}", started.elapsed());
     }
 
     /// Gives one kind this CRD; its conversion, if it has any, is done here.
@@ -194,7 +196,28 @@ impl Stage {
             .expect("the API server comes back");
     }
 
+    /// As client-go does it: what says 429, as the watch cache of a version does right after a
+    /// change of its CRD, is asked again.
     async fn send(&self, method: Method, target: &str, content_type: &str, body: &Value) -> Answer {
+        let started = Instant::now();
+        loop {
+            let answer = self.send_once(&method, target, content_type, body).await;
+            match answer {
+                Err(status) if status.code == 429 && started.elapsed() < DEADLINE => {
+                    tokio::time::sleep(POLL).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn send_once(
+        &self,
+        method: &Method,
+        target: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Answer {
         let body = match body {
             Value::Null => Vec::new(),
             body => body.to_string().into_bytes(),
@@ -216,9 +239,11 @@ impl Stage {
 async fn client(cluster: &Cluster) -> kube::Client {
     let kubeconfig =
         kube::config::Kubeconfig::read_from(cluster.kubeconfig()).expect("a kubeconfig");
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default())
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default())
         .await
         .expect("a config");
+    // Or a list that cannot be had is asked for again for minutes.
+    config.default_retry = false;
     kube::Client::try_from(config).expect("a client")
 }
 
