@@ -8,7 +8,8 @@ mod address;
 mod command;
 mod flags;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub use address::{BindAddress, InvalidAddress};
@@ -47,6 +48,9 @@ pub enum ConfigError {
     /// A flag or variable does not exist or does not parse; also `--help` and `--version`.
     #[error("{0}")]
     Flags(#[from] clap::Error),
+    /// A variable that names an operand image names none.
+    #[error("{0}: give an image reference such as registry.example.com/name:tag")]
+    InvalidImage(&'static str),
     /// `--leader-elect`, which this version cannot honour.
     #[error(
         "--leader-elect: this version has no leader election; run one replica and pass \
@@ -98,7 +102,10 @@ impl Config {
         if flags.enable_webhooks {
             return Err(ConfigError::Webhooks);
         }
-        let settings = settings(&flags);
+        let settings = Settings {
+            max_replicas: flags.max_replicas,
+            images: images(|name| std::env::var_os(name))?,
+        };
         let metrics_address = flags.metrics_bind_address.0;
         let health_address = flags.health_probe_bind_address.0;
         if let Some(address) = &metrics_address {
@@ -163,22 +170,22 @@ fn select(list: &str) -> Result<Vec<&'static dyn Operator>, ConfigError> {
     Ok(operators.map(|(_, operator)| *operator).collect())
 }
 
-/// A variable that is set but empty counts as not set, as in a manifest whose value was
-/// left blank.
-fn settings(flags: &Flags) -> Settings {
-    let defaults = Settings::default();
-    let or = |image: &Option<String>, default: String| {
-        image
-            .clone()
-            .filter(|image| !image.is_empty())
-            .unwrap_or(default)
-    };
-    Settings {
-        max_replicas: flags.max_replicas,
-        memcached_image: or(&flags.memcached_image, defaults.memcached_image),
-        nginx_image: or(&flags.nginx_image, defaults.nginx_image),
-        hello_world_image: or(&flags.hello_world_image, defaults.hello_world_image),
-    }
+/// The operand images that the environment names. A variable that is set but empty counts as
+/// not set, as in a manifest whose value was left blank.
+fn images(
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<BTreeMap<&'static str, String>, ConfigError> {
+    let images = OPERATORS.iter().filter_map(|operator| operator.image());
+    let named = images.filter_map(|image| {
+        let value = variable(image.variable).filter(|value| !value.is_empty())?;
+        Some((image.variable, value.into_string()))
+    });
+    named
+        .map(|(variable, value)| match value {
+            Ok(image) if !image.contains(char::is_whitespace) => Ok((variable, image)),
+            _ => Err(ConfigError::InvalidImage(variable)),
+        })
+        .collect()
 }
 
 fn namespaces(list: &str) -> Result<BTreeSet<String>, ConfigError> {

@@ -99,19 +99,6 @@ pub(super) struct Flags {
     )]
     pub(super) watch_namespace: String,
 
-    /// Image of a Memcached that names none; empty is the one this version was tested with.
-    #[arg(long, env, hide_env_values = true, value_name = "IMAGE", value_parser = image)]
-    pub(super) memcached_image: Option<String>,
-
-    /// Image of an Nginx that names none; empty is the one this version was tested with.
-    #[arg(long, env, hide_env_values = true, value_name = "IMAGE", value_parser = image)]
-    pub(super) nginx_image: Option<String>,
-
-    /// Image of a HelloWorld that names none; empty is the one this version was tested with.
-    #[arg(long = "helloworld-image", env = "HELLOWORLD_IMAGE", hide_env_values = true,
-          value_name = "IMAGE", value_parser = image)]
-    pub(super) hello_world_image: Option<String>,
-
     /// How log lines are written.
     #[arg(
         long,
@@ -163,13 +150,5 @@ fn go_bool(text: &str) -> Result<bool, &'static str> {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("give true or false"),
-    }
-}
-
-/// Not a parser of references, which the kubelet has: only what is surely none.
-fn image(text: &str) -> Result<String, &'static str> {
-    match text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        true => Err("give an image reference such as docker.io/library/nginx:1.28"),
-        false => Ok(text.to_owned()),
     }
 }

@@ -192,13 +192,21 @@ fn namespaces_are_a_list_and_each_must_be_a_label() {
 
 #[test]
 fn a_blank_image_is_the_default_and_one_with_a_blank_in_it_is_refused() {
-    let digest = "registry.test:5000/memcached@sha256:abc";
-    let settings = load(&["--memcached-image", digest, "--nginx-image="])
-        .unwrap()
-        .settings;
-    assert_eq!(settings.memcached_image, digest);
-    assert_eq!(settings.nginx_image, Settings::default().nginx_image);
-    assert!(refusal(&["--nginx-image=nginx 1.28"]).contains("--nginx-image"));
+    let digest = "registry.example.com:5000/memcached@sha256:0123456789abcdef";
+    let environment = |name: &str| match name {
+        "MEMCACHED_IMAGE" => Some(digest.into()),
+        "NGINX_IMAGE" => Some("".into()),
+        _ => None,
+    };
+    let named = images(environment).expect("is valid");
+    assert_eq!(named, [("MEMCACHED_IMAGE", digest.to_owned())].into());
+    let refused = images(|_| Some("nginx 1.28".into())).expect_err("no image has a blank");
+    assert!(
+        refused
+            .to_string()
+            .contains("_IMAGE: give an image reference"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -302,21 +302,17 @@ impl Wakers {
         }
     }
 
-    /// The owner of a child, if it still is the one that the child names.
+    /// The resource that a child names as its owner, or a later one of that name, which waits
+    /// for the child to go.
     fn wake_owner(&self, namespace: &str, owner: &Owner) {
         let owns = |controller: &&Controller| {
             *owner.kind == *controller.kind.kind && *owner.group == *controller.kind.group
         };
-        let Some(controller) = self.controllers.iter().find(owns) else {
-            return;
-        };
-        let key = ObjectKey::new(namespace, &owner.name);
-        if controller
-            .resources
-            .get(&key)
-            .is_some_and(|resource| resource.meta.uid == owner.uid)
-        {
-            self.wake(controller, key, Priority::Normal);
+        if let Some(controller) = self.controllers.iter().find(owns) {
+            let key = ObjectKey::new(namespace, &owner.name);
+            if controller.resources.get(&key).is_some() {
+                self.wake(controller, key, Priority::Normal);
+            }
         }
     }
 

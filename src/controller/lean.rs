@@ -304,8 +304,12 @@ impl LeanResource {
     /// Whether nothing differs but the resourceVersion: a label, an annotation that is not
     /// ours, `managedFields`.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
+        self.status == other.status && self.asks_as(other)
+    }
+
+    /// Whether the user's part is the same: a status apart, nothing differs that matters.
+    pub(crate) fn asks_as(&self, other: &Self) -> bool {
         self.spec == other.spec
-            && self.status == other.status
             && self.conversion_data == other.conversion_data
             && self.finalizers == other.finalizers
             && self.paused == other.paused

@@ -108,14 +108,27 @@ impl Reconciler {
         let Some(lean) = self.resources.get(key) else {
             return Ok(Next::Rest);
         };
-        self.strip_legacy_finalizers(&lean).await?;
+        let next = self.reconcile_as_read(&lean).await;
+        // Its end may have been announced in the middle of this, before it claimed a name.
+        if self
+            .resources
+            .get(key)
+            .is_none_or(|now| now.meta.uid != lean.meta.uid)
+        {
+            self.forget(&lean);
+        }
+        next
+    }
+
+    async fn reconcile_as_read(&self, lean: &LeanResource) -> Result<Next, CallError> {
+        self.strip_legacy_finalizers(lean).await?;
         if lean.meta.deleting {
             // Owner references do the cleaning; a child made now would outlive its owner's
             // foreground deletion or hold it up.
             return Ok(Next::Rest);
         }
         let read: Value = serde_json::from_str(&lean.spec).unwrap_or_default();
-        let resource = self.resource(&lean, &read);
+        let resource = self.resource(lean, &read);
         let (mut problem, mut retry, mut failure) = (None, None, None);
         if !resource.paused {
             match self.desired(&resource, &read) {
@@ -135,11 +148,8 @@ impl Reconciler {
                 },
             }
         }
-        let at = self.location(&lean);
-        let settle = self
-            .reporter
-            .report(at, &lean.status, &resource, problem)
-            .await?;
+        let at = self.location(lean);
+        let settle = self.reporter.report(at, lean, &resource, problem).await?;
         match failure {
             Some(error) => Err(error),
             None => Ok(Next::after([retry, settle].into_iter().flatten().min())),

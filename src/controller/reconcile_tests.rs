@@ -375,10 +375,68 @@ async fn fault_43_a_name_that_another_resource_claimed_is_not_applied() {
 
 #[tokio::test(start_paused = true)]
 async fn fault_48_an_invalid_spec_is_told_and_nothing_is_applied() {
-    let scenario = Scenario::new(willing);
+    let scenario = Scenario::new(|line, body| {
+        let (code, mut object) = willing(line, body)?;
+        object["spec"]["size"] = json!(-1);
+        Some((code, object))
+    });
     scenario.holds(-1, json!({}));
     assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
     let sent = scenario.sent();
     assert_eq!(sent[0], STATUS, "{sent:?}");
     assert!(!sent.iter().any(|line| line.contains("deployments")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
+    let scenario = Scenario::new(|line, body| {
+        let (code, mut object) = willing(line, body)?;
+        if line.contains("/status") {
+            // The answer contains what the user wrote a moment ago; the watch repeats neither.
+            object["spec"]["size"] = json!(7);
+            object["metadata"]["generation"] = json!(2);
+        }
+        Some((code, object))
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(scenario.reconcile().await, Ok(Next::After(Duration::ZERO)));
+    scenario.sent();
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(body["spec"]["replicas"], 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_goes_in_the_middle_of_its_reconcile_keeps_no_name() {
+    let scenario = Arc::new(Scenario::new(|_, _| None));
+    scenario.holds(1, json!({}));
+    let running = tokio::spawn({
+        let scenario = Arc::clone(&scenario);
+        async move { scenario.reconcile().await }
+    });
+    tokio::task::yield_now().await;
+    // Another life of it takes its place, as the watch would tell.
+    scenario.holds(
+        1,
+        json!({"metadata": {"uid": "later", "resourceVersion": "9"}}),
+    );
+    running.await.expect("no panic").expect_err("no answer");
+    let name = ObjectKey::new("ns", "cache");
+    assert!(
+        scenario
+            .children
+            .claims
+            .claim(ChildKind::Deployment, &name, "another")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_is_told_in_the_words_of_the_version_that_was_read() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(-1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.to_string();
+    assert!(body.contains("spec.size: Invalid value: -1"), "{body}");
 }

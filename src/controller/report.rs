@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
 use super::call::{CallError, Caller, Location, Part};
@@ -50,15 +50,16 @@ impl Reporter {
         }
     }
 
-    /// Writes the status of the resource `at`, of which `stored` is on the API server, if it
-    /// differs and is due. Returns how long to wait if it is not due yet.
+    /// Writes the status of the resource `at`, which was read as `lean`, if it differs and is
+    /// due. Returns when to look again: when it is due, or at once if the resource is not any
+    /// more as it was read.
     ///
     /// # Errors
     /// What is worth another try; a resource that is gone is none.
     pub(super) async fn report(
         &self,
         at: Location<'_>,
-        stored: &str,
+        lean: &LeanResource,
         resource: &Resource,
         problem: Option<Problem>,
     ) -> Result<Option<Duration>, CallError> {
@@ -67,7 +68,7 @@ impl Reporter {
         let wanted_json = serde_json::to_value(&wanted).unwrap_or_default();
         // Both are written by serde_json, with sorted keys.
         let wanted_text = wanted_json.to_string();
-        if *wanted_text == *stored {
+        if *wanted_text == *lean.status {
             self.memories.status_is_written(resource);
             return Ok(None);
         }
@@ -87,11 +88,9 @@ impl Reporter {
         {
             Ok(object) => {
                 self.memories.status_is_written(resource);
-                if let Ok(written) = LeanResource::from_json(&object) {
-                    self.resources.put_written(written);
-                }
+                let is_as_read = self.take(lean, &object);
                 self.tell(resource, &wanted).await;
-                Ok(None)
+                Ok((!is_as_read).then_some(Duration::ZERO))
             }
             Err(error) if error.is_not_found() || error.is_failed_test() => {
                 debug!(%error, "the resource is gone; the watch tells the rest");
@@ -99,6 +98,18 @@ impl Reporter {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Takes the answer to a status write into the cache, so that its echo on the watch wakes
+    /// nobody. Nor does that of a change by others that the answer contains already: false if
+    /// there is one.
+    fn take(&self, lean: &LeanResource, answer: &Value) -> bool {
+        let Ok(written) = LeanResource::from_json(answer) else {
+            return true;
+        };
+        let is_as_read = written.asks_as(lean);
+        self.resources.put_written(written);
+        is_as_read
     }
 
     fn observe(&self, resource: &Resource, problem: Option<Problem>) -> Observed {
@@ -131,7 +142,8 @@ impl Reporter {
                 message,
                 ..
             } = ready;
-            info!(ready = status, reason, message, "status");
+            // A field called `message` would be taken for the line itself.
+            info!(ready = status, reason, detail = message, "status");
         }
         if let Some(degraded) = changed(status::DEGRADED).filter(|is| is.status == "True") {
             let Condition {

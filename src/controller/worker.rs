@@ -1,6 +1,7 @@
 //! A worker takes one resource at a time from the work queue and reconciles it, under a
 //! timeout and behind a panic barrier: a resource that hangs or panics harms no other.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
 enum End {
     Done(Next),
     Failed(CallError),
-    Panicked,
+    Panicked(String),
     TimedOut,
 }
 
@@ -55,7 +56,7 @@ pub(crate) async fn work<F>(
             Ok(Ok(Ok(next))) => End::Done(next),
             Ok(Ok(Err(error))) => End::Failed(error),
             Ok(Err(_elapsed)) => End::TimedOut,
-            Err(_panic) => End::Panicked,
+            Err(panic) => End::Panicked(message_of(&*panic)),
         };
         drop(running);
         let _entered = span.enter();
@@ -74,8 +75,8 @@ pub(crate) async fn work<F>(
                 queue.add_rate_limited(key.clone());
                 Outcome::Error
             }
-            End::Panicked => {
-                error!("the reconcile panicked; the resource is tried again by the back-off");
+            End::Panicked(panic) => {
+                error!(panic, "the reconcile panicked; the resource is tried again");
                 queue.add_rate_limited(key.clone());
                 Outcome::Panic
             }
@@ -91,4 +92,11 @@ pub(crate) async fn work<F>(
         metrics.reconcile_ended(&controller, outcome, started.elapsed());
         queue.done(&key);
     }
+}
+
+/// What a panic said: `panic!` with a text carries a `&str` or a `String`.
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::operand::{Operand, invalid, replicas_within_limit};
 use super::plan::{Image, Plan, Program, ServicePlan};
-use super::{Refused, Settings};
+use super::{OperandImage, Refused, Settings};
 use crate::api::Kind;
 use crate::api::elasticweb::{KIND, v2::ElasticWebSpec};
 use crate::api::validation::ErrorReason;
@@ -33,6 +33,7 @@ static PROGRAM: Program = Program {
 
 impl Operand for ElasticWeb {
     const KIND: &'static Kind = &KIND;
+    const IMAGE: Option<&'static OperandImage> = None;
     type Spec = ElasticWebSpec;
 
     fn plan(&self, spec: ElasticWebSpec, settings: &Settings) -> Result<Plan, Refused> {

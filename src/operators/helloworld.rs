@@ -4,13 +4,19 @@
 use super::nginx::{DEFAULT_PORT, MEMORY_REQUEST};
 use super::operand::{Operand, replicas_within_limit};
 use super::plan::{Image, Plan, Program};
-use super::{Refused, Settings};
+use super::{OperandImage, Refused, Settings};
 use crate::api::Kind;
 use crate::api::helloworld::{KIND, v1::HelloWorldSpec};
 use crate::api::workload::PodSecurity;
 
 /// The operator of `test.jiaozi.com` HelloWorld.
 pub struct HelloWorld;
+
+/// That of nginx, whose welcome page is the greeting.
+static IMAGE: OperandImage = OperandImage {
+    variable: "HELLOWORLD_IMAGE",
+    default: "docker.io/nginxinc/nginx-unprivileged:1.28-alpine",
+};
 
 static PROGRAM: Program = Program {
     component: "greeter",
@@ -28,13 +34,14 @@ static PROGRAM: Program = Program {
 
 impl Operand for HelloWorld {
     const KIND: &'static Kind = &KIND;
+    const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
     type Spec = HelloWorldSpec;
 
     fn plan(&self, spec: HelloWorldSpec, settings: &Settings) -> Result<Plan, Refused> {
         Ok(Plan {
             program: &PROGRAM,
             replicas: replicas_within_limit(spec.replicas.into(), "spec.replicas", settings)?,
-            image: Image::named_or(spec.workload.image.as_ref(), &settings.hello_world_image),
+            image: Image::named_or(spec.workload.image.as_ref(), settings.image(&IMAGE)),
             command: Vec::new(),
             args: Vec::new(),
             container_port: spec.port.unwrap_or(DEFAULT_PORT),

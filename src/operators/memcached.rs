@@ -3,7 +3,7 @@
 
 use super::operand::{Operand, replicas_within_limit};
 use super::plan::{Image, Plan, Program, ServicePlan};
-use super::{Refused, Settings};
+use super::{OperandImage, Refused, Settings};
 use crate::api::Kind;
 use crate::api::memcached::{KIND, v1::MemcachedSpec};
 use crate::api::workload::PodSecurity;
@@ -17,6 +17,12 @@ const DEFAULT_MEMORY: i32 = 64;
 const MEMORY_OVERHEAD: i32 = 32;
 /// The port registered for memcached.
 const DEFAULT_PORT: i32 = 11211;
+
+/// Its user is 11211, given as a name.
+static IMAGE: OperandImage = OperandImage {
+    variable: "MEMCACHED_IMAGE",
+    default: "docker.io/library/memcached:1.6.39-alpine",
+};
 
 static PROGRAM: Program = Program {
     component: "cache",
@@ -32,6 +38,7 @@ static PROGRAM: Program = Program {
 
 impl Operand for Memcached {
     const KIND: &'static Kind = &KIND;
+    const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
     type Spec = MemcachedSpec;
 
     fn plan(&self, spec: MemcachedSpec, settings: &Settings) -> Result<Plan, Refused> {
@@ -53,7 +60,7 @@ impl Operand for Memcached {
         Ok(Plan {
             program: &PROGRAM,
             replicas: replicas_within_limit(spec.replicas.into(), "spec.replicas", settings)?,
-            image: Image::named_or(spec.workload.image.as_ref(), &settings.memcached_image),
+            image: Image::named_or(spec.workload.image.as_ref(), settings.image(&IMAGE)),
             // Named, so that the flags reach memcached whatever entry point an image has.
             command: vec!["memcached".to_owned()],
             args: given

@@ -22,7 +22,7 @@ mod workload;
 use serde_json::Value;
 
 pub use observed::{Observed, ObservedDeployment, ObservedPod, ObservedService, Problem, Reason};
-pub use settings::Settings;
+pub use settings::{OperandImage, Settings};
 
 use crate::api::{Kind, Status, validation::FieldError};
 
@@ -38,6 +38,9 @@ pub static OPERATORS: &[&dyn Operator] = &[
 pub trait Operator: Send + Sync + 'static {
     /// Names, versions, conversion and validation of the resource.
     fn kind(&self) -> &'static Kind;
+
+    /// The image of its pods; `None` where every resource must name one.
+    fn image(&self) -> Option<&'static OperandImage>;
 
     /// The children that the resource asks for, in the order they are to be applied.
     ///

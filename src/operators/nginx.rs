@@ -3,7 +3,7 @@
 
 use super::operand::{Operand, replicas_within_limit};
 use super::plan::{Image, Plan, Program};
-use super::{Refused, Settings};
+use super::{OperandImage, Refused, Settings};
 use crate::api::Kind;
 use crate::api::nginx::{KIND, v1::NginxSpec};
 use crate::api::workload::PodSecurity;
@@ -15,6 +15,12 @@ pub struct Nginx;
 pub(super) const DEFAULT_PORT: i32 = 8080;
 /// Memory request of an nginx that serves files.
 pub(super) const MEMORY_REQUEST: &str = "32Mi";
+
+/// Listens on 8080 as user 101.
+static IMAGE: OperandImage = OperandImage {
+    variable: "NGINX_IMAGE",
+    default: "docker.io/nginxinc/nginx-unprivileged:1.28-alpine",
+};
 
 static PROGRAM: Program = Program {
     component: "proxy",
@@ -31,13 +37,14 @@ static PROGRAM: Program = Program {
 
 impl Operand for Nginx {
     const KIND: &'static Kind = &KIND;
+    const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
     type Spec = NginxSpec;
 
     fn plan(&self, spec: NginxSpec, settings: &Settings) -> Result<Plan, Refused> {
         Ok(Plan {
             program: &PROGRAM,
             replicas: replicas_within_limit(spec.replicas.into(), "spec.replicas", settings)?,
-            image: Image::named_or(spec.workload.image.as_ref(), &settings.nginx_image),
+            image: Image::named_or(spec.workload.image.as_ref(), settings.image(&IMAGE)),
             command: Vec::new(),
             args: Vec::new(),
             container_port: spec.port.unwrap_or(DEFAULT_PORT),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::plan::Plan;
 use super::workload;
-use super::{Child, Observed, Operator, Refused, Resource, Settings, status};
+use super::{Child, Observed, OperandImage, Operator, Refused, Resource, Settings, status};
 use crate::api::validation::{ErrorReason, FieldError, service_name_error};
 use crate::api::{Kind, Status};
 
@@ -14,6 +14,8 @@ use crate::api::{Kind, Status};
 pub(super) trait Operand: Send + Sync + 'static {
     /// Names, versions and rules.
     const KIND: &'static Kind;
+    /// The image of its pods; `None` where every resource must name one.
+    const IMAGE: Option<&'static OperandImage>;
     /// The hub's spec.
     type Spec: DeserializeOwned;
 
@@ -33,6 +35,10 @@ pub(super) trait Operand: Send + Sync + 'static {
 impl<O: Operand> Operator for O {
     fn kind(&self) -> &'static Kind {
         O::KIND
+    }
+
+    fn image(&self) -> Option<&'static OperandImage> {
+        O::IMAGE
     }
 
     fn desired(&self, resource: &Resource, settings: &Settings) -> Result<Vec<Child>, Refused> {

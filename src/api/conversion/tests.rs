@@ -10,11 +10,11 @@ use super::{
 };
 use crate::api::shape::tests::within;
 use crate::api::shape::{Characters, Shape};
-use crate::api::{KINDS, Kind, Version, elasticweb, memcached};
+use crate::api::{Kind, Version, elasticweb, kinds, memcached};
 
 /// Every kind with each of its versions, by name.
 pub(crate) fn kinds_and_versions() -> impl Strategy<Value = (&'static Kind, &'static str)> {
-    prop::sample::select(KINDS.to_vec()).prop_flat_map(|kind| {
+    prop::sample::select(kinds()).prop_flat_map(|kind| {
         (
             Just(kind),
             prop::sample::select(vec![kind.seed.name, kind.hub.name]),
@@ -24,12 +24,9 @@ pub(crate) fn kinds_and_versions() -> impl Strategy<Value = (&'static Kind, &'st
 
 /// Every ordered pair of versions.
 fn pairs() -> impl Strategy<Value = (&'static Kind, &'static Version, &'static Version)> {
-    let pairs = KINDS.iter().flat_map(|kind| {
-        [
-            (*kind, &kind.seed, &kind.hub),
-            (*kind, &kind.hub, &kind.seed),
-        ]
-    });
+    let pairs = kinds()
+        .into_iter()
+        .flat_map(|kind| [(kind, &kind.seed, &kind.hub), (kind, &kind.hub, &kind.seed)]);
     prop::sample::select(pairs.collect::<Vec<_>>())
 }
 
@@ -471,7 +468,7 @@ fn largest(shape: &Shape) -> Value {
 
 #[test]
 fn the_data_of_every_valid_object_is_below_32_kib() {
-    for kind in KINDS {
+    for kind in kinds() {
         for (from, to) in [(&kind.seed, &kind.hub), (&kind.hub, &kind.seed)] {
             let object = object(
                 kind,

@@ -132,7 +132,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn the_queue_does_what_the_model_does_and_loses_nothing(
@@ -211,4 +211,20 @@ proptest! {
         }
         prop_assert!((0..waiting_before).all(|key| !queue.is_waiting(&key)));
     }
+}
+
+#[test]
+fn normal_items_are_counted_anew_once_nothing_waits() {
+    let now = Instant::now();
+    let mut queue = Slots::<u32>::default();
+    queue.add(0, Priority::Low, now, now);
+    for key in 1..=NORMALS_PER_LOW {
+        queue.add(key, Priority::Normal, now, now);
+        assert_eq!(queue.pop(now).map(|(key, _)| key), Some(key));
+    }
+    queue.remove(&0);
+    assert_eq!(queue.pop(now), None);
+    queue.add(100, Priority::Low, now, now);
+    queue.add(101, Priority::Normal, now, now);
+    assert_eq!(queue.pop(now).map(|(key, _)| key), Some(101));
 }

@@ -147,7 +147,10 @@ impl<K: Clone + Eq + Hash> Slots<K> {
             self.normals_in_a_row = 0;
             key
         } else {
-            let (_, key) = self.normal.pop_first()?;
+            let Some((_, key)) = self.normal.pop_first() else {
+                self.normals_in_a_row = 0;
+                return None;
+            };
             let low_waits = u32::from(!self.low.is_empty());
             self.normals_in_a_row = low_waits * self.normals_in_a_row.saturating_add(1);
             key

@@ -149,7 +149,7 @@ fn hello_world_pods_keep_their_label() {
 #[test]
 fn the_operand_image_comes_from_the_settings_unless_the_spec_names_one() {
     let settings = Settings {
-        nginx_image: "mirror/nginx:1".to_owned(),
+        images: [("NGINX_IMAGE", "mirror/nginx:1".to_owned())].into(),
         ..Settings::default()
     };
     let image = |spec| {

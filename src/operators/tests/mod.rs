@@ -16,8 +16,8 @@ use super::memcached::Memcached;
 use super::nginx::Nginx;
 use super::observed::ObservedCondition;
 use super::{
-    Child, ChildKind, Observed, ObservedDeployment, ObservedPod, ObservedService, Operator,
-    Refused, Resource, Settings,
+    Child, ChildKind, OPERATORS, Observed, ObservedDeployment, ObservedPod, ObservedService,
+    Operator, Refused, Resource, Settings,
 };
 use crate::api::{Condition, Status, conversion};
 
@@ -151,4 +151,60 @@ fn told<'a>(status: &'a Status, type_: &str) -> (&'a str, &'a str) {
 
 fn condition<'a>(status: &'a Status, type_: &str) -> &'a Condition {
     super::status::condition(status, type_).expect("all four conditions are always there")
+}
+
+/// Kinds differ in data: what is particular to one stands in its two files, and everything
+/// else takes it from the list.
+#[test]
+fn a_kind_is_named_in_its_own_files_and_in_the_list_only() {
+    let names: Vec<String> = OPERATORS
+        .iter()
+        .map(|one| one.kind().controller_name())
+        .collect();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut folders = vec![root.clone()];
+    let mut lines_checked = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let file = path
+                .strip_prefix(&root)
+                .expect("below src")
+                .to_string_lossy()
+                .into_owned();
+            let is_own = |name| {
+                ["api", "operators"]
+                    .map(|room| format!("{room}/{name}.rs"))
+                    .contains(&file)
+            };
+            if path.is_dir() {
+                folders.push(path);
+            } else if file.ends_with(".rs") && !file.contains("test") && !names.iter().any(is_own) {
+                let text = std::fs::read_to_string(&path).expect("a file");
+                let code = text.split("mod tests {").next().expect("a first part");
+                for line in code
+                    .lines()
+                    .filter(|line| !line.trim_start().starts_with("//"))
+                {
+                    lines_checked += 1;
+                    check_line(&file, line.trim(), &names);
+                }
+            }
+        }
+    }
+    assert!(
+        lines_checked > 3000,
+        "only {lines_checked} lines were looked at"
+    );
+}
+
+fn check_line(file: &str, line: &str, names: &[String]) {
+    for name in names
+        .iter()
+        .filter(|name| line.to_lowercase().contains(*name))
+    {
+        let is_module = line == format!("pub mod {name};");
+        let is_listed = file == "operators/mod.rs" && line.starts_with(&format!("&{name}::"));
+        assert!(is_module || is_listed, "{file} names {name}: {line}");
+    }
 }
