@@ -1,6 +1,7 @@
 //! A cluster of a test's own whose CRDs it changes at will, with the conversion server that
 //! they name, and a client that speaks JSON. Knows the kinds and no test.
 
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -151,7 +152,8 @@ impl Stage {
             }
             assert!(
                 started.elapsed() < DEADLINE,
-                "{path} is not so within {DEADLINE:?}: {what}\n{answer:#?}"
+                "{path} is not so within {DEADLINE:?}: {what}\n{answer:#?}\n{}",
+                std::fs::read_to_string(self.manager_log()).unwrap_or_default()
             );
             tokio::time::sleep(POLL).await;
         }
@@ -175,6 +177,11 @@ impl Stage {
             .env("ENABLE_WEBHOOKS", "false")
             .stdin(Stdio::null());
         command
+    }
+
+    /// Where the manager's log belongs: it goes away with the cluster.
+    pub(crate) fn manager_log(&self) -> PathBuf {
+        self.cluster.dir().join("manager.log")
     }
 
     /// Runs an errand to its end: exit code, standard output, standard error.
