@@ -5,15 +5,15 @@
 //! opened and no port is bound here.
 
 mod address;
+mod command;
 mod flags;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Parser as _;
-
 pub use address::{BindAddress, InvalidAddress};
+pub use command::{Command, MigrateStorage};
 use flags::{CertMode, Flags};
 pub use flags::{LogFormat, LogLevel};
 
@@ -123,25 +123,6 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Reads the command line and the environment of this process.
-    ///
-    /// # Errors
-    /// [`ConfigError`]: the first thing that is wrong, or `--help` or `--version`.
-    pub fn from_process() -> Result<Self, ConfigError> {
-        Self::from_arguments(std::env::args_os())
-    }
-
-    /// As [`Config::from_process`] with the command line handed in, the program's name
-    /// first. A flag that is not there is still looked for in the environment.
-    ///
-    /// # Errors
-    /// As [`Config::from_process`].
-    pub fn from_arguments(
-        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-    ) -> Result<Self, ConfigError> {
-        Self::check(Flags::try_parse_from(arguments)?)
-    }
-
     fn check(flags: Flags) -> Result<Self, ConfigError> {
         if flags.leader_elect {
             return Err(ConfigError::LeaderElection);
@@ -171,7 +152,7 @@ impl Config {
             certificates,
             webhook_address,
             tls_min_version: flags.tls_min_version,
-            kubeconfig: flags.kubeconfig.filter(|path| !path.as_os_str().is_empty()),
+            kubeconfig: given(flags.kubeconfig),
             operators: select(&flags.controllers)?,
             settings,
             max_concurrent_reconciles: usize::from(flags.max_concurrent_reconciles),
@@ -224,6 +205,11 @@ fn differ(addresses: [(&'static str, &Option<BindAddress>); 3]) -> Result<(), Co
         }
     }
     Ok(())
+}
+
+/// An empty path is none, as in a manifest whose value was left blank.
+fn given(path: Option<PathBuf>) -> Option<PathBuf> {
+    path.filter(|path| !path.as_os_str().is_empty())
 }
 
 /// The names between the commas, without the blanks that a YAML folded line leaves.

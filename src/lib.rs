@@ -3,7 +3,8 @@
 //! Arrows point down only: `api` (what a user writes) is used by `operators` (what the
 //! cluster shall hold), which is wired to `controller` (what makes it so) by `manager`
 //! (the process). `webhook` checks and converts what the API server sends, and uses `api`
-//! only. `packaging` writes every manifest from the types of the first two.
+//! only. `migration` is the one errand besides. `packaging` writes every manifest from the
+//! types of the first two.
 #![cfg_attr(
     not(test),
     warn(
@@ -18,6 +19,7 @@ pub mod api;
 pub mod config;
 pub mod controller;
 pub mod manager;
+pub mod migration;
 pub mod operators;
 pub mod packaging;
 pub mod webhook;

@@ -1,17 +1,18 @@
 //! The process: parse, configure, run; nothing else.
 //!
-//! Exit codes: 0 after a clean stop, 64 (`EX_USAGE`) for a configuration that cannot be
-//! served, 1 when a part of the process died or did not stop in time.
+//! Exit codes: 0 after a clean stop or a finished errand, 64 (`EX_USAGE`) for a configuration that cannot be
+//! served, 1 when a part of the process died or did not stop in time, or the errand
+//! failed.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use quartet_operator::config::{Config, ConfigError};
-use quartet_operator::manager;
+use quartet_operator::config::{Command, ConfigError};
+use quartet_operator::{manager, migration};
 
 fn main() -> ExitCode {
-    let config = match Config::from_process() {
-        Ok(config) => config,
+    let command = match Command::from_process() {
+        Ok(command) => command,
         Err(ConfigError::Flags(answer)) if answer.exit_code() == 0 => {
             // A reader that has seen enough, such as `head`, is no failure.
             let _ = answer.print();
@@ -22,8 +23,17 @@ fn main() -> ExitCode {
             return ExitCode::from(manager::EXIT_USAGE);
         }
     };
-    match manager::run(config) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => ExitCode::from(error.exit_code()),
+    match command {
+        Command::Run(config) => match manager::run(*config) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => ExitCode::from(error.exit_code()),
+        },
+        Command::MigrateStorage(options) => match migration::run(&options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                let _ = writeln!(io::stderr(), "{}", manager::explain(&error));
+                ExitCode::from(error.exit_code())
+            }
+        },
     }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, ValueEnum};
 
 use super::address::OptionalAddress;
+use super::command::Errand;
 use crate::operators::settings::MAX_REPLICAS;
 use crate::webhook::TlsVersion;
 use crate::webhook::certificates::WebhookUrl;
@@ -22,9 +23,14 @@ pub(super) const SERVING_CERTS: &str = "/tmp/k8s-webhook-server/serving-certs";
     version,
     // As in Go: when a kustomize patch appends an argument that is already there, the last wins.
     args_override_self = true,
+    // The flags below are those of the process that runs; each errand has its own.
+    args_conflicts_with_subcommands = true,
     max_term_width = 100
 )]
 pub(super) struct Flags {
+    #[command(subcommand)]
+    pub(super) errand: Option<Errand>,
+
     /// Address of /metrics, e.g. ":8080"; "0" turns it off.
     #[arg(
         long,

@@ -3,8 +3,15 @@
 
 use super::*;
 
+fn command(arguments: &[&str]) -> Result<Command, ConfigError> {
+    Command::from_arguments(["manager"].iter().chain(arguments).copied())
+}
+
 fn load(arguments: &[&str]) -> Result<Config, ConfigError> {
-    Config::from_arguments(["manager"].iter().chain(arguments).copied())
+    match command(arguments)? {
+        Command::Run(config) => Ok(*config),
+        Command::MigrateStorage(_) => panic!("{arguments:?} is an errand"),
+    }
 }
 
 fn controllers(arguments: &[&str]) -> Vec<String> {
@@ -285,4 +292,51 @@ fn a_webhook_url_is_a_source_of_its_own() {
     }
     assert!(refusal(&["--webhook-url=127.0.0.1:9443"]).contains("give https://HOST:PORT"));
     assert!(refusal(&[url, "--cert-mode=self-managed"]).contains("exclude each other"));
+}
+
+fn migrate_storage(arguments: &[&str]) -> Result<MigrateStorage, ConfigError> {
+    let arguments: Vec<_> = ["migrate-storage"]
+        .iter()
+        .chain(arguments)
+        .copied()
+        .collect();
+    match command(&arguments)? {
+        Command::MigrateStorage(options) => Ok(options),
+        Command::Run(_) => panic!("{arguments:?} would run the operators"),
+    }
+}
+
+#[test]
+fn migrate_storage_is_an_errand_with_flags_of_its_own() {
+    let defaults = MigrateStorage {
+        dry_run: false,
+        kubeconfig: None,
+        page_size: 500,
+    };
+    assert_eq!(migrate_storage(&[]).unwrap(), defaults);
+    assert_eq!(migrate_storage(&["--kubeconfig="]).unwrap(), defaults);
+    let given = migrate_storage(&["--dry-run", "--page-size=7", "--kubeconfig", "admin.conf"]);
+    let expected = MigrateStorage {
+        dry_run: true,
+        kubeconfig: Some("admin.conf".into()),
+        page_size: 7,
+    };
+    assert_eq!(given.unwrap(), expected);
+}
+
+#[test]
+fn an_errand_with_a_flag_that_is_not_its_own_is_refused() {
+    for arguments in [
+        &["migrate-storage", "--page-size=0"][..],
+        &["migrate-storage", "--page-size=10001"],
+        &["migrate-storage", "--max-replicas=3"],
+        &["--kubeconfig=admin.conf", "migrate-storage"],
+        &["migrate"],
+    ] {
+        let refused = command(arguments).err();
+        assert!(
+            matches!(&refused, Some(ConfigError::Flags(error)) if error.exit_code() == 2),
+            "{arguments:?}"
+        );
+    }
 }

@@ -8,9 +8,11 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use futures::Stream;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::core::ApiResource;
+use kube::runtime::watcher::{self, Event};
 use tokio::task::JoinSet;
 
 use super::call::Caller;
@@ -22,7 +24,8 @@ use super::object::{Object, ObjectKey};
 use super::queue::{Priority, Queue};
 use super::reconcile::Reconciler;
 use super::store::Store;
-use super::watched::Lean;
+use super::stored_version;
+use super::watched::{Lean, Watched};
 use super::worker;
 use crate::api::Kind;
 use crate::operators::{Operator, Settings};
@@ -45,6 +48,9 @@ pub struct Options {
     /// Only resources in these namespaces are reconciled; in all if empty. One is watched
     /// alone, which needs no rights outside it; with several, the watches are cluster-wide.
     pub namespaces: BTreeSet<String>,
+    /// Watch each kind in the version that is stored, so that no conversion webhook is needed;
+    /// else always in its seed version, as the first release did.
+    pub follow_stored_version: bool,
     /// Where everything is counted.
     pub metrics: Arc<Metrics>,
 }
@@ -104,7 +110,6 @@ pub async fn run(
     for (operator, controller) in options.operators.iter().zip(&wakers.controllers) {
         let reconciler = Arc::new(Reconciler::new(
             *operator,
-            &operator.kind().seed,
             options.settings.clone(),
             Caller::new(options.client.clone()),
             Arc::clone(&controller.resources),
@@ -207,33 +212,15 @@ fn watch_children(
     let (of_deployments, of_services, of_pods) =
         (Arc::clone(wakers), Arc::clone(wakers), Arc::clone(wakers));
     vec![
-        inform(
-            options,
-            deployments,
-            Some(CHILD_SELECTOR),
-            informers,
-            move |change, _| {
-                of_deployments.child_changed(&change);
-            },
-        ),
-        inform(
-            options,
-            services,
-            Some(CHILD_SELECTOR),
-            informers,
-            move |change, _| {
-                of_services.child_changed(&change);
-            },
-        ),
-        inform(
-            options,
-            pods,
-            Some(CHILD_SELECTOR),
-            informers,
-            move |change, _| {
-                of_pods.pod_changed(&change);
-            },
-        ),
+        inform_children(options, deployments, informers, move |change, _| {
+            of_deployments.child_changed(&change);
+        }),
+        inform_children(options, services, informers, move |change, _| {
+            of_services.child_changed(&change);
+        }),
+        inform_children(options, pods, informers, move |change, _| {
+            of_pods.pod_changed(&change);
+        }),
     ]
 }
 
@@ -245,49 +232,63 @@ fn watch_resources(
     reconciler: &Arc<Reconciler>,
     informers: &mut JoinSet<Result<Infallible, InformerError>>,
 ) -> Synced {
-    let resource = ApiResource {
-        group: kind.group.to_owned(),
-        version: kind.seed.name.to_owned(),
-        api_version: kind.api_version(&kind.seed),
-        kind: kind.kind.to_owned(),
-        plural: kind.plural.to_owned(),
-    };
     let (wakers, reconciler) = (Arc::clone(wakers), Arc::clone(reconciler));
     let store = reconciler.resources();
-    inform(
-        options,
-        (resource, store),
-        None,
-        informers,
-        move |change, is_first_list| {
-            if let Change::Deleted(resource) = &change {
-                reconciler.forget(resource);
-            }
-            wakers.resource_changed(kind, &change, is_first_list);
-        },
-    )
+    let handler = move |change: Change<LeanResource>, is_first_list| {
+        if let Change::Deleted(resource) = &change {
+            reconciler.forget(resource);
+        }
+        wakers.resource_changed(kind, &change, is_first_list);
+    };
+    let clients = (options.client.clone(), options.watch_client.clone());
+    let namespace = only_namespace(options);
+    if options.follow_stored_version {
+        let stream = stored_version::watch(kind, clients.0, clients.1, namespace);
+        return inform(options, kind.kind, store, stream, informers, handler);
+    }
+    let resource = stored_version::resource(kind, &kind.seed);
+    let stream = informer::watch(clients.1, &resource, None, namespace);
+    inform(options, kind.kind, store, stream, informers, handler)
 }
 
-fn inform<T>(
+/// Starts the informer of one kind of child.
+fn inform_children<T>(
     options: &Options,
     (resource, store): (ApiResource, Arc<Store<T>>),
-    selector: Option<&str>,
     informers: &mut JoinSet<Result<Infallible, InformerError>>,
     handler: impl FnMut(Change<T>, bool) + Send + 'static,
 ) -> Synced
 where
     T: Object + Lean,
 {
-    // One namespace is watched alone; of several, the wakers pick.
-    let namespace = match options.namespaces.iter().collect::<Vec<_>>().as_slice() {
-        [one] => Some(one.as_str()),
-        _ => None,
-    };
-    let informer = Informer::new(&resource.kind, store, Arc::clone(&options.metrics));
+    let (client, selector) = (options.watch_client.clone(), Some(CHILD_SELECTOR));
+    let stream = informer::watch(client, &resource, selector, only_namespace(options));
+    inform(options, &resource.kind, store, stream, informers, handler)
+}
+
+fn inform<T>(
+    options: &Options,
+    kind: &str,
+    store: Arc<Store<T>>,
+    stream: impl Stream<Item = watcher::Result<Event<Watched<T>>>> + Send + 'static,
+    informers: &mut JoinSet<Result<Infallible, InformerError>>,
+    handler: impl FnMut(Change<T>, bool) + Send + 'static,
+) -> Synced
+where
+    T: Object + Lean,
+{
+    let informer = Informer::new(kind, store, Arc::clone(&options.metrics));
     let synced = informer.synced();
-    let stream = informer::watch(options.watch_client.clone(), &resource, selector, namespace);
     informers.spawn(informer.run(stream, handler));
     synced
+}
+
+/// One namespace is watched alone; of several, the wakers pick.
+fn only_namespace(options: &Options) -> Option<&str> {
+    match options.namespaces.iter().collect::<Vec<_>>().as_slice() {
+        [one] => Some(one),
+        _ => None,
+    }
 }
 
 impl Controller {

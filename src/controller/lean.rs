@@ -8,6 +8,7 @@ use super::fingerprint::{self, Fingerprint};
 use super::object::{Object, ObjectKey};
 use super::watched::Lean;
 use crate::api::conversion::DATA_ANNOTATION;
+use crate::operators::OPERATORS;
 use crate::operators::observed::{
     ObservedCondition, ObservedDeployment, ObservedPod, ObservedService,
 };
@@ -288,7 +289,9 @@ pub(crate) fn pod_index(namespace: &str, deployment: &str) -> String {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LeanResource {
     pub(crate) meta: Meta,
-    /// Spec in the version that was read.
+    /// Name of the version that was read, e.g. `v1`; of the many that are alike, one text.
+    pub(crate) version: &'static str,
+    /// Spec in that version.
     pub(crate) spec: Box<str>,
     /// Annotation `quartet-operator.example.com/conversion-data`.
     pub(crate) conversion_data: Option<Box<str>>,
@@ -309,7 +312,8 @@ impl LeanResource {
 
     /// Whether the user's part is the same: a status apart, nothing differs that matters.
     pub(crate) fn asks_as(&self, other: &Self) -> bool {
-        self.spec == other.spec
+        self.version == other.version
+            && self.spec == other.spec
             && self.conversion_data == other.conversion_data
             && self.finalizers == other.finalizers
             && self.paused == other.paused
@@ -325,6 +329,7 @@ impl Lean for LeanResource {
         let finalizers = metadata.get("finalizers").and_then(Value::as_array);
         Ok(LeanResource {
             meta: Meta::of(object)?,
+            version: version_of(object),
             spec: object.get("spec").unwrap_or(&none).to_string().into(),
             conversion_data: annotation(DATA_ANNOTATION).map(Into::into),
             status: object
@@ -342,7 +347,24 @@ impl Lean for LeanResource {
     }
 }
 
+/// The version of an object of ours, by the one name that is kept for all of them; empty if
+/// it is none.
+fn version_of(object: &Value) -> &'static str {
+    let (api_version, kind) = (text(object, "apiVersion"), text(object, "kind"));
+    let (group, version) = api_version.split_once('/').unwrap_or_default();
+    OPERATORS
+        .iter()
+        .map(|operator| operator.kind())
+        .find(|known| known.kind == kind && known.group == group)
+        .and_then(|known| known.version(version))
+        .map(|version| version.name)
+        .unwrap_or_default()
+}
+
 impl Object for LeanResource {
+    fn form(&self) -> &str {
+        self.version
+    }
     fn key(&self) -> &ObjectKey {
         &self.meta.key
     }

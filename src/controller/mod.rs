@@ -27,6 +27,7 @@ mod reconcile;
 mod reconcile_tests;
 mod report;
 pub mod store;
+mod stored_version;
 mod takeover;
 mod verdict;
 pub mod watched;
@@ -34,3 +35,4 @@ mod worker;
 
 pub use controllers::{ControllersError, Options, run};
 pub use metrics::Metrics;
+pub use stored_version::storage_version_hash;

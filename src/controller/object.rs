@@ -56,6 +56,12 @@ pub trait Object: Send + Sync + 'static {
     /// comparable as integers since Kubernetes 1.35 by contract (KEP-5504), before by fact.
     fn resource_version(&self) -> u64;
 
+    /// Which of several forms of the same state was read, if there are several: a custom
+    /// resource is to be had in every version that is served, at one resource version.
+    fn form(&self) -> &str {
+        ""
+    }
+
     /// Under what else the object is to be found, e.g. the UID of its owner.
     fn index(&self) -> Option<&str> {
         None

@@ -43,10 +43,6 @@ impl Next {
 pub(crate) struct Reconciler {
     operator: &'static dyn Operator,
     kind: &'static Kind,
-    /// The version that resources are read and written in.
-    version: &'static Version,
-    /// URL of the group and version, e.g. `/apis/cache.example.com/v1`.
-    api: String,
     settings: Settings,
     caller: Caller,
     resources: Arc<Store<LeanResource>>,
@@ -56,10 +52,10 @@ pub(crate) struct Reconciler {
 }
 
 impl Reconciler {
-    /// A reconciler of the resources that `resources` holds, read in `version`.
+    /// A reconciler of the resources that `resources` holds, each in the version in which it
+    /// was read: there it is written, and so do its children name it.
     pub(crate) fn new(
         operator: &'static dyn Operator,
-        version: &'static Version,
         settings: Settings,
         caller: Caller,
         resources: Arc<Store<LeanResource>>,
@@ -71,8 +67,6 @@ impl Reconciler {
         Reconciler {
             operator,
             kind,
-            version,
-            api: format!("/apis/{}", kind.api_version(version)),
             applier: Applier::new(
                 kind,
                 caller.clone(),
@@ -128,10 +122,11 @@ impl Reconciler {
             return Ok(Next::Rest);
         }
         let read: Value = serde_json::from_str(&lean.spec).unwrap_or_default();
-        let resource = self.resource(lean, &read);
+        let version = self.version_of(lean);
+        let resource = self.resource(lean, version, &read);
         let (mut problem, mut retry, mut failure) = (None, None, None);
         if !resource.paused {
-            match self.desired(&resource, &read) {
+            match self.desired(&resource, version, &read) {
                 Err(refused) => problem = Some(refused.problem()),
                 Ok(children) => match self.applier.ensure(&resource, &children).await {
                     Ok(()) => {}
@@ -148,7 +143,8 @@ impl Reconciler {
                 },
             }
         }
-        let at = self.location(lean);
+        let api = format!("/apis/{}", resource.api_version);
+        let at = self.location(lean, &api);
         let settle = self.reporter.report(at, lean, &resource, problem).await?;
         match failure {
             Some(error) => Err(error),
@@ -164,7 +160,7 @@ impl Reconciler {
     }
 
     /// The resource as the operators see it: the hub's spec, whatever was `read`.
-    fn resource(&self, lean: &LeanResource, read: &Value) -> Resource {
+    fn resource(&self, lean: &LeanResource, version: &Version, read: &Value) -> Resource {
         let annotations = lean
             .conversion_data
             .as_ref()
@@ -174,8 +170,8 @@ impl Reconciler {
             name: lean.meta.key.name().to_owned(),
             uid: lean.meta.uid.clone().into(),
             generation: lean.meta.generation,
-            api_version: self.kind.api_version(self.version),
-            spec: conversion::hub_spec(self.kind, self.version, read, annotations.as_ref()),
+            api_version: self.kind.api_version(version),
+            spec: conversion::hub_spec(self.kind, version, read, annotations.as_ref()),
             // An older operator may have stored what our type cannot hold; it is replaced.
             status: serde_json::from_str(&lean.status).unwrap_or_default(),
             paused: lean.paused,
@@ -184,8 +180,13 @@ impl Reconciler {
 
     /// The children that the resource asks for. The spec is checked in the version that was
     /// read first, so that what is wrong is told in its words, and once more in the hub's.
-    fn desired(&self, resource: &Resource, read: &Value) -> Result<Vec<Child>, Refused> {
-        let errors = (self.version.validate)(read);
+    fn desired(
+        &self,
+        resource: &Resource,
+        version: &Version,
+        read: &Value,
+    ) -> Result<Vec<Child>, Refused> {
+        let errors = (version.validate)(read);
         if errors.is_empty() {
             self.operator.desired(resource, &self.settings)
         } else {
@@ -210,7 +211,9 @@ impl Reconciler {
             {"op": "replace", "path": "/metadata/finalizers", "value": kept},
         ]);
         let manager = self.kind.field_manager;
-        let at = self.location(lean);
+        let version = self.kind.api_version(self.version_of(lean));
+        let api = format!("/apis/{version}");
+        let at = self.location(lean, &api);
         match self
             .caller
             .json_patch(at, Part::Object, manager, &operations)
@@ -222,9 +225,14 @@ impl Reconciler {
         }
     }
 
-    fn location<'a>(&'a self, lean: &'a LeanResource) -> Location<'a> {
+    /// The version in which the resource was read: one of ours, since no other is watched.
+    fn version_of(&self, lean: &LeanResource) -> &'static Version {
+        self.kind.version(lean.version).unwrap_or(&self.kind.seed)
+    }
+
+    fn location<'a>(&'a self, lean: &'a LeanResource, api: &'a str) -> Location<'a> {
         Location {
-            api: &self.api,
+            api,
             plural: self.kind.plural,
             namespace: lean.meta.key.namespace(),
             name: lean.meta.key.name(),

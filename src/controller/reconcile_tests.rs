@@ -17,7 +17,7 @@ use super::reconcile::{Next, Reconciler};
 use super::store::Store;
 use super::watched::Lean;
 use crate::operators::memcached::Memcached;
-use crate::operators::{ChildKind, Operator, Settings};
+use crate::operators::{ChildKind, Settings};
 
 /// Answers one request, or leaves it unanswered for ever.
 type Script = dyn Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync;
@@ -58,7 +58,6 @@ impl Scenario {
         let mut registry = prometheus_client::registry::Registry::default();
         let reconciler = Reconciler::new(
             &Memcached,
-            &Memcached.kind().seed,
             Settings::default(),
             Caller::new(kube::Client::new(service, "default")),
             Arc::clone(&resources),
@@ -76,6 +75,7 @@ impl Scenario {
     /// The resource as the watch would bring it.
     fn holds(&self, size: i64, more: Value) {
         let mut object = json!({
+            "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
             "metadata": {"name": "cache", "namespace": "ns", "uid": "owner", "resourceVersion": "1", "generation": 1},
             "spec": {"size": size},
         });
@@ -148,6 +148,7 @@ fn refusal(code: u16, message: &str, cause: &str, field: &str) -> Option<(u16, V
 /// The resource with its new status.
 fn with_status(body: &Value) -> Value {
     json!({
+        "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
         "metadata": {"name": "cache", "namespace": "ns", "uid": "owner", "resourceVersion": "5", "generation": 1},
         "spec": {"size": 1}, "status": body[1]["value"],
     })

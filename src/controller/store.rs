@@ -147,9 +147,10 @@ impl<T: Object> Store<T> {
     /// The list that is coming in contains this object.
     pub(super) fn listed(&self, object: Arc<T>) {
         let mut state = self.lock();
-        let known = state.objects.get(object.key()).filter(|stored| {
-            stored.uid() == object.uid() && stored.resource_version() >= object.resource_version()
-        });
+        let known = state
+            .objects
+            .get(object.key())
+            .filter(|stored| stored.uid() == object.uid() && !is_news(object.as_ref(), stored));
         let object = known.cloned().unwrap_or(object);
         if let Some(relist) = &mut state.relist {
             relist.listed.push(object);
@@ -231,7 +232,7 @@ impl<T: Object> State<T> {
     fn apply(&mut self, object: Arc<T>, changes: &mut Vec<Change<T>>) {
         changes.extend(self.heard_of(object.key()));
         let stored = self.objects.get(object.key());
-        if stored.is_some_and(|stored| stored.resource_version() >= object.resource_version()) {
+        if stored.is_some_and(|stored| !is_news(object.as_ref(), stored)) {
             return;
         }
         match self.insert(Arc::clone(&object)) {
@@ -269,6 +270,13 @@ impl<T: Object> State<T> {
         }
         Some(object)
     }
+}
+
+/// Whether what the watch brings takes the place of what is stored: a later state, or the
+/// same state in another form.
+fn is_news<T: Object>(object: &T, stored: &T) -> bool {
+    let (new, old) = (object.resource_version(), stored.resource_version());
+    new > old || (new == old && object.form() != stored.form())
 }
 
 impl<T> Default for Store<T> {

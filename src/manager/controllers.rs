@@ -26,6 +26,7 @@ pub(super) fn run(
         settings: config.settings.clone(),
         workers: config.max_concurrent_reconciles,
         namespaces: config.watch_namespaces.clone(),
+        follow_stored_version: true,
         metrics: Arc::new(Metrics::register(registry)),
     };
     controller::run(options, shutdown.stopped())

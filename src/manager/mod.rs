@@ -18,6 +18,7 @@ mod telemetry;
 mod webhooks;
 
 use std::io;
+use std::path::Path;
 
 use axum::http::StatusCode;
 use tokio::net::TcpListener;
@@ -82,6 +83,16 @@ impl RunError {
             _ => 1,
         }
     }
+}
+
+/// Clients for an errand, which counts no requests: see [`Clients`].
+///
+/// # Errors
+/// [`ClusterError`]: there is no cluster to talk to.
+pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, ClusterError> {
+    // rustls takes whichever provider is installed first; another one may be linked in.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    cluster::connect(kubeconfig, &RequestCounter::default()).await
 }
 
 /// Runs the manager until a signal or the death of a part. Errors are logged here.

@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions, in the folders and under the names where kubebuilder's users
-//! look for them: both versions in `crd/bases`, and in `crd-seed-only` the form for clusters
-//! without webhooks.
+//! look for them: both versions in `crd/bases`, the step before it of an upgrade in
+//! `crd-transition`, and in `crd-seed-only` the form for clusters without webhooks.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, ServiceReference, WebhookClientConfig,
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::manifest::{Manifest, ManifestError};
 use super::names::{NAMESPACE, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
-use crate::api::Kind;
+use crate::api::{Kind, Version};
 use crate::webhook::paths;
 
 /// The CRD that serves both versions, stores the hub's, and is converted by our webhook.
@@ -18,12 +18,26 @@ use crate::webhook::paths;
 /// Without that clause the API server would convert by changing `apiVersion` alone, and
 /// drop every field that the other version calls by another name.
 pub fn both_versions(kind: &Kind) -> CustomResourceDefinition {
+    serving_both(kind, &kind.hub)
+}
+
+/// The step between [`seed_only`] and [`both_versions`]: both versions are served, and the
+/// seed's is still stored.
+///
+/// So the conversion is in use, and can be looked at, before anything is stored that the
+/// old form could not read. The way back from here is `seed_only`; after the next step the
+/// API server refuses a CRD without the hub.
+pub fn transition(kind: &Kind) -> CustomResourceDefinition {
+    serving_both(kind, &kind.seed)
+}
+
+fn serving_both(kind: &Kind, stored: &Version) -> CustomResourceDefinition {
     // kube's `merge_crds` keeps the names of one version only and orders by input; both
     // versions have the same names (a test sees to it), so joining them is simple enough.
     let mut crd = (kind.hub.crd)();
     crd.spec.versions.extend((kind.seed.crd)().spec.versions);
     for version in &mut crd.spec.versions {
-        version.storage = version.name == kind.hub.name;
+        version.storage = version.name == stored.name;
     }
     crd.spec
         .versions
@@ -51,7 +65,7 @@ pub fn seed_only(kind: &Kind) -> CustomResourceDefinition {
     (kind.seed.crd)()
 }
 
-/// The files of `crd` and `crd-seed-only`.
+/// The files of `crd`, `crd-transition` and `crd-seed-only`.
 pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
     let file = |kind: &Kind| format!("{}_{}.yaml", kind.group, kind.plural);
     let mut manifests = Vec::new();
@@ -59,6 +73,10 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
         manifests.push(Manifest::object(
             format!("crd/bases/{}", file(kind)),
             &both_versions(kind),
+        )?);
+        manifests.push(Manifest::object(
+            format!("crd-transition/{}", file(kind)),
+            &transition(kind),
         )?);
         manifests.push(Manifest::object(
             format!("crd-seed-only/{}", file(kind)),
@@ -74,11 +92,17 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
         "# Both versions of the four kinds. They need the manager's webhook server, which converts.\n",
         &bases,
     )?);
-    let seeds: Vec<String> = kinds.iter().map(|kind| file(kind)).collect();
+    let files: Vec<String> = kinds.iter().map(|kind| file(kind)).collect();
+    manifests.push(kustomization(
+        "crd-transition/kustomization.yaml",
+        "# Both versions of the four kinds, the old one stored: the step of an upgrade before\n\
+         # config/crd, and the way back from it. They need the manager's webhook server.\n",
+        &files,
+    )?);
     manifests.push(kustomization(
         "crd-seed-only/kustomization.yaml",
         "# The old version of each kind alone, for clusters without webhooks (ENABLE_WEBHOOKS=false).\n",
-        &seeds,
+        &files,
     )?);
     Ok(manifests)
 }

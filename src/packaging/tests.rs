@@ -30,7 +30,13 @@ fn the_generated_folders_hold_no_file_that_nothing_generates() {
         .into_iter()
         .map(|manifest| manifest.path)
         .collect();
-    for folder in ["crd/bases", "crd-seed-only", "samples", "webhook"] {
+    for folder in [
+        "crd/bases",
+        "crd-transition",
+        "crd-seed-only",
+        "samples",
+        "webhook",
+    ] {
         for entry in std::fs::read_dir(committed().join(folder)).unwrap() {
             let path = Path::new(folder).join(entry.unwrap().file_name());
             assert!(
@@ -50,7 +56,11 @@ fn generating_twice_gives_the_same_bytes() {
 #[test]
 fn reading_a_manifest_gives_back_what_was_written() {
     for kind in kinds() {
-        for crd in [crd::both_versions(kind), crd::seed_only(kind)] {
+        for crd in [
+            crd::both_versions(kind),
+            crd::transition(kind),
+            crd::seed_only(kind),
+        ] {
             let manifest = Manifest::object("x", &crd).unwrap();
             let read: Value = serde_saphyr::from_str(&manifest.text).unwrap();
             let back: k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition =
@@ -153,6 +163,7 @@ fn one_version_is_stored_and_every_version_is_served() {
     for kind in kinds() {
         for (crd, stored) in [
             (crd::both_versions(kind), kind.hub.name),
+            (crd::transition(kind), kind.seed.name),
             (crd::seed_only(kind), kind.seed.name),
         ] {
             let versions = &crd.spec.versions;
@@ -240,4 +251,16 @@ fn a_webhook_reads_like_one_of_the_scaffold() {
         json!(["memcacheds", "memcacheds/scale"])
     );
     assert_eq!(webhook["rules"][0]["apiVersions"], json!(["v1alpha1"]));
+}
+
+#[test]
+fn the_step_between_differs_from_the_whole_only_in_what_is_stored() {
+    for kind in kinds() {
+        let (whole, mut step) = (crd::both_versions(kind), crd::transition(kind));
+        assert_ne!(whole, step);
+        for version in &mut step.spec.versions {
+            version.storage = !version.storage;
+        }
+        assert_eq!(whole, step);
+    }
 }

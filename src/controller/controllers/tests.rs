@@ -466,6 +466,7 @@ fn options(client: kube::Client) -> Options {
         workers: 2,
         namespaces: BTreeSet::new(),
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
+        follow_stored_version: false,
     }
 }
 

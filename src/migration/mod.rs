@@ -1,0 +1,308 @@
+//! `manager migrate-storage`: rewrites every resource in the storage version of its CRD, then
+//! drops the older versions from `status.storedVersions`. Changing the storage version of a
+//! CRD rewrites nothing by itself, and as long as an object is stored in the old version, it
+//! cannot be read while the conversion webhook is away.
+//!
+//! Nothing is kept between two runs: rewriting an object that is stored in the new version
+//! already is a request without a write, so that a run which was killed is simply begun
+//! again. Uses `api`, the list of kinds, and the manager's clients; runs no controller.
+
+mod calls;
+mod plan;
+mod progress;
+
+use std::io;
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use thiserror::Error;
+use tokio::time::sleep;
+
+pub use calls::CallError;
+use calls::{Calls, Listed, Metadata};
+use plan::Definition;
+pub use plan::NotReady;
+use progress::Progress;
+
+use crate::api::Kind;
+use crate::config::MigrateStorage;
+use crate::manager::{self, ClusterError, EXIT_USAGE};
+use crate::operators::OPERATORS;
+
+/// Rewrites under way at a time: enough to keep the API server busy, which converts and
+/// stores one after another, and too few to crowd out others.
+const CONCURRENCY: usize = 10;
+
+/// How often the whole is begun again because the CRD's spec changed in the meantime.
+const ROUNDS: usize = 3;
+
+/// How long after a look at the CRDs the first object is rewritten: what the API server
+/// itself allows its replicas for hearing of a new CRD (apiextensions-apiserver,
+/// `pkg/controller/establish`). One that has not heard would store the old version on.
+const SETTLING: Duration = Duration::from_secs(5);
+
+/// How often one object, list or status is looked at again because it changed.
+const LOOKS: usize = 10;
+
+/// Why a migration did not reach its end. What it rewrote stays rewritten.
+#[derive(Debug, Error)]
+pub enum MigrationError {
+    /// The cluster's part of the configuration cannot be used.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The system refuses what every process needs.
+    #[error("cannot start a runtime")]
+    Runtime(#[source] io::Error),
+    /// A CRD is not in the form that can be migrated.
+    #[error("{}", lines(.0))]
+    NotReady(Vec<NotReady>),
+    /// A request failed for good.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The CRD was removed while its objects were rewritten.
+    #[error("{0} was removed in the meantime")]
+    Removed(String),
+    /// Others changed the CRD, or its objects, faster than we could follow.
+    #[error("{0} kept changing; run this again when nobody changes it")]
+    Unsettled(String),
+    /// Some objects could not be rewritten, so that the old versions stay in the lists.
+    #[error("{0} objects could not be rewritten; status.storedVersions was left as it was")]
+    Incomplete(u64),
+}
+
+impl MigrationError {
+    /// The exit code of the process: [`EXIT_USAGE`], or 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Cluster(_) => EXIT_USAGE,
+            _ => 1,
+        }
+    }
+}
+
+fn lines(refusals: &[NotReady]) -> String {
+    let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+/// Migrates the CRDs of all kinds that are installed, with progress on standard error.
+///
+/// # Errors
+/// [`MigrationError`]: nothing was written if it is `NotReady` or `Cluster`.
+pub fn run(options: &MigrateStorage) -> Result<(), MigrationError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(MigrationError::Runtime)?;
+    runtime.block_on(migrate_all(options))
+}
+
+async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {
+    let clients = manager::connect(options.kubeconfig.as_deref()).await?;
+    let migration = Migration {
+        calls: Calls::new(&clients),
+        options,
+    };
+    let mut due = Vec::new();
+    let mut refusals = Vec::new();
+    for kind in OPERATORS.iter().map(|operator| operator.kind()) {
+        let Some(crd) = migration.calls.definition(kind).await? else {
+            Progress::of(&plan::name_of(kind)).result("not installed");
+            continue;
+        };
+        match Definition::of(kind, &crd) {
+            Ok(definition) => due.push((kind, definition)),
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    if !refusals.is_empty() {
+        return Err(MigrationError::NotReady(refusals));
+    }
+    let is_due = |(kind, definition): &(&Kind, Definition)| !definition.is_migrated(kind);
+    if !options.dry_run && due.iter().any(is_due) {
+        sleep(SETTLING).await;
+    }
+    let mut failures = 0;
+    for (kind, definition) in due {
+        match migration.migrate(kind, definition).await {
+            // The other kinds need not wait until somebody has repaired this one's objects.
+            Err(MigrationError::Incomplete(count)) => failures += count,
+            result => result?,
+        }
+    }
+    if failures > 0 {
+        return Err(MigrationError::Incomplete(failures));
+    }
+    Ok(())
+}
+
+/// What is needed to migrate one kind after the other.
+struct Migration<'a> {
+    calls: Calls,
+    options: &'a MigrateStorage,
+}
+
+/// What came of the attempt to cut the list of stored versions.
+enum Trimmed {
+    Done,
+    /// The CRD's spec changed since the rewriting began; this is it now.
+    Changed(Definition),
+}
+
+impl Migration<'_> {
+    async fn migrate(&self, kind: &Kind, mut definition: Definition) -> Result<(), MigrationError> {
+        let mut progress = Progress::of(&definition.name);
+        let hub = kind.hub.name;
+        if definition.is_migrated(kind) {
+            progress.result(&format!("stored in {hub} only, nothing to do"));
+            return Ok(());
+        }
+        let stored = definition.stored_versions.join(", ");
+        progress.note(&format!("stored in {stored}; rewriting in {hub}"));
+        for _ in 0..ROUNDS {
+            self.rewrite_all(kind, &mut progress).await?;
+            let (count, written) = (progress.count(), progress.written());
+            if self.options.dry_run {
+                progress.result(&format!(
+                    "{count} objects would be rewritten, and status.storedVersions cut from \
+                     {stored} to {hub}"
+                ));
+                return Ok(());
+            }
+            if progress.failures() > 0 {
+                return Err(MigrationError::Incomplete(progress.failures()));
+            }
+            match self.trim(kind, &definition).await? {
+                Trimmed::Done => {
+                    progress.result(&format!(
+                        "{written} of {count} objects rewritten, stored in {hub} only"
+                    ));
+                    return Ok(());
+                }
+                Trimmed::Changed(now) => {
+                    progress.note("the CRD changed in the meantime; starting over");
+                    progress.restarted();
+                    definition = now;
+                    sleep(SETTLING).await;
+                }
+            }
+        }
+        Err(MigrationError::Unsettled(definition.name))
+    }
+
+    /// Rewrites every object of a kind, page by page.
+    async fn rewrite_all(
+        &self,
+        kind: &Kind,
+        progress: &mut Progress,
+    ) -> Result<(), MigrationError> {
+        let mut next = String::new();
+        let mut expiries = 0;
+        loop {
+            let page = self.calls.page(kind, self.options.page_size, &next).await;
+            let mut page = match page {
+                Ok(page) => page,
+                Err(error) => {
+                    let expired = error.status().filter(|status| status.code == 410);
+                    let Some(status) = expired.filter(|_| expiries < LOOKS) else {
+                        return Err(error.into());
+                    };
+                    expiries += 1;
+                    next = plan::after_expiry(status).unwrap_or_default();
+                    if next.is_empty() {
+                        progress.note("the list expired; starting over");
+                        progress.restarted();
+                    }
+                    continue;
+                }
+            };
+            let objects = page.take_items();
+            let size = u64::try_from(objects.len()).unwrap_or_default();
+            progress.listed(size, page.metadata.remaining_item_count.unwrap_or_default());
+            if self.options.dry_run {
+                progress.done(size, 0);
+            } else {
+                self.rewrite_page(kind, objects, progress).await?;
+            }
+            if page.metadata.next.is_empty() {
+                return Ok(());
+            }
+            next = page.metadata.next;
+        }
+    }
+
+    async fn rewrite_page(
+        &self,
+        kind: &Kind,
+        page: Vec<Listed>,
+        progress: &mut Progress,
+    ) -> Result<(), MigrationError> {
+        let rewrites = page
+            .into_iter()
+            .map(|object| self.rewrite(kind, object.metadata));
+        let mut outcomes = stream::iter(rewrites).buffer_unordered(CONCURRENCY);
+        while let Some(outcome) = outcomes.try_next().await? {
+            match outcome {
+                Ok(written) => progress.done(1, written.into()),
+                Err(refused) => progress.failed(&manager::explain(&refused)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Rewrites one object, and tells whether that was needed; what hinders this one alone is
+    /// the inner error.
+    async fn rewrite(
+        &self,
+        kind: &Kind,
+        mut object: Metadata,
+    ) -> Result<Result<bool, CallError>, MigrationError> {
+        for _ in 0..LOOKS {
+            let error = match self.calls.rewrite(kind, &object).await {
+                Ok(now) => return Ok(Ok(now.resource_version != object.resource_version)),
+                Err(error) => error,
+            };
+            match error.status().map(plan::refusal) {
+                Some(plan::Refusal::Gone) => return Ok(Ok(false)),
+                Some(plan::Refusal::OfThisObject) => return Ok(Err(error)),
+                // Whoever wrote it did so in the storage version, unless by an API server that
+                // has not heard of it yet: so it is not taken for done.
+                Some(plan::Refusal::Changed) => match self.calls.read(kind, &object).await? {
+                    Some(now) => object = now.metadata,
+                    None => return Ok(Ok(false)),
+                },
+                Some(plan::Refusal::Passing | plan::Refusal::OfEverything) | None => {
+                    return Err(error.into());
+                }
+            }
+        }
+        let Metadata {
+            namespace, name, ..
+        } = object;
+        Err(MigrationError::Unsettled(format!(
+            "{} {namespace}/{name}",
+            kind.kind
+        )))
+    }
+
+    /// Cuts the list of stored versions, if all that was written since `before` was stored
+    /// in the hub version.
+    async fn trim(&self, kind: &Kind, before: &Definition) -> Result<Trimmed, MigrationError> {
+        for _ in 0..LOOKS {
+            let Some(crd) = self.calls.definition(kind).await? else {
+                return Err(MigrationError::Removed(before.name.clone()));
+            };
+            let now = Definition::of(kind, &crd)
+                .map_err(|refusal| MigrationError::NotReady(vec![refusal]))?;
+            if !now.is_as_before(before) {
+                return Ok(Trimmed::Changed(now));
+            }
+            match self.calls.trim(kind, &now).await {
+                Ok(()) => return Ok(Trimmed::Done),
+                Err(error) if error.status().is_some_and(|status| status.code == 409) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(MigrationError::Unsettled(before.name.clone()))
+    }
+}

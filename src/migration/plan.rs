@@ -1,0 +1,272 @@
+//! What a migration decides: whether a CRD may be migrated at all, what an answer of the API
+//! server means for an object, and when the list of stored versions may be cut. Pure.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::Status;
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::api::Kind;
+
+/// A CRD that stores the hub version, as of one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Definition {
+    /// `metadata.name`.
+    pub(super) name: String,
+    /// Of the CRD: precondition of the write at the end.
+    pub(super) resource_version: String,
+    /// Grows with every change of the CRD's spec, and so of its storage version.
+    pub(super) generation: i64,
+    /// `status.storedVersions`: every version in which an object may still be stored.
+    pub(super) stored_versions: Vec<String>,
+}
+
+/// Why a CRD cannot be migrated. Each message ends with the way out.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NotReady {
+    /// What is written now is not stored in the hub version.
+    #[error(
+        "{name} stores {stored}, and only what is stored in {hub} can be migrated to it; apply \
+         config/crd first"
+    )]
+    StoresAnother {
+        /// The CRD.
+        name: String,
+        /// Its storage version.
+        stored: String,
+        /// The version it should be.
+        hub: &'static str,
+    },
+    /// The API server would change `apiVersion` alone, and drop what it does not find.
+    #[error(
+        "{name} has several versions and no conversion webhook, so that rewriting would lose \
+         fields; apply config/crd first"
+    )]
+    NoConversion {
+        /// The CRD.
+        name: String,
+    },
+    /// Objects cannot be read in the version they are stored in.
+    #[error("{name} does not serve {hub}; apply config/crd first")]
+    NotServed {
+        /// The CRD.
+        name: String,
+        /// The version that is not served.
+        hub: &'static str,
+    },
+}
+
+impl Definition {
+    /// What matters of `crd`, if objects can be rewritten in the hub version of `kind`.
+    pub(super) fn of(kind: &Kind, crd: &CustomResourceDefinition) -> Result<Self, NotReady> {
+        let name = name_of(kind);
+        let versions = &crd.spec.versions;
+        let stored = versions.iter().find(|version| version.storage);
+        let Some(stored) = stored.filter(|version| version.name == kind.hub.name) else {
+            return Err(NotReady::StoresAnother {
+                name,
+                stored: stored.map_or_else(|| "no version".to_owned(), |it| it.name.clone()),
+                hub: kind.hub.name,
+            });
+        };
+        if !stored.served {
+            let hub = kind.hub.name;
+            return Err(NotReady::NotServed { name, hub });
+        }
+        let conversion = crd.spec.conversion.as_ref();
+        if versions.len() > 1 && conversion.is_none_or(|it| it.strategy != "Webhook") {
+            return Err(NotReady::NoConversion { name });
+        }
+        let status = crd.status.as_ref();
+        let stored_versions = status.and_then(|status| status.stored_versions.clone());
+        Ok(Self {
+            name,
+            resource_version: crd.metadata.resource_version.clone().unwrap_or_default(),
+            generation: crd.metadata.generation.unwrap_or_default(),
+            stored_versions: stored_versions.unwrap_or_default(),
+        })
+    }
+
+    /// Whether no object can be stored in another version than `kind`'s hub.
+    pub(super) fn is_migrated(&self, kind: &Kind) -> bool {
+        self.stored_versions == [kind.hub.name]
+    }
+
+    /// Whether every write between the two moments was stored in the same version: the spec,
+    /// which names it, was not touched.
+    pub(super) fn is_as_before(&self, before: &Self) -> bool {
+        self.generation == before.generation
+    }
+
+    /// A merge patch of `/status` that leaves the hub version alone in the list, if nobody
+    /// has changed the CRD since it was read.
+    pub(super) fn trim(&self, kind: &Kind) -> Value {
+        json!({
+            "metadata": {"resourceVersion": self.resource_version},
+            "status": {"storedVersions": [kind.hub.name]},
+        })
+    }
+}
+
+/// Name of a kind's CRD, e.g. `memcacheds.cache.example.com`.
+pub(super) fn name_of(kind: &Kind) -> String {
+    format!("{}.{}", kind.plural, kind.group)
+}
+
+/// A merge patch of `/status` that changes nothing: the API server stores the object anew if it is stored
+/// in another version, and leaves it alone if it is not.
+pub(super) fn rewrite(uid: &str, resource_version: &str) -> Value {
+    json!({"metadata": {"uid": uid, "resourceVersion": resource_version}})
+}
+
+/// What the refusal to rewrite an object means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The object is gone, and nothing is left to do.
+    Gone,
+    /// Somebody else wrote it: look at it once more.
+    Changed,
+    /// The same request may succeed a moment later.
+    Passing,
+    /// It is about this object alone; the others may do.
+    OfThisObject,
+    /// No other object would fare better.
+    OfEverything,
+}
+
+/// What an answer that refuses a write means.
+pub(super) fn refusal(status: &Status) -> Refusal {
+    match status.code {
+        404 => Refusal::Gone,
+        409 => Refusal::Changed,
+        408 | 429 | 500..=599 => Refusal::Passing,
+        401 | 403 | 405 | 415 => Refusal::OfEverything,
+        _ => Refusal::OfThisObject,
+    }
+}
+
+/// Where to go on with a list whose position was too old (410): at the position that the API
+/// server offers in its place, which skips nothing that was there when the list began, or
+/// from the start.
+pub(super) fn after_expiry(status: &Status) -> Option<String> {
+    let offered = status.metadata.as_ref()?.continue_.clone()?;
+    (!offered.is_empty()).then_some(offered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::memcached::KIND;
+    use crate::packaging::crd;
+
+    fn stored(versions: &[&str]) -> CustomResourceDefinition {
+        let mut crd = crd::both_versions(&KIND);
+        crd.metadata.resource_version = Some("7".to_owned());
+        crd.metadata.generation = Some(3);
+        let versions = versions.iter().map(|&version| version.to_owned()).collect();
+        crd.status.get_or_insert_default().stored_versions = Some(versions);
+        crd
+    }
+
+    fn definition(versions: &[&str]) -> Definition {
+        Definition::of(&KIND, &stored(versions)).unwrap()
+    }
+
+    #[test]
+    fn a_crd_that_stores_the_old_version_is_refused_with_the_way_out() {
+        let refused = Definition::of(&KIND, &crd::transition(&KIND)).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "memcacheds.cache.example.com stores v1alpha1, and only what is stored in v1 can be \
+             migrated to it; apply config/crd first"
+        );
+        assert!(Definition::of(&KIND, &crd::seed_only(&KIND)).is_err());
+    }
+
+    #[test]
+    fn a_crd_whose_conversion_would_drop_fields_is_refused() {
+        let mut crd = stored(&["v1alpha1", "v1"]);
+        crd.spec.conversion = None;
+        let refused = Definition::of(&KIND, &crd).unwrap_err();
+        assert!(matches!(refused, NotReady::NoConversion { .. }));
+        // With one version there is nothing to convert.
+        crd.spec.versions.retain(|version| version.name == "v1");
+        assert!(Definition::of(&KIND, &crd).is_ok());
+    }
+
+    #[test]
+    fn a_crd_that_does_not_serve_what_it_stores_is_refused() {
+        let mut crd = stored(&["v1"]);
+        for version in &mut crd.spec.versions {
+            version.served = version.name != "v1";
+        }
+        let refused = Definition::of(&KIND, &crd).unwrap_err();
+        assert!(matches!(refused, NotReady::NotServed { .. }));
+    }
+
+    #[test]
+    fn a_crd_is_migrated_when_the_hub_is_alone_in_its_list() {
+        assert!(definition(&["v1"]).is_migrated(&KIND));
+        for versions in [
+            &["v1alpha1", "v1"][..],
+            &["v1", "v1alpha1"],
+            &["v1alpha1"],
+            &[],
+        ] {
+            assert!(!definition(versions).is_migrated(&KIND), "{versions:?}");
+        }
+    }
+
+    #[test]
+    fn the_list_is_cut_only_if_the_spec_was_not_touched_and_nobody_wrote_since() {
+        let before = definition(&["v1alpha1", "v1"]);
+        let mut later = before.clone();
+        later.resource_version = "8".to_owned();
+        assert!(later.is_as_before(&before), "a condition may have changed");
+        assert_eq!(
+            later.trim(&KIND),
+            json!({"metadata": {"resourceVersion": "8"}, "status": {"storedVersions": ["v1"]}})
+        );
+        later.generation += 1;
+        assert!(!later.is_as_before(&before));
+    }
+
+    #[test]
+    fn a_rewrite_is_of_one_object_in_one_state_and_changes_nothing() {
+        let patch = rewrite("u-1", "42");
+        assert_eq!(
+            patch,
+            json!({"metadata": {"uid": "u-1", "resourceVersion": "42"}})
+        );
+    }
+
+    #[test]
+    fn each_refusal_is_told_apart() {
+        for (code, expected) in [
+            (404, Refusal::Gone),
+            (409, Refusal::Changed),
+            (429, Refusal::Passing),
+            (500, Refusal::Passing),
+            (503, Refusal::Passing),
+            (403, Refusal::OfEverything),
+            (422, Refusal::OfThisObject),
+            (400, Refusal::OfThisObject),
+        ] {
+            let status = Status::failure("no", "No").with_code(code);
+            assert_eq!(refusal(&status), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn an_expired_list_goes_on_where_the_api_server_offers_or_from_the_start() {
+        let expired = |metadata: Value| -> Status {
+            serde_json::from_value(json!({"code": 410, "metadata": metadata})).unwrap()
+        };
+        assert_eq!(
+            after_expiry(&expired(json!({"continue": "there"}))).as_deref(),
+            Some("there")
+        );
+        assert_eq!(after_expiry(&expired(json!({"continue": ""}))), None);
+        assert_eq!(after_expiry(&expired(json!({}))), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! `manager migrate-storage` itself: refused, tried without writing, killed half-way, run to
+//! the end, run again.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use quartet_operator::api::{Kind, memcached};
+use quartet_operator::packaging::crd;
+use serde_json::{Value, json};
+
+use crate::seed;
+use crate::stage::{Running, Stage, collection, crd_path, list_path, object, path};
+
+const MEMCACHED: &Kind = &memcached::KIND;
+const OBJECTS: usize = 300;
+
+/// resourceVersion by name: it changes when an object is stored anew.
+async fn written(stage: &Stage) -> BTreeMap<String, String> {
+    let list = stage.get(&list_path(MEMCACHED, &MEMCACHED.hub)).await;
+    let list = list.expect("a list");
+    let items = list["items"].as_array().expect("items").iter();
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    items
+        .map(|item| {
+            let metadata = &item["metadata"];
+            (text(&metadata["name"]), text(&metadata["resourceVersion"]))
+        })
+        .collect()
+}
+
+fn changed(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> usize {
+    assert_eq!(one.len(), other.len());
+    one.iter()
+        .filter(|(name, version)| other[*name] != **version)
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end() {
+    let stage = Stage::with_api_server().await;
+    let (code, said, _) = stage.errand(&["migrate-storage"]).await;
+    assert_eq!(code, 0);
+    assert_eq!(said.matches("not installed").count(), 4, "{said}");
+
+    stage.apply_crds(seed::crd).await;
+    let collection = collection(MEMCACHED, &MEMCACHED.seed, "default");
+    stream::iter(0..OBJECTS)
+        .map(|number| {
+            let name = format!("m-{number}");
+            let object = object(MEMCACHED, &MEMCACHED.seed, &name, json!({"size": 0}));
+            let (stage, collection) = (&stage, &collection);
+            async move { stage.create(collection, &object).await.map(drop) }
+        })
+        .buffer_unordered(16)
+        .try_collect::<()>()
+        .await
+        .expect("created");
+
+    // Before the new version is stored there is nothing to migrate to.
+    for form in [crd::seed_only, crd::transition] {
+        stage.apply_crds(form).await;
+        let (code, said, noted) = stage.errand(&["migrate-storage"]).await;
+        assert_eq!((code, said.as_str()), (1, ""));
+        assert_eq!(
+            noted.matches("apply config/crd first").count(),
+            4,
+            "{noted}"
+        );
+        assert!(noted.contains("elasticwebs.elasticweb.example.com stores v1, "));
+    }
+
+    stage.apply_crds(crd::both_versions).await;
+    let before = written(&stage).await;
+    assert_eq!(before.len(), OBJECTS);
+    let (code, said, _) = stage.errand(&["migrate-storage", "--dry-run"]).await;
+    assert_eq!(code, 0);
+    let expected = "memcacheds.cache.example.com: 300 objects would be rewritten, and \
+                    status.storedVersions cut from v1alpha1, v1 to v1\n";
+    assert!(said.contains(expected), "{said}");
+    assert_eq!(changed(&before, &written(&stage).await), 0);
+    assert_eq!(
+        stage.stored_versions(MEMCACHED).await,
+        json!(["v1alpha1", "v1"])
+    );
+
+    // Conversion stops in the middle, and so does the migration; then it is killed.
+    stage.converter.hold_after(400);
+    let mut command = stage.manager(&["migrate-storage", "--page-size=50"]);
+    let mut killed = Running(command.stderr(Stdio::null()).spawn().expect("started"));
+    let started = Instant::now();
+    while stage.converter.calls_held() == 0 {
+        assert!(started.elapsed() < Duration::from_secs(60), "never held");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    killed.kill();
+    stage.converter.release();
+    let half_way = written(&stage).await;
+    let first = changed(&before, &half_way);
+    println!("killed after {first} of {OBJECTS}");
+    assert!((1..OBJECTS).contains(&first), "{first}");
+    assert_eq!(
+        stage.stored_versions(MEMCACHED).await,
+        json!(["v1alpha1", "v1"])
+    );
+
+    let (code, said, _) = stage.errand(&["migrate-storage", "--page-size=50"]).await;
+    assert_eq!(code, 0);
+    let after = written(&stage).await;
+    assert_eq!(changed(&before, &after), OBJECTS, "all are stored anew");
+    let second = changed(&half_way, &after);
+    assert_eq!(first + second, OBJECTS, "and none of them twice");
+    let expected = format!("{second} of {OBJECTS} objects rewritten, stored in v1 only");
+    assert!(said.contains(&expected), "{said}");
+    assert_eq!(stage.stored_versions(MEMCACHED).await, json!(["v1"]));
+
+    let started = Instant::now();
+    let (code, said, _) = stage.errand(&["migrate-storage"]).await;
+    println!("with nothing to do: {:?}", started.elapsed());
+    assert_eq!(code, 0);
+    assert_eq!(said.matches("nothing to do").count(), 4, "{said}");
+    assert_eq!(changed(&after, &written(&stage).await), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_rewritten_object_differs_in_its_resource_version_alone() {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(crd::transition).await;
+    let target = format!(
+        "{}?fieldManager=user",
+        path(MEMCACHED, &MEMCACHED.seed, "default", "m")
+    );
+    let applied = object(MEMCACHED, &MEMCACHED.seed, "m", json!({"size": 2}));
+    stage.apply(&target, &applied).await.expect("applied");
+    stage.apply_crds(crd::both_versions).await;
+    let path = path(MEMCACHED, &MEMCACHED.hub, "default", "m");
+    let mut before = stage.get(&path).await.expect("the object");
+    // An administrator changes the CRD meanwhile, in what does not matter here.
+    let short_names = json!({"spec": {"names": {"shortNames": ["mc", "mem"]}}});
+    let change = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        stage.merge(&crd_path(MEMCACHED), short_names).await
+    };
+    let ((code, said, noted), change) = tokio::join!(stage.errand(&["migrate-storage"]), change);
+    change.expect("changed");
+    assert_eq!(code, 0);
+    assert!(
+        noted.contains("memcacheds.cache.example.com: the CRD changed in the meantime"),
+        "{noted}"
+    );
+    assert!(said.contains("1 of 1 objects rewritten"), "{said}");
+    let after = stage.get(&path).await.expect("the object");
+    assert_ne!(
+        before["metadata"]["resourceVersion"],
+        after["metadata"]["resourceVersion"]
+    );
+    before["metadata"]["resourceVersion"] = after["metadata"]["resourceVersion"].clone();
+    assert_eq!(before, after);
+}

@@ -1,0 +1,312 @@
+//! A cluster of a test's own whose CRDs it changes at will, with the conversion server that
+//! they name, and a client that speaks JSON. Knows the kinds and no test.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use devcluster::{Cluster, Component, Options};
+use http::Method;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::Status;
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::packaging::kinds;
+use serde_json::{Value, json};
+
+use crate::conversion_server::ConversionServer;
+
+/// The longest anything may take here.
+const DEADLINE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(50);
+
+/// A form of the CRD of a kind.
+pub(crate) type Form = fn(&Kind) -> CustomResourceDefinition;
+
+/// What an API server answers.
+pub(crate) type Answer = Result<Value, Status>;
+
+pub(crate) struct Stage {
+    pub(crate) cluster: Cluster,
+    pub(crate) client: kube::Client,
+    pub(crate) converter: ConversionServer,
+}
+
+impl Stage {
+    /// etcd and an API server, and nothing that acts on what is stored.
+    pub(crate) async fn with_api_server() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let cluster = Cluster::start_api_server(Options::default()).expect("an API server");
+        Self {
+            client: client(&cluster).await,
+            converter: ConversionServer::start().await,
+            cluster,
+        }
+    }
+
+    /// Gives every kind this form of its CRD, as an installation does (server-side apply,
+    /// conflicts forced), and waits until all its versions are served.
+    pub(crate) async fn apply_crds(&self, form: Form) {
+        let started = Instant::now();
+        for kind in kinds() {
+            self.apply_crd(kind, serde_json::to_value(form(kind)).expect("JSON"))
+                .await
+                .expect("the API server takes the CRD");
+        }
+        println!("CRDs applied and served after {:?}", started.elapsed());
+    }
+
+    /// Gives one kind this CRD; its conversion, if it has any, is done here.
+    pub(crate) async fn apply_crd(&self, kind: &Kind, mut crd: Value) -> Answer {
+        if crd["spec"]["conversion"].is_object() {
+            crd["spec"]["conversion"] = self.converter.clause();
+        }
+        let target = format!("{}?fieldManager=installer&force=true", crd_path(kind));
+        let applied = self.apply(&target, &crd).await?;
+        for version in crd["spec"]["versions"].as_array().expect("versions") {
+            let name = version["name"].as_str().expect("a name");
+            let version = kind.version(name).expect("a version of ours");
+            let path = list_path(kind, version);
+            self.until(&path, "served", |_| true).await;
+            self.until_stored(kind, version, version_is_stored(&applied, name))
+                .await;
+        }
+        Ok(applied)
+    }
+
+    /// Discovery says so a moment after the handler of the resources has heard of it.
+    async fn until_stored(&self, kind: &Kind, served: &Version, stored: bool) {
+        if stored {
+            let path = format!("/apis/{}", kind.api_version(served));
+            let hash = quartet_operator::controller::storage_version_hash(kind, served);
+            self.until(&path, "stored", |list| {
+                let resources = list["resources"].as_array().expect("resources");
+                resources
+                    .iter()
+                    .any(|resource| resource["storageVersionHash"] == hash.as_str())
+            })
+            .await;
+        }
+    }
+
+    /// `status.storedVersions` of a kind's CRD.
+    pub(crate) async fn stored_versions(&self, kind: &Kind) -> Value {
+        let crd = self.get(&crd_path(kind)).await.expect("the CRD");
+        crd["status"]["storedVersions"].clone()
+    }
+
+    pub(crate) async fn create_namespace(&self, name: &str) {
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        self.create("/api/v1/namespaces", &namespace)
+            .await
+            .expect("a namespace");
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, "", &Value::Null).await
+    }
+
+    pub(crate) async fn create(&self, path: &str, object: &Value) -> Answer {
+        self.send(Method::POST, path, "application/json", object)
+            .await
+    }
+
+    pub(crate) async fn replace(&self, path: &str, object: &Value) -> Answer {
+        self.send(Method::PUT, path, "application/json", object)
+            .await
+    }
+
+    pub(crate) async fn merge(&self, path: &str, patch: Value) -> Answer {
+        self.send(Method::PATCH, path, "application/merge-patch+json", &patch)
+            .await
+    }
+
+    /// Server-side apply; field manager and force are part of `target`.
+    pub(crate) async fn apply(&self, target: &str, object: &Value) -> Answer {
+        self.send(
+            Method::PATCH,
+            target,
+            "application/apply-patch+yaml",
+            object,
+        )
+        .await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.send(Method::DELETE, path, "application/json", &Value::Null)
+            .await
+    }
+
+    /// Waits until what is at `path` is as `holds` says, and returns it.
+    pub(crate) async fn until(
+        &self,
+        path: &str,
+        what: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let started = Instant::now();
+        loop {
+            let answer = self.get(path).await;
+            if let Some(object) = answer.as_ref().ok().filter(|object| holds(object)) {
+                return object.clone();
+            }
+            assert!(
+                started.elapsed() < DEADLINE,
+                "{path} is not so within {DEADLINE:?}: {what}\n{answer:#?}\n{}",
+                std::fs::read_to_string(self.manager_log()).unwrap_or_default()
+            );
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Waits until nothing is at `path`.
+    pub(crate) async fn until_gone(&self, path: &str) {
+        let started = Instant::now();
+        while self.get(path).await.is_ok() {
+            assert!(started.elapsed() < DEADLINE, "{path} is still there");
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// The manager's binary with these arguments and the rights of the administrator.
+    pub(crate) fn manager(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_manager"));
+        command
+            .args(arguments)
+            .env("KUBECONFIG", self.cluster.kubeconfig())
+            .env("ENABLE_WEBHOOKS", "false")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Where the manager's log belongs: it goes away with the cluster.
+    pub(crate) fn manager_log(&self) -> PathBuf {
+        self.cluster.dir().join("manager.log")
+    }
+
+    /// Runs an errand to its end: exit code, standard output, standard error.
+    pub(crate) async fn errand(&self, arguments: &[&str]) -> (i32, String, String) {
+        let mut command = self.manager(arguments);
+        let output = tokio::task::spawn_blocking(move || command.output());
+        let output = output.await.expect("no panic").expect("the errand runs");
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        let code = output.status.code().expect("a code");
+        let (said, noted) = (text(output.stdout), text(output.stderr));
+        println!("{arguments:?}: {code}\n{said}{noted}");
+        (code, said, noted)
+    }
+
+    /// The API server forgets what it holds in memory.
+    pub(crate) fn restart_api_server(&self) {
+        self.cluster
+            .restart(Component::ApiServer)
+            .expect("the API server comes back");
+    }
+
+    /// As client-go does it: what says 429, as the watch cache of a version does right after a
+    /// change of its CRD, is asked again.
+    async fn send(&self, method: Method, target: &str, content_type: &str, body: &Value) -> Answer {
+        let started = Instant::now();
+        loop {
+            let answer = self.send_once(&method, target, content_type, body).await;
+            match answer {
+                Err(status) if status.code == 429 && started.elapsed() < DEADLINE => {
+                    tokio::time::sleep(POLL).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn send_once(
+        &self,
+        method: &Method,
+        target: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Answer {
+        let body = match body {
+            Value::Null => Vec::new(),
+            body => body.to_string().into_bytes(),
+        };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(target)
+            .header(http::header::CONTENT_TYPE, content_type)
+            .body(body)
+            .expect("a request");
+        match self.client.request::<Value>(request).await {
+            Ok(object) => Ok(object),
+            Err(kube::Error::Api(status)) => Err(*status),
+            Err(error) => panic!("{target}: {error}"),
+        }
+    }
+}
+
+async fn client(cluster: &Cluster) -> kube::Client {
+    let kubeconfig =
+        kube::config::Kubeconfig::read_from(cluster.kubeconfig()).expect("a kubeconfig");
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default())
+        .await
+        .expect("a config");
+    // Or a list that cannot be had is asked for again for minutes.
+    config.default_retry = false;
+    kube::Client::try_from(config).expect("a client")
+}
+
+fn version_is_stored(crd: &Value, name: &str) -> bool {
+    let versions = crd["spec"]["versions"].as_array().expect("versions");
+    versions
+        .iter()
+        .any(|version| version["name"] == name && version["storage"] == true)
+}
+
+pub(crate) fn crd_path(kind: &Kind) -> String {
+    format!(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
+        kind.plural, kind.group
+    )
+}
+
+/// All objects of a kind in every namespace.
+pub(crate) fn list_path(kind: &Kind, version: &Version) -> String {
+    format!("/apis/{}/{}", kind.api_version(version), kind.plural)
+}
+
+/// The objects of a kind in one namespace.
+pub(crate) fn collection(kind: &Kind, version: &Version, namespace: &str) -> String {
+    let api = kind.api_version(version);
+    format!("/apis/{api}/namespaces/{namespace}/{}", kind.plural)
+}
+
+pub(crate) fn path(kind: &Kind, version: &Version, namespace: &str, name: &str) -> String {
+    format!("{}/{name}", collection(kind, version, namespace))
+}
+
+/// An object in one version; without a spec if that is null.
+pub(crate) fn object(kind: &Kind, version: &Version, name: &str, spec: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": kind.api_version(version), "kind": kind.kind, "metadata": {"name": name},
+    });
+    if !spec.is_null() {
+        object["spec"] = spec;
+    }
+    object
+}
+
+/// A process that is killed when dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    /// As a crash or `kill -9` ends it.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

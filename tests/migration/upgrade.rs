@@ -1,0 +1,345 @@
+//! A cluster of the old operators is brought to two versions step by step, and back, with
+//! live objects and our manager's children in it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quartet_operator::api::conversion::convert;
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::controller;
+use quartet_operator::operators::{OPERATORS, Settings};
+use quartet_operator::packaging::{crd, kinds};
+use serde_json::{Value, json};
+
+use crate::seed;
+use crate::stage::{Running, Stage, collection, crd_path, object, path};
+
+/// Where nobody reconciles.
+const ODD: &str = "odd";
+/// Where our manager does.
+const LIVE: &str = "live";
+
+/// Every object of the old operators, by kind and name, as one version shows it.
+type Objects = BTreeMap<String, Value>;
+
+/// The objects of [`ODD`] without what the API server changes at every write.
+async fn objects(stage: &Stage, version: fn(&Kind) -> &Version) -> Objects {
+    let mut objects = Objects::new();
+    for kind in kinds() {
+        let list = stage.get(&collection(kind, version(kind), ODD)).await;
+        for object in list.expect("a list")["items"].as_array().expect("items") {
+            let mut object = object.clone();
+            let metadata = object["metadata"].as_object_mut().expect("metadata");
+            metadata.remove("resourceVersion");
+            let name = metadata["name"].as_str().expect("a name").to_owned();
+            objects.insert(format!("{} {name}", kind.kind), object);
+        }
+    }
+    objects
+}
+
+fn in_seed(kind: &Kind) -> &Version {
+    &kind.seed
+}
+
+fn in_hub(kind: &Kind) -> &Version {
+    &kind.hub
+}
+
+/// What the old objects are in the hub version.
+fn converted(objects: &Objects) -> Objects {
+    let convert = |object: &Value| {
+        let mut kinds = kinds().into_iter();
+        let kind = kinds
+            .find(|kind| object["kind"] == kind.kind)
+            .expect("a kind");
+        convert(kind, object.clone(), &kind.hub)
+            .expect("every object converts")
+            .object
+    };
+    let objects = objects.iter();
+    objects
+        .map(|(name, object)| (name.clone(), convert(object)))
+        .collect()
+}
+
+/// The hub fills in its default where there is a spec; the old CRDs always had the field.
+async fn assert_nothing_is_lost(stage: &Stage, before: &Objects, when: &str) {
+    assert_eq!(
+        &objects(stage, in_seed).await,
+        before,
+        "{when}, old version"
+    );
+    let hub = objects(stage, in_hub).await;
+    assert_eq!(hub, converted(before), "{when}, new version");
+}
+
+/// What must not change about children when their owners' storage does: which they are, and
+/// what they run.
+async fn children(stage: &Stage) -> BTreeMap<String, Value> {
+    let mut children = BTreeMap::new();
+    for (api, plural) in [
+        ("/apis/apps/v1", "deployments"),
+        ("/apis/apps/v1", "replicasets"),
+        ("/api/v1", "pods"),
+        ("/api/v1", "services"),
+    ] {
+        let list = stage
+            .get(&format!("{api}/namespaces/{LIVE}/{plural}"))
+            .await;
+        for child in list.expect("a list")["items"].as_array().expect("items") {
+            let metadata = &child["metadata"];
+            let name = metadata["name"].as_str().expect("a name");
+            let kept = json!({
+                "uid": metadata["uid"],
+                "generation": metadata["generation"],
+                "hash": metadata["labels"]["pod-template-hash"],
+                "spec": child["spec"],
+            });
+            children.insert(format!("{plural} {name}"), kept);
+        }
+    }
+    children
+}
+
+/// The one live object of a kind; children of two kinds cannot have the same name.
+fn live(kind: &Kind) -> String {
+    format!("live-{}", kind.controller_name())
+}
+
+async fn children_named(stage: &Stage, plural: &str) -> Vec<(String, Value)> {
+    let children = children(stage).await.into_iter();
+    children
+        .filter(|(name, _)| name.starts_with(plural))
+        .collect()
+}
+
+fn live_spec(kind: &Kind, pods: i64) -> Value {
+    match kind.kind {
+        "Nginx" => json!({"count": pods}),
+        "ElasticWeb" => {
+            json!({"image": "nginx:1.17.1", "port": 30103, "singlePodsQPS": 800, "totalQPS": 800 * pods})
+        }
+        _ => json!({"size": pods}),
+    }
+}
+
+fn is_ready_with(object: &Value, pods: i64) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    ready
+        && object["status"]["readyReplicas"] == pods
+        && object["status"]["observedGeneration"] == object["metadata"]["generation"]
+}
+
+/// Scales every live object through one version, and waits for the pods.
+async fn scale(stage: &Stage, version: fn(&Kind) -> &Version, pods: i64) {
+    for kind in kinds() {
+        let seed = live_spec(kind, pods);
+        let object = object(kind, &kind.seed, &live(kind), seed);
+        let spec = convert(kind, object, version(kind))
+            .expect("converts")
+            .object["spec"]
+            .take();
+        let path = path(kind, version(kind), LIVE, &live(kind));
+        stage
+            .merge(&path, json!({"spec": spec}))
+            .await
+            .expect("scaled");
+    }
+    for kind in kinds() {
+        let path = path(kind, version(kind), LIVE, &live(kind));
+        stage
+            .until(&path, "scaled", |object| is_ready_with(object, pods))
+            .await;
+    }
+}
+
+/// Waits until every live Deployment names its owner in this version, which is when its
+/// controller watches that version.
+async fn until_owned_in(stage: &Stage, version: fn(&Kind) -> &Version) {
+    for kind in kinds() {
+        let path = format!("/apis/apps/v1/namespaces/{LIVE}/deployments/{}", live(kind));
+        let owner = kind.api_version(version(kind));
+        let named = |child: &Value| child["metadata"]["ownerReferences"][0]["apiVersion"] == *owner;
+        stage.until(&path, "owned in another version", named).await;
+    }
+}
+
+fn start_manager(stage: &Stage) -> Running {
+    let log = std::fs::File::create(stage.manager_log()).expect("a log");
+    let mut command = stage.manager(&[
+        "--health-probe-bind-address=0",
+        "--watch-namespace=live",
+        "--log-format=text",
+    ]);
+    Running(command.stderr(log).spawn().expect("the manager starts"))
+}
+
+/// The controllers of the release before the new version, which know nothing of it but how
+/// to convert; they end when the task is aborted.
+fn start_previous_release(stage: &Stage) -> tokio::task::JoinHandle<()> {
+    let mut registry = prometheus_client::registry::Registry::default();
+    let options = controller::Options {
+        client: stage.client.clone(),
+        watch_client: stage.client.clone(),
+        operators: OPERATORS.to_vec(),
+        settings: Settings::default(),
+        workers: 2,
+        namespaces: [LIVE.to_owned()].into(),
+        follow_stored_version: false,
+        metrics: Arc::new(controller::Metrics::register(&mut registry)),
+    };
+    tokio::spawn(async move {
+        let ended = controller::run(options, std::future::pending()).await;
+        panic!("{ended:?}");
+    })
+}
+
+/// The cluster as the old operators left it, with the objects of [`ODD`] and [`LIVE`].
+async fn cluster_of_the_old_operators() -> Stage {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(seed::crd).await;
+    stage.cluster.start_controllers().expect("controllers");
+    stage.create_namespace(ODD).await;
+    stage.create_namespace(LIVE).await;
+    for kind in kinds() {
+        for (name, spec) in seed::specs(kind) {
+            let mut object = object(kind, &kind.seed, name, spec);
+            object["metadata"]["labels"] = json!({"team": "a"});
+            object["metadata"]["annotations"] = json!({"note": "kept"});
+            let created = stage
+                .create(&collection(kind, &kind.seed, ODD), &object)
+                .await;
+            created.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        }
+        let status = match kind.kind {
+            "ElasticWeb" => json!({"realQPS": 2400}),
+            _ => json!({"nodes": ["b", "a"]}),
+        };
+        let path = format!("{}/status", path(kind, &kind.seed, ODD, "usual"));
+        let written = stage.merge(&path, json!({"status": status})).await;
+        written.expect("a status");
+        let live = object(kind, &kind.seed, &live(kind), live_spec(kind, 2));
+        let created = stage
+            .create(&collection(kind, &kind.seed, LIVE), &live)
+            .await;
+        created.expect("a live object");
+    }
+    stage
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothing_is_lost() {
+    let mut stage = cluster_of_the_old_operators().await;
+    let before = objects(&stage, in_seed).await;
+
+    // Our manager takes over the cluster, on CRDs of one version still.
+    stage.apply_crds(crd::seed_only).await;
+    assert_eq!(objects(&stage, in_seed).await, before, "bounds came in");
+    let manager = start_manager(&stage);
+    for kind in kinds() {
+        let path = path(kind, &kind.seed, LIVE, &live(kind));
+        let ready = |object: &Value| is_ready_with(object, 2);
+        stage.until(&path, "ready", ready).await;
+    }
+    let running = children(&stage).await;
+    assert!(running.len() >= 17, "{:?}", running.keys());
+
+    // Served, not stored: the way back is still open.
+    stage.apply_crds(crd::transition).await;
+    assert_nothing_is_lost(&stage, &before, "both are served").await;
+    stage.apply_crds(crd::seed_only).await;
+    assert_eq!(objects(&stage, in_seed).await, before, "one step back");
+    stage.apply_crds(crd::transition).await;
+    assert_eq!(children(&stage).await, running, "no child was touched");
+
+    // Stored, and what was stored before rewritten.
+    stage.apply_crds(crd::both_versions).await;
+    for kind in kinds() {
+        let both = json!([kind.seed.name, kind.hub.name]);
+        assert_eq!(stage.stored_versions(kind).await, both);
+    }
+    assert_nothing_is_lost(&stage, &before, "the new version is stored").await;
+    let (code, _, _) = stage.errand(&["migrate-storage"]).await;
+    assert_eq!(code, 0);
+    for kind in kinds() {
+        assert_eq!(stage.stored_versions(kind).await, json!([kind.hub.name]));
+    }
+    assert_nothing_is_lost(&stage, &before, "the storage is migrated").await;
+    until_owned_in(&stage, in_hub).await;
+    assert_eq!(children(&stage).await, running, "no child was touched");
+    scale(&stage, in_seed, 3).await;
+    scale(&stage, in_hub, 2).await;
+
+    without_conversion(&mut stage, &before).await;
+
+    // The previous release is put back for a while, on the same CRDs.
+    drop(manager);
+    let deployments = children_named(&stage, "deployments").await;
+    let previous = start_previous_release(&stage);
+    until_owned_in(&stage, in_seed).await;
+    assert_eq!(children_named(&stage, "deployments").await, deployments);
+    scale(&stage, in_hub, 3).await;
+    scale(&stage, in_seed, 2).await;
+    assert!(!previous.is_finished());
+    previous.abort();
+    let _manager = start_manager(&stage);
+    until_owned_in(&stage, in_hub).await;
+
+    // The API server refuses the CRDs that do not know what is stored; the step between is
+    // as far back as they go.
+    for kind in kinds() {
+        let crd = serde_json::to_value(crd::seed_only(kind)).expect("JSON");
+        let target = format!("{}?fieldManager=installer&force=true", crd_path(kind));
+        let refused = stage.apply(&target, &crd).await;
+        let refused = refused.expect_err("would lose objects");
+        assert!(
+            refused.message.contains("status.storedVersions"),
+            "{refused:?}"
+        );
+    }
+    stage.apply_crds(crd::transition).await;
+    for kind in kinds() {
+        let both = json!([kind.hub.name, kind.seed.name]);
+        assert_eq!(stage.stored_versions(kind).await, both);
+    }
+    assert_nothing_is_lost(&stage, &before, "the old version is stored again").await;
+    scale(&stage, in_seed, 1).await;
+    stage.cluster.check().expect("everything still runs");
+}
+
+/// The webhook is away, and the API server has nothing in memory: what is stored is read as
+/// it is, and the manager goes on.
+async fn without_conversion(stage: &mut Stage, before: &Objects) {
+    stage.converter.go_away().await;
+    stage.restart_api_server();
+    let hub = objects(stage, in_hub).await;
+    assert_eq!(hub, converted(before), "without conversion");
+    for kind in kinds() {
+        let refused = stage.get(&path(kind, &kind.seed, ODD, "usual")).await;
+        let refused = refused.expect_err("needs conversion");
+        assert!(
+            refused.message.contains("conversion webhook"),
+            "{refused:?}"
+        );
+    }
+    scale(stage, in_hub, 3).await;
+    let kind = kinds()[0];
+    let new = object(kind, &kind.hub, "new", json!({"replicas": 1}));
+    let created = stage.create(&collection(kind, &kind.hub, LIVE), &new).await;
+    created.expect("created");
+    let new = path(kind, &kind.hub, LIVE, "new");
+    let ready = |object: &Value| is_ready_with(object, 1);
+    stage.until(&new, "ready", ready).await;
+    stage
+        .delete(&format!("{new}?propagationPolicy=Foreground"))
+        .await
+        .expect("deleted");
+    stage.until_gone(&new).await;
+    stage.converter.come_back().await;
+    scale(stage, in_seed, 2).await;
+}

@@ -1,0 +1,300 @@
+//! Two versions of one object on a real API server: what is written in one is seen in the
+//! other, and what only the new one can say outlives edits through the old.
+
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _};
+use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
+use kube::core::ApiResource;
+use quartet_operator::api::conversion::{ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION};
+use quartet_operator::api::{Kind, Version, elasticweb, memcached};
+use quartet_operator::packaging::{crd, kinds, sample};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, collection, object, path};
+
+const MEMCACHED: &Kind = &memcached::KIND;
+const ELASTIC_WEB: &Kind = &elasticweb::KIND;
+
+async fn two_versions() -> Stage {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(crd::both_versions).await;
+    stage
+}
+
+fn in_seed(kind: &Kind, name: &str) -> String {
+    path(kind, &kind.seed, "default", name)
+}
+
+fn in_hub(kind: &Kind, name: &str) -> String {
+    path(kind, &kind.hub, "default", name)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_written_in_one_version_is_read_in_the_other() {
+    let stage = two_versions().await;
+
+    // Every sample comes back as it was written, by way of the other version.
+    for kind in kinds() {
+        for (version, other) in [(&kind.seed, &kind.hub), (&kind.hub, &kind.seed)] {
+            let sample = sample::sample(version).expect("a sample");
+            let name = sample["metadata"]["name"].as_str().expect("a name");
+            let own = path(kind, version, "default", name);
+            let target = format!("{own}?fieldManager=user");
+            stage.apply(&target, &sample).await.expect("applied");
+            let through = path(kind, other, "default", name);
+            let read = stage.get(&through).await.expect("readable in the other");
+            assert_eq!((other.validate)(&read["spec"]), [], "{read:#}");
+            stage.replace(&through, &read).await.expect("written back");
+            let back = stage.get(&own).await.expect("readable");
+            assert_eq!(back["spec"], sample["spec"]);
+            assert!(back["metadata"]["annotations"].is_null(), "{back:#}");
+        }
+    }
+
+    // Through the old version: what it cannot say stays.
+    let full = json!({"replicas": 2, "memory": 128, "threads": 2, "service": {"enabled": true}});
+    let created = object(MEMCACHED, &MEMCACHED.hub, "m", full);
+    let hub = collection(MEMCACHED, &MEMCACHED.hub, "default");
+    stage.create(&hub, &created).await.expect("created");
+    let seed = in_seed(MEMCACHED, "m");
+    stage
+        .merge(&seed, json!({"spec": {"size": 5}}))
+        .await
+        .expect("patched");
+    let mut object = stage.get(&seed).await.expect("the object");
+    assert_eq!(object["spec"], json!({"size": 5}));
+    object["spec"]["size"] = json!(6);
+    object["metadata"]["labels"] = json!({"edited": "yes"});
+    stage
+        .replace(&seed, &object)
+        .await
+        .expect("replaced, as kubectl edit does");
+    let read = stage
+        .get(&in_hub(MEMCACHED, "m"))
+        .await
+        .expect("the object");
+    let expected =
+        json!({"replicas": 6, "memory": 128, "threads": 2, "service": {"enabled": true}});
+    assert_eq!(read["spec"], expected);
+    assert!(read["metadata"]["annotations"].is_null(), "{read:#}");
+
+    // Without the annotation it is a new object in the old version's terms.
+    object["metadata"]["annotations"] = json!({});
+    object["metadata"]["resourceVersion"] = read["metadata"]["resourceVersion"].clone();
+    stage.replace(&seed, &object).await.expect("replaced");
+    let read = stage
+        .get(&in_hub(MEMCACHED, "m"))
+        .await
+        .expect("the object");
+    assert_eq!(read["spec"], json!({"replicas": 6}));
+
+    // Through the new version: what the old one can say follows.
+    let name = "elasticweb-sample";
+    let patch = json!({"spec": {"capacity": {"targetQPS": 800}, "service": {"nodePort": 30099, "port": 81}}});
+    stage
+        .merge(&in_hub(ELASTIC_WEB, name), patch)
+        .await
+        .expect("patched");
+    let read = stage
+        .get(&in_seed(ELASTIC_WEB, name))
+        .await
+        .expect("the object");
+    let expected =
+        json!({"image": "nginx:1.17.1", "port": 30099, "singlePodsQPS": 800, "totalQPS": 800});
+    assert_eq!(read["spec"], expected);
+    let annotations = read["metadata"]["annotations"]
+        .as_object()
+        .expect("annotations");
+    assert_eq!(annotations.keys().collect::<Vec<_>>(), [DATA_ANNOTATION]);
+
+    // kubectl scale, in the terms of each version, at the same number.
+    for version in [&MEMCACHED.seed, &MEMCACHED.hub] {
+        let scale = format!("{}/scale", path(MEMCACHED, version, "default", "m"));
+        let read = stage.get(&scale).await.expect("a scale");
+        let replicas = read["spec"]["replicas"].as_i64().expect("replicas") + 1;
+        let patch = json!({"spec": {"replicas": replicas}});
+        stage.merge(&scale, patch).await.expect("scaled");
+    }
+    let read = stage.get(&seed).await.expect("the object");
+    assert_eq!(read["spec"], json!({"size": 8}));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_meet() {
+    let stage = two_versions().await;
+    let apply = async |version: &Version, manager: &str, force: bool, spec: Value| {
+        let path = path(MEMCACHED, version, "default", "shared");
+        let target = format!("{path}?fieldManager={manager}&force={force}");
+        let body = object(MEMCACHED, version, "shared", spec);
+        stage.apply(&target, &body).await
+    };
+    let (seed, hub) = (&MEMCACHED.seed, &MEMCACHED.hub);
+    let applied = apply(seed, "old", false, json!({"size": 3})).await;
+    applied.expect("applied in the old version");
+    // The default of replicas is no value of this manager's.
+    let applied = apply(hub, "new", false, json!({"memory": 128})).await;
+    assert_eq!(
+        applied.expect("applied in the new version")["spec"],
+        json!({"replicas": 3, "memory": 128})
+    );
+    let conflict = apply(hub, "new", false, json!({"memory": 128, "replicas": 9})).await;
+    let conflict = conflict.expect_err("the other manager has that field");
+    assert_eq!(conflict.code, 409, "{conflict:?}");
+    // Told in the words of the version in which the other manager wrote.
+    assert!(
+        conflict.message.contains("\"old\": .spec.size"),
+        "{conflict:?}"
+    );
+
+    let applied = apply(seed, "old", false, json!({"size": 4})).await;
+    applied.expect("applied again");
+    let read = stage
+        .get(&in_hub(MEMCACHED, "shared"))
+        .await
+        .expect("the object");
+    assert_eq!(read["spec"], json!({"replicas": 4, "memory": 128}));
+
+    // Taken over by force, the field is lost to the old manager, who hears of it.
+    let forced = apply(hub, "new", true, json!({"memory": 128, "replicas": 9})).await;
+    forced.expect("forced");
+    let conflict = apply(seed, "old", false, json!({"size": 4})).await;
+    let conflict = conflict.expect_err("the field is the new manager's now");
+    assert!(
+        conflict.message.contains("\"new\": .spec.replicas"),
+        "{conflict:?}"
+    );
+
+    // What a manager leaves out goes, whatever the version.
+    apply(hub, "new", false, json!({"replicas": 9}))
+        .await
+        .expect("applied");
+    let read = stage
+        .get(&in_hub(MEMCACHED, "shared"))
+        .await
+        .expect("the object");
+    assert_eq!(read["spec"], json!({"replicas": 9}));
+}
+
+/// What happens to objects of `kind`, in the words of one version.
+async fn watch(
+    stage: &Stage,
+    kind: &Kind,
+    version: &Version,
+) -> impl Stream<Item = (String, Value)> + use<> {
+    let resource = ApiResource {
+        group: kind.group.to_owned(),
+        version: version.name.to_owned(),
+        api_version: kind.api_version(version),
+        kind: kind.kind.to_owned(),
+        plural: kind.plural.to_owned(),
+    };
+    let api: Api<DynamicObject> = Api::namespaced_with(stage.client.clone(), "default", &resource);
+    let stream = api
+        .watch(&WatchParams::default(), "0")
+        .await
+        .expect("a watch");
+    Box::pin(stream.filter_map(async |event| {
+        let (happened, object) = match event.expect("an event") {
+            WatchEvent::Added(object) => ("added", object),
+            WatchEvent::Modified(object) => ("modified", object),
+            WatchEvent::Deleted(object) => ("deleted", object),
+            WatchEvent::Bookmark(_) => return None,
+            WatchEvent::Error(status) => panic!("{status:?}"),
+        };
+        assert_eq!(object.types.as_ref().expect("types").kind, "Memcached");
+        let name = object.metadata.name.expect("a name");
+        Some((format!("{happened} {name}"), object.data["spec"].clone()))
+    }))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_object_full_of_annotations_harms_nobody_and_watches_of_both_versions_tell_of_all() {
+    let stage = two_versions().await;
+    let mut seed = watch(&stage, MEMCACHED, &MEMCACHED.seed).await;
+    let mut hub = watch(&stage, MEMCACHED, &MEMCACHED.hub).await;
+    let mut both = async |happened: &str, in_seed: Value, in_hub: Value| {
+        let next = async { (seed.next().await, hub.next().await) };
+        let (seed, hub) = tokio::time::timeout(Duration::from_secs(60), next)
+            .await
+            .unwrap_or_else(|_| panic!("not told: {happened}"));
+        assert_eq!(seed, Some((happened.to_owned(), in_seed)));
+        assert_eq!(hub, Some((happened.to_owned(), in_hub)));
+    };
+
+    let small = object(
+        MEMCACHED,
+        &MEMCACHED.hub,
+        "small",
+        json!({"replicas": 1, "memory": 8}),
+    );
+    let collection_of = |version| collection(MEMCACHED, version, "default");
+    let created = stage.create(&collection_of(&MEMCACHED.hub), &small).await;
+    created.expect("created");
+    let memory = |replicas: i64| json!({"replicas": replicas, "memory": 8});
+    both("added small", json!({"size": 1}), memory(1)).await;
+    let patch = json!({"spec": {"size": 2}});
+    stage
+        .merge(&in_seed(MEMCACHED, "small"), patch)
+        .await
+        .expect("patched");
+    both("modified small", json!({"size": 2}), memory(2)).await;
+
+    // 255 KiB of its own: what the old version cannot say has no room beside it.
+    let mut big = object(
+        MEMCACHED,
+        &MEMCACHED.hub,
+        "big",
+        json!({"replicas": 3, "memory": 16}),
+    );
+    let note = "x".repeat(ANNOTATIONS_LIMIT_BYTES - "note".len() - 16);
+    big["metadata"]["annotations"] = json!({"note": note});
+    let created = stage.create(&collection_of(&MEMCACHED.hub), &big).await;
+    created.expect("created");
+    both(
+        "added big",
+        json!({"size": 3}),
+        json!({"replicas": 3, "memory": 16}),
+    )
+    .await;
+    let read = stage
+        .get(&in_seed(MEMCACHED, "big"))
+        .await
+        .expect("readable");
+    assert_eq!(read["spec"], json!({"size": 3}));
+    assert_eq!(read["metadata"]["annotations"], json!({"note": note}));
+    for (version, field) in [(&MEMCACHED.seed, "size"), (&MEMCACHED.hub, "replicas")] {
+        let list = stage.get(&collection_of(version)).await.expect("a list");
+        let items = list["items"].as_array().expect("items").iter();
+        let sizes: Vec<_> = items.map(|item| item["spec"][field].clone()).collect();
+        assert_eq!(sizes, [json!(3), json!(2)]);
+    }
+    let patch = json!({"spec": {"replicas": 4}});
+    stage
+        .merge(&in_hub(MEMCACHED, "big"), patch)
+        .await
+        .expect("patched");
+    both(
+        "modified big",
+        json!({"size": 4}),
+        json!({"replicas": 4, "memory": 16}),
+    )
+    .await;
+
+    stage
+        .delete(&in_seed(MEMCACHED, "big"))
+        .await
+        .expect("deleted");
+    stage.until_gone(&in_hub(MEMCACHED, "big")).await;
+    both(
+        "deleted big",
+        json!({"size": 4}),
+        json!({"replicas": 4, "memory": 16}),
+    )
+    .await;
+    stage
+        .delete(&in_hub(MEMCACHED, "small"))
+        .await
+        .expect("deleted");
+    both("deleted small", json!({"size": 2}), memory(2)).await;
+}
