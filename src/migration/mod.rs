@@ -306,3 +306,6 @@ impl Migration<'_> {
         Err(MigrationError::Unsettled(before.name.clone()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ use super::*;
 
 #[derive(Debug, PartialEq)]
 pub(super) struct Thing {
+    form: &'static str,
     pub(super) key: ObjectKey,
     pub(super) uid: &'static str,
     pub(super) version: u64,
@@ -27,6 +28,9 @@ impl Object for Thing {
     fn index(&self) -> Option<&str> {
         self.owner
     }
+    fn form(&self) -> &str {
+        self.form
+    }
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -35,6 +39,7 @@ fn key(name: &str) -> ObjectKey {
 
 fn thing(name: &str, uid: &'static str, version: u64) -> Thing {
     Thing {
+        form: "",
         key: key(name),
         uid,
         version,
@@ -303,4 +308,19 @@ fn the_index_follows_every_change() {
         store.lock().index.len() == 1,
         "nothing is left of owners without objects"
     );
+}
+
+#[test]
+fn the_same_state_in_another_form_is_news_and_an_older_one_is_not() {
+    let store = Store::default();
+    relist(&store, vec![thing("a", "1", 5)]);
+    let in_form = |form, version| Thing {
+        form,
+        ..thing("a", "1", version)
+    };
+    assert_eq!(relist(&store, vec![in_form("v2", 5)]), ["~a@5>5"]);
+    assert_eq!(relist(&store, vec![in_form("v2", 5)]), [] as [&str; 0]);
+    let older = store.applied(Arc::new(in_form("v1", 4)));
+    assert_eq!(told(older), [] as [&str; 0]);
+    assert_eq!(store.get(&key("a")).map(|thing| thing.form), Some("v2"));
 }

@@ -1,0 +1,272 @@
+//! What a migration sends and how it ends, given what the API server answers: the real
+//! client against a scripted server. Time is paused.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::memcached::KIND;
+use crate::packaging::crd;
+
+const LIST: &str = "GET /apis/cache.example.com/v1/memcacheds?limit=2&continue=";
+const REWRITE: &str = "PATCH /apis/cache.example.com/v1/namespaces/n/memcacheds/NAME/status";
+const READ: &str = "GET /apis/cache.example.com/v1/namespaces/n/memcacheds/NAME";
+const CRD: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/memcacheds.cache.example.com";
+
+type Answer = (u16, Value);
+
+/// An API server that answers as it is told, in this order, each request that begins so; and
+/// everything else as one does that has no objection.
+#[derive(Clone, Default)]
+struct Server {
+    script: Arc<Mutex<VecDeque<(String, Answer)>>>,
+    sent: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    fn answers(self, request: &str, answer: Answer) -> Self {
+        let entry = (request.to_owned(), answer);
+        self.script.lock().unwrap().push_back(entry);
+        self
+    }
+
+    fn answer(&self, line: &str, body: &Value) -> Answer {
+        let mut sent = self.sent.lock().unwrap();
+        sent.push(format!("{line} {body}"));
+        let mut script = self.script.lock().unwrap();
+        let next = script.iter().position(|(start, _)| line.starts_with(start));
+        if let Some((_, answer)) = next.and_then(|next| script.remove(next)) {
+            return answer;
+        }
+        if line.contains(CRD) {
+            return (200, definition(3));
+        }
+        if line.starts_with(LIST) {
+            return page(&["a"], "");
+        }
+        let name = line.split(['/', '?']).rev().nth(2).unwrap_or_default();
+        (200, object(name, "9"))
+    }
+
+    fn sent(&self, part: &str) -> Vec<String> {
+        let sent = self.sent.lock().unwrap();
+        let those = sent.iter().filter(|line| line.contains(part));
+        those.cloned().collect()
+    }
+
+    async fn migrate(&self) -> Result<(), MigrationError> {
+        self.migrate_with(false).await
+    }
+
+    async fn migrate_with(&self, dry_run: bool) -> Result<(), MigrationError> {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                let line = format!("{} {}", request.method(), request.uri());
+                let bytes = request.into_body().collect_bytes().await.unwrap();
+                let body = serde_json::from_slice(&bytes).unwrap_or_default();
+                let (code, answer) = server.answer(&line, &body);
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, std::convert::Infallible>(
+                    Response::builder().status(code).body(body).unwrap(),
+                )
+            }
+        });
+        let client = Client::new(service, "default");
+        let clients = manager::Clients {
+            calls: client.clone(),
+            watches: client,
+            server: String::new(),
+        };
+        let options = MigrateStorage {
+            dry_run,
+            kubeconfig: None,
+            page_size: 2,
+        };
+        let migration = Migration {
+            calls: Calls::new(&clients),
+            options: &options,
+        };
+        let crd = serde_json::from_value(definition(3)).unwrap();
+        migration
+            .migrate(&KIND, Definition::of(&KIND, &crd).unwrap())
+            .await
+    }
+}
+
+fn definition(generation: i64) -> Value {
+    let mut crd = serde_json::to_value(crd::both_versions(&KIND)).unwrap();
+    crd["metadata"]["resourceVersion"] = json!("50");
+    crd["metadata"]["generation"] = json!(generation);
+    crd["status"] = json!({"storedVersions": ["v1alpha1", "v1"]});
+    crd
+}
+
+fn object(name: &str, resource_version: &str) -> Value {
+    json!({"metadata": {
+        "namespace": "n", "name": name, "uid": "u", "resourceVersion": resource_version,
+    }})
+}
+
+fn page(names: &[&str], next: &str) -> Answer {
+    let items: Vec<_> = names.iter().map(|name| object(name, "7")).collect();
+    (200, json!({"items": items, "metadata": {"continue": next}}))
+}
+
+fn refused(code: u16) -> Answer {
+    let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
+    (code, status)
+}
+
+fn of(request: &str, name: &str) -> String {
+    request.replace("NAME", name)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_page_is_rewritten_and_then_the_list_is_cut_once() {
+    let server = Server::default()
+        .answers(LIST, page(&["a", "b"], "more"))
+        .answers(&format!("{LIST}more"), page(&["c"], ""));
+    server.migrate().await.unwrap();
+    let rewritten = server.sent("/status?fieldManager=quartet-operator-migrate-storage");
+    assert_eq!(rewritten.len(), 4, "{rewritten:#?}");
+    let patch = r#"{"metadata":{"resourceVersion":"7","uid":"u"}}"#;
+    assert!(rewritten[0].ends_with(patch), "{rewritten:#?}");
+    let cut = r#"{"metadata":{"resourceVersion":"50"},"status":{"storedVersions":["v1"]}}"#;
+    assert!(rewritten[3].contains(CRD) && rewritten[3].ends_with(cut));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_writes_nothing() {
+    let server = Server::default();
+    server.migrate_with(true).await.unwrap();
+    assert_eq!(server.sent("GET ").len(), 1);
+    assert_eq!(server.sent("PATCH "), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_changed_is_read_again_and_one_that_is_gone_is_done() {
+    let server = Server::default()
+        .answers(LIST, page(&["a", "b"], ""))
+        .answers(&of(REWRITE, "a"), refused(409))
+        .answers(&of(READ, "a"), (200, object("a", "8")))
+        .answers(&of(REWRITE, "b"), refused(404));
+    server.migrate().await.unwrap();
+    let second = server.sent(&of(REWRITE, "a")).pop().unwrap();
+    assert!(second.contains(r#""resourceVersion":"8""#), "{second}");
+    assert_eq!(server.sent(&of(REWRITE, "b")).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_object_that_cannot_be_rewritten_leaves_the_list_as_it_is_and_hinders_no_other() {
+    let server = Server::default()
+        .answers(LIST, page(&["a", "b"], ""))
+        .answers(&of(REWRITE, "a"), refused(422));
+    let error = server.migrate().await.unwrap_err();
+    assert!(matches!(error, MigrationError::Incomplete(1)), "{error}");
+    assert_eq!(error.exit_code(), 1);
+    assert_eq!(server.sent(&of(REWRITE, "b")).len(), 1);
+    assert_eq!(server.sent(CRD), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_waited_out_and_a_long_one_ends_it() {
+    let name = of(REWRITE, "a");
+    let short = (0..5).fold(Server::default(), |server, _| {
+        server.answers(&name, refused(503))
+    });
+    short.migrate().await.unwrap();
+    assert_eq!(short.sent(&name).len(), 6);
+
+    let long = (0..100).fold(Server::default(), |server, _| {
+        server.answers(&name, refused(500))
+    });
+    let error = long.migrate().await.unwrap_err();
+    let message = error.to_string();
+    assert_eq!(message, "cannot rewrite Memcached n/a: no");
+    assert_eq!(long.sent(&name).len(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_it_there_is_one_try() {
+    let server = Server::default().answers(&of(REWRITE, "a"), refused(403));
+    let error = server.migrate().await.unwrap_err();
+    assert!(matches!(error, MigrationError::Call(_)), "{error}");
+    assert_eq!(server.sent("PATCH ").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_list_goes_on_where_the_api_server_offers_it() {
+    let (code, mut expired) = refused(410);
+    expired["metadata"] = json!({"continue": "later"});
+    let server = Server::default()
+        .answers(LIST, page(&["a", "b"], "more"))
+        .answers(&format!("{LIST}more"), (code, expired))
+        .answers(&format!("{LIST}later"), page(&["c"], ""));
+    server.migrate().await.unwrap();
+    assert_eq!(server.sent(LIST).len(), 3);
+    for name in ["a", "b", "c"] {
+        assert_eq!(server.sent(&of(REWRITE, name)).len(), 1, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_expires_for_ever_is_given_up() {
+    let server = (0..100).fold(Server::default(), |server, _| {
+        server.answers(LIST, refused(410))
+    });
+    let error = server.migrate().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot list memcacheds.cache.example.com: no"
+    );
+    assert_eq!(server.sent(LIST).len(), LOOKS + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crd_whose_spec_changed_meanwhile_is_gone_through_once_more() {
+    let get = format!("GET {CRD}");
+    let server = Server::default()
+        .answers(&get, (200, definition(4)))
+        .answers(&get, (200, definition(4)));
+    server.migrate().await.unwrap();
+    assert_eq!(server.sent(&of(REWRITE, "a")).len(), 2);
+    assert_eq!(server.sent(&format!("PATCH {CRD}")).len(), 1);
+
+    let restless = (4..20).fold(Server::default(), |server, generation| {
+        server.answers(&get, (200, definition(generation)))
+    });
+    let error = restless.migrate().await.unwrap_err();
+    assert!(matches!(error, MigrationError::Unsettled(_)), "{error}");
+    assert_eq!(
+        restless.sent("PATCH /apis/apiextensions"),
+        Vec::<String>::new()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_storage_version_that_was_put_back_meanwhile_keeps_its_place_in_the_list() {
+    let mut back = definition(4);
+    for version in back["spec"]["versions"].as_array_mut().unwrap() {
+        version["storage"] = json!(version["name"] == "v1alpha1");
+    }
+    let server = Server::default().answers(&format!("GET {CRD}"), (200, back));
+    let error = server.migrate().await.unwrap_err();
+    assert!(matches!(error, MigrationError::NotReady(_)), "{error}");
+    assert_eq!(server.sent(&format!("PATCH {CRD}")), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_written_to_the_crd_meanwhile_is_no_obstacle() {
+    let server = Server::default().answers(&format!("PATCH {CRD}"), refused(409));
+    server.migrate().await.unwrap();
+    assert_eq!(server.sent(&format!("PATCH {CRD}")).len(), 2);
+    assert_eq!(server.sent(&of(REWRITE, "a")).len(), 1);
+}
