@@ -11,13 +11,18 @@ use crate::operators::{Observed, status};
 /// A status that is still moving is written when it has not moved for this long.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// However much it moves, and even if the Deployment controller has not looked at the
-/// Deployment yet, the status is written after this long.
+/// However much it moves, the status is written after this long.
 const LONGEST: Duration = Duration::from_secs(5);
+
+/// While the Deployment controller has not looked at the Deployment there is nothing to tell
+/// but that; after this long it is told. Longer than that controller needs for a thousand
+/// Deployments that are created at once.
+const UNSEEN: Duration = Duration::from_secs(20);
 
 /// A status that differs from the one that is stored.
 #[derive(Debug)]
 pub(super) struct PendingStatus {
+    /// Since when it differs, or the Deployment controller has looked.
     since: Instant,
     moved: Instant,
     seen: Observed,
@@ -41,11 +46,10 @@ impl PendingStatus {
             ..observed
         };
         let is_due = observed.problem.is_some() || status::is_settled(&observed);
-        // Nothing is to be told of a Deployment that its controller has not seen, but that.
-        let is_seen = observed
-            .deployment
-            .as_ref()
-            .is_some_and(|deployment| deployment.is_current());
+        let is_seen = has_been_looked_at(&observed);
+        if is_seen && !has_been_looked_at(&self.seen) {
+            self.since = now;
+        }
         if observed != self.seen {
             self.seen = observed;
             self.moved = now;
@@ -53,15 +57,19 @@ impl PendingStatus {
         if is_due {
             return None;
         }
-        let longest = self.since + LONGEST;
         let due = if is_seen {
-            longest.min(self.moved + QUIET)
+            (self.since + LONGEST).min(self.moved + QUIET)
         } else {
-            longest
+            self.since + UNSEEN
         };
         due.checked_duration_since(now)
             .filter(|wait| !wait.is_zero())
     }
+}
+
+fn has_been_looked_at(observed: &Observed) -> bool {
+    let deployment = observed.deployment.as_ref();
+    deployment.is_some_and(|deployment| deployment.is_current())
 }
 
 #[cfg(test)]
@@ -140,11 +148,24 @@ mod tests {
         let start = Instant::now();
         let mut pending = PendingStatus::new(start);
         let none = Observed::default();
-        assert_eq!(pending.wait(none.clone(), start), Some(5000 * MILLISECOND));
         assert_eq!(
-            pending.wait(none.clone(), start + 4999 * MILLISECOND),
-            Some(MILLISECOND)
+            pending.wait(none.clone(), start),
+            Some(20_000 * MILLISECOND)
         );
-        assert_eq!(pending.wait(none, start + 5000 * MILLISECOND), None);
+        let almost = start + 19_999 * MILLISECOND;
+        assert_eq!(pending.wait(none.clone(), almost), Some(MILLISECOND));
+        assert_eq!(pending.wait(none, start + 20_000 * MILLISECOND), None);
+    }
+
+    #[test]
+    fn a_rollout_is_given_its_time_from_when_its_controller_first_looked() {
+        let start = Instant::now();
+        let mut pending = PendingStatus::new(start);
+        pending.wait(Observed::default(), start);
+        let looked = start + 18_000 * MILLISECOND;
+        assert_eq!(pending.wait(rollout(0, 3), looked), Some(500 * MILLISECOND));
+        let moved = looked + 400 * MILLISECOND;
+        assert_eq!(pending.wait(rollout(1, 3), moved), Some(500 * MILLISECOND));
+        assert_eq!(pending.wait(rollout(3, 3), moved), None);
     }
 }

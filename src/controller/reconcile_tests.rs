@@ -178,11 +178,11 @@ async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
     let next = scenario.reconcile().await;
     assert_eq!(
         next,
-        Ok(Next::After(Duration::from_secs(5))),
+        Ok(Next::After(Duration::from_secs(20))),
         "the status waits"
     );
     assert_eq!(scenario.sent(), [APPLY]);
-    tokio::time::advance(Duration::from_secs(5)).await;
+    tokio::time::advance(Duration::from_secs(20)).await;
     assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
     assert_eq!(scenario.sent(), [STATUS]);
     assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
@@ -291,7 +291,7 @@ async fn what_the_api_server_makes_of_an_apply_is_not_fought() {
     scenario.holds(1, json!({}));
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [APPLY]);
-    tokio::time::advance(Duration::from_secs(5)).await;
+    tokio::time::advance(Duration::from_secs(20)).await;
     scenario.reconcile().await.expect("reconciled");
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [STATUS]);
@@ -401,7 +401,7 @@ async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
     });
     scenario.holds(1, json!({}));
     scenario.reconcile().await.expect("reconciled");
-    tokio::time::advance(Duration::from_secs(5)).await;
+    tokio::time::advance(Duration::from_secs(20)).await;
     assert_eq!(scenario.reconcile().await, Ok(Next::After(Duration::ZERO)));
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");

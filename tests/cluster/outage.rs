@@ -122,7 +122,7 @@ async fn while_nobody_looks_at_deployments_the_status_says_that_the_rollout_is_u
             )
             .await;
     }
-    println!("told after {:?} (promised: 5 s)", started.elapsed());
+    println!("told after {:?} (promised: 20 s)", started.elapsed());
     private
         .cluster
         .resume(Component::ControllerManager)
