@@ -210,6 +210,7 @@ fn version_is_printed_on_standard_output() {
 fn a_bad_flag_exits_64_and_is_named() {
     assert!(refusal(&["--max-replicas=-1"], &[]).contains("--max-replicas"));
     assert!(refusal(&["--webhook-port=none"], &[]).contains("--webhook-port"));
+    assert!(refusal(&["--webhook-ports=9443"], &[]).contains("--webhook-ports"));
     assert!(refusal(&["--leader-elect"], &[]).contains("--leader-elect=false"));
 }
 

@@ -1,6 +1,7 @@
 //! Admission: reads an AdmissionReview, has the rules of `api` decide, and words the answer as
 //! the API server words its own refusals. One endpoint per kind and version; knows no kind.
 
+mod object;
 mod review;
 mod rules;
 
@@ -11,8 +12,9 @@ use super::metrics::Metrics;
 use crate::api::raw::Text;
 use crate::api::validation::FieldError;
 use crate::api::{Kind, Version};
+use object::Malformed;
 use review::{AdmissionReview, AnsweredReview, Operation, Request, Response};
-use rules::{Decision, Malformed, Refusal};
+use rules::{Decision, Refusal};
 
 /// The endpoint of one kind and version.
 #[derive(Debug, Clone)]

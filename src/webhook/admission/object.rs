@@ -1,0 +1,125 @@
+//! An object in a review, of which only what is asked for is read. Knows what kind it should
+//! be, and no rule.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::Admission;
+use super::review::Request;
+use crate::api::conversion::{DATA_ANNOTATION, MOST_VALUES};
+use crate::api::raw::{Members, has_at_most, text};
+
+/// A review whose object cannot be what the review says.
+#[derive(Debug)]
+pub(super) struct Malformed {
+    pub(super) message: String,
+}
+
+impl Malformed {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+        }
+    }
+}
+
+/// An object of a request, of which only what is asked for is read.
+#[derive(Debug)]
+pub(super) struct Object<'a> {
+    members: Members<'a>,
+}
+
+impl<'a> Object<'a> {
+    pub(super) fn read(place: &str, object: Option<&'a RawValue>) -> Result<Self, Malformed> {
+        let members = object
+            .and_then(Members::of)
+            .ok_or_else(|| Malformed::new(format!("{place} is no object")))?;
+        Ok(Self { members })
+    }
+
+    /// Checks that it came to the endpoint of its kind and version.
+    pub(super) fn must_be(&self, admission: &Admission) -> Result<(), Malformed> {
+        let kind = admission.kind;
+        let api_version = self.members.text("apiVersion").unwrap_or_default();
+        let is_ours = api_version
+            .strip_prefix(kind.group)
+            .and_then(|rest| rest.strip_prefix('/'))
+            == Some(admission.version.name)
+            && self.members.text("kind").as_deref() == Some(kind.kind);
+        match is_ours {
+            true => Ok(()),
+            false => Err(Malformed::new(format!(
+                "this endpoint checks objects of apiVersion {} and kind {} only",
+                kind.api_version(admission.version),
+                kind.kind
+            ))),
+        }
+    }
+
+    pub(super) fn spec_text(&self) -> &'a str {
+        self.members.get("spec").map_or("null", RawValue::get)
+    }
+
+    pub(super) fn has_spec_of(&self, other: &Self) -> bool {
+        self.spec_text() == other.spec_text()
+    }
+
+    /// The spec; null when there is none.
+    pub(super) fn spec(&self) -> Result<Value, Malformed> {
+        if !has_at_most(MOST_VALUES, self.spec_text()) {
+            return Err(Malformed::new("the spec holds too many values"));
+        }
+        serde_json::from_str(self.spec_text())
+            .map_err(|error| Malformed::new(format!("cannot read the spec: {error}")))
+    }
+
+    pub(super) fn metadata(&self) -> Members<'a> {
+        self.members
+            .get("metadata")
+            .and_then(Members::of)
+            .unwrap_or_default()
+    }
+
+    /// Its name; empty when it has none yet.
+    pub(super) fn name(&self, request: &Request<'_>) -> String {
+        match (self.metadata().text("name"), &request.name) {
+            (Some(name), _) => name.into_owned(),
+            (None, Some(name)) => name.0.to_string(),
+            (None, None) => String::new(),
+        }
+    }
+
+    pub(super) fn is_being_deleted(&self) -> bool {
+        let timestamp = self.metadata().get("deletionTimestamp");
+        timestamp.is_some_and(|timestamp| timestamp.get() != "null")
+    }
+
+    pub(super) fn annotations_text(&self) -> &'a str {
+        self.metadata().get("annotations").map_or("", RawValue::get)
+    }
+
+    pub(super) fn annotations(&self) -> Members<'a> {
+        self.metadata()
+            .get("annotations")
+            .and_then(Members::of)
+            .unwrap_or_default()
+    }
+
+    pub(super) fn annotation(&self, name: &str) -> Option<String> {
+        // A search of the text is cheaper than its parts, and nearly always finds nothing. It
+        // may miss a name that is written with escapes, which no API server writes.
+        if !self.annotations_text().contains(name) {
+            return None;
+        }
+        self.annotations().text(name).map(|text| text.into_owned())
+    }
+
+    /// Bytes that the annotations of others take, keys and values.
+    pub(super) fn other_annotations_bytes(&self) -> usize {
+        self.annotations()
+            .iter()
+            .filter(|(name, _)| *name != DATA_ANNOTATION)
+            .map(|(name, value)| name.len() + text(value).map_or(0, |value| value.len()))
+            .sum()
+    }
+}
