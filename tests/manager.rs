@@ -208,6 +208,9 @@ fn version_is_printed_on_standard_output() {
 fn a_bad_flag_exits_64_and_is_named() {
     assert!(refusal(&["--max-replicas=-1"], &[]).contains("--max-replicas"));
     assert!(refusal(&["--webhook-port=9443"], &[]).contains("--webhook-port"));
+    assert!(refusal(&["migrate-storage", "--page-size=0"], &[]).contains("--page-size"));
+    let nowhere = ["migrate-storage", "--kubeconfig=/nowhere/config"];
+    assert!(refusal(&nowhere, &[]).contains("/nowhere/config"));
     assert!(refusal(&["--leader-elect"], &[]).contains("--leader-elect=false"));
 }
 
