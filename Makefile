@@ -98,7 +98,7 @@ verify: ## Fail, with the difference, if a generated file is stale.
 .PHONY: test
 test: ## Every test, against a local Kubernetes that is started for them.
 	$(CARGO_BUILD)
-	$(CARGO_TARGET_DIR)/debug/devcluster run -- cargo test --locked --workspace $(TESTFLAGS)
+	$(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- cargo test --locked --workspace $(TESTFLAGS)
 
 ##@ Build
 

@@ -14,10 +14,12 @@ use std::path::PathBuf;
 
 pub use address::{BindAddress, InvalidAddress};
 pub use command::{Command, MigrateStorage};
-use flags::Flags;
+use flags::{CertMode, Flags};
 pub use flags::{LogFormat, LogLevel};
 
 use crate::operators::{OPERATORS, Operator, Settings};
+use crate::webhook::TlsVersion;
+use crate::webhook::certificates::{Files, WebhookUrl};
 
 /// A configuration that can be served as it stands.
 #[derive(Clone)]
@@ -26,6 +28,12 @@ pub struct Config {
     pub metrics_address: Option<BindAddress>,
     /// Where `/healthz` and `/readyz` are served; `None` is off.
     pub health_address: Option<BindAddress>,
+    /// Where the webhook server's certificate is from.
+    pub certificates: CertificateSource,
+    /// Where webhooks are served over TLS; `None` is off.
+    pub webhook_address: Option<BindAddress>,
+    /// The oldest version of TLS that the webhook server speaks.
+    pub tls_min_version: TlsVersion,
     /// A kubeconfig file that wins over `KUBECONFIG` and over the pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// The operators to run, at least one, in the order of [`OPERATORS`].
@@ -40,6 +48,22 @@ pub struct Config {
     pub log_format: LogFormat,
     /// The least severe events that are logged.
     pub log_level: LogLevel,
+}
+
+/// Where the webhook server's certificate is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// Files that somebody else writes.
+    Directory(Files),
+    /// A Secret that the replicas share.
+    SelfManaged,
+    /// One made in memory for the URL at which the API server is to call this process.
+    Url {
+        /// The URL.
+        url: WebhookUrl,
+        /// Also with an API server that is not on this machine.
+        force: bool,
+    },
 }
 
 /// Why there is no configuration to run on. Each message ends with the way out.
@@ -63,18 +87,22 @@ pub enum ConfigError {
          HTTPS; pass --metrics-secure=false for plain HTTP, or --metrics-bind-address=0 for none"
     )]
     SecureMetrics(BindAddress),
-    /// The webhook server, which this version does not have.
+    /// Two sources of certificates.
     #[error(
-        "ENABLE_WEBHOOKS=true: this version has no webhook server; set ENABLE_WEBHOOKS=false and \
-         install the CRDs of config/crd-seed-only"
+        "--webhook-url and --cert-mode=self-managed exclude each other: the first makes its own \
+         certificate and names a URL where the second names a Service; leave one out"
     )]
-    Webhooks,
+    UrlAndSelfManaged,
     /// Two servers on one port.
-    #[error(
-        "--health-probe-bind-address and --metrics-bind-address are both {0}; give each a port of \
-         its own"
-    )]
-    SameAddress(BindAddress),
+    #[error("{one} and {other} are both {address}; give each a port of its own")]
+    SameAddress {
+        /// One flag.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+        /// What both say.
+        address: BindAddress,
+    },
     /// `--controllers` names something that is not there.
     #[error("--controllers: there is no controller {name:?}; choose from {known}, or * for all")]
     UnknownController {
@@ -99,26 +127,31 @@ impl Config {
         if flags.leader_elect {
             return Err(ConfigError::LeaderElection);
         }
-        if flags.enable_webhooks {
-            return Err(ConfigError::Webhooks);
-        }
         let settings = Settings {
             max_replicas: flags.max_replicas,
             images: images(|name| std::env::var_os(name))?,
         };
+        let certificates = certificates(&flags)?;
         let metrics_address = flags.metrics_bind_address.0;
         let health_address = flags.health_probe_bind_address.0;
-        if let Some(address) = &metrics_address {
-            if flags.metrics_secure {
-                return Err(ConfigError::SecureMetrics(address.clone()));
-            }
-            if address.port != 0 && health_address.as_ref() == Some(address) {
-                return Err(ConfigError::SameAddress(address.clone()));
-            }
+        let webhook_address = flags.enable_webhooks.then_some(BindAddress {
+            host: None,
+            port: flags.webhook_port,
+        });
+        if let Some(address) = metrics_address.as_ref().filter(|_| flags.metrics_secure) {
+            return Err(ConfigError::SecureMetrics(address.clone()));
         }
+        differ([
+            ("--health-probe-bind-address", &health_address),
+            ("--metrics-bind-address", &metrics_address),
+            ("--webhook-port", &webhook_address),
+        ])?;
         Ok(Self {
             metrics_address,
             health_address,
+            certificates,
+            webhook_address,
+            tls_min_version: flags.tls_min_version,
             kubeconfig: given(flags.kubeconfig),
             operators: select(&flags.controllers)?,
             settings,
@@ -128,6 +161,50 @@ impl Config {
             log_level: flags.log_level,
         })
     }
+}
+
+/// An empty value counts as not given, as with the scaffold's `--webhook-cert-path=""`.
+fn certificates(flags: &Flags) -> Result<CertificateSource, ConfigError> {
+    let or = |given: &OsString, default: &str| match given.is_empty() {
+        true => PathBuf::from(default),
+        false => PathBuf::from(given),
+    };
+    if let Some(url) = flags.webhook_url.clone() {
+        return match flags.cert_mode {
+            CertMode::SelfManaged => Err(ConfigError::UrlAndSelfManaged),
+            CertMode::Directory => Ok(CertificateSource::Url {
+                url,
+                force: flags.webhook_url_force,
+            }),
+        };
+    }
+    Ok(match flags.cert_mode {
+        CertMode::SelfManaged => CertificateSource::SelfManaged,
+        CertMode::Directory => {
+            let folder = or(&flags.webhook_cert_path, flags::SERVING_CERTS);
+            CertificateSource::Directory(Files {
+                certificate: folder.join(or(&flags.webhook_cert_name, "tls.crt")),
+                key: folder.join(or(&flags.webhook_cert_key, "tls.key")),
+            })
+        }
+    })
+}
+
+/// Refuses two servers on one address, of which the second could not be started.
+fn differ(addresses: [(&'static str, &Option<BindAddress>); 3]) -> Result<(), ConfigError> {
+    for (index, (other, address)) in addresses.iter().enumerate() {
+        let mut earlier = addresses.iter().take(index);
+        let same = earlier.find(|(_, earlier)| earlier == address);
+        let chosen = address.as_ref().filter(|address| address.port != 0);
+        if let (Some((one, _)), Some(address)) = (same, chosen) {
+            return Err(ConfigError::SameAddress {
+                one,
+                other,
+                address: address.clone(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// An empty path is none, as in a manifest whose value was left blank.

@@ -2,7 +2,9 @@
 //!
 //! Arrows point down only: `api` (what a user writes) is used by `operators` (what the
 //! cluster shall hold), which is wired to `controller` (what makes it so) by `manager`
-//! (the process). `migration` is the one errand besides. `packaging` writes every manifest from the types of the first two.
+//! (the process). `webhook` checks and converts what the API server sends, and uses `api`
+//! only. `migration` is the one errand besides. `packaging` writes every manifest from the
+//! types of the first two.
 #![cfg_attr(
     not(test),
     warn(
@@ -20,3 +22,4 @@ pub mod manager;
 pub mod migration;
 pub mod operators;
 pub mod packaging;
+pub mod webhook;

@@ -5,8 +5,12 @@
 //! Depends on the names in [`super::kind`] only; no typed specs here, which would invent or
 //! lose fields.
 
+mod raw;
+
 use serde_json::{Map, Value};
 use thiserror::Error;
+
+pub use raw::{ConvertedText, MOST_VALUES, convert_into};
 
 use super::kind::{Kind, Version};
 
@@ -26,6 +30,10 @@ pub const DATA_ANNOTATION: &str = "quartet-operator.example.com/conversion-data"
 /// What the API server allows all annotations of an object together, keys and values
 /// (apimachinery's `TotalAnnotationSizeLimitB`).
 pub const ANNOTATIONS_LIMIT_BYTES: usize = 256 * 1024;
+
+/// Most bytes that the data of one object may have: room is left for the annotations of
+/// others. The bounds of the schemas keep below it, which a test adds up.
+pub const DATA_LIMIT_BYTES: usize = 32 * 1024;
 
 /// An object in the version that was asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +62,14 @@ pub enum ConversionError {
         /// What was given.
         api_version: String,
     },
+    /// Its spec is no JSON that could have been stored.
+    #[error("cannot convert a {kind}: cannot read its spec: {problem}")]
+    UnreadableSpec {
+        /// The kind that was expected.
+        kind: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
 }
 
 /// `object` in the version `to`. Metadata is passed through but for our annotation; status
@@ -70,10 +86,7 @@ pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, Co
         .get("apiVersion")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    let from = version_of(kind, api_version).ok_or_else(|| ConversionError::UnknownVersion {
-        kind: kind.kind,
-        api_version: api_version.to_owned(),
-    })?;
+    let from = version_of(kind, api_version).ok_or_else(|| unknown_version(kind, api_version))?;
     if from.name == to.name {
         return Ok(Converted {
             object: Value::Object(object),
@@ -107,6 +120,21 @@ pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&
         .and_then(|annotations| annotations.get(DATA_ANNOTATION))
         .and_then(Value::as_str);
     convert_spec(kind, from, &kind.hub, spec.clone(), data).spec
+}
+
+/// The text of the annotation that an object of version `from` with this spec needs in the
+/// other version; `None` if that can say everything.
+pub fn data_needed(kind: &Kind, from: &Version, spec: Value) -> Option<String> {
+    let to = match from.name == kind.hub.name {
+        true => &kind.seed,
+        false => &kind.hub,
+    };
+    convert_spec(kind, from, to, spec, None).data
+}
+
+/// The value at `path` below `spec`.
+pub(crate) fn at<'a>(spec: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    get(spec.as_object()?, path)
 }
 
 /// A spec, and the text of the annotation that it needs.
@@ -278,6 +306,13 @@ fn remove(object: &mut Map<String, Value>, path: &[&str]) {
                 remove(inner, rest);
             }
         }
+    }
+}
+
+fn unknown_version(kind: &Kind, api_version: &str) -> ConversionError {
+    ConversionError::UnknownVersion {
+        kind: kind.kind,
+        api_version: api_version.to_owned(),
     }
 }
 

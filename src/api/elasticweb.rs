@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use super::conversion::FieldMove;
 use super::kind::{Kind, Version};
-use super::schema::{self, ServiceName};
+use super::replicas::Pods;
+use super::schema;
 use super::shape::{COUNT, Field, PORT, POSITIVE, Shape};
+use super::validation::ServiceName;
 use super::workload::Workload;
 use super::{status, validation, workload};
 
@@ -276,6 +278,12 @@ pub static KIND: Kind = Kind {
         spec: &SEED,
         crd: || schema::crd::<v1::ElasticWeb>(&SEED, &STATUS, ServiceName::Needed),
         validate: |spec| validation::spec_errors(&SEED, spec),
+        pods: Pods::Derived {
+            target: &["totalQPS"],
+            per_pod: &["singlePodsQPS"],
+        },
+        node_port: Some(&["port"]),
+        service_name: ServiceName::Needed,
         sample: seed_sample,
     },
     hub: Version {
@@ -283,6 +291,12 @@ pub static KIND: Kind = Kind {
         spec: &HUB,
         crd: || schema::crd::<v2::ElasticWeb>(&HUB, &STATUS, ServiceName::Needed),
         validate: |spec| validation::spec_errors(&HUB, spec),
+        pods: Pods::Derived {
+            target: &["capacity", "targetQPS"],
+            per_pod: &["capacity", "perPodQPS"],
+        },
+        node_port: Some(&["service", "nodePort"]),
+        service_name: ServiceName::Needed,
         sample: hub_sample,
     },
     moves: &[

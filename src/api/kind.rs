@@ -7,8 +7,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::Value;
 
 use super::conversion::FieldMove;
+use super::replicas::{Path, Pods};
 use super::shape::Shape;
-use super::validation::FieldError;
+use super::validation::{FieldError, ServiceName};
 
 /// Names and versions of one custom resource, and the pure functions on it.
 pub struct Kind {
@@ -43,6 +44,12 @@ pub struct Version {
     /// Every rule this version's spec breaks, in the words of its own fields. Total: takes
     /// any JSON.
     pub validate: fn(spec: &Value) -> Vec<FieldError>,
+    /// Where it says how many pods it wants.
+    pub pods: Pods,
+    /// Where it names the port of every node, if it can.
+    pub node_port: Option<Path>,
+    /// Whether the resource's name is also that of a Service.
+    pub service_name: ServiceName,
     /// An object that shows what the version can say; also a file in `config/samples`.
     ///
     /// # Errors

@@ -12,6 +12,8 @@ pub mod kind;
 pub mod memcached;
 pub mod nginx;
 pub mod quantity;
+pub mod raw;
+pub mod replicas;
 mod schema;
 pub mod shape;
 pub mod status;

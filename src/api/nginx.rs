@@ -5,8 +5,10 @@ use serde_json::Value;
 
 use super::conversion::FieldMove;
 use super::kind::{Kind, Version};
-use super::schema::{self, ServiceName};
+use super::replicas::Pods;
+use super::schema;
 use super::shape::{COUNT, Field, PORT, Shape};
+use super::validation::ServiceName;
 use super::workload::{ServiceSpec, ServiceType};
 use super::{status, validation, workload};
 
@@ -138,8 +140,14 @@ static HUB: Shape = Shape::object(&[
     ],
 ]);
 
-/// CEL over the whole object.
-const HAS_SERVICE: &str = "has(self.spec) && has(self.spec.service)";
+/// The Service is one that the user asks for.
+const SERVICE_NAME: ServiceName = ServiceName::NeededWhen {
+    cel: "has(self.spec) && has(self.spec.service)",
+    asked: |spec| {
+        spec.get("service")
+            .is_some_and(|service| !service.is_null())
+    },
+};
 
 static STATUS: Shape = Shape::object(&[status::FIELDS]);
 
@@ -174,13 +182,19 @@ pub static KIND: Kind = Kind {
         spec: &SEED,
         crd: || schema::crd::<v1alpha1::Nginx>(&SEED, &STATUS, ServiceName::Free),
         validate: |spec| validation::spec_errors(&SEED, spec),
+        pods: Pods::Counted(&["count"]),
+        node_port: None,
+        service_name: ServiceName::Free,
         sample: seed_sample,
     },
     hub: Version {
         name: "v1",
         spec: &HUB,
-        crd: || schema::crd::<v1::Nginx>(&HUB, &STATUS, ServiceName::NeededWhen(HAS_SERVICE)),
+        crd: || schema::crd::<v1::Nginx>(&HUB, &STATUS, SERVICE_NAME),
         validate: |spec| validation::spec_errors(&HUB, spec),
+        pods: Pods::Counted(&["replicas"]),
+        node_port: Some(&["service", "nodePort"]),
+        service_name: SERVICE_NAME,
         sample: hub_sample,
     },
     moves: &[FieldMove {

@@ -14,18 +14,7 @@ use serde_json::Value;
 
 use super::quantity;
 use super::shape::{Characters, Field, Fields, INT32_MAX, INT64_MAX, Merge, Rule, Shape, way_out};
-use super::validation::SERVICE_NAME_MESSAGE;
-
-/// Whether a resource's name must be fit for a Service.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum ServiceName {
-    /// It need not: the version has no Service.
-    Free,
-    /// When this CEL expression over `self` holds.
-    NeededWhen(&'static str),
-    /// Always.
-    Needed,
-}
+use super::validation::{SERVICE_NAME_MESSAGE, ServiceName};
 
 /// The CRD with the one version that `K` is.
 pub(super) fn crd<K: CustomResourceExt>(
@@ -106,7 +95,7 @@ fn root_rules(name: ServiceName) -> Vec<ValidationRule> {
                     && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))";
     let name_rule = match name {
         ServiceName::Free => None,
-        ServiceName::NeededWhen(condition) => Some(format!("!({condition}) || {is_label}")),
+        ServiceName::NeededWhen { cel, .. } => Some(format!("!({cel}) || {is_label}")),
         ServiceName::Needed => Some(is_label.to_owned()),
     };
     rules.extend(name_rule.map(|cel| {

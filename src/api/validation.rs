@@ -12,11 +12,26 @@ use super::shape::{Characters, Field, Fields, INT64_MAX, Merge, Rule, Shape, way
 
 /// Every rule that `spec` breaks. A spec that is not there is given as null.
 pub fn spec_errors(shape: &Shape, spec: &Value) -> Vec<FieldError> {
+    errors_since(shape, spec, None)
+}
+
+/// The rules that an update from `old` to `new` breaks. What it leaves as it was passes, even
+/// where a rule that came later forbids it, or such an object could never be changed again:
+/// the API server's ratcheting of schemas (KEP-4008), with its ways to tell which item of a
+/// list was which.
+pub fn update_errors(shape: &Shape, new: &Value, old: &Value) -> Vec<FieldError> {
+    errors_since(shape, new, Some(old))
+}
+
+fn errors_since(shape: &Shape, spec: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Errors::default();
+    if old == Some(spec) {
+        return errors.found;
+    }
     if spec.is_null() {
         errors.add("spec", ErrorReason::Required, None, String::new());
     } else {
-        errors.check("spec", shape, spec);
+        errors.check("spec", shape, spec, old);
     }
     errors.found
 }
@@ -37,6 +52,33 @@ pub fn service_name_error(name: &str) -> Option<FieldError> {
         value: Some(Value::from(name)),
         detail: SERVICE_NAME_MESSAGE.to_owned(),
     })
+}
+
+/// Whether a resource's name must be fit for a Service.
+#[derive(Debug, Clone, Copy)]
+pub enum ServiceName {
+    /// It need not: the version has no Service.
+    Free,
+    /// When the resource asks for one.
+    NeededWhen {
+        /// CEL over the whole object, true when it asks for one.
+        cel: &'static str,
+        /// The same over its spec, in Rust.
+        asked: fn(spec: &Value) -> bool,
+    },
+    /// Always.
+    Needed,
+}
+
+impl ServiceName {
+    /// Whether a resource with this spec gets a Service of its name.
+    pub fn is_needed(&self, spec: &Value) -> bool {
+        match self {
+            Self::Free => false,
+            Self::NeededWhen { asked, .. } => asked(spec),
+            Self::Needed => true,
+        }
+    }
 }
 
 /// What is told when a name cannot be a Service's; also in the schema.
@@ -64,7 +106,11 @@ impl Errors {
         }
     }
 
-    fn check(&mut self, path: &str, shape: &Shape, value: &Value) {
+    /// `old` is what stood here before, if anything did.
+    fn check(&mut self, path: &str, shape: &Shape, value: &Value, old: Option<&Value>) {
+        if old == Some(value) {
+            return;
+        }
         match shape {
             Shape::Boolean if value.is_boolean() => {}
             Shape::Boolean => self.wrong_type(path, "boolean", value),
@@ -91,7 +137,10 @@ impl Errors {
             },
             Shape::Quantity => self.check_quantity(path, value),
             Shape::List { items, max, merge } => match value.as_array() {
-                Some(list) => self.check_list(path, items, *max, *merge, list),
+                Some(list) => {
+                    let old = old.and_then(Value::as_array);
+                    self.check_list(path, items, *max, *merge, list, old);
+                }
                 None => self.wrong_type(path, "array", value),
             },
             Shape::Map {
@@ -100,11 +149,17 @@ impl Errors {
                 key_characters,
                 values,
             } => match value.as_object() {
-                Some(map) => self.check_map(path, *max, *key_max, key_characters, values, map),
+                Some(map) => {
+                    let old = old.and_then(Value::as_object);
+                    self.check_map(path, *max, *key_max, key_characters, values, map, old);
+                }
                 None => self.wrong_type(path, "object", value),
             },
             Shape::Object { fields, rules } => match value.as_object() {
-                Some(object) => self.check_object(path, fields, rules, object),
+                Some(object) => {
+                    let old = old.and_then(Value::as_object);
+                    self.check_object(path, fields, rules, object, old);
+                }
                 None => self.wrong_type(path, "object", value),
             },
             Shape::Tombstone {
@@ -184,13 +239,20 @@ impl Errors {
         }
     }
 
-    fn check_list(&mut self, path: &str, items: &Shape, max: u16, merge: Merge, list: &[Value]) {
+    fn check_list(
+        &mut self,
+        path: &str,
+        items: &Shape,
+        max: u16,
+        merge: Merge,
+        list: &[Value],
+        old: Option<&Vec<Value>>,
+    ) {
         if list.len() > usize::from(max) {
             return self.too_many(path, list.len(), max);
         }
         for (index, item) in list.iter().enumerate() {
             let path = format!("{path}[{index}]");
-            self.check(&path, items, item);
             let identity = |item: &Value| -> Option<Vec<Value>> {
                 match merge {
                     Merge::Atomic => None,
@@ -199,6 +261,10 @@ impl Errors {
                 }
             };
             let own = identity(item);
+            let old = old
+                .filter(|_| own.is_some())
+                .and_then(|old| old.iter().find(|old| identity(old) == own));
+            self.check(&path, items, item, old);
             if own.is_some()
                 && list
                     .iter()
@@ -215,6 +281,10 @@ impl Errors {
         }
     }
 
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the fields of the shape, each by name"
+    )]
     fn check_map(
         &mut self,
         path: &str,
@@ -223,14 +293,18 @@ impl Errors {
         key_characters: &Characters,
         values: &Shape,
         map: &Map<String, Value>,
+        old: Option<&Map<String, Value>>,
     ) {
         if map.len() > usize::from(max) {
             return self.too_many(path, map.len(), max);
         }
         for (key, value) in map {
             let path = format!("{path}.{key}");
-            self.check_text(&path, 1, key_max, key_characters, key);
-            self.check(&path, values, value);
+            let old = old.and_then(|old| old.get(key));
+            if old.is_none() {
+                self.check_text(&path, 1, key_max, key_characters, key);
+            }
+            self.check(&path, values, value, old);
         }
     }
 
@@ -240,16 +314,24 @@ impl Errors {
         fields: Fields,
         rules: &[Rule],
         object: &Map<String, Value>,
+        old: Option<&Map<String, Value>>,
     ) {
         let before = self.found.len();
         for field in fields.iter().copied().flatten() {
-            self.check_field(path, field, object.get(field.name));
+            let old = old.map(|old| old.get(field.name));
+            self.check_field(path, field, object.get(field.name), old);
         }
         if self.found.len() > before {
             // A rule over several fields says nothing new while one of them is wrong.
             return;
         }
         for rule in rules.iter().filter(|rule| !(rule.kept)(object)) {
+            let was_so = |old: &Map<_, _>| {
+                !(rule.kept)(old) && old.get(rule.field) == object.get(rule.field)
+            };
+            if old.is_some_and(was_so) {
+                continue;
+            }
             let value = object.get(rule.field).cloned();
             self.add(
                 &format!("{path}.{}", rule.field),
@@ -260,15 +342,24 @@ impl Errors {
         }
     }
 
-    fn check_field(&mut self, parent: &str, field: &Field, value: Option<&Value>) {
+    /// `old` is what the object had here before, `None` if there was no object.
+    fn check_field(
+        &mut self,
+        parent: &str,
+        field: &Field,
+        value: Option<&Value>,
+        old: Option<Option<&Value>>,
+    ) {
+        let is_set = |value: &&Value| !value.is_null();
+        let was_missing = old.is_some_and(|old| old.filter(is_set).is_none());
         let path = || format!("{parent}.{}", field.name);
         match value {
             // Null is how JSON writers say "not set"; the API server drops it, too.
-            None | Some(Value::Null) if field.required => {
+            None | Some(Value::Null) if field.required && !was_missing => {
                 self.add(&path(), ErrorReason::Required, None, String::new());
             }
             None | Some(Value::Null) => {}
-            Some(value) => self.check(&path(), &field.shape, value),
+            Some(value) => self.check(&path(), &field.shape, value, old.flatten()),
         }
     }
 

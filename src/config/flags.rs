@@ -2,6 +2,7 @@
 //! notation are those of a kubebuilder `main.go`, so that arguments in existing manifests
 //! keep working. What they mean together is checked in the parent module.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, ValueEnum};
@@ -9,6 +10,11 @@ use clap::{ArgAction, Parser, ValueEnum};
 use super::address::OptionalAddress;
 use super::command::Errand;
 use crate::operators::settings::MAX_REPLICAS;
+use crate::webhook::TlsVersion;
+use crate::webhook::certificates::WebhookUrl;
+
+/// Where OLM and the scaffold mount the Secret: controller-runtime's default.
+pub(super) const SERVING_CERTS: &str = "/tmp/k8s-webhook-server/serving-certs";
 
 /// Four Kubernetes operators in one manager: Memcached, Nginx, ElasticWeb, HelloWorld.
 #[derive(Debug, Parser)]
@@ -58,11 +64,84 @@ pub(super) struct Flags {
           action = ArgAction::Set, value_parser = go_bool)]
     pub(super) leader_elect: bool,
 
-    /// Serve admission and conversion webhooks. Not in this version: only false is accepted.
-    #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "false",
+    /// Serve admission and conversion webhooks; false goes with the CRDs of
+    /// config/crd-seed-only.
+    #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "true",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
     pub(super) enable_webhooks: bool,
+
+    /// Port of the webhook server, on every interface; 0 lets the system choose one.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "PORT",
+        default_value_t = 9443
+    )]
+    pub(super) webhook_port: u16,
+
+    /// Oldest version of TLS that the webhook server speaks: VersionTLS12 or VersionTLS13.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "VERSION",
+        default_value = "VersionTLS12"
+    )]
+    pub(super) tls_min_version: TlsVersion,
+
+    /// Where the webhook server's certificate is from.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "MODE",
+        default_value = "directory"
+    )]
+    pub(super) cert_mode: CertMode,
+
+    /// Folder of the webhook server's certificate and key, with --cert-mode=directory.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "FOLDER",
+        default_value = SERVING_CERTS
+    )]
+    pub(super) webhook_cert_path: OsString,
+
+    /// File of the certificate chain in that folder.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "FILE",
+        default_value = "tls.crt"
+    )]
+    pub(super) webhook_cert_name: OsString,
+
+    /// File of the key in that folder.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "FILE",
+        default_value = "tls.key"
+    )]
+    pub(super) webhook_cert_key: OsString,
+
+    /// Outside the cluster: https://HOST:PORT at which the API server is to call the webhook
+    /// server while this process runs, with a certificate of its own. Only where the API
+    /// server is on this machine.
+    #[arg(long, env, hide_env_values = true, value_name = "URL")]
+    pub(super) webhook_url: Option<WebhookUrl>,
+
+    /// Register --webhook-url with an API server elsewhere, too.
+    #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "false",
+          num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          action = ArgAction::Set, value_parser = go_bool)]
+    pub(super) webhook_url_force: bool,
 
     /// Kubeconfig file. Without it: KUBECONFIG, then the pod's service account, then
     /// ~/.kube/config.
@@ -118,6 +197,16 @@ pub(super) struct Flags {
         default_value = "info"
     )]
     pub(super) log_level: LogLevel,
+}
+
+/// Where the webhook server's certificate is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum CertMode {
+    /// Files that somebody else writes: OLM, cert-manager.
+    Directory,
+    /// A Secret that the replicas share and renew; they also keep the caBundle of the webhook
+    /// configuration and the CRDs.
+    SelfManaged,
 }
 
 /// How log lines are written.

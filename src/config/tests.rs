@@ -67,6 +67,40 @@ fn the_arguments_of_a_scaffold_manifest_are_understood() {
 }
 
 #[test]
+fn webhooks_are_on_and_speak_tls_from_1_2_on_unless_told_otherwise() {
+    let config = load(&[]).unwrap();
+    assert_eq!(
+        config.webhook_address.map(|address| address.port),
+        Some(9443)
+    );
+    assert_eq!(config.tls_min_version, TlsVersion::Tls12);
+    assert_eq!(
+        load(&["--enable-webhooks=false"]).unwrap().webhook_address,
+        None
+    );
+    let config = load(&["--tls-min-version=VersionTLS13", "--webhook-port=0"]).unwrap();
+    assert_eq!(config.tls_min_version, TlsVersion::Tls13);
+    assert!(refusal(&["--tls-min-version=VersionTLS11"]).contains("VersionTLS12 or VersionTLS13"));
+    assert!(refusal(&["--webhook-port=65536"]).contains("--webhook-port"));
+}
+
+#[test]
+fn three_servers_cannot_have_one_port_either() {
+    let address = |port| Some(BindAddress { host: None, port });
+    let differ = |health, metrics, webhook| {
+        super::differ([("a", &health), ("b", &metrics), ("c", &webhook)])
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(differ(address(1), address(2), address(3)), Ok(()));
+    assert_eq!(differ(address(0), address(0), address(0)), Ok(()));
+    assert_eq!(differ(None, None, None), Ok(()));
+    assert_eq!(
+        differ(address(1), address(2), address(2)),
+        Err("b and c are both :2; give each a port of its own".to_owned())
+    );
+}
+
+#[test]
 fn booleans_are_spelled_as_in_go() {
     for spelling in ["0", "f", "F", "false", "FALSE", "False"] {
         assert!(
@@ -103,7 +137,6 @@ fn the_last_of_two_equal_flags_wins() {
 #[test]
 fn what_this_version_cannot_honour_is_refused_with_the_way_out() {
     assert!(refusal(&["--leader-elect=true"]).contains("--leader-elect=false"));
-    assert!(refusal(&["--enable-webhooks"]).contains("ENABLE_WEBHOOKS=false"));
     let message = refusal(&["--metrics-bind-address=:8443"]);
     assert!(
         message.contains(":8443") && message.contains("--metrics-secure=false"),
@@ -149,7 +182,7 @@ fn a_refused_value_is_named_with_its_flag() {
 
 #[test]
 fn flags_that_do_not_exist_are_refused() {
-    assert!(refusal(&["--webhook-port=9443"]).contains("--webhook-port"));
+    assert!(refusal(&["--webhook-ports=9443"]).contains("--webhook-ports"));
     assert!(refusal(&["surplus"]).contains("surplus"));
 }
 
@@ -213,6 +246,52 @@ fn a_blank_image_is_the_default_and_one_with_a_blank_in_it_is_refused() {
 fn the_command_line_is_well_formed() {
     use clap::CommandFactory as _;
     Flags::command().debug_assert();
+}
+
+#[test]
+fn certificates_are_looked_for_where_controller_runtime_looks() {
+    let source = |arguments: &[&str]| load(arguments).unwrap().certificates;
+    let at = |certificate: &str, key: &str| {
+        CertificateSource::Directory(Files {
+            certificate: certificate.into(),
+            key: key.into(),
+        })
+    };
+    let default = at(
+        "/tmp/k8s-webhook-server/serving-certs/tls.crt",
+        "/tmp/k8s-webhook-server/serving-certs/tls.key",
+    );
+    assert_eq!(source(&[]), default);
+    assert_eq!(source(&["--webhook-cert-path="]), default);
+    assert_eq!(
+        source(&[
+            "--webhook-cert-path=/certs",
+            "--webhook-cert-name=a.pem",
+            "--webhook-cert-key=b.pem"
+        ]),
+        at("/certs/a.pem", "/certs/b.pem")
+    );
+    assert_eq!(
+        source(&["--cert-mode=self-managed"]),
+        CertificateSource::SelfManaged
+    );
+}
+
+#[test]
+fn a_webhook_url_is_a_source_of_its_own() {
+    let url = "--webhook-url=https://127.0.0.1:9443";
+    for (argument, force) in [
+        ("--webhook-url-force", true),
+        ("--webhook-url-force=false", false),
+    ] {
+        let source = load(&[url, argument]).unwrap().certificates;
+        let CertificateSource::Url { url, force: forced } = source else {
+            panic!("{source:?}");
+        };
+        assert_eq!((url.host(), forced), ("127.0.0.1", force));
+    }
+    assert!(refusal(&["--webhook-url=127.0.0.1:9443"]).contains("give https://HOST:PORT"));
+    assert!(refusal(&[url, "--cert-mode=self-managed"]).contains("exclude each other"));
 }
 
 fn migrate_storage(arguments: &[&str]) -> Result<MigrateStorage, ConfigError> {

@@ -93,7 +93,7 @@ pub async fn run(
     let controllers: Vec<Controller> = options
         .operators
         .iter()
-        .map(|operator| Controller::new(operator.kind(), &options))
+        .map(|operator| Controller::new(operator.kind(), &options.metrics))
         .collect();
     let wakers = Arc::new(Wakers {
         controllers,
@@ -101,9 +101,12 @@ pub async fn run(
         namespaces: options.namespaces.clone(),
     });
 
-    let mut informers = JoinSet::new();
-    let mut workers = JoinSet::new();
-    let children_synced = watch_children(&options, &wakers, &mut informers);
+    let mut running = Running {
+        informers: JoinSet::new(),
+        workers: JoinSet::new(),
+        queues: wakers.queues(),
+    };
+    let children_synced = watch_children(&options, &wakers, &mut running.informers);
     for (operator, controller) in options.operators.iter().zip(&wakers.controllers) {
         let reconciler = Arc::new(Reconciler::new(
             *operator,
@@ -119,7 +122,7 @@ pub async fn run(
             operator.kind(),
             &wakers,
             &reconciler,
-            &mut informers,
+            &mut running.informers,
         ));
         let name = operator.kind().controller_name();
         options.metrics.controller_started(&name, options.workers);
@@ -127,7 +130,7 @@ pub async fn run(
             let (name, synced) = (name.clone(), synced.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let reconciler = Arc::clone(&reconciler);
-            workers.spawn(async move {
+            running.workers.spawn(async move {
                 all_synced(synced).await;
                 worker::work(name, queue, metrics, |key| {
                     let reconciler = Arc::clone(&reconciler);
@@ -138,32 +141,47 @@ pub async fn run(
         }
     }
 
-    let ended = tokio::select! {
-        Some(ended) = informers.join_next() => ended.map(|result| match result {
-            Err(error) => error.to_string(),
-        }),
-        Some(ended) = workers.join_next() => ended.map(|()| "a worker ended".to_owned()),
-        () = stop => {
-            for controller in &wakers.controllers {
-                controller.queue.shut_down();
-            }
-            // Those that wait for a cache to fill would wait for ever; they have nothing begun.
-            informers.abort_all();
-            return finish(&mut workers).await;
-        }
-    };
-    Err(match ended {
-        Ok(part) => ControllersError::Ended(part),
-        Err(panic) => ControllersError::Panicked(panic),
-    })
+    running.until(stop).await
 }
 
-/// Waits for the workers to finish what they are at.
-async fn finish(workers: &mut JoinSet<()>) -> Result<(), ControllersError> {
-    while let Some(ended) = workers.join_next().await {
-        ended.map_err(ControllersError::Panicked)?;
+/// What runs: none of it may end before it is told to.
+struct Running {
+    informers: JoinSet<Result<Infallible, InformerError>>,
+    workers: JoinSet<()>,
+    /// Where the workers get their work from; shut down, they end.
+    queues: Vec<Arc<Queue<ObjectKey>>>,
+}
+
+impl Running {
+    /// Waits for `stop`, then for the reconciles that are under way.
+    ///
+    /// # Errors
+    /// When a part ends before, or a worker panics.
+    async fn until(mut self, stop: impl Future<Output = ()>) -> Result<(), ControllersError> {
+        let ended = tokio::select! {
+            Some(ended) = self.informers.join_next() => ended.map(|result| match result {
+                Err(InformerError::StreamEnded { kind }) => format!("the watch of {kind}"),
+            }),
+            Some(ended) = self.workers.join_next() => ended.map(|()| "a worker".to_owned()),
+            () = stop => return self.stop().await,
+        };
+        Err(match ended {
+            Ok(part) => ControllersError::Ended(part),
+            Err(panic) => ControllersError::Panicked(panic),
+        })
     }
-    Ok(())
+
+    async fn stop(mut self) -> Result<(), ControllersError> {
+        for queue in &self.queues {
+            queue.shut_down();
+        }
+        // Those that wait for a cache to fill would wait for ever; they have nothing begun.
+        self.informers.abort_all();
+        while let Some(ended) = self.workers.join_next().await {
+            ended.map_err(ControllersError::Panicked)?;
+        }
+        Ok(())
+    }
 }
 
 /// Returns when every informer has its first list, or has ended.
@@ -274,16 +292,21 @@ fn only_namespace(options: &Options) -> Option<&str> {
 }
 
 impl Controller {
-    fn new(kind: &'static Kind, options: &Options) -> Self {
+    fn new(kind: &'static Kind, metrics: &Metrics) -> Self {
         Controller {
             kind,
-            queue: Arc::new(Queue::new(&kind.controller_name(), &options.metrics)),
+            queue: Arc::new(Queue::new(&kind.controller_name(), metrics)),
             resources: Arc::default(),
         }
     }
 }
 
 impl Wakers {
+    fn queues(&self) -> Vec<Arc<Queue<ObjectKey>>> {
+        let queues = self.controllers.iter().map(|controller| &controller.queue);
+        queues.cloned().collect()
+    }
+
     /// A resource of ours changed. Its first list comes at low priority, so that what changes
     /// now does not wait behind everything there is.
     fn resource_changed(&self, kind: &Kind, change: &Change<LeanResource>, is_first_list: bool) {
@@ -345,8 +368,9 @@ impl Wakers {
                 self.wake_owner(child.meta.key.namespace(), owner);
             }
         }
-        let owner = after.and_then(|after| after.owner.as_ref());
-        if let Some(before) = before.filter(|before| before.owner.as_ref() != owner) {
+        let is_free =
+            |before: &&LeanChild<S>| after.is_none_or(|after| after.owner != before.owner);
+        if let Some(before) = before.filter(is_free) {
             self.wake_namesakes(&before.meta.key);
         }
     }
@@ -376,3 +400,6 @@ impl Wakers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use kube::core::ApiResource;
+use kube::core::{ApiResource, Status};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch;
@@ -39,6 +39,9 @@ const PAGE_SIZE: u32 = 500;
 
 /// How often a kind that is not installed is asked for.
 const ABSENT_POLL: Duration = Duration::from_secs(3);
+
+/// The longest that the API server may send us away for; it asks for a second or two.
+const LONGEST_ASKED: Duration = Duration::from_secs(30);
 
 /// How long the watch may take to tell of a write of ours, and how often this is looked at
 /// after a list.
@@ -99,8 +102,7 @@ impl<T: Object> Informer<T> {
         mut handler: impl FnMut(Change<T>, bool),
     ) -> Result<Infallible, InformerError> {
         let mut stream = pin!(stream);
-        let mut backoff = StreamBackoff::default();
-        let mut is_absent = false;
+        let mut waits = Waits::default();
         let mut sweeps = Sweeps::none();
         loop {
             let Some(next) = sweeps.or(stream.next()).await else {
@@ -123,49 +125,51 @@ impl<T: Object> Informer<T> {
                     if is_list {
                         self.synced.send_replace(true);
                         sweeps = Sweeps::after_list();
-                        if std::mem::take(&mut is_absent) {
+                        if std::mem::take(&mut waits.is_absent) {
                             info!(kind = self.kind, "the kind is installed now");
                         }
                     }
                 }
                 Some(Err(error)) => {
-                    let code = status_code(&error);
-                    self.metrics.watch_failed(&self.kind, code);
-                    let delay = if code == Some(404) {
-                        if !std::mem::replace(&mut is_absent, true) {
-                            info!(
-                                kind = self.kind,
-                                "the kind is not installed; waiting for it"
-                            );
-                        }
-                        ABSENT_POLL
-                    } else {
-                        self.log(&error, code, &mut backoff)
-                    };
+                    let delay = self.wait(&error, &mut waits);
                     sleep(delay).await;
+                    // What the watch could not tell of is no sign that it did not happen.
+                    sweeps.postpone();
                 }
             }
         }
     }
 
-    fn log(
-        &self,
-        error: &watcher::Error,
-        code: Option<u16>,
-        backoff: &mut StreamBackoff,
-    ) -> Duration {
-        let delay = backoff.next_delay(Instant::now());
-        let milliseconds = delay.as_millis();
-        if code == Some(410) {
-            // Our position is too old: the watcher lists anew, which is all there is to do.
-            debug!(
-                kind = self.kind,
-                milliseconds, "the watch is too old; listing anew"
-            );
-        } else {
-            warn!(kind = self.kind, %error, milliseconds, "the watch failed; trying again");
+    /// Counts and logs an error; returns how long to wait before the stream is polled again.
+    fn wait(&self, error: &watcher::Error, waits: &mut Waits) -> Duration {
+        let code = answer(error).map(|status| status.code);
+        self.metrics.watch_failed(&self.kind, code);
+        let kind = &self.kind;
+        if let Some(delay) = asked_to_wait(error) {
+            debug!(kind, %error, "asked to come back later");
+            return delay;
         }
-        delay
+        match code {
+            Some(404) => {
+                if !std::mem::replace(&mut waits.is_absent, true) {
+                    info!(kind, "the kind is not installed; waiting for it");
+                }
+                ABSENT_POLL
+            }
+            Some(410) => {
+                // The watcher lists anew, which is all there is to do.
+                let delay = waits.expiries.next_delay(Instant::now());
+                let milliseconds = delay.as_millis();
+                debug!(kind, milliseconds, "the watch is too old; listing anew");
+                delay
+            }
+            _ => {
+                let delay = waits.errors.next_delay(Instant::now());
+                let milliseconds = delay.as_millis();
+                warn!(kind, %error, milliseconds, "the watch failed; trying again");
+                delay
+            }
+        }
     }
 
     fn take(&mut self, event: Event<Watched<T>>) -> Vec<Change<T>> {
@@ -222,6 +226,17 @@ impl<T: Object> Informer<T> {
     }
 }
 
+/// What has gone wrong with the stream of late.
+#[derive(Default)]
+struct Waits {
+    errors: StreamBackoff,
+    /// Apart, since an answer that our position is too old (410) is the sign of an API server
+    /// that is well again: what an outage has added up must not delay the new list.
+    expiries: StreamBackoff,
+    /// The kind is not installed, and the log says so.
+    is_absent: bool,
+}
+
 /// Moments at which [`Store::drop_unconfirmed`] is due: some after each list, then none, so
 /// that an informer at rest does not wake up.
 struct Sweeps {
@@ -244,6 +259,11 @@ impl Sweeps {
             left,
             next: Instant::now() + SWEEP_EVERY,
         }
+    }
+
+    /// The watch was away: it gets its time to tell anew.
+    fn postpone(&mut self) {
+        self.next = Instant::now() + SWEEP_EVERY;
     }
 
     /// What the future yields, or `None` when a sweep is due first.
@@ -291,16 +311,26 @@ fn watch_config(label_selector: Option<&str>) -> watcher::Config {
     }
 }
 
-/// The HTTP status code of an error, if the API server answered at all.
-fn status_code(error: &watcher::Error) -> Option<u16> {
-    let status = match error {
+/// The API server's answer in an error, if there was one.
+fn answer(error: &watcher::Error) -> Option<&Status> {
+    match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
         | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status,
-        _ => return None,
-    };
-    Some(status.code)
+        | watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    }
+}
+
+/// How long the API server asks us to stay away: it is busy, or has just started and says
+/// "storage is (re)initializing" (429), for a second or so. To double our back-off for that
+/// would leave us without a watch long after it is well.
+fn asked_to_wait(error: &watcher::Error) -> Option<Duration> {
+    let status = answer(error).filter(|status| status.code == 429)?;
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    let asked = Duration::from_secs(seconds.into()).min(LONGEST_ASKED);
+    // Never sooner, and not all informers at once.
+    (!asked.is_zero()).then(|| asked.mul_f64(1.0 + 0.5 * fastrand::f64()))
 }
 
 #[cfg(test)]

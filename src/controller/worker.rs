@@ -100,3 +100,6 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,16 +14,18 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 
 /// What one check found: nothing, or the reason why it fails. The reason is logged and
 /// withheld from the answer, since anybody may ask.
-type Finding = Result<(), String>;
+pub(super) type Finding = Result<(), String>;
 
 struct Check {
     name: &'static str,
     /// The status of an answer in which this check fails.
     failure: StatusCode,
-    run: Box<dyn Fn() -> Finding + Send + Sync>,
+    run: Box<dyn Fn() -> BoxFuture<'static, Finding> + Send + Sync>,
 }
 
 /// One endpoint and the checks behind it, in the order they are listed.
@@ -45,23 +47,33 @@ impl Endpoint {
         .check("ping", StatusCode::INTERNAL_SERVER_ERROR, || Ok(()))
     }
 
-    /// Adds a check, which must not block; an answer in which it fails has status `failure`.
+    /// Adds a check that knows at once; an answer in which it fails has status `failure`.
     pub(super) fn check(
-        mut self,
+        self,
         name: &'static str,
         failure: StatusCode,
         run: impl Fn() -> Finding + Send + Sync + 'static,
     ) -> Self {
-        self.checks.push(Check {
-            name,
-            failure,
-            run: Box::new(run),
-        });
+        self.probe(name, failure, move || std::future::ready(run()))
+    }
+
+    /// Adds a check that has to try, and must come to an end within a second.
+    pub(super) fn probe<F>(
+        mut self,
+        name: &'static str,
+        failure: StatusCode,
+        run: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Finding> + Send + 'static,
+    {
+        let run = Box::new(move || run().boxed());
+        self.checks.push(Check { name, failure, run });
         self
     }
 
     /// Runs every check that is not excluded.
-    fn answer(&self, verbose: bool, mut excluded: BTreeSet<String>) -> Response {
+    async fn answer(&self, verbose: bool, mut excluded: BTreeSet<String>) -> Response {
         let mut lines = String::new();
         let mut failure = None;
         for check in &self.checks {
@@ -69,7 +81,7 @@ impl Endpoint {
             // Writing to a String cannot fail.
             let _ = if excluded.remove(name) {
                 writeln!(lines, "[+]{name} excluded: ok")
-            } else if let Err(reason) = (check.run)() {
+            } else if let Err(reason) = (check.run)().await {
                 failure.get_or_insert((check.failure, name, reason));
                 writeln!(lines, "[-]{name} failed: reason withheld")
             } else {
@@ -98,19 +110,16 @@ impl Endpoint {
     }
 
     /// Runs one check.
-    fn answer_one(&self, name: &str) -> Response {
-        match self
-            .checks
-            .iter()
-            .find(|check| check.name == name)
-            .map(|check| (check, (check.run)()))
-        {
-            None => text(
+    async fn answer_one(&self, name: &str) -> Response {
+        let Some(check) = self.checks.iter().find(|check| check.name == name) else {
+            return text(
                 StatusCode::NOT_FOUND,
                 format!("there is no check {name:?}\n"),
-            ),
-            Some((_, Ok(()))) => text(StatusCode::OK, "ok".to_owned()),
-            Some((check, Err(_))) => text(check.failure, "failed: reason withheld\n".to_owned()),
+            );
+        };
+        match (check.run)().await {
+            Ok(()) => text(StatusCode::OK, "ok".to_owned()),
+            Err(_) => text(check.failure, "failed: reason withheld\n".to_owned()),
         }
     }
 
@@ -149,11 +158,12 @@ async fn every_check(
 ) -> Response {
     let verbose = parameters.iter().any(|(key, _)| key == "verbose");
     let excluded = parameters.into_iter().filter(|(key, _)| key == "exclude");
-    endpoint.answer(verbose, excluded.map(|(_, check)| check).collect())
+    let excluded = excluded.map(|(_, check)| check).collect();
+    endpoint.answer(verbose, excluded).await
 }
 
 async fn one_check(State(endpoint): State<Arc<Endpoint>>, Path(check): Path<String>) -> Response {
-    endpoint.answer_one(&check)
+    endpoint.answer_one(&check).await
 }
 
 fn text(status: StatusCode, body: String) -> Response {

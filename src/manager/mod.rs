@@ -5,6 +5,7 @@ mod cluster;
 mod controllers;
 mod explain;
 mod greeting;
+mod handshake;
 mod health;
 mod http;
 mod metrics;
@@ -14,16 +15,17 @@ mod requests;
 mod shutdown;
 mod supervise;
 mod telemetry;
+mod webhooks;
 
 use std::io;
 use std::path::Path;
 
-use axum::Router;
 use axum::http::StatusCode;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{BindAddress, Config};
+use crate::webhook::certificates::RegistrationError;
 pub use cluster::{Clients, ClusterError};
 pub use explain::explain;
 use health::Endpoint;
@@ -33,6 +35,7 @@ use requests::RequestCounter;
 use shutdown::Signals;
 pub use shutdown::{Shutdown, Stopper, shutdown};
 use supervise::{Group, supervise};
+use webhooks::Webhooks;
 
 /// `EX_USAGE` of sysexits.h: the configuration cannot be served, and a restart with the
 /// same one will not help.
@@ -47,6 +50,9 @@ pub enum RunError {
     /// The cluster's part of the configuration cannot be used.
     #[error(transparent)]
     Configuration(#[from] ClusterError),
+    /// The webhooks cannot be registered as configured.
+    #[error(transparent)]
+    Webhooks(#[from] RegistrationError),
     /// A port cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -73,7 +79,7 @@ impl RunError {
     /// The exit code of the process: [`EXIT_USAGE`], or 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Configuration(_) => EXIT_USAGE,
+            Self::Configuration(_) | Self::Webhooks(_) => EXIT_USAGE,
             _ => 1,
         }
     }
@@ -132,7 +138,7 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
     let mut registry = metrics::registry();
     let requests = RequestCounter::registered(&mut registry);
     let clients = cluster::connect(config.kubeconfig.as_deref(), &requests).await?;
-    // Both ports are bound before anything starts, so that no reconcile is cut short by a
+    // All ports are bound before anything starts, so that no reconcile is cut short by a
     // port that is taken.
     let health = listen(
         "health probes",
@@ -141,6 +147,7 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
     )
     .await?;
     let metrics = listen("metrics", "--metrics-bind-address", &config.metrics_address).await?;
+    let webhooks = listen("webhooks", "--webhook-port", &config.webhook_address).await?;
 
     let (stopper, work_shutdown) = shutdown();
     let mut work = Group {
@@ -154,6 +161,19 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
     };
 
     log_start(&config, &clients);
+    let mut ready = readiness(work_shutdown.clone());
+    if let Some(listener) = webhooks {
+        let parts = &mut work.parts;
+        let webhooks = Webhooks::start(
+            &config,
+            &clients,
+            listener,
+            &mut registry,
+            parts,
+            &work_shutdown,
+        )?;
+        ready = webhooks.check(ready);
+    }
     work.parts.start(
         "controllers",
         controllers::run(&config, &clients, &mut registry, work_shutdown.clone()),
@@ -161,7 +181,7 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
     let greeting = greeting::greet(clients.calls, clients.server, work_shutdown.clone());
     work.parts.start("API server greeting", greeting);
     if let Some(listener) = health {
-        let router = health_router(work_shutdown);
+        let router = health::router([Endpoint::new("healthz"), ready]);
         servers.parts.start(
             "health server",
             http::serve(listener, router, servers_shutdown.clone()),
@@ -178,16 +198,14 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
     supervise(work, servers, async || signals.next().await).await
 }
 
-/// The process is alive while it answers, and ready until it is told to stop.
-fn health_router(stopping: Shutdown) -> Router {
-    let ready =
-        Endpoint::new("readyz").check("shutdown", StatusCode::SERVICE_UNAVAILABLE, move || {
-            match stopping.is_stopping() {
-                true => Err("the process is stopping".to_owned()),
-                false => Ok(()),
-            }
-        });
-    health::router([Endpoint::new("healthz"), ready])
+/// The process is ready until it is told to stop.
+fn readiness(stopping: Shutdown) -> Endpoint {
+    Endpoint::new("readyz").check("shutdown", StatusCode::SERVICE_UNAVAILABLE, move || {
+        match stopping.is_stopping() {
+            true => Err("the process is stopping".to_owned()),
+            false => Ok(()),
+        }
+    })
 }
 
 async fn listen(

@@ -8,6 +8,7 @@ use super::plan::{Image, Plan, Program, ServicePlan};
 use super::{OperandImage, Refused, Settings};
 use crate::api::Kind;
 use crate::api::elasticweb::{KIND, v2::ElasticWebSpec};
+use crate::api::replicas::pods_for;
 use crate::api::validation::ErrorReason;
 use crate::api::workload::PodSecurity;
 
@@ -74,13 +75,4 @@ impl Operand for ElasticWeb {
                 .unwrap_or(0),
         )
     }
-}
-
-/// ⌈`target` / `per_pod`⌉, the pods that serve `target` queries per second. Unsigned and
-/// without the sum `target + per_pod - 1`, which passes `i32::MAX` for specs that are
-/// allowed. `None` for a negative target, or pods that serve nothing.
-fn pods_for(target: i32, per_pod: i32) -> Option<i64> {
-    let target = u32::try_from(target).ok()?;
-    let per_pod = u32::try_from(per_pod).ok().filter(|&queries| queries > 0)?;
-    Some(target.div_ceil(per_pod).into())
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::plan::Plan;
 use super::workload;
 use super::{Child, Observed, OperandImage, Operator, Refused, Resource, Settings, status};
+use crate::api::replicas::{NotAllowed, within_limit};
 use crate::api::validation::{ErrorReason, FieldError, service_name_error};
 use crate::api::{Kind, Status};
 
@@ -92,23 +93,13 @@ pub(super) fn replicas_within_limit(
     field: &str,
     settings: &Settings,
 ) -> Result<i32, Refused> {
-    let limit = match settings.max_replicas {
-        0 => i64::from(i32::MAX),
-        limit => i64::from(limit).min(i32::MAX.into()),
-    };
-    if wanted < 0 {
-        let detail = "must be greater than or equal to 0".to_owned();
-        return Err(invalid(
-            field,
-            Some(wanted.into()),
-            ErrorReason::Invalid,
-            detail,
-        ));
-    }
-    i32::try_from(wanted)
-        .ok()
-        .filter(|_| wanted <= limit)
-        .ok_or(Refused::ReplicasOverLimit { wanted, limit })
+    within_limit(wanted, settings.max_replicas).map_err(|not_allowed| match not_allowed {
+        NotAllowed::Negative => {
+            let detail = not_allowed.to_string();
+            invalid(field, Some(wanted.into()), ErrorReason::Invalid, detail)
+        }
+        NotAllowed::OverLimit { limit } => Refused::ReplicasOverLimit { wanted, limit },
+    })
 }
 
 /// A refusal with one cause.

@@ -9,11 +9,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde_json::json;
 
 use super::manifest::{Manifest, ManifestError};
-use super::names::{NAMESPACE, WEBHOOK_SERVICE};
+use super::names::{NAMESPACE, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
 use crate::api::{Kind, Version};
-
-/// Path of the conversion webhook.
-pub const CONVERT_PATH: &str = "/convert";
+use crate::webhook::paths;
 
 /// The CRD that serves both versions, stores the hub's, and is converted by our webhook.
 ///
@@ -51,8 +49,8 @@ fn serving_both(kind: &Kind, stored: &Version) -> CustomResourceDefinition {
                 service: Some(ServiceReference {
                     name: WEBHOOK_SERVICE.to_owned(),
                     namespace: NAMESPACE.to_owned(),
-                    path: Some(CONVERT_PATH.to_owned()),
-                    port: Some(443),
+                    path: Some(paths::CONVERT.to_owned()),
+                    port: Some(WEBHOOK_SERVICE_PORT),
                 }),
                 ..WebhookClientConfig::default()
             }),

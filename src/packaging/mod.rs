@@ -6,6 +6,7 @@ pub mod crd;
 pub mod manifest;
 pub mod names;
 pub mod sample;
+pub mod webhook;
 
 use crate::api::Kind;
 use crate::operators::OPERATORS;
@@ -25,6 +26,7 @@ pub fn manifests() -> Result<Vec<Manifest>, ManifestError> {
     let kinds = kinds();
     let mut manifests = crd::manifests(&kinds)?;
     manifests.extend(sample::manifests(&kinds)?);
+    manifests.extend(webhook::manifests(&kinds)?);
     Ok(manifests)
 }
 

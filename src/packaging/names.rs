@@ -5,5 +5,11 @@ pub const NAMESPACE: &str = "quartet-operator-system";
 /// The Service in front of the webhook server; the name that OLM gives it, the
 /// Deployment's plus `-service`, so that every way of installing has the same.
 pub const WEBHOOK_SERVICE: &str = "quartet-operator-controller-manager-service";
+/// Port of that Service.
+pub const WEBHOOK_SERVICE_PORT: i32 = 443;
+/// Name of the container's port that it leads to.
+pub const WEBHOOK_PORT_NAME: &str = "webhook-server";
+/// The configuration that has the API server ask our webhooks.
+pub const WEBHOOK_CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
 /// `app.kubernetes.io/name` and the prefix of what is installed.
 pub const PROJECT: &str = "quartet-operator";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Manifest, crd, kinds, manifests, sample};
+use super::{Manifest, crd, kinds, manifests, sample, webhook};
 
 fn committed() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("config")
@@ -30,7 +30,13 @@ fn the_generated_folders_hold_no_file_that_nothing_generates() {
         .into_iter()
         .map(|manifest| manifest.path)
         .collect();
-    for folder in ["crd/bases", "crd-transition", "crd-seed-only", "samples"] {
+    for folder in [
+        "crd/bases",
+        "crd-transition",
+        "crd-seed-only",
+        "samples",
+        "webhook",
+    ] {
         for entry in std::fs::read_dir(committed().join(folder)).unwrap() {
             let path = Path::new(folder).join(entry.unwrap().file_name());
             assert!(
@@ -193,6 +199,58 @@ fn the_crd_with_both_versions_is_converted_by_our_webhook_and_never_by_pruning()
         );
         assert_eq!(crd::seed_only(kind).spec.conversion, None);
     }
+}
+
+#[test]
+fn each_version_of_each_kind_has_a_webhook_that_is_asked_about_it_alone() {
+    let configuration = webhook::validating_webhook_configuration(&kinds());
+    let webhooks = configuration.webhooks.unwrap();
+    assert_eq!(webhooks.len(), 2 * kinds().len());
+    let names: BTreeSet<_> = webhooks.iter().map(|webhook| &webhook.name).collect();
+    assert_eq!(names.len(), webhooks.len());
+    let groups: BTreeSet<_> = kinds().iter().map(|kind| kind.group).collect();
+    for webhook in &webhooks {
+        let [rule] = webhook.rules.as_deref().unwrap() else {
+            panic!("one rule each");
+        };
+        let [group] = rule.api_groups.as_deref().unwrap() else {
+            panic!("one group each");
+        };
+        assert!(groups.contains(group.as_str()), "{group}");
+        let resources = rule.resources.as_ref().unwrap();
+        // Asked about status, a webhook that is down would stop the reconcilers.
+        assert!(
+            !resources
+                .iter()
+                .any(|resource| resource.contains("status") || resource.contains('*'))
+        );
+        assert_eq!(rule.operations.as_ref().unwrap(), &["CREATE", "UPDATE"]);
+        assert_eq!(webhook.match_policy.as_deref(), Some("Exact"));
+        assert_eq!(webhook.failure_policy.as_deref(), Some("Fail"));
+        assert_eq!(webhook.side_effects, "None");
+        assert_eq!(webhook.timeout_seconds, Some(5));
+    }
+}
+
+#[test]
+fn a_webhook_reads_like_one_of_the_scaffold() {
+    let configuration = webhook::validating_webhook_configuration(&kinds());
+    let webhook = serde_json::to_value(&configuration.webhooks.unwrap()[0]).unwrap();
+    assert_eq!(webhook["name"], "vmemcached-v1alpha1.cache.example.com");
+    assert_eq!(
+        webhook["clientConfig"]["service"],
+        json!({
+            "name": "quartet-operator-controller-manager-service",
+            "namespace": "quartet-operator-system",
+            "path": "/validate-cache-example-com-v1alpha1-memcached",
+            "port": 443,
+        })
+    );
+    assert_eq!(
+        webhook["rules"][0]["resources"],
+        json!(["memcacheds", "memcacheds/scale"])
+    );
+    assert_eq!(webhook["rules"][0]["apiVersions"], json!(["v1alpha1"]));
 }
 
 #[test]

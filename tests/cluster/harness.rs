@@ -2,15 +2,24 @@
 //! that watches only it, and a client that speaks JSON.
 //!
 //! The cluster is the one that `make test` starts around the tests; each test finds it in its
-//! environment. Nothing here knows what the tests check.
+//! environment. One that breaks its cluster brings a private one. Nothing here knows what the
+//! tests check.
 
-use std::io::Read;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+pub(crate) mod audit;
+pub(crate) mod kinds;
+pub(crate) mod manager;
+
+use std::path::Path;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use devcluster::Environment;
 use serde_json::{Value, json};
+
+pub(crate) use self::audit::Request;
+pub(crate) use self::kinds::*;
+use self::manager::{Exit, Manager};
 
 /// The longest anything may take here: at least five times every figure that is promised.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -18,109 +27,11 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// How often the API server is asked whether it is so yet.
 const POLL: Duration = Duration::from_millis(50);
 
-/// A kind of object, by its place on the API server.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
-    pub(crate) api_version: &'static str,
-    pub(crate) kind: &'static str,
-    pub(crate) plural: &'static str,
-}
-
-pub(crate) const MEMCACHED: Kind = Kind {
-    api_version: "cache.example.com/v1alpha1",
-    kind: "Memcached",
-    plural: "memcacheds",
-};
-pub(crate) const NGINX: Kind = Kind {
-    api_version: "proxy.example.com/v1alpha1",
-    kind: "Nginx",
-    plural: "nginxes",
-};
-pub(crate) const ELASTIC_WEB: Kind = Kind {
-    api_version: "elasticweb.example.com/v1",
-    kind: "ElasticWeb",
-    plural: "elasticwebs",
-};
-pub(crate) const HELLO_WORLD: Kind = Kind {
-    api_version: "test.jiaozi.com/v1alpha1",
-    kind: "HelloWorld",
-    plural: "helloworlds",
-};
-pub(crate) const DEPLOYMENT: Kind = Kind {
-    api_version: "apps/v1",
-    kind: "Deployment",
-    plural: "deployments",
-};
-pub(crate) const SERVICE: Kind = Kind {
-    api_version: "v1",
-    kind: "Service",
-    plural: "services",
-};
-pub(crate) const POD: Kind = Kind {
-    api_version: "v1",
-    kind: "Pod",
-    plural: "pods",
-};
-pub(crate) const QUOTA: Kind = Kind {
-    api_version: "v1",
-    kind: "ResourceQuota",
-    plural: "resourcequotas",
-};
-pub(crate) const NAMESPACE: Kind = Kind {
-    api_version: "v1",
-    kind: "Namespace",
-    plural: "namespaces",
-};
-pub(crate) const EVENT: Kind = Kind {
-    api_version: "events.k8s.io/v1",
-    kind: "Event",
-    plural: "events",
-};
-
-impl Kind {
-    fn api(self) -> String {
-        let root = if self.api_version.contains('/') {
-            "apis"
-        } else {
-            "api"
-        };
-        format!("/{root}/{}", self.api_version)
-    }
-
-    /// An object of this kind.
-    pub(crate) fn object(self, name: &str, spec: Value) -> Value {
-        json!({
-            "apiVersion": self.api_version, "kind": self.kind,
-            "metadata": {"name": name}, "spec": spec,
-        })
-    }
-}
-
-/// What `devcluster run` tells the tests.
-pub(crate) struct Environment {
-    pub(crate) kubeconfig: PathBuf,
-    pub(crate) audit_log: PathBuf,
-}
-
-impl Environment {
-    pub(crate) fn get() -> Self {
-        let variable = |name| {
-            let value = std::env::var_os(name);
-            PathBuf::from(value.unwrap_or_else(|| {
-                panic!("{name} is not set: these tests want a cluster around them, run `make test`")
-            }))
-        };
-        Environment {
-            kubeconfig: variable("KUBECONFIG"),
-            audit_log: variable("DEVCLUSTER_AUDIT_LOG"),
-        }
-    }
-}
-
 /// A namespace and a manager that watches it.
 pub(crate) struct Stage {
     pub(crate) namespace: String,
     pub(crate) client: kube::Client,
+    environment: Environment,
     manager: Option<Manager>,
 }
 
@@ -134,14 +45,23 @@ impl Stage {
 
     /// As [`Stage::set`], but no manager runs yet.
     pub(crate) async fn without_manager(test: &str) -> Self {
+        let environment = Environment::from_variables().unwrap_or_else(|error| {
+            panic!("{error}: these tests want a cluster around them, run `make test`")
+        });
+        let stage = Self::on(environment, test).await;
+        stage.install_crds().await;
+        stage
+    }
+
+    /// A namespace of this cluster; neither CRDs nor manager.
+    pub(crate) async fn on(environment: Environment, test: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let client = client().await;
-        install_crds(&client).await;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let namespace = format!("{test}-{}-{number}", std::process::id());
         let stage = Stage {
+            client: client(&environment).await,
             namespace,
-            client,
+            environment,
             manager: None,
         };
         let object =
@@ -160,22 +80,50 @@ impl Stage {
 
     /// Starts the manager with `flags` besides those it always needs here.
     pub(crate) fn start_manager(&mut self, flags: &[&str]) {
-        let watch = format!("--watch-namespace={}", self.namespace);
-        let flags: Vec<&str> = [watch.as_str()]
-            .into_iter()
-            .chain(flags.iter().copied())
-            .collect();
-        self.manager = Some(Manager::start(&flags));
+        let mut all = vec![format!("--watch-namespace={}", self.namespace)];
+        all.extend(flags.iter().map(ToString::to_string));
+        self.manager = Some(Manager::start(&self.environment.kubeconfig, &all));
     }
 
-    /// Stops the manager as Kubernetes does; returns its exit code.
-    pub(crate) fn stop_manager(&mut self) -> Option<i32> {
-        self.manager.take().and_then(Manager::stop)
+    /// As [`Stage::start_manager`], as somebody else.
+    pub(crate) fn start_manager_as(&mut self, kubeconfig: &Path) {
+        let watch = format!("--watch-namespace={}", self.namespace);
+        self.manager = Some(Manager::start(kubeconfig, &[watch]));
+    }
+
+    /// Opens new connections, after the API server was gone.
+    pub(crate) async fn reconnect(&mut self) {
+        self.client = client(&self.environment).await;
+    }
+
+    /// The cluster's kubeconfig.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.environment.kubeconfig
+    }
+
+    /// The manager, which must have been started.
+    pub(crate) fn manager(&mut self) -> &mut Manager {
+        self.manager.as_mut().expect("a manager runs")
+    }
+
+    /// Stops the manager as Kubernetes does; none if none runs.
+    pub(crate) fn stop_manager(&mut self) -> Option<Exit> {
+        self.manager.take().map(Manager::stop)
     }
 
     /// What the manager has written so far.
     pub(crate) fn log(&self) -> String {
         self.manager.as_ref().map(Manager::log).unwrap_or_default()
+    }
+
+    /// kubectl, in this namespace.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Output {
+        Command::new("kubectl")
+            .env("KUBECONFIG", &self.environment.kubeconfig)
+            .args(["--namespace", &self.namespace])
+            .args(arguments)
+            .output()
+            .expect("kubectl is in PATH")
     }
 
     /// Server-side apply, as `kubectl apply --server-side --force-conflicts`.
@@ -387,9 +335,17 @@ impl Stage {
         .await
     }
 
-    /// The manager's requests about this namespace so far, from the audit log.
+    /// The manager's requests about this namespace so far, from the audit log; those that
+    /// fill its caches are left out.
     pub(crate) fn requests(&self) -> Vec<Request> {
-        requests(&self.namespace)
+        let mut requests = self.all_requests();
+        requests.retain(Request::is_single);
+        requests
+    }
+
+    /// As [`Stage::requests`], with the lists and watches.
+    pub(crate) fn all_requests(&self) -> Vec<Request> {
+        audit::requests(&self.environment.audit_log, Some(&self.namespace))
     }
 
     fn path(&self, kind: Kind, name: &str) -> String {
@@ -405,7 +361,8 @@ impl Stage {
         )
     }
 
-    async fn send(
+    /// Any request; `body` may be null.
+    pub(crate) async fn send(
         &self,
         method: http::Method,
         target: &str,
@@ -413,6 +370,42 @@ impl Stage {
         body: &Value,
     ) -> Result<Value, kube::core::Status> {
         send(&self.client, method, target, content_type, body).await
+    }
+}
+
+impl Stage {
+    /// Applies the CRDs that serve the seed versions, and waits until they are served.
+    pub(crate) async fn install_crds(&self) {
+        for (name, crd) in crds() {
+            self.install_crd(&name, &crd).await;
+        }
+    }
+
+    /// Applies one CRD and waits until it is served.
+    pub(crate) async fn install_crd(&self, name: &str, crd: &Value) {
+        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
+        let target = format!("{path}?fieldManager=tests&force=true");
+        let applied = self
+            .send(
+                http::Method::PATCH,
+                &target,
+                "application/apply-patch+yaml",
+                crd,
+            )
+            .await;
+        applied.expect("the API server takes the CRD");
+        let started = Instant::now();
+        loop {
+            let object = self.send(http::Method::GET, &path, "", &Value::Null).await;
+            let object = object.expect("the CRD");
+            if condition(&object, "Established")
+                .is_some_and(|established| established["status"] == "True")
+            {
+                return;
+            }
+            assert!(started.elapsed() < DEADLINE, "{name} is not established");
+            tokio::time::sleep(POLL).await;
+        }
     }
 }
 
@@ -447,61 +440,32 @@ async fn send(
     }
 }
 
-async fn client() -> kube::Client {
+async fn client(environment: &Environment) -> kube::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig =
-        kube::config::Kubeconfig::read_from(Environment::get().kubeconfig).expect("a kubeconfig");
+        kube::config::Kubeconfig::read_from(&environment.kubeconfig).expect("a kubeconfig");
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default())
         .await
         .expect("a config");
     kube::Client::try_from(config).expect("a client")
 }
 
-/// Applies the CRDs that serve the seed versions, and waits until they are served.
-async fn install_crds(client: &kube::Client) {
+/// The generated CRDs that serve the seed versions, by name.
+pub(crate) fn crds() -> Vec<(String, Value)> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd-seed-only");
-    for file in std::fs::read_dir(directory).expect("the generated CRDs") {
-        let path = file.expect("a file").path();
-        if path
-            .file_name()
-            .is_some_and(|name| name == "kustomization.yaml")
-        {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).expect("a CRD");
-        let crd: Value = serde_saphyr::from_str(&text).expect("YAML");
-        let name = crd["metadata"]["name"].as_str().expect("a name");
-        let target = format!(
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}?fieldManager=tests&force=true"
-        );
-        send(
-            client,
-            http::Method::PATCH,
-            &target,
-            "application/apply-patch+yaml",
-            &crd,
-        )
-        .await
-        .expect("the API server takes the CRD");
-        until_served(client, name).await;
-    }
-}
-
-async fn until_served(client: &kube::Client, crd: &str) {
-    let target = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}");
-    let started = Instant::now();
-    loop {
-        let object = send(client, http::Method::GET, &target, "", &Value::Null)
-            .await
-            .expect("the CRD");
-        if condition(&object, "Established")
-            .is_some_and(|established| established["status"] == "True")
-        {
-            return;
-        }
-        assert!(started.elapsed() < DEADLINE, "{crd} is not established");
-        tokio::time::sleep(POLL).await;
-    }
+    let files = std::fs::read_dir(directory).expect("the generated CRDs");
+    let paths = files.map(|file| file.expect("a file").path());
+    paths
+        .filter(|path| !path.ends_with("kustomization.yaml"))
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).expect("a CRD");
+            let crd: Value = serde_saphyr::from_str(&text).expect("YAML");
+            (
+                crd["metadata"]["name"].as_str().expect("a name").to_owned(),
+                crd,
+            )
+        })
+        .collect()
 }
 
 /// The condition of this type in an object's status.
@@ -516,92 +480,4 @@ pub(crate) fn condition<'a>(object: &'a Value, wanted: &str) -> Option<&'a Value
 pub(crate) fn is_ready(object: &Value) -> bool {
     object["status"]["observedGeneration"] == object["metadata"]["generation"]
         && condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
-}
-
-/// A request of the manager.
-#[derive(Debug, Clone)]
-pub(crate) struct Request {
-    pub(crate) verb: String,
-    pub(crate) resource: String,
-    pub(crate) code: u64,
-}
-
-/// The manager's requests about a namespace, from the audit log; watches are left out.
-pub(crate) fn requests(namespace: &str) -> Vec<Request> {
-    let text = std::fs::read_to_string(Environment::get().audit_log).expect("the audit log");
-    let events = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    events
-        .filter(|event| {
-            event["stage"] == "ResponseComplete"
-                && event["userAgent"]
-                    .as_str()
-                    .is_some_and(|agent| agent.starts_with("quartet-operator"))
-                && event["objectRef"]["namespace"] == namespace
-                && !matches!(event["verb"].as_str(), Some("watch" | "list"))
-        })
-        .map(|event| {
-            let reference = &event["objectRef"];
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let subresource = text(&reference["subresource"]);
-            let slash = if subresource.is_empty() { "" } else { "/" };
-            Request {
-                verb: text(&event["verb"]),
-                resource: format!("{}{slash}{subresource}", text(&reference["resource"])),
-                code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
-            }
-        })
-        .collect()
-}
-
-/// A running manager.
-pub(crate) struct Manager {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Manager {
-    pub(crate) fn start(flags: &[&str]) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let log = std::env::temp_dir().join(format!(
-            "quartet-manager-{}-{number}.log",
-            std::process::id()
-        ));
-        let file = std::fs::File::create(&log).expect("a log file");
-        let child = Command::new(env!("CARGO_BIN_EXE_manager"))
-            .arg("--health-probe-bind-address=0")
-            .args(flags)
-            .env("KUBECONFIG", Environment::get().kubeconfig)
-            .env("ENABLE_WEBHOOKS", "false")
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().expect("a second handle"))
-            .stderr(file)
-            .spawn()
-            .expect("the manager starts");
-        Manager { child, log }
-    }
-
-    /// What it has written so far.
-    pub(crate) fn log(&self) -> String {
-        let mut text = String::new();
-        let opened = std::fs::File::open(&self.log);
-        opened
-            .and_then(|mut file| file.read_to_string(&mut text))
-            .map(|_| text)
-            .unwrap_or_default()
-    }
-
-    /// SIGTERM, then the exit code.
-    pub(crate) fn stop(mut self) -> Option<i32> {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status();
-        if !sent.is_ok_and(|status| status.success()) {
-            let _ = self.child.kill();
-        }
-        let code = self.child.wait().ok().and_then(|status| status.code());
-        let _ = std::fs::remove_file(&self.log);
-        code
-    }
 }

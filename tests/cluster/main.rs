@@ -2,11 +2,21 @@
 //! `make test` starts the cluster around them.
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
+use harness::audit;
+
 mod cost;
+mod definitions;
 mod drift;
 mod elasticweb;
+mod granted;
 mod harness;
 mod lifecycle;
+mod outage;
 mod ownership;
+mod private;
+mod process;
+mod rights;
+mod services;
 mod trouble;
 mod users;
+mod webhooks;

@@ -1,12 +1,13 @@
 //! Whose is a child? What belongs to somebody else is left alone and reported, and taken up
 //! when it is free.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::harness::{
-    DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage, condition,
+    DEADLINE, DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage,
+    condition, is_ready,
 };
 
 fn stranger() -> Value {
@@ -92,25 +93,7 @@ async fn fault_43_of_two_kinds_with_one_name_the_first_stays_and_the_other_follo
         .await
         .expect("applied");
     // Both may be seen in either order; exactly one gets the name.
-    let started = Instant::now();
-    let (winner, loser) = loop {
-        let ready = |object: &Value| crate::harness::is_ready(object);
-        let degraded = |object: &Value| {
-            condition(object, "Degraded")
-                .is_some_and(|degraded| degraded["reason"] == "NameConflict")
-        };
-        let nginx = stage.get(NGINX, "same").await.expect("there");
-        let hello = stage.get(HELLO_WORLD, "same").await.expect("there");
-        if ready(&nginx) && degraded(&hello) {
-            break (NGINX, HELLO_WORLD);
-        }
-        if ready(&hello) && degraded(&nginx) {
-            break (HELLO_WORLD, NGINX);
-        }
-        assert!(!(ready(&nginx) && ready(&hello)), "both think they have it");
-        assert!(started.elapsed().as_secs() < 60, "{nginx:#} {hello:#}");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    };
+    let (winner, loser) = winner_and_loser(&stage).await;
     let deployment = stage.get(DEPLOYMENT, "same").await.expect("one child");
     let uid = deployment["metadata"]["uid"].clone();
     stage.delete(winner, "same").await;
@@ -147,4 +130,175 @@ async fn fault_13_a_taken_node_port_is_reported_and_used_once_it_is_free() {
     assert!(message.contains("30131"), "{message}");
     stage.delete(ELASTIC_WEB, "first").await;
     stage.until_ready(ELASTIC_WEB, "second").await;
+}
+
+#[tokio::test]
+async fn fault_43_two_kinds_with_one_name_in_one_file_end_as_one_winner_and_one_conflict() {
+    let stage = Stage::set("one-file").await;
+    let file = std::env::temp_dir().join(format!("{}.yaml", stage.namespace));
+    let documents = [
+        NGINX.object("same", json!({"count": 1})),
+        HELLO_WORLD.object("same", json!({"size": 1})),
+    ];
+    std::fs::write(
+        &file,
+        documents
+            .map(|document| document.to_string())
+            .join("\n---\n"),
+    )
+    .expect("written");
+    let path = file.to_str().expect("a path");
+    let output = stage.kubectl(&["apply", "-f", path]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let (winner, loser) = winner_and_loser(&stage).await;
+    let deployment = stage.get(DEPLOYMENT, "same").await.expect("one child");
+    let settled = [
+        stage.get(winner, "same").await,
+        stage.get(loser, "same").await,
+    ];
+    // Applying the file again, as GitOps does every few minutes, must not stir anything up.
+    let output = stage.kubectl(&["apply", "-f", path]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let again = [
+        stage.get(winner, "same").await,
+        stage.get(loser, "same").await,
+    ];
+    assert_eq!(settled, again, "nobody wrote anything");
+    let same = stage.get(DEPLOYMENT, "same").await.expect("one child");
+    assert_eq!(
+        deployment["metadata"]["resourceVersion"],
+        same["metadata"]["resourceVersion"]
+    );
+    let _ = std::fs::remove_file(file);
+}
+
+/// Waits until exactly one of Nginx and HelloWorld called `same` is Ready and the other
+/// reports the conflict.
+async fn winner_and_loser(stage: &Stage) -> (Kind, Kind) {
+    let started = Instant::now();
+    loop {
+        let nginx = stage.get(NGINX, "same").await.expect("there");
+        let hello = stage.get(HELLO_WORLD, "same").await.expect("there");
+        let lost = |object: &Value| {
+            condition(object, "Degraded")
+                .is_some_and(|degraded| degraded["reason"] == "NameConflict")
+        };
+        match [
+            is_ready(&nginx),
+            lost(&hello),
+            is_ready(&hello),
+            lost(&nginx),
+        ] {
+            [true, true, false, false] => return (NGINX, HELLO_WORLD),
+            [false, false, true, true] => return (HELLO_WORLD, NGINX),
+            [true, _, true, _] => panic!("both think they have it: {nginx:#} {hello:#}"),
+            _ => {}
+        }
+        assert!(started.elapsed() < DEADLINE, "{nginx:#} {hello:#}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_owner_reference_removed_by_hand_comes_back() {
+    let stage = Stage::set("unowned").await;
+    let spec = json!({"image": "nginx:1.17.1", "port": 30132, "singlePodsQPS": 1, "totalQPS": 1});
+    stage
+        .apply(&ELASTIC_WEB.object("web", spec))
+        .await
+        .expect("applied");
+    let resource = stage.until_ready(ELASTIC_WEB, "web").await;
+    for kind in [DEPLOYMENT, SERVICE] {
+        let before = stage.get(kind, "web").await.expect("the child");
+        let orphaned = json!({"metadata": {"ownerReferences": null}});
+        let orphan = stage.patch(kind, "web", orphaned).await.expect("patched");
+        assert!(
+            orphan["metadata"]["ownerReferences"].is_null(),
+            "the test bites"
+        );
+        let back = stage
+            .until(
+                kind,
+                "web",
+                "has its owner again (promised: 2 s)",
+                |child| {
+                    let owner = &child["metadata"]["ownerReferences"][0];
+                    owner["uid"] == resource["metadata"]["uid"] && owner["controller"] == true
+                },
+            )
+            .await;
+        assert_eq!(
+            before["metadata"]["uid"], back["metadata"]["uid"],
+            "the same child"
+        );
+        assert_eq!(before["spec"], back["spec"]);
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_was_given_to_a_stranger_is_left_to_it_and_reported() {
+    let stage = Stage::set("given-away").await;
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+        .await
+        .expect("applied");
+    stage.until_ready(MEMCACHED, "cache").await;
+    // It has to exist, or the garbage collector removes what it owns.
+    let stranger = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "stranger"},
+        "spec": {"selector": {"app": "stranger"}, "ports": [{"port": 80}]},
+    });
+    let stranger = stage.apply(&stranger).await.expect("applied");
+    let owner = json!({
+        "apiVersion": "v1", "kind": "Service", "name": "stranger",
+        "uid": stranger["metadata"]["uid"], "controller": true,
+    });
+    let given = json!({"metadata": {"ownerReferences": [owner]}});
+    stage
+        .patch(DEPLOYMENT, "cache", given)
+        .await
+        .expect("patched");
+    let resource = stage
+        .until_degraded(MEMCACHED, "cache", "NameConflict")
+        .await;
+    assert!(!is_ready(&resource));
+    let message = condition(&resource, "Degraded").expect("there")["message"].to_string();
+    assert!(message.contains("Service stranger"), "{message}");
+    let before = stage.get(DEPLOYMENT, "cache").await.expect("still there");
+    assert_eq!(before["metadata"]["ownerReferences"], json!([owner]));
+    // Changes of the resource, and the look at the blocker every 15 s, leave it alone, too.
+    stage.scale(MEMCACHED, "cache", 3).await.expect("scaled");
+    stage
+        .until(
+            MEMCACHED,
+            "cache",
+            "reported for the new generation, too",
+            |resource| {
+                resource["status"]["observedGeneration"] == resource["metadata"]["generation"]
+            },
+        )
+        .await;
+    let after = stage.get(DEPLOYMENT, "cache").await.expect("still there");
+    let spec = |deployment: &Value| {
+        let metadata = &deployment["metadata"];
+        [
+            &metadata["uid"],
+            &metadata["generation"],
+            &metadata["ownerReferences"],
+        ]
+        .map(Clone::clone)
+    };
+    assert_eq!(spec(&before), spec(&after), "untouched");
+    // Once the name is free it is ours again.
+    stage.delete(DEPLOYMENT, "cache").await;
+    stage.until_ready(MEMCACHED, "cache").await;
 }

@@ -1,22 +1,11 @@
 //! What a user types, and what kubectl answers.
 
-use std::process::{Command, Output};
+use serde_json::{Value, json};
 
-use serde_json::json;
-
-use crate::harness::{DEPLOYMENT, Environment, MEMCACHED, NGINX, Stage};
-
-fn kubectl(stage: &Stage, arguments: &[&str]) -> Output {
-    Command::new("kubectl")
-        .env("KUBECONFIG", Environment::get().kubeconfig)
-        .args(["--namespace", &stage.namespace])
-        .args(arguments)
-        .output()
-        .expect("kubectl is in PATH")
-}
+use crate::harness::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, Stage};
 
 fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
-    let output = kubectl(stage, arguments);
+    let output = stage.kubectl(arguments);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
@@ -27,7 +16,7 @@ fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
 }
 
 fn refused(stage: &Stage, arguments: &[&str]) -> String {
-    let output = kubectl(stage, arguments);
+    let output = stage.kubectl(arguments);
     assert!(!output.status.success(), "{arguments:?} was taken");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -147,7 +136,7 @@ async fn a_wrong_value_is_refused_with_a_message_that_names_the_field() {
 }
 
 #[tokio::test]
-async fn every_field_is_explained() {
+async fn fields_are_explained_in_words() {
     let stage = Stage::without_manager("explain").await;
     for (plural, fields) in [
         (
@@ -174,6 +163,63 @@ async fn every_field_is_explained() {
                 described.len() > 20 && !described.contains("<empty>"),
                 "{plural}.{field}: {text}"
             );
+        }
+    }
+}
+
+/// Path and description of every field below a schema.
+fn fields(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
+    let of_items = schema
+        .get("items")
+        .or_else(|| schema.get("additionalProperties"));
+    if let Some(items) = of_items {
+        fields(items, path, found);
+    }
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        // A field that refers to a type of the API server's own is explained there.
+        let description = field["description"].as_str().unwrap_or_default();
+        found.push((path.clone(), description.to_owned()));
+        fields(field, &path, found);
+    }
+}
+
+#[tokio::test]
+async fn every_field_is_explained() {
+    let stage = Stage::without_manager("explain-all").await;
+    for kind in [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD] {
+        // What `kubectl explain` reads.
+        let path = format!("/openapi/v3/apis/{}", kind.api_version);
+        let document = stage
+            .send(http::Method::GET, &path, "", &Value::Null)
+            .await
+            .expect("OpenAPI");
+        let schemas = document["components"]["schemas"]
+            .as_object()
+            .expect("schemas");
+        let suffix = format!(".{}", kind.kind);
+        let (_, schema) = schemas
+            .iter()
+            .find(|(name, _)| name.ends_with(&suffix))
+            .expect("ours");
+        let mut found = Vec::new();
+        fields(schema, kind.plural, &mut found);
+        assert!(found.len() > 15, "{found:?}");
+        println!("{}: {} fields", kind.kind, found.len());
+        for (path, description) in &found {
+            let is_standard = path == &format!("{}.metadata", kind.plural);
+            assert!(
+                is_standard || description.len() > 20,
+                "{path}: {description:?}"
+            );
+        }
+        let text = succeeds(&stage, &["explain", "--recursive", kind.plural]);
+        for (path, _) in &found {
+            let name = path.rsplit('.').next().expect("a name");
+            let shown = text
+                .lines()
+                .any(|line| line.split_whitespace().next() == Some(name));
+            assert!(shown, "{path} is not in\n{text}");
         }
     }
 }

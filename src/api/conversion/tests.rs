@@ -1,12 +1,15 @@
 //! The law of conversion, for every ordered pair of versions and everything that could be
 //! stored: what the old CRDs allowed, and what they did not.
 
+mod raw;
+
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{
-    ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, DATA_ANNOTATION, convert, get, hub_spec,
+    ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, DATA_ANNOTATION, DATA_LIMIT_BYTES,
+    convert, get, hub_spec,
 };
 use crate::api::shape::tests::within;
 use crate::api::shape::{Characters, Shape};
@@ -127,6 +130,23 @@ fn object(
         object["spec"] = spec;
     }
     object
+}
+
+/// Any object of a kind and version, with or without data of ours.
+pub(crate) fn arbitrary_object(
+    kind: &'static Kind,
+    version: &'static str,
+) -> impl Strategy<Value = Value> {
+    let version = kind.version(version).unwrap();
+    let data = prop::option::of(arbitrary_spec());
+    (spec_of(version), data, arbitrary_json()).prop_map(move |(spec, data, status)| {
+        let mut metadata = json!({"name": "x"});
+        if let Some(data) = data {
+            let data = json!({"v1": data, "v2": data, "v1alpha1": data}).to_string();
+            metadata["annotations"] = json!({DATA_ANNOTATION: data});
+        }
+        object(kind, version, metadata, spec, status)
+    })
 }
 
 fn converted(kind: &Kind, object: &Value, to: &Version) -> Value {
@@ -489,7 +509,7 @@ fn the_data_of_every_valid_object_is_below_32_kib() {
                 data.len()
             );
             assert!(
-                data.len() < 32 * 1024,
+                data.len() < DATA_LIMIT_BYTES,
                 "{} {}: {}",
                 kind.kind,
                 from.name,

@@ -178,6 +178,85 @@ fn a_hostile_spec_gives_a_bounded_number_of_errors() {
     assert_eq!(said(&memcached::KIND, "v1", spec).len(), super::MOST_ERRORS);
 }
 
+/// What is said of an update from `old` to `new`.
+fn said_of_update(kind: &'static Kind, version: &str, old: Value, new: Value) -> Vec<String> {
+    let shape = version_of(kind, version).spec;
+    super::update_errors(shape, &new, &old)
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+#[test]
+fn an_update_may_leave_what_is_wrong_but_not_change_it_to_something_wrong() {
+    let kind = &elasticweb::KIND;
+    let spec = |port: i64, total: i64| json!({"image": "a b", "port": port, "singlePodsQPS": 0, "totalQPS": total});
+    assert!(said_of_update(kind, "v1", spec(0, 1), spec(0, 2)).is_empty());
+    assert_eq!(
+        said_of_update(kind, "v1", spec(0, 1), spec(-1, 1)),
+        ["spec.port: Invalid value: -1: must be greater than or equal to 1"]
+    );
+    assert_eq!(
+        said_of_update(kind, "v1", spec(30000, 1), spec(0, -1)).len(),
+        2
+    );
+}
+
+#[test]
+fn what_was_missing_may_stay_missing_but_may_not_be_taken_away() {
+    let kind = &memcached::KIND;
+    let update = |old, new| said_of_update(kind, "v1alpha1", old, new);
+    assert!(update(json!({}), json!({"size": null})).is_empty());
+    assert_eq!(
+        update(json!({"size": 1}), json!({})),
+        ["spec.size: Required value"]
+    );
+    assert!(update(Value::Null, Value::Null).is_empty());
+    assert_eq!(
+        update(json!({"size": 1}), Value::Null),
+        ["spec: Required value"]
+    );
+}
+
+#[test]
+fn items_of_lists_and_maps_are_told_by_their_keys() {
+    let update = |old, new| said_of_update(&nginx::KIND, "v1", old, new);
+    let secrets = |names: &[&str]| json!({"imagePullSecrets": names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>()});
+    assert!(update(secrets(&["A", "b"]), secrets(&["c", "A"])).is_empty());
+    assert_eq!(update(secrets(&["b"]), secrets(&["b", "A"])).len(), 1);
+    let limits = |limits| json!({"resources": {"limits": limits}});
+    assert!(
+        update(
+            limits(json!({"c p u": "64mi"})),
+            limits(json!({"c p u": "64mi", "memory": 1}))
+        )
+        .is_empty()
+    );
+    assert_eq!(
+        update(
+            limits(json!({"c p u": "64mi"})),
+            limits(json!({"c p u": "65mi"}))
+        )
+        .len(),
+        1
+    );
+    // Which toleration was which cannot be told: the list is one value.
+    let tolerations = |seconds| json!({"scheduling": {"tolerations": [{"effect": "x"}, seconds]}});
+    assert_eq!(
+        update(tolerations(json!({})), tolerations(json!({"key": "a"}))).len(),
+        1
+    );
+}
+
+#[test]
+fn a_rule_over_several_fields_that_was_broken_may_stay_so_while_its_field_stays() {
+    let update = |old, new| said_of_update(&nginx::KIND, "v1", old, new);
+    let service =
+        |port: i64, node_port: i64| json!({"service": {"port": port, "nodePort": node_port}});
+    assert!(update(service(80, 30005), service(81, 30005)).is_empty());
+    assert_eq!(update(service(80, 30005), service(80, 30006)).len(), 1);
+}
+
 /// Whether `spec` decodes as the type of that version.
 fn decodes(kind: &Kind, version: &str, spec: Value) -> Result<(), serde_json::Error> {
     match (kind.kind, version) {
@@ -203,6 +282,20 @@ fn decodes(kind: &Kind, version: &str, spec: Value) -> Result<(), serde_json::Er
 }
 
 proptest! {
+    #[test]
+    fn an_update_breaks_no_rule_that_the_new_spec_keeps_and_none_when_nothing_changes(
+        (kind, version, old, new) in kinds_and_versions().prop_flat_map(|(kind, version)| (
+            Just(kind), Just(version), arbitrary_spec(),
+            prop_oneof![arbitrary_spec(), within(version_of(kind, version).spec)],
+        ))
+    ) {
+        let all = said(kind, version, new.clone());
+        for error in said_of_update(kind, version, old, new.clone()) {
+            prop_assert!(all.contains(&error), "{}", error);
+        }
+        prop_assert!(said_of_update(kind, version, new.clone(), new).is_empty());
+    }
+
     #[test]
     fn no_json_makes_validation_panic_and_what_passes_decodes(
         (kind, version, spec) in kinds_and_versions()

@@ -359,6 +359,68 @@ async fn a_kind_that_is_not_installed_is_asked_for_every_three_seconds_for_as_lo
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_api_server_that_asks_for_a_second_is_given_that_and_not_the_back_off() {
+    let scenario = Scenario::new();
+    let started = Instant::now();
+    for _ in 0..8 {
+        let refused: Status = serde_json::from_value(json!({
+            "status": "Failure", "code": 429, "reason": "TooManyRequests",
+            "message": "storage is (re)initializing", "details": {"retryAfterSeconds": 1},
+        }))
+        .unwrap();
+        let refused = Box::new(refused);
+        let refused = watcher::Error::WatchStartFailed(kube::Error::Api(refused));
+        scenario.feed.send(Err(refused)).unwrap();
+    }
+    scenario.lists([object("a", 1)]).await;
+    let mut synced = scenario.synced.clone();
+    synced.wait_for(|synced| *synced).await.unwrap();
+    let waited = started.elapsed().as_secs_f64();
+    assert!((8.0..=12.0).contains(&waited), "{waited} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_a_position_that_is_too_old_costs_a_moment_and_not_the_back_off() {
+    let scenario = Scenario::new();
+    scenario.lists([]).await;
+    for _ in 0..6 {
+        scenario.feed.send(Err(list_failed(500))).unwrap();
+    }
+    scenario
+        .feed
+        .send(Err(watcher::Error::WatchError(status(410))))
+        .unwrap();
+    scenario.lists([object("a", 1)]).await;
+    while !scenario.scrape().contains("code=\"410\"} 1") {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let expired = Instant::now();
+    while scenario.version("a").is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let waited = expired.elapsed();
+    assert!(waited <= Duration::from_secs(1), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_while_the_watch_is_away_is_kept_until_the_watch_had_its_chance() {
+    let scenario = Scenario::new();
+    scenario.lists([]).await;
+    let written = |name, version| Thing::from_json(&json_of(name, version)).unwrap();
+    assert!(scenario.store.put_written(written("new", 10)));
+    assert!(scenario.store.put_written(written("undone", 11)));
+    for _ in 0..5 {
+        scenario.yields([Err(list_failed(500))]).await;
+        tokio::time::sleep(SWEEP_EVERY - Duration::from_secs(1)).await;
+    }
+    assert_eq!(scenario.told(), [""; 0], "45 s without a watch");
+    scenario.yields([Ok(Event::Apply(object("new", 10)))]).await;
+    tokio::time::sleep(SWEEP_EVERY * 2).await;
+    assert_eq!(scenario.told(), ["deleted undone 11"]);
+    assert_eq!(scenario.version("new"), Some(10));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_away_changes_nothing_in_the_cache() {
     let scenario = Scenario::new();
     scenario.lists([object("a", 1)]).await;

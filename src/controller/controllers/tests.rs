@@ -1,0 +1,550 @@
+//! Who is woken by which change, and how the whole starts and ends. No API server but a
+//! scripted one; time is paused.
+
+use std::future::{pending, ready};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures::FutureExt;
+use http::{Method, Request, Response};
+use kube::client::Body;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::*;
+use crate::controller::lean::{LeanDeployment, LeanService};
+use crate::operators::OPERATORS;
+
+/// A moment that no healthy start or stop needs.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The wakers of all four kinds, with caches that the test fills and queues that it empties.
+struct Scene {
+    wakers: Wakers,
+}
+
+impl Scene {
+    fn new(namespaces: &[&str]) -> Self {
+        let metrics = Metrics::register(&mut Registry::default());
+        let kinds = OPERATORS.iter().map(|operator| operator.kind());
+        Scene {
+            wakers: Wakers {
+                controllers: kinds.map(|kind| Controller::new(kind, &metrics)).collect(),
+                children: Arc::default(),
+                namespaces: namespaces.iter().map(ToString::to_string).collect(),
+            },
+        }
+    }
+
+    fn controller(&self, kind: &str) -> &Controller {
+        let mut controllers = self.wakers.controllers.iter();
+        controllers
+            .find(|controller| controller.kind.kind == kind)
+            .unwrap()
+    }
+
+    /// A resource that the cache holds; its UID is its kind and name.
+    fn holds(&self, kind: &str, namespace: &str, name: &str) {
+        let resource = resource(namespace, name, &format!("{kind}-{name}"), 1);
+        assert!(self.controller(kind).resources.put_written(resource));
+    }
+
+    /// A change of a resource comes in.
+    fn resource_changed(&self, kind: &str, change: &Change<LeanResource>, is_first_list: bool) {
+        self.wakers
+            .resource_changed(self.controller(kind).kind, change, is_first_list);
+    }
+
+    fn deployment_changed(&self, change: Change<LeanDeployment>) {
+        self.wakers.child_changed(&change);
+    }
+
+    /// Who was woken since the last call, e.g. `Nginx ns/web`, in the order of the kinds.
+    fn woken(&self) -> Vec<String> {
+        let mut woken = Vec::new();
+        for controller in &self.wakers.controllers {
+            while let Some(key) = controller.queue.get().now_or_never().flatten() {
+                controller.queue.done(&key);
+                woken.push(format!("{} {key}", controller.kind.kind));
+            }
+        }
+        woken
+    }
+}
+
+const NOBODY: [&str; 0] = [];
+
+fn resource(namespace: &str, name: &str, uid: &str, version: u64) -> LeanResource {
+    let object = json!({"metadata": {
+        "namespace": namespace, "name": name, "uid": uid, "resourceVersion": version.to_string(),
+    }});
+    LeanResource::from_json(&object).unwrap()
+}
+
+/// `<kind> <name>` as a controller reference; the UID is as in [`Scene::holds`].
+fn reference(api_version: &str, owner: &str) -> Value {
+    let (kind, name) = owner.split_once(' ').unwrap();
+    json!({
+        "apiVersion": api_version, "kind": kind, "name": name,
+        "uid": format!("{kind}-{name}"), "controller": true,
+    })
+}
+
+const NGINX: &str = "proxy.example.com/v1alpha1";
+const HELLO_WORLD: &str = "test.jiaozi.com/v1alpha1";
+
+fn child(name: &str, owners: &[Value]) -> Value {
+    json!({"metadata": {
+        "namespace": "ns", "name": name, "uid": "child", "resourceVersion": "7", "ownerReferences": owners,
+    }})
+}
+
+fn deployment(object: &Value) -> Arc<LeanDeployment> {
+    Arc::new(LeanDeployment::from_json(object).unwrap())
+}
+
+#[test]
+fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    for version in ["v1alpha1", "v1", "v7"] {
+        let owner = reference(&format!("proxy.example.com/{version}"), "Nginx web");
+        scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
+        assert_eq!(scene.woken(), ["Nginx ns/web"], "{version}");
+    }
+    for (what, api_version, member, value) in [
+        ("another group", "other.example.com/v1", "kind", "Nginx"),
+        ("no group", "v1", "kind", "Nginx"),
+        ("another kind", NGINX, "kind", "Memcached"),
+        ("nobody there", NGINX, "name", "gone"),
+    ] {
+        let mut owner = reference(api_version, "Nginx web");
+        owner[member] = value.into();
+        scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
+        assert_eq!(scene.woken(), NOBODY, "{what}");
+    }
+}
+
+#[test]
+fn the_child_of_an_earlier_life_wakes_the_resource_that_waits_for_it_to_go() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    let mut owner = reference(NGINX, "Nginx web");
+    owner["uid"] = "earlier".into();
+    scene.deployment_changed(Change::Deleted(deployment(&child("web", &[owner]))));
+    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+}
+
+#[test]
+fn an_owner_that_is_not_the_controller_is_not_woken() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    let mut owner = reference(NGINX, "Nginx web");
+    owner["controller"] = false.into();
+    scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
+    assert_eq!(scene.woken(), NOBODY);
+}
+
+#[test]
+fn a_service_wakes_its_owner_like_a_deployment() {
+    let scene = Scene::new(&[]);
+    scene.holds("ElasticWeb", "ns", "web");
+    let owner = reference("elasticweb.example.com/v1", "ElasticWeb web");
+    let service = LeanService::from_json(&child("web", &[owner])).unwrap();
+    scene
+        .wakers
+        .child_changed(&Change::Deleted(Arc::new(service)));
+    assert_eq!(scene.woken(), ["ElasticWeb ns/web"]);
+}
+
+#[test]
+fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    let object = child("web", &[reference(NGINX, "Nginx web")]);
+    let mut later = object.clone();
+    later["metadata"]["resourceVersion"] = "8".into();
+    later["metadata"]["annotations"] = json!({"team": "blue"});
+    let (old, new) = (deployment(&object), deployment(&later));
+    scene.deployment_changed(Change::Updated {
+        old: Arc::clone(&old),
+        new,
+    });
+    assert_eq!(scene.woken(), NOBODY);
+    later["status"] = json!({"readyReplicas": 1});
+    scene.deployment_changed(Change::Updated {
+        old,
+        new: deployment(&later),
+    });
+    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+}
+
+#[test]
+fn a_child_that_lost_its_owner_reference_wakes_the_owner_that_it_had() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    let owned = deployment(&child("web", &[reference(NGINX, "Nginx web")]));
+    let orphan = deployment(&child("web", &[]));
+    scene.deployment_changed(Change::Updated {
+        old: owned,
+        new: orphan,
+    });
+    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+}
+
+#[test]
+fn a_child_that_changed_hands_wakes_both_owners() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    scene.holds("HelloWorld", "ns", "hello");
+    let (old, new) = (
+        reference(NGINX, "Nginx web"),
+        reference(HELLO_WORLD, "HelloWorld hello"),
+    );
+    let (old, new) = (
+        deployment(&child("web", &[old])),
+        deployment(&child("web", &[new])),
+    );
+    scene.deployment_changed(Change::Updated { old, new });
+    assert_eq!(scene.woken(), ["Nginx ns/web", "HelloWorld ns/hello"]);
+}
+
+#[test]
+fn a_name_that_became_free_wakes_every_resource_that_may_want_it() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "same");
+    scene.holds("HelloWorld", "ns", "same");
+    scene.holds("HelloWorld", "ns", "other");
+    scene.holds("HelloWorld", "elsewhere", "same");
+    let both = ["Nginx ns/same", "HelloWorld ns/same"];
+    for (what, owners) in [
+        ("of one of them", vec![reference(NGINX, "Nginx same")]),
+        (
+            "of a stranger",
+            vec![reference("apps.example.com/v1", "Shop same")],
+        ),
+        ("of nobody", vec![]),
+    ] {
+        scene.deployment_changed(Change::Deleted(deployment(&child("same", &owners))));
+        assert_eq!(scene.woken(), both, "a Deployment {what}");
+    }
+}
+
+#[test]
+fn a_resource_wakes_when_it_differs_and_is_dropped_from_the_queue_when_it_is_gone() {
+    let scene = Scene::new(&[]);
+    let old = Arc::new(resource("ns", "web", "uid", 1));
+    scene.resource_changed("Nginx", &Change::Added(Arc::clone(&old)), false);
+    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+    let bumped = Arc::new(resource("ns", "web", "uid", 2));
+    scene.resource_changed(
+        "Nginx",
+        &Change::Updated {
+            old: Arc::clone(&old),
+            new: bumped,
+        },
+        false,
+    );
+    assert_eq!(scene.woken(), NOBODY, "nothing of it differs");
+    let mut paused = resource("ns", "web", "uid", 3);
+    paused.paused = true;
+    let change = Change::Updated {
+        old: Arc::clone(&old),
+        new: Arc::new(paused),
+    };
+    scene.resource_changed("Nginx", &change, false);
+    scene.resource_changed("Nginx", &Change::Deleted(old), false);
+    assert_eq!(scene.woken(), NOBODY, "gone before its turn");
+}
+
+#[test]
+fn what_was_there_at_the_start_does_not_delay_what_changes_now() {
+    let scene = Scene::new(&[]);
+    for number in 0..3 {
+        let name = format!("old-{number}");
+        let change = Change::Added(Arc::new(resource("ns", &name, &name, 1)));
+        scene.resource_changed("Nginx", &change, true);
+    }
+    scene.resource_changed(
+        "Nginx",
+        &Change::Added(Arc::new(resource("ns", "new", "new", 2))),
+        false,
+    );
+    assert_eq!(
+        scene.woken(),
+        [
+            "Nginx ns/new",
+            "Nginx ns/old-0",
+            "Nginx ns/old-1",
+            "Nginx ns/old-2"
+        ]
+    );
+}
+
+#[test]
+fn with_several_watched_namespaces_resources_outside_are_left_alone() {
+    let scene = Scene::new(&["ns", "team"]);
+    for namespace in ["ns", "team", "outside"] {
+        let object = resource(namespace, "web", "Nginx-web", 1);
+        scene.resource_changed("Nginx", &Change::Added(Arc::new(object)), false);
+        scene.holds("Nginx", namespace, "web");
+    }
+    assert_eq!(scene.woken(), ["Nginx ns/web", "Nginx team/web"]);
+    for namespace in ["team", "outside"] {
+        let mut object = child("web", &[reference(NGINX, "Nginx web")]);
+        object["metadata"]["namespace"] = namespace.into();
+        scene.deployment_changed(Change::Deleted(deployment(&object)));
+    }
+    assert_eq!(scene.woken(), ["Nginx team/web"]);
+}
+
+fn pod(deployment: &str, is_ready: bool) -> LeanPod {
+    let status = if is_ready { "True" } else { "False" };
+    let object = json!({
+        "metadata": {
+            "namespace": "ns", "name": format!("{deployment}-5f7c-abcde"), "uid": "pod", "resourceVersion": "9",
+            "labels": {"pod-template-hash": "5f7c"},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{deployment}-5f7c"),
+                "uid": "rs", "controller": true,
+            }],
+        },
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]},
+    });
+    LeanPod::from_json(&object).unwrap()
+}
+
+#[test]
+fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    let added = |name| Change::Added(Arc::new(pod(name, true)));
+    scene.wakers.pod_changed(&added("web"));
+    assert_eq!(scene.woken(), NOBODY, "its Deployment is not known yet");
+    let children = &scene.wakers.children.deployments;
+    let owned = LeanDeployment::from_json(&child("web", &[reference(NGINX, "Nginx web")])).unwrap();
+    children.put_written(owned);
+    children.put_written(LeanDeployment::from_json(&child("orphan", &[])).unwrap());
+    scene.wakers.pod_changed(&added("orphan"));
+    assert_eq!(scene.woken(), NOBODY, "its Deployment is nobody's");
+    scene.wakers.pod_changed(&added("web"));
+    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+    let (old, same) = (Arc::new(pod("web", true)), Arc::new(pod("web", true)));
+    scene.wakers.pod_changed(&Change::Updated {
+        old: Arc::clone(&old),
+        new: same,
+    });
+    assert_eq!(scene.woken(), NOBODY, "as ready as it was");
+    let new = Arc::new(pod("web", false));
+    scene.wakers.pod_changed(&Change::Updated {
+        old: Arc::clone(&old),
+        new,
+    });
+    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+    scene.wakers.pod_changed(&Change::Deleted(old));
+    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+}
+
+type Informed = Result<Infallible, InformerError>;
+
+/// One informer and one worker, each of which is this future.
+fn running(
+    informer: impl Future<Output = Informed> + Send + 'static,
+    worker: impl Future<Output = ()> + Send + 'static,
+) -> Running {
+    let mut running = Running {
+        informers: JoinSet::new(),
+        workers: JoinSet::new(),
+        queues: Vec::new(),
+    };
+    running.informers.spawn(informer);
+    running.workers.spawn(worker);
+    running
+}
+
+async fn message(running: Running) -> String {
+    running.until(pending()).await.unwrap_err().to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_part_that_ends_by_itself_ends_the_whole_with_its_name() {
+    let ended = async {
+        Err(InformerError::StreamEnded {
+            kind: "Pod".to_owned(),
+        })
+    };
+    let error = message(running(ended, pending())).await;
+    assert_eq!(error, "the watch of Pod ended although nobody stopped it");
+    let error = message(running(pending(), ready(()))).await;
+    assert_eq!(error, "a worker ended although nobody stopped it");
+    fn panics<T>() -> T {
+        std::panic::resume_unwind(Box::new("a bug"))
+    }
+    let error = message(running(async { panics() }, pending())).await;
+    assert!(
+        error.starts_with("a task of the controllers panicked"),
+        "{error}"
+    );
+    let error = message(running(pending(), async { panics() })).await;
+    assert!(
+        error.starts_with("a task of the controllers panicked"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_the_workers_and_not_for_the_informers() {
+    let began = Instant::now();
+    let stopped = running(pending(), sleep(Duration::from_secs(3))).until(ready(()));
+    stopped.await.unwrap();
+    assert_eq!(began.elapsed(), Duration::from_secs(3));
+    let panics = async {
+        sleep(Duration::from_secs(1)).await;
+        std::panic::resume_unwind(Box::new("a bug"))
+    };
+    assert!(running(pending(), panics).until(ready(())).await.is_err());
+}
+
+/// An API server that holds one Memcached and takes `patch_time` for a patch. Watches stay
+/// silent; `absent` is a plural that it does not know. Returns what was asked of it, too.
+fn api_server(
+    patch_time: Duration,
+    absent: &'static str,
+) -> (kube::Client, Arc<Mutex<Vec<String>>>) {
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = Arc::clone(&asked);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let log = Arc::clone(&log);
+        async move {
+            let uri = request.uri().clone();
+            log.lock()
+                .unwrap()
+                .push(format!("{} {uri}", request.method()));
+            let query = uri.query().unwrap_or_default();
+            let plural = uri.path().rsplit('/').next().unwrap_or_default();
+            if query.contains("watch=true") {
+                return pending().await;
+            }
+            let mut items = vec![];
+            if plural == "memcacheds" {
+                items.push(json!({
+                    "metadata": {"namespace": "ns", "name": "cache", "uid": "u", "resourceVersion": "3"},
+                    "spec": {"size": 1},
+                }));
+            }
+            let (code, body) = if request.method() == Method::PATCH {
+                sleep(patch_time).await;
+                (
+                    500,
+                    json!({"kind": "Status", "status": "Failure", "code": 500, "message": "no"}),
+                )
+            } else if plural == absent {
+                (
+                    404,
+                    json!({"kind": "Status", "status": "Failure", "code": 404, "message": "no"}),
+                )
+            } else {
+                (
+                    200,
+                    json!({"kind": "List", "metadata": {"resourceVersion": "5"}, "items": items}),
+                )
+            };
+            let body = Body::from(body.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    (kube::Client::new(service, "default"), asked)
+}
+
+fn options(client: kube::Client) -> Options {
+    Options {
+        watch_client: client.clone(),
+        client,
+        operators: OPERATORS.to_vec(),
+        settings: Settings::default(),
+        workers: 2,
+        namespaces: BTreeSet::new(),
+        metrics: Arc::new(Metrics::register(&mut Registry::default())),
+        follow_stored_version: false,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_lets_a_running_reconcile_finish() {
+    let (client, asked) = api_server(Duration::from_secs(3), "");
+    let began = Instant::now();
+    let stop = sleep(Duration::from_secs(1));
+    timeout(LONG, run(options(client), stop))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        began.elapsed(),
+        Duration::from_secs(3),
+        "its apply was answered"
+    );
+    let asked = asked.lock().unwrap();
+    let patches: Vec<_> = asked
+        .iter()
+        .filter(|line| line.starts_with("PATCH"))
+        .collect();
+    assert_eq!(patches.len(), 1, "and nothing was begun after: {patches:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_reconciled_before_the_caches_of_children_are_full_and_a_stop_is_immediate() {
+    for absent in ["deployments", "services", "pods"] {
+        let (client, asked) = api_server(Duration::ZERO, absent);
+        let stop = sleep(Duration::from_secs(60));
+        let began = Instant::now();
+        timeout(LONG, run(options(client), stop))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(began.elapsed(), Duration::from_secs(60));
+        let asked = asked.lock().unwrap();
+        assert!(
+            !asked.iter().any(|line| line.starts_with("PATCH")),
+            "{absent}: {asked:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_installed_is_asked_for_now_and_then_and_holds_up_no_other() {
+    let (client, asked) = api_server(Duration::ZERO, "nginxes");
+    timeout(LONG, run(options(client), sleep(Duration::from_secs(31))))
+        .await
+        .unwrap()
+        .unwrap();
+    let asked = asked.lock().unwrap();
+    let count = |part: &str| asked.iter().filter(|line| line.contains(part)).count();
+    assert!(
+        count("PATCH /apis/apps/v1/namespaces/ns/deployments/cache") > 0,
+        "{asked:?}"
+    );
+    assert_eq!(count("/nginxes?"), 11, "at once, then every three seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_namespace_is_watched_alone_and_of_several_everything() {
+    for (namespaces, path) in [
+        (vec!["ns"], "GET /apis/apps/v1/namespaces/ns/deployments?"),
+        (vec!["ns", "team"], "GET /apis/apps/v1/deployments?"),
+        (vec![], "GET /apis/apps/v1/deployments?"),
+    ] {
+        let (client, asked) = api_server(Duration::ZERO, "");
+        let mut options = options(client);
+        options.namespaces = namespaces.into_iter().map(str::to_owned).collect();
+        timeout(LONG, run(options, sleep(Duration::from_secs(1))))
+            .await
+            .unwrap()
+            .unwrap();
+        let asked = asked.lock().unwrap();
+        assert!(
+            asked.iter().any(|line| line.starts_with(path)),
+            "{path}: {asked:?}"
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! Does the webhook listener answer? A TLS handshake on loopback, as the API server would
+//! begin it. Whom the certificate names is not checked: that is the API server's business.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::health::Finding;
+
+/// Longest wait; a probe of the kubelet waits for a second by default.
+const PATIENCE: Duration = Duration::from_millis(800);
+
+/// Shakes hands with the listener at `port` of this machine.
+pub(super) async fn handshake(port: u16) -> Finding {
+    let attempt = async {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let stream = TcpStream::connect(address)
+            .await
+            .map_err(|error| error.to_string())?;
+        let connector = TlsConnector::from(Arc::new(client().map_err(|error| error.to_string())?));
+        let name = ServerName::from(Ipv4Addr::LOCALHOST);
+        connector
+            .connect(name, stream)
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok(())
+    };
+    match timeout(PATIENCE, attempt).await {
+        Ok(finding) => finding,
+        Err(_elapsed) => Err(format!("no handshake on port {port} within {PATIENCE:?}")),
+    }
+}
+
+fn client() -> Result<ClientConfig, Error> {
+    let provider = Arc::new(ring::default_provider());
+    let verifier = Arc::new(AnyName {
+        provider: Arc::clone(&provider),
+    });
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(config
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth())
+}
+
+/// Takes every certificate whose key signed the handshake.
+#[derive(Debug)]
+struct AnyName {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::handshake;
+
+    #[tokio::test]
+    async fn a_port_where_nobody_listens_or_nobody_speaks_tls_fails() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            // Accepts, and hangs up.
+            drop(listener.accept().await);
+        });
+        assert!(handshake(port).await.is_err());
+        assert!(handshake(port).await.is_err(), "nobody listens any more");
+    }
+}

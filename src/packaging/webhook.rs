@@ -1,0 +1,158 @@
+//! The ValidatingWebhookConfiguration and the Service that it names: one webhook for each
+//! version of each kind, for our groups only. Whether an object is right is not known here.
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, RuleWithOperations, ServiceReference, ValidatingWebhook,
+    ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use serde_json::{Value, json};
+
+use super::crd::kustomization;
+use super::manifest::{Manifest, ManifestError};
+use super::names::{
+    NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_PORT_NAME, WEBHOOK_SERVICE,
+    WEBHOOK_SERVICE_PORT,
+};
+use crate::api::{Kind, Version};
+use crate::webhook::paths;
+
+/// Longest time that a write waits for us. An answer takes a millisecond; what takes longer is
+/// a replica that is gone.
+const TIMEOUT_SECONDS: i32 = 5;
+
+/// Requests that need no answer are not sent, so that they work while no webhook server does:
+/// above all a foreground deletion, which removes finalizers by updates.
+const MATCH_CONDITIONS: [(&str, &str); 2] = [
+    (
+        "not-being-deleted",
+        "!has(object.metadata.deletionTimestamp)",
+    ),
+    (
+        "spec-changed",
+        "request.operation != 'UPDATE' || has(object.spec) != has(oldObject.spec) \
+         || (has(object.spec) && object.spec != oldObject.spec)",
+    ),
+];
+
+/// What the API server is to ask of us, and when.
+pub fn validating_webhook_configuration(kinds: &[&Kind]) -> ValidatingWebhookConfiguration {
+    let versions = kinds
+        .iter()
+        .flat_map(|kind| [(*kind, &kind.seed), (*kind, &kind.hub)]);
+    let mut configuration = ValidatingWebhookConfiguration {
+        webhooks: Some(
+            versions
+                .map(|(kind, version)| webhook(kind, version))
+                .collect(),
+        ),
+        ..ValidatingWebhookConfiguration::default()
+    };
+    configuration.metadata.name = Some(WEBHOOK_CONFIGURATION.to_owned());
+    configuration.metadata.labels = Some(
+        [
+            ("app.kubernetes.io/name", PROJECT),
+            ("app.kubernetes.io/managed-by", "kustomize"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
+    );
+    configuration
+}
+
+fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {
+    let mut resources = vec![kind.plural.to_owned()];
+    if has_scale(version) {
+        resources.push(format!("{}/scale", kind.plural));
+    }
+    let conditions = MATCH_CONDITIONS.map(|(name, expression)| MatchCondition {
+        name: name.to_owned(),
+        expression: expression.to_owned(),
+    });
+    ValidatingWebhook {
+        name: format!(
+            "v{}-{}.{}",
+            kind.controller_name(),
+            version.name,
+            kind.group
+        ),
+        admission_review_versions: vec!["v1".to_owned()],
+        client_config: WebhookClientConfig {
+            service: Some(ServiceReference {
+                name: WEBHOOK_SERVICE.to_owned(),
+                namespace: NAMESPACE.to_owned(),
+                path: Some(paths::validate(kind, version)),
+                port: Some(WEBHOOK_SERVICE_PORT),
+            }),
+            ..WebhookClientConfig::default()
+        },
+        failure_policy: Some("Fail".to_owned()),
+        // With Equivalent, the default, the webhooks of both versions would be asked about each
+        // write, one of them about an object in the other's shape.
+        match_policy: Some("Exact".to_owned()),
+        match_conditions: Some(conditions.into()),
+        rules: Some(vec![RuleWithOperations {
+            api_groups: Some(vec![kind.group.to_owned()]),
+            api_versions: Some(vec![version.name.to_owned()]),
+            operations: Some(vec!["CREATE".to_owned(), "UPDATE".to_owned()]),
+            resources: Some(resources),
+            scope: Some("Namespaced".to_owned()),
+        }]),
+        side_effects: "None".to_owned(),
+        timeout_seconds: Some(TIMEOUT_SECONDS),
+        ..ValidatingWebhook::default()
+    }
+}
+
+fn has_scale(version: &Version) -> bool {
+    let crd = (version.crd)();
+    crd.spec
+        .versions
+        .iter()
+        .filter_map(|version| version.subresources.as_ref())
+        .any(|subresources| subresources.scale.is_some())
+}
+
+/// The Service in front of every replica's webhook server.
+pub fn service() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": WEBHOOK_SERVICE,
+            "namespace": NAMESPACE,
+            "labels": {
+                "app.kubernetes.io/name": PROJECT,
+                "app.kubernetes.io/managed-by": "kustomize",
+            },
+        },
+        "spec": {
+            "ports": [{
+                "name": WEBHOOK_PORT_NAME,
+                "port": WEBHOOK_SERVICE_PORT,
+                "protocol": "TCP",
+                "targetPort": WEBHOOK_PORT_NAME,
+            }],
+            "selector": {
+                "app.kubernetes.io/name": PROJECT,
+                "control-plane": "controller-manager",
+            },
+        },
+    })
+}
+
+/// The files of `webhook`.
+pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
+    Ok(vec![
+        Manifest::object(
+            "webhook/manifests.yaml",
+            &validating_webhook_configuration(kinds),
+        )?,
+        Manifest::object("webhook/service.yaml", &service())?,
+        kustomization(
+            "webhook/kustomization.yaml",
+            "# What has the API server ask the manager's webhook server. The caBundle is put in by what\n\
+             # makes the certificates.\n",
+            &["manifests.yaml".to_owned(), "service.yaml".to_owned()],
+        )?,
+    ])
+}

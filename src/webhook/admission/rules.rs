@@ -1,0 +1,446 @@
+//! What is decided of one request. The rules themselves are those of `api`; here is which of
+//! them apply to what, and what is never refused: deletions, status, and updates that leave
+//! alone what was already wrong.
+
+use std::ops::RangeInclusive;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::Admission;
+use super::review::{Operation, Request};
+use crate::api::conversion::{
+    ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, MOST_VALUES, at, data_needed,
+    hub_spec,
+};
+use crate::api::raw::{Members, has_at_most, text};
+use crate::api::replicas::{Pods, within_limit};
+use crate::api::validation::{
+    ErrorReason, FieldError, service_name_error, spec_errors, update_errors,
+};
+
+/// Ports that nodes of most clusters offer: the API server's default
+/// `--service-node-port-range`.
+const NODE_PORTS: RangeInclusive<i64> = 30_000..=32_767;
+
+/// What is decided.
+#[derive(Debug)]
+pub(super) enum Decision {
+    Allowed {
+        /// One word, for metrics.
+        reason: &'static str,
+        /// Told to the user all the same.
+        warnings: Vec<String>,
+    },
+    Refused(Refusal),
+}
+
+/// What is refused, and why.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// One word, for metrics.
+    pub(super) reason: &'static str,
+    pub(super) group: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) name: String,
+    /// At least one.
+    pub(super) errors: Vec<FieldError>,
+}
+
+/// A review whose object cannot be what the review says.
+#[derive(Debug)]
+pub(super) struct Malformed {
+    pub(super) message: String,
+}
+
+impl Malformed {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+        }
+    }
+}
+
+fn allowed(reason: &'static str) -> Decision {
+    Decision::Allowed {
+        reason,
+        warnings: Vec::new(),
+    }
+}
+
+pub(super) fn decide(
+    admission: &Admission,
+    operation: Operation,
+    request: &Request<'_>,
+) -> Result<Decision, Malformed> {
+    let subresource = request.sub_resource.as_ref().map_or("", |text| &text.0);
+    let is_update = match operation {
+        Operation::Create => false,
+        Operation::Update => true,
+        Operation::Delete | Operation::Connect => return Ok(allowed("not_checked")),
+    };
+    let (group, kind) = match subresource {
+        "" => (admission.kind.group, admission.kind.kind),
+        "scale" => ("autoscaling", "Scale"),
+        _ => return Ok(allowed("not_checked")),
+    };
+    let new = Object::read("request.object", request.object)?;
+    let old = match is_update {
+        true => Some(Object::read("request.oldObject", request.old_object)?),
+        false => None,
+    };
+    if old.as_ref().is_some_and(|old| old.has_spec_of(&new)) {
+        return Ok(allowed("unchanged"));
+    }
+    let verdict = if subresource == "scale" {
+        scaled(admission, &new, old.as_ref())?
+    } else {
+        new.must_be(admission)?;
+        // Its finalizers must go, whatever its spec says.
+        if is_update && new.is_being_deleted() {
+            return Ok(allowed("deletion"));
+        }
+        written(admission, &new, old.as_ref(), request)?
+    };
+    Ok(match verdict {
+        Ok(warnings) if warnings.is_empty() => allowed("valid"),
+        Ok(warnings) => Decision::Allowed {
+            reason: "warned",
+            warnings,
+        },
+        Err((reason, errors)) => Decision::Refused(Refusal {
+            reason,
+            group,
+            kind,
+            name: new.name(request),
+            errors,
+        }),
+    })
+}
+
+/// Warnings, or the word for metrics and the errors.
+type Verdict = Result<Vec<String>, (&'static str, Vec<FieldError>)>;
+
+/// Decides on a resource of ours.
+fn written(
+    admission: &Admission,
+    new: &Object<'_>,
+    old: Option<&Object<'_>>,
+    request: &Request<'_>,
+) -> Result<Verdict, Malformed> {
+    let version = admission.version;
+    let spec = new.spec()?;
+    // An old spec that cannot be read is one that nothing is compared with.
+    let old_spec = old.and_then(|old| old.spec().ok());
+    if old_spec.as_ref() == Some(&spec) {
+        return Ok(Ok(Vec::new()));
+    }
+    let errors = match &old_spec {
+        Some(old) => update_errors(version.spec, &spec, old),
+        None => spec_errors(version.spec, &spec),
+    };
+    if !errors.is_empty() {
+        return Ok(Err(("invalid", errors)));
+    }
+    if let Some(error) = too_many_pods(admission, &spec, old_spec.as_ref()) {
+        return Ok(Err(("replicas_over_limit", vec![error])));
+    }
+    if let Some(error) = unfit_name(admission, &spec, old_spec.as_ref(), &new.name(request)) {
+        return Ok(Err(("service_name", vec![error])));
+    }
+    let errors = carried_errors(admission, &spec, new, old);
+    if !errors.is_empty() {
+        return Ok(Err(("conversion_data", errors)));
+    }
+    let errors = room_errors(admission, &spec, new, old);
+    if !errors.is_empty() {
+        return Ok(Err(("conversion_data", errors)));
+    }
+    Ok(Ok(node_port_warning(admission, &spec, old_spec.as_ref())
+        .into_iter()
+        .collect()))
+}
+
+/// Decides on an `autoscaling/v1` Scale of a resource of ours, which `kubectl scale` and
+/// autoscalers write.
+fn scaled(
+    admission: &Admission,
+    new: &Object<'_>,
+    old: Option<&Object<'_>>,
+) -> Result<Verdict, Malformed> {
+    // Go leaves a zero out.
+    let replicas = |object: &Object<'_>| match object.spec()?.get("replicas") {
+        None | Some(Value::Null) => Ok(0),
+        Some(replicas) => replicas
+            .as_i64()
+            .ok_or_else(|| Malformed::new("spec.replicas of the Scale is no whole number")),
+    };
+    let wanted = replicas(new)?;
+    let stored = old.map(replicas).transpose()?;
+    let is_lowered = stored.is_some_and(|stored| wanted <= stored);
+    Ok(match within_limit(wanted, admission.max_replicas) {
+        Err(not_allowed) if wanted < 0 || !is_lowered => {
+            let error = FieldError {
+                field: "spec.replicas".to_owned(),
+                reason: ErrorReason::Invalid,
+                value: Some(wanted.into()),
+                detail: not_allowed.to_string(),
+            };
+            let reason = match wanted < 0 {
+                true => "invalid",
+                false => "replicas_over_limit",
+            };
+            Err((reason, vec![error]))
+        }
+        _ => Ok(Vec::new()),
+    })
+}
+
+/// More pods than the limit, and more than before: lowering is always allowed.
+fn too_many_pods(admission: &Admission, spec: &Value, old: Option<&Value>) -> Option<FieldError> {
+    let pods = &admission.version.pods;
+    let wanted = pods.wanted(spec)?;
+    let not_allowed = within_limit(wanted, admission.max_replicas).err()?;
+    if old
+        .and_then(|old| pods.wanted(old))
+        .is_some_and(|stored| wanted <= stored)
+    {
+        return None;
+    }
+    let (field, value) = pods.blamed(spec);
+    let detail = match pods {
+        Pods::Counted(_) => not_allowed.to_string(),
+        Pods::Derived { .. } => format!("gives {wanted} pods, which {not_allowed}"),
+    };
+    Some(FieldError {
+        field,
+        reason: ErrorReason::Invalid,
+        value: value.cloned(),
+        detail,
+    })
+}
+
+/// A name that no Service can have, where the resource did not ask for one before. Empty
+/// when there is no name yet.
+fn unfit_name(
+    admission: &Admission,
+    spec: &Value,
+    old: Option<&Value>,
+    name: &str,
+) -> Option<FieldError> {
+    let is_needed = |spec: &Value| admission.version.service_name.is_needed(spec);
+    let is_new = is_needed(spec) && !old.is_some_and(is_needed);
+    let error = service_name_error(name)?;
+    (is_new && !name.is_empty()).then_some(error)
+}
+
+/// What is wrong with fields of the hub that come in by the annotation, in which the schema of
+/// the old version sees but a text.
+fn carried_errors(
+    admission: &Admission,
+    spec: &Value,
+    new: &Object<'_>,
+    old: Option<&Object<'_>>,
+) -> Vec<FieldError> {
+    let (kind, version) = (admission.kind, admission.version);
+    let Some(data) = new.annotation(DATA_ANNOTATION) else {
+        return Vec::new();
+    };
+    let is_new = old.and_then(|old| old.annotation(DATA_ANNOTATION)) != Some(data.clone());
+    if version.name == kind.hub.name || !is_new {
+        return Vec::new();
+    }
+    let blame = |reason, detail| FieldError {
+        field: format!("metadata.annotations[{DATA_ANNOTATION}]"),
+        reason,
+        value: None,
+        detail,
+    };
+    if data.len() > DATA_LIMIT_BYTES {
+        let detail = format!("may not be more than {DATA_LIMIT_BYTES} bytes");
+        return vec![blame(ErrorReason::TooLong, detail)];
+    }
+    let annotations = Value::Object(
+        [(DATA_ANNOTATION.to_owned(), data.into())]
+            .into_iter()
+            .collect(),
+    );
+    let errors_with = |annotations| {
+        let hub = hub_spec(kind, version, spec, annotations);
+        spec_errors(kind.hub.spec, &hub)
+    };
+    let own = errors_with(None);
+    errors_with(Some(&annotations))
+        .into_iter()
+        .filter(|error| !own.contains(error))
+        .map(|error| {
+            let detail = format!("{} of {}: {}", error.field, kind.hub.name, error.body());
+            blame(ErrorReason::Invalid, detail)
+        })
+        .collect()
+}
+
+/// What would be lost in the other version, since its annotations have no room for it.
+fn room_errors(
+    admission: &Admission,
+    spec: &Value,
+    new: &Object<'_>,
+    old: Option<&Object<'_>>,
+) -> Vec<FieldError> {
+    // A number may grow eightfold on its way (1e20), nothing else grows.
+    if new.spec_text().len() * 8 + new.annotations_text().len() < DATA_LIMIT_BYTES {
+        return Vec::new();
+    }
+    let needed = |object: &Object<'_>, spec: Value| {
+        let data = data_needed(admission.kind, admission.version, spec)?;
+        Some((
+            data.len(),
+            DATA_ANNOTATION.len() + data.len() + object.other_annotations_bytes(),
+        ))
+    };
+    let Some((data, annotations)) = needed(new, spec.clone()) else {
+        return Vec::new();
+    };
+    let stored = old.and_then(|old| needed(old, old.spec().ok()?));
+    let (old_data, old_annotations) = stored.unwrap_or_default();
+    let mut errors = Vec::new();
+    if data > DATA_LIMIT_BYTES && data > old_data {
+        errors.push(FieldError {
+            field: "spec".to_owned(),
+            reason: ErrorReason::TooLong,
+            value: None,
+            detail: format!(
+                "the fields that other versions lack may not be more than {DATA_LIMIT_BYTES} bytes"
+            ),
+        });
+    }
+    if annotations > ANNOTATIONS_LIMIT_BYTES && annotations > old_annotations {
+        errors.push(FieldError {
+            field: "metadata.annotations".to_owned(),
+            reason: ErrorReason::TooLong,
+            value: None,
+            detail: format!(
+                "may not be more than {ANNOTATIONS_LIMIT_BYTES} bytes, with the {data} bytes that \
+                 other versions need for fields of the spec"
+            ),
+        });
+    }
+    errors
+}
+
+/// A port that most clusters would refuse, of the node: only a warning, since the range is the
+/// administrator's choice, which cannot be asked for.
+fn node_port_warning(admission: &Admission, spec: &Value, old: Option<&Value>) -> Option<String> {
+    let path = admission.version.node_port?;
+    let port = at(spec, path)?.as_i64()?;
+    let before = old.and_then(|old| at(old, path)?.as_i64());
+    if NODE_PORTS.contains(&port) || before == Some(port) {
+        return None;
+    }
+    let (first, last) = (NODE_PORTS.start(), NODE_PORTS.end());
+    let field = path.join(".");
+    Some(format!(
+        "spec.{field}: {port} is outside of {first}-{last}, the node ports of most clusters"
+    ))
+}
+
+/// An object of a request, of which only what is asked for is read.
+#[derive(Debug)]
+struct Object<'a> {
+    members: Members<'a>,
+}
+
+impl<'a> Object<'a> {
+    fn read(place: &str, object: Option<&'a RawValue>) -> Result<Self, Malformed> {
+        let members = object
+            .and_then(Members::of)
+            .ok_or_else(|| Malformed::new(format!("{place} is no object")))?;
+        Ok(Self { members })
+    }
+
+    /// Checks that it came to the endpoint of its kind and version.
+    fn must_be(&self, admission: &Admission) -> Result<(), Malformed> {
+        let kind = admission.kind;
+        let api_version = self.members.text("apiVersion").unwrap_or_default();
+        let is_ours = api_version
+            .strip_prefix(kind.group)
+            .and_then(|rest| rest.strip_prefix('/'))
+            == Some(admission.version.name)
+            && self.members.text("kind").as_deref() == Some(kind.kind);
+        match is_ours {
+            true => Ok(()),
+            false => Err(Malformed::new(format!(
+                "this endpoint checks objects of apiVersion {} and kind {} only",
+                kind.api_version(admission.version),
+                kind.kind
+            ))),
+        }
+    }
+
+    fn spec_text(&self) -> &'a str {
+        self.members.get("spec").map_or("null", RawValue::get)
+    }
+
+    fn has_spec_of(&self, other: &Self) -> bool {
+        self.spec_text() == other.spec_text()
+    }
+
+    /// The spec; null when there is none.
+    fn spec(&self) -> Result<Value, Malformed> {
+        if !has_at_most(MOST_VALUES, self.spec_text()) {
+            return Err(Malformed::new("the spec holds too many values"));
+        }
+        serde_json::from_str(self.spec_text())
+            .map_err(|error| Malformed::new(format!("cannot read the spec: {error}")))
+    }
+
+    fn metadata(&self) -> Members<'a> {
+        self.members
+            .get("metadata")
+            .and_then(Members::of)
+            .unwrap_or_default()
+    }
+
+    /// Its name; empty when it has none yet.
+    fn name(&self, request: &Request<'_>) -> String {
+        match (self.metadata().text("name"), &request.name) {
+            (Some(name), _) => name.into_owned(),
+            (None, Some(name)) => name.0.to_string(),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn is_being_deleted(&self) -> bool {
+        let timestamp = self.metadata().get("deletionTimestamp");
+        timestamp.is_some_and(|timestamp| timestamp.get() != "null")
+    }
+
+    fn annotations_text(&self) -> &'a str {
+        self.metadata().get("annotations").map_or("", RawValue::get)
+    }
+
+    fn annotations(&self) -> Members<'a> {
+        self.metadata()
+            .get("annotations")
+            .and_then(Members::of)
+            .unwrap_or_default()
+    }
+
+    fn annotation(&self, name: &str) -> Option<String> {
+        // A search of the text is cheaper than its parts, and nearly always finds nothing. It
+        // may miss a name that is written with escapes, which no API server writes.
+        if !self.annotations_text().contains(name) {
+            return None;
+        }
+        self.annotations().text(name).map(|text| text.into_owned())
+    }
+
+    /// Bytes that the annotations of others take, keys and values.
+    fn other_annotations_bytes(&self) -> usize {
+        self.annotations()
+            .iter()
+            .filter(|(name, _)| *name != DATA_ANNOTATION)
+            .map(|(name, value)| name.len() + text(value).map_or(0, |value| value.len()))
+            .sum()
+    }
+}

@@ -1,0 +1,201 @@
+//! Certificates that somebody else puts into a folder: OLM, cert-manager, an administrator.
+//! Looks every 10 s and serves what is there if it can be served; a bad pair leaves the old
+//! one in place. Writes nothing and calls nobody.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+use tokio::io::AsyncReadExt as _;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::explained::Explained;
+use super::metrics::Metrics;
+use super::pair::{PairError, ServingPair};
+use super::resolver::Resolver;
+use super::validity::Validity;
+
+/// Between two looks at the files: controller-runtime's interval. There is no inotify: the
+/// kubelet itself takes up to a minute to bring a changed Secret to the volume.
+pub const POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// Most bytes read of one file: the limit of a Secret, from which they usually come.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// Where the pair is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    /// The certificate chain in PEM, the server's own certificate first.
+    pub certificate: PathBuf,
+    /// Its key in PEM: PKCS#8, PKCS#1 or SEC1.
+    pub key: PathBuf,
+}
+
+/// Why what is in the files is not served.
+#[derive(Debug, thiserror::Error)]
+enum FilesError {
+    #[error("cannot read {file}")]
+    Read { file: PathBuf, source: io::Error },
+    #[error("{certificate} and {key} cannot be served")]
+    Pair {
+        certificate: PathBuf,
+        key: PathBuf,
+        source: PairError,
+    },
+    #[error("{certificate} is {validity}, which is not now; the one before it still is served")]
+    NotNow {
+        certificate: PathBuf,
+        validity: Validity,
+    },
+}
+
+/// The content of both files; never logged, so kept as a digest.
+type Content = [u8; 32];
+
+/// Watches the files and keeps the resolver up to date.
+struct Watcher {
+    files: Files,
+    resolver: Arc<Resolver>,
+    metrics: Metrics,
+    /// The content that is being served.
+    served: Option<Content>,
+    /// What was last said about the files. Each thing is said once, not every 10 s.
+    said: Option<String>,
+}
+
+/// Serves the pair in `files`. Handshakes fail until there is one; the future looks for it
+/// at once, then every [`POLL_INTERVAL`], and never ends.
+pub fn directory(
+    files: Files,
+    metrics: Metrics,
+) -> (
+    Arc<Resolver>,
+    impl Future<Output = Result<(), Infallible>> + Send + 'static,
+) {
+    let resolver = Resolver::new(metrics.clone());
+    let mut watcher = Watcher {
+        files,
+        resolver: Arc::clone(&resolver),
+        metrics,
+        served: None,
+        said: None,
+    };
+    let run = async move {
+        let mut ticks = interval(POLL_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            watcher.look(Timestamp::now()).await;
+        }
+    };
+    (resolver, run)
+}
+
+impl Watcher {
+    /// Reads the files once and serves what is in them, if that is better than what is
+    /// being served.
+    async fn look(&mut self, now: Timestamp) {
+        let looked = self.take_up(now).await;
+        self.metrics.read(looked.is_ok());
+        match looked {
+            Ok(None) => self.said = None,
+            Ok(Some(validity)) => {
+                self.said = None;
+                let certificate = self.files.certificate.display();
+                if validity.contains(now) {
+                    tracing::info!(%certificate, %validity, "serving a new webhook certificate");
+                } else {
+                    tracing::error!(%certificate, %validity, "the webhook certificate is not valid now");
+                }
+            }
+            Err((content, error)) => {
+                let text = Explained(&error).to_string();
+                // The content belongs to it: the same mistake made again is news.
+                let saying = format!("{content:02x?} {text}");
+                if self.said.as_ref() != Some(&saying) {
+                    tracing::warn!(error = text, "keeping the webhook certificate as it is");
+                    self.said = Some(saying);
+                }
+            }
+        }
+    }
+
+    /// The dates of what is newly served; `None` if it is what has been served before.
+    async fn take_up(
+        &mut self,
+        now: Timestamp,
+    ) -> Result<Option<Validity>, (Option<Content>, FilesError)> {
+        let certificate = read(&self.files.certificate)
+            .await
+            .map_err(|it| (None, it))?;
+        let key = read(&self.files.key).await.map_err(|it| (None, it))?;
+        let content = digest(&certificate, &key);
+        if self.served == Some(content) {
+            return Ok(None);
+        }
+        let Files {
+            certificate: path,
+            key: key_path,
+        } = &self.files;
+        let pair = ServingPair::from_pem(&certificate, &key).map_err(|source| {
+            let error = FilesError::Pair {
+                certificate: path.clone(),
+                key: key_path.clone(),
+                source,
+            };
+            (Some(content), error)
+        })?;
+        let validity = pair.validity();
+        // A pair whose time is not now is better than none (a client then says what is
+        // wrong), and better than an older one that has expired.
+        if !validity.contains(now) && self.resolver.check_at(now).is_ok() {
+            let certificate = path.clone();
+            let error = FilesError::NotNow {
+                certificate,
+                validity,
+            };
+            return Err((Some(content), error));
+        }
+        self.resolver.install(pair);
+        self.served = Some(content);
+        Ok(Some(validity))
+    }
+}
+
+async fn read(file: &Path) -> Result<Vec<u8>, FilesError> {
+    let read = async {
+        // Opening a FIFO would wait for its writer.
+        if !tokio::fs::metadata(file).await?.is_file() {
+            return Err(io::Error::other("not a file"));
+        }
+        let mut bytes = Vec::new();
+        let opened = tokio::fs::File::open(file).await?;
+        opened
+            .take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .await?;
+        match bytes.len() as u64 > MAX_FILE_BYTES {
+            true => Err(io::Error::other("larger than 1 MiB")),
+            false => Ok(bytes),
+        }
+    };
+    read.await.map_err(|source| FilesError::Read {
+        file: file.to_owned(),
+        source,
+    })
+}
+
+fn digest(certificate: &[u8], key: &[u8]) -> Content {
+    let mut digest = Sha256::new();
+    // With its length, so that bytes that move from one file to the other are a change.
+    digest.update((certificate.len() as u64).to_le_bytes());
+    digest.update(certificate);
+    digest.update(key);
+    digest.finalize().into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,348 @@
+//! Real files, as people and the kubelet write them; time is paused, so ten seconds pass
+//! when everything waits.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jiff::SignedDuration;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::super::issue::tests::{pair, pair_for};
+use super::super::resolver::NotServing;
+use super::*;
+
+/// A folder that is removed when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("quartet-certificates-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn files(&self) -> Files {
+        Files {
+            certificate: self.0.join("tls.crt"),
+            key: self.0.join("tls.key"),
+        }
+    }
+
+    fn write(&self, (certificate, key): &(String, String)) {
+        fs::write(self.files().certificate, certificate).unwrap();
+        fs::write(self.files().key, key).unwrap();
+    }
+
+    /// As the kubelet's atomic writer does it: a new timestamped folder, and `..data`
+    /// renamed over the link to the old one. `tls.crt` links to `..data/tls.crt` for ever.
+    fn swap(&self, generation: usize, (certificate, key): &(String, String)) {
+        let name = format!("..2026_11_21_{generation}");
+        let folder = self.0.join(&name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("tls.crt"), certificate).unwrap();
+        fs::write(folder.join("tls.key"), key).unwrap();
+        symlink(&name, self.0.join("..data_tmp")).unwrap();
+        fs::rename(self.0.join("..data_tmp"), self.0.join("..data")).unwrap();
+        if generation > 0 {
+            let old = format!("..2026_11_21_{}", generation - 1);
+            fs::remove_dir_all(self.0.join(old)).unwrap();
+        } else {
+            symlink("..data/tls.crt", self.files().certificate).unwrap();
+            symlink("..data/tls.key", self.files().key).unwrap();
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Directory mode at work on a folder.
+struct Served {
+    folder: Folder,
+    resolver: Arc<Resolver>,
+    metrics: Metrics,
+    task: JoinHandle<Result<(), Infallible>>,
+}
+
+impl Served {
+    async fn start(folder: Folder) -> Self {
+        let metrics = Metrics::default();
+        let (resolver, run) = directory(folder.files(), metrics.clone());
+        let task = tokio::spawn(run);
+        let served = Self {
+            folder,
+            resolver,
+            metrics,
+            task,
+        };
+        sleep(Duration::from_secs(1)).await;
+        served
+    }
+
+    /// Until the files have been looked at once more.
+    async fn look(&self) {
+        sleep(POLL_INTERVAL).await;
+    }
+
+    /// The certificate chain that a client is shown.
+    fn shown(&self) -> Vec<u8> {
+        let shown = self.resolver.certified_key();
+        shown.map(|key| key.cert[0].to_vec()).unwrap_or_default()
+    }
+
+    fn shows(&self, (certificate, _): &(String, String)) -> bool {
+        let wanted = super::super::pair::certificates(certificate.as_bytes()).unwrap();
+        self.shown() == wanted[0].to_vec()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serving(first: &(String, String)) -> Served {
+    let folder = Folder::new();
+    folder.write(first);
+    let served = Served::start(folder).await;
+    assert!(served.shows(first));
+    served
+}
+
+fn lasting(from_hours: i64, to_hours: i64) -> (String, String) {
+    let now = Timestamp::now();
+    pair_for(
+        "localhost",
+        now + SignedDuration::from_hours(from_hours),
+        now + SignedDuration::from_hours(to_hours),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_files_it_is_not_ready_and_takes_them_up_when_they_come() {
+    let folder = Folder::new();
+    let served = Served::start(folder).await;
+    let ready = served.resolver.is_valid_now();
+    assert_eq!(ready, Err(NotServing::NoCertificate));
+    assert_eq!(served.metrics.counts(), (1, 1));
+
+    let pair = pair();
+    served.folder.write(&pair);
+    served.look().await;
+    assert_eq!(served.resolver.is_valid_now(), Ok(()));
+    assert!(served.shows(&pair));
+    assert_eq!(served.metrics.counts(), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_is_not_there_is_no_end() {
+    let folder = Folder::new();
+    fs::remove_dir(&folder.0).unwrap();
+    let served = Served::start(folder).await;
+    served.look().await;
+    assert!(!served.task.is_finished());
+    fs::create_dir(&served.folder.0).unwrap();
+    let pair = pair();
+    served.folder.write(&pair);
+    served.look().await;
+    assert!(served.shows(&pair));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_kubelets_swap_of_a_link_is_noticed_each_time() {
+    let folder = Folder::new();
+    let first = pair();
+    folder.swap(0, &first);
+    let served = Served::start(folder).await;
+    assert!(served.shows(&first));
+    for generation in 1..4 {
+        let next = pair();
+        served.folder.swap(generation, &next);
+        served.look().await;
+        assert!(served.shows(&next), "generation {generation}");
+    }
+    assert_eq!(served.metrics.counts(), (4, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pair_written_in_place_is_served_when_both_halves_are_there() {
+    let (old, new) = (pair(), pair());
+    let served = serving(&old).await;
+    let Files { certificate, key } = served.folder.files();
+
+    fs::write(&certificate, &new.0[..new.0.len() / 2]).unwrap();
+    served.look().await;
+    assert!(served.shows(&old), "half of the new certificate");
+    fs::write(&certificate, &new.0).unwrap();
+    served.look().await;
+    assert!(served.shows(&old), "the new certificate with the old key");
+    fs::write(&key, "").unwrap();
+    served.look().await;
+    assert!(served.shows(&old), "an empty key");
+    fs::write(&key, &new.1).unwrap();
+    served.look().await;
+    assert!(served.shows(&new), "the new pair");
+    assert_eq!(served.metrics.counts(), (5, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_served_leaves_the_old_pair_in_place() {
+    let old = pair();
+    let other = pair();
+    for (name, certificate, key) in [
+        ("mismatched", &other.0, &old.1),
+        ("garbage", &"\u{1}\u{2}garbage".to_owned(), &old.1),
+        ("empty", &String::new(), &String::new()),
+        ("the wrong way round", &old.1, &old.0),
+    ] {
+        let served = serving(&old).await;
+        let bad = (certificate.clone(), key.clone());
+        served.folder.write(&bad);
+        served.look().await;
+        assert!(served.shows(&old), "{name}");
+        assert_eq!(served.resolver.is_valid_now(), Ok(()), "{name}");
+        served.look().await;
+        assert_eq!(served.metrics.counts(), (3, 2), "{name}: counted each time");
+        served.folder.write(&other);
+        served.look().await;
+        assert!(served.shows(&other), "{name}: and then a good one");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_pair_is_still_served() {
+    let old = pair();
+    let served = serving(&old).await;
+    fs::remove_file(served.folder.files().certificate).unwrap();
+    served.look().await;
+    fs::remove_file(served.folder.files().key).unwrap();
+    served.look().await;
+    assert!(served.shows(&old));
+    assert_eq!(served.metrics.counts(), (3, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_a_pipe_or_an_endless_file_in_place_of_one_is_an_error_and_no_hang() {
+    let old = pair();
+    let served = serving(&old).await;
+    let Files { certificate, key } = served.folder.files();
+    fs::remove_file(&certificate).unwrap();
+    fs::create_dir(&certificate).unwrap();
+    served.look().await;
+    fs::remove_dir(&certificate).unwrap();
+    symlink("/dev/zero", &certificate).unwrap();
+    served.look().await;
+    fs::remove_file(&certificate).unwrap();
+    fs::write(&certificate, vec![b'a'; 2 * 1024 * 1024]).unwrap();
+    served.look().await;
+    fs::remove_file(&key).unwrap();
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&key)
+            .status()
+            .unwrap()
+            .success()
+    );
+    fs::write(&certificate, &old.0).unwrap();
+    served.look().await;
+    assert!(served.shows(&old));
+    assert_eq!(served.metrics.counts(), (5, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_or_future_pair_does_not_replace_one_that_is_valid_now() {
+    for bad in [lasting(-48, -24), lasting(24, 48)] {
+        let old = pair();
+        let served = serving(&old).await;
+        served.folder.write(&bad);
+        served.look().await;
+        assert!(served.shows(&old));
+        assert_eq!(served.metrics.counts(), (2, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_pair_at_the_start_is_shown_but_not_ready() {
+    let folder = Folder::new();
+    let expired = lasting(-48, -24);
+    folder.write(&expired);
+    let served = Served::start(folder).await;
+    assert!(served.shows(&expired), "a client then says what is wrong");
+    let ready = served.resolver.is_valid_now();
+    assert!(matches!(ready, Err(NotServing::Expired(_))), "{ready:?}");
+
+    let future = lasting(24, 48);
+    served.folder.write(&future);
+    served.look().await;
+    let ready = served.resolver.is_valid_now();
+    assert!(
+        matches!(ready, Err(NotServing::NotYetValid(_))),
+        "{ready:?}"
+    );
+
+    let valid = pair();
+    served.folder.write(&valid);
+    served.look().await;
+    assert_eq!(served.resolver.is_valid_now(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_pair_is_served_once_the_one_before_it_has_expired() {
+    let folder = Folder::new();
+    let (old, future) = (lasting(-2, 1), lasting(2, 48));
+    folder.write(&old);
+    let metrics = Metrics::default();
+    let resolver = Resolver::new(metrics.clone());
+    let mut watcher = Watcher {
+        files: folder.files(),
+        resolver: Arc::clone(&resolver),
+        metrics,
+        served: None,
+        said: None,
+    };
+    let at = |hours| Timestamp::now() + SignedDuration::from_hours(hours);
+    watcher.look(at(0)).await;
+    folder.write(&future);
+    watcher.look(at(0)).await;
+    assert_eq!(resolver.check_at(at(0)), Ok(()), "the old one");
+    watcher.look(at(3)).await;
+    assert_eq!(resolver.check_at(at(3)), Ok(()), "the new one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_bad_content_is_reported_once() {
+    let folder = Folder::new();
+    let metrics = Metrics::default();
+    let mut watcher = Watcher {
+        files: folder.files(),
+        resolver: Resolver::new(metrics.clone()),
+        metrics,
+        served: None,
+        said: None,
+    };
+    let now = Timestamp::now();
+    let mut said = Vec::new();
+    for content in ["", "a", "a", "b"] {
+        folder.write(&(content.to_owned(), content.to_owned()));
+        watcher.look(now).await;
+        said.push(watcher.said.clone().unwrap());
+    }
+    assert_ne!(said[0], said[1]);
+    assert_eq!(said[1], said[2]);
+    assert_ne!(
+        said[2], said[3],
+        "the same mistake in another content is news"
+    );
+    folder.write(&pair());
+    watcher.look(now).await;
+    assert_eq!(watcher.said, None);
+}

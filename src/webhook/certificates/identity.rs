@@ -1,0 +1,185 @@
+//! A serving certificate together with the authority that clients must trust for it, and
+//! how long each use of it lasts. Pure; making one is in `issue`, storing it in `contents`.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use rustls::RootCertStore;
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+
+use super::pair::{self, PairError, ServingPair};
+use super::validity::Validity;
+
+/// A serving pair and the certificate of the authority that signed it, as PEM and parsed.
+///
+/// The authority signs this one certificate and its key is then forgotten, so there is none
+/// that could be stolen, and every renewal goes the same way, authority included.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    texts: Arc<Texts>,
+    pair: ServingPair,
+    authority: Authority,
+}
+
+/// The PEM texts of an identity, as they are stored.
+#[derive(PartialEq, Eq)]
+pub(super) struct Texts {
+    /// The serving certificate.
+    pub(super) certificate: String,
+    /// Its key.
+    pub(super) key: String,
+    /// The authority's certificate.
+    pub(super) authority: String,
+}
+
+/// The certificate of an authority.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Authority {
+    der: CertificateDer<'static>,
+    validity: Validity,
+}
+
+/// Why texts are not an identity that can be served.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum IdentityError {
+    /// The certificate and key.
+    #[error(transparent)]
+    Pair(#[from] PairError),
+    /// Not exactly one certificate of an authority.
+    #[error("the authority is not one certificate")]
+    Authority,
+    /// Clients that trust the authority or ask for the name would refuse it.
+    #[error("a client would refuse the certificate")]
+    Refused(#[source] rustls::Error),
+    /// A name that a certificate cannot hold.
+    #[error("{0:?} is not a host name")]
+    Name(String),
+}
+
+impl Identity {
+    /// Reads an identity and checks, as a client would, that the authority vouches for it
+    /// under each of `names`. Whether it is valid now is not checked.
+    pub(super) fn from_texts(texts: Texts, names: &[String]) -> Result<Self, IdentityError> {
+        let pair = ServingPair::from_pem(texts.certificate.as_bytes(), texts.key.as_bytes())?;
+        let mut authorities = Authority::all_in(texts.authority.as_bytes());
+        let authority = match (authorities.pop(), authorities.is_empty()) {
+            (Some(only), true) => only,
+            _ => return Err(IdentityError::Authority),
+        };
+        check_as_client(&pair, &authority, names)?;
+        Ok(Self {
+            texts: Arc::new(texts),
+            pair,
+            authority,
+        })
+    }
+
+    pub(super) fn texts(&self) -> &Texts {
+        &self.texts
+    }
+
+    pub(super) fn pair(&self) -> &ServingPair {
+        &self.pair
+    }
+
+    pub(super) fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// Whether a client whose clock says `now` accepts it.
+    pub(super) fn is_valid_at(&self, now: Timestamp) -> bool {
+        self.pair.validity().contains(now) && self.authority.validity.contains(now)
+    }
+
+    /// When `part` of its life (0 to 1) is over.
+    pub(super) fn after_part_of_life(&self, part: f64) -> Timestamp {
+        let Validity {
+            not_before,
+            not_after,
+        } = self.pair.validity();
+        let life = not_after.duration_since(not_before);
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "seconds of a life, far below 2^53"
+        )]
+        let passed = SignedDuration::from_secs((life.as_secs_f64() * part) as i64);
+        not_before.saturating_add(passed).unwrap_or(not_after)
+    }
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        self.texts == other.texts
+    }
+}
+
+/// Without the key: this may be logged.
+impl std::fmt::Debug for Texts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Texts")
+            .field("certificate", &self.certificate)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Authority {
+    /// The certificates in a bundle; what cannot be read is left out.
+    pub(super) fn all_in(bundle: &[u8]) -> Vec<Self> {
+        let certificates = pair::certificates(bundle).unwrap_or_default();
+        certificates
+            .into_iter()
+            .filter_map(|der| {
+                let validity = Validity::of(&der)?;
+                Some(Self { der, validity })
+            })
+            .collect()
+    }
+
+    /// Whether it has ended by `now`.
+    pub(super) fn has_expired(&self, now: Timestamp) -> bool {
+        self.validity.not_after < now
+    }
+
+    /// As one PEM block.
+    pub(super) fn to_pem(&self) -> String {
+        pem::encode_config(
+            &pem::Pem::new("CERTIFICATE", self.der.as_ref()),
+            pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF),
+        )
+    }
+}
+
+fn check_as_client(
+    pair: &ServingPair,
+    authority: &Authority,
+    names: &[String],
+) -> Result<(), IdentityError> {
+    let key = pair.certified_key();
+    let (leaf, intermediates) = key.cert.split_first().ok_or(PairError::NoCertificate)?;
+    let parsed = ParsedCertificate::try_from(leaf).map_err(IdentityError::Refused)?;
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(authority.der.clone())
+        .map_err(IdentityError::Refused)?;
+    let began = u64::try_from(pair.validity().not_before.as_second()).unwrap_or_default();
+    verify_server_cert_signed_by_trust_anchor(
+        &parsed,
+        &roots,
+        intermediates,
+        UnixTime::since_unix_epoch(std::time::Duration::from_secs(began)),
+        ring::default_provider()
+            .signature_verification_algorithms
+            .all,
+    )
+    .map_err(IdentityError::Refused)?;
+    for name in names {
+        let server =
+            ServerName::try_from(name.as_str()).map_err(|_| IdentityError::Name(name.clone()))?;
+        verify_server_name(&parsed, &server).map_err(IdentityError::Refused)?;
+    }
+    Ok(())
+}

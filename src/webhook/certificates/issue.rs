@@ -1,0 +1,162 @@
+//! Makes an authority and the one serving certificate that it signs, for the names of a
+//! Service or of a URL. The only place where keys are made.
+
+use jiff::{SignedDuration, Timestamp};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use time::OffsetDateTime;
+
+use super::identity::{Identity, IdentityError, Texts};
+
+/// How long a certificate is valid: cert-manager's default. It is renewed after two thirds.
+pub(super) const LIFE: SignedDuration = SignedDuration::from_hours(90 * 24);
+/// How long before it is made a certificate is already valid, for API servers whose clock
+/// is behind: cert-manager, kubeadm and client-go's certificate package allow 5 minutes to
+/// an hour.
+pub(super) const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
+
+/// Why a certificate could not be made.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum IssueError {
+    /// The key could not be made or not be used, or a name cannot be in a certificate.
+    #[error("cannot make a certificate")]
+    Make(#[from] rcgen::Error),
+    /// The clock is before the year 1950 or after 9999.
+    #[error("cannot make a certificate for {0}")]
+    Time(Timestamp),
+    /// What was made does not pass the check that everything read back has to pass.
+    #[error("the certificate made is unusable")]
+    Unusable(#[from] IdentityError),
+}
+
+/// A new authority and serving certificate for `names` (DNS names or IP addresses).
+///
+/// # Errors
+/// [`IssueError`]
+pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, IssueError> {
+    let (not_before, not_after) = match (now.checked_sub(BACKDATED), now.checked_add(LIFE)) {
+        (Ok(not_before), Ok(not_after)) => (not_before, not_after),
+        _ => return Err(IssueError::Time(now)),
+    };
+    let validity = (offset(not_before)?, offset(not_after)?);
+
+    let authority_key = KeyPair::generate()?;
+    let mut authority = parameters(validity, Vec::new())?;
+    // A subject of its own, so that clients never confuse two authorities in one bundle.
+    authority.distinguished_name.push(
+        DnType::CommonName,
+        format!("quartet-operator webhooks, {}", now.as_second()),
+    );
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
+    let authority_certificate = authority.self_signed(&authority_key)?;
+
+    let key = KeyPair::generate()?;
+    let mut leaf = parameters(validity, names.to_vec())?;
+    leaf.distinguished_name
+        .push(DnType::CommonName, "quartet-operator webhook server");
+    leaf.use_authority_key_identifier_extension = true;
+    leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let certificate = leaf.signed_by(&key, &Issuer::new(authority, authority_key))?;
+
+    let texts = Texts {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+        authority: authority_certificate.pem(),
+    };
+    Ok(Identity::from_texts(texts, names)?)
+}
+
+fn parameters(
+    (not_before, not_after): (OffsetDateTime, OffsetDateTime),
+    names: Vec<String>,
+) -> Result<CertificateParams, rcgen::Error> {
+    let mut parameters = CertificateParams::new(names)?;
+    parameters.distinguished_name = rcgen::DistinguishedName::new();
+    parameters.not_before = not_before;
+    parameters.not_after = not_after;
+    Ok(parameters)
+}
+
+fn offset(at: Timestamp) -> Result<OffsetDateTime, IssueError> {
+    OffsetDateTime::from_unix_timestamp(at.as_second()).map_err(|_| IssueError::Time(at))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::validity::Validity;
+    use super::*;
+
+    /// A self-signed pair for localhost, valid for an hour on both sides of now.
+    pub(in super::super) fn pair() -> (String, String) {
+        let now = Timestamp::now();
+        let hour = SignedDuration::from_hours(1);
+        pair_for("localhost", now - hour, now + hour)
+    }
+
+    /// A self-signed pair: certificate and key.
+    pub(in super::super) fn pair_for(
+        name: &str,
+        not_before: Timestamp,
+        not_after: Timestamp,
+    ) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let validity = (offset(not_before).unwrap(), offset(not_after).unwrap());
+        let certificate = parameters(validity, vec![name.to_owned()])
+            .unwrap()
+            .self_signed(&key)
+            .unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    #[test]
+    fn a_certificate_is_valid_an_hour_ago_and_for_ninety_days() {
+        let now = Timestamp::from_second(1_795_246_772).unwrap();
+        let made = issue(&["a.b.svc".to_owned()], now).unwrap();
+        let validity = Validity {
+            not_before: now - BACKDATED,
+            not_after: now + LIFE,
+        };
+        assert_eq!(made.pair().validity(), validity);
+        assert!(made.is_valid_at(now));
+    }
+
+    #[test]
+    fn names_and_addresses_are_in_the_certificate_and_others_are_not() {
+        let names = ["a.b.svc", "127.0.0.1", "::1"].map(str::to_owned);
+        let made = issue(&names, Timestamp::now()).unwrap();
+        let texts = || Texts {
+            certificate: made.texts().certificate.clone(),
+            key: made.texts().key.clone(),
+            authority: made.texts().authority.clone(),
+        };
+        assert!(Identity::from_texts(texts(), &names).is_ok());
+        let other = Identity::from_texts(texts(), &["c.b.svc".to_owned()]);
+        assert!(matches!(other, Err(IdentityError::Refused(_))), "{other:?}");
+    }
+
+    #[test]
+    fn an_authority_that_did_not_sign_is_noticed() {
+        let names = ["a.b.svc".to_owned()];
+        let made = issue(&names, Timestamp::now()).unwrap();
+        let other = issue(&names, Timestamp::now()).unwrap();
+        let mixed = Texts {
+            certificate: made.texts().certificate.clone(),
+            key: made.texts().key.clone(),
+            authority: other.texts().authority.clone(),
+        };
+        assert!(Identity::from_texts(mixed, &names).is_err());
+    }
+
+    #[test]
+    fn a_key_is_never_in_the_debug_form() {
+        let made = issue(&["a.b.svc".to_owned()], Timestamp::now()).unwrap();
+        assert!(!format!("{made:?}").contains("PRIVATE KEY"));
+    }
+}

@@ -1,0 +1,33 @@
+//! The webhook server's certificates: found in a folder, kept in a Secret of our own, or
+//! made for a URL. Each source is one function that returns what rustls serves from and a
+//! future to run; which source it is, the server does not know.
+
+mod calls;
+mod contents;
+mod directory;
+mod explained;
+mod identity;
+mod issue;
+mod metrics;
+mod objects;
+mod pair;
+mod plan;
+mod registration;
+mod repairs;
+mod resolver;
+mod retry;
+mod self_managed;
+mod url_form;
+mod validity;
+mod wake;
+mod webhook_url;
+
+pub use directory::{Files, POLL_INTERVAL, directory};
+pub use metrics::Metrics;
+pub use objects::Registered;
+pub use pair::{PairError, ServingPair};
+pub use registration::{Registration, RegistrationError, registered};
+pub use resolver::{NotServing, Resolver};
+pub use self_managed::{SECRET, SelfManaged, self_managed};
+pub use validity::Validity;
+pub use webhook_url::{InvalidWebhookUrl, WebhookUrl};

@@ -1,0 +1,191 @@
+//! A certificate chain and its key in PEM, checked to belong together: what is served.
+//! Pure; where the bytes come from is not known here.
+
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{Error as TlsError, InconsistentKeys};
+
+use super::validity::Validity;
+
+/// A chain with its key, ready to be served.
+#[derive(Debug, Clone)]
+pub struct ServingPair {
+    key: Arc<CertifiedKey>,
+    validity: Validity,
+}
+
+/// Why a chain and a key cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum PairError {
+    /// The text of one of them is broken.
+    #[error("the {what} is not PEM")]
+    Pem {
+        /// `certificate` or `private key`.
+        what: &'static str,
+        /// What is wrong with it.
+        source: pem::Error,
+    },
+    /// No certificate in the first text.
+    #[error("there is no certificate in it")]
+    NoCertificate,
+    /// No key in the second text, or one that is encrypted.
+    #[error("there is no unencrypted private key (PKCS#8, PKCS#1 or SEC1) in it")]
+    NoKey,
+    /// A PEM block that says CERTIFICATE and holds none.
+    #[error("the certificate cannot be read")]
+    Certificate,
+    /// A key of a kind that cannot sign, or not a key.
+    #[error("the private key cannot be used")]
+    Key(#[source] TlsError),
+    /// Each is well, but they do not belong together.
+    #[error("the private key is not that of the certificate")]
+    Mismatch,
+}
+
+impl ServingPair {
+    /// Reads a chain, the server's own certificate first, and its key: PKCS#8, PKCS#1 or
+    /// SEC1. Text around the PEM blocks is passed over. Dates are not judged.
+    ///
+    /// # Errors
+    /// [`PairError`]
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, PairError> {
+        let chain = certificates(chain)?;
+        let leaf = chain.first().ok_or(PairError::NoCertificate)?;
+        let validity = Validity::of(leaf).ok_or(PairError::Certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|source| match source {
+            pem::Error::NoItemsFound => PairError::NoKey,
+            source => PairError::Pem {
+                what: "private key",
+                source,
+            },
+        })?;
+        let key =
+            CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| {
+                match error {
+                    TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                        PairError::Mismatch
+                    }
+                    TlsError::InvalidCertificate(_) => PairError::Certificate,
+                    error => PairError::Key(error),
+                }
+            })?;
+        Ok(Self {
+            key: Arc::new(key),
+            validity,
+        })
+    }
+
+    /// From when to when it is valid: the server's own certificate, not the whole chain.
+    pub fn validity(&self) -> Validity {
+        self.validity
+    }
+
+    /// What rustls serves.
+    pub fn certified_key(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.key)
+    }
+}
+
+/// Every certificate of a PEM text.
+///
+/// # Errors
+/// When a block is not closed or not base64.
+pub(super) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> {
+    CertificateDer::pem_slice_iter(text)
+        .collect::<Result<_, _>>()
+        .map_err(|source| PairError::Pem {
+            what: "certificate",
+            source,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::issue::tests::pair;
+    use super::*;
+
+    fn refused(chain: &str, key: &str) -> PairError {
+        ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn keys_of_every_notation_are_read() {
+        for (name, chain, key) in [
+            (
+                "PKCS#8, EC",
+                include_str!("testdata/ec.crt"),
+                include_str!("testdata/ec.pkcs8.key"),
+            ),
+            (
+                "SEC1 after its parameters",
+                include_str!("testdata/ec.crt"),
+                include_str!("testdata/ec.sec1.key"),
+            ),
+            (
+                "PKCS#8, RSA",
+                include_str!("testdata/rsa.crt"),
+                include_str!("testdata/rsa.pkcs8.key"),
+            ),
+            (
+                "PKCS#1",
+                include_str!("testdata/rsa.crt"),
+                include_str!("testdata/rsa.pkcs1.key"),
+            ),
+        ] {
+            let read = ServingPair::from_pem(chain.as_bytes(), key.as_bytes());
+            assert!(read.is_ok(), "{name}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn a_chain_is_served_whole_and_judged_by_its_first_certificate() {
+        let (leaf, key) = pair();
+        let chain = format!(
+            "subject=a comment\n{leaf}\n{}",
+            include_str!("testdata/rsa.crt")
+        );
+        let read = ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
+        assert_eq!(read.certified_key().cert.len(), 2);
+        let alone = ServingPair::from_pem(leaf.as_bytes(), key.as_bytes()).unwrap();
+        assert_eq!(read.validity(), alone.validity());
+    }
+
+    #[test]
+    fn each_way_of_being_wrong_is_told_apart() {
+        let (chain, key) = pair();
+        let (_, other) = pair();
+        assert!(matches!(refused("", &key), PairError::NoCertificate));
+        assert!(matches!(refused(&key, &key), PairError::NoCertificate));
+        assert!(matches!(refused(&chain, ""), PairError::NoKey));
+        assert!(matches!(refused(&chain, &chain), PairError::NoKey));
+        assert!(matches!(refused(&chain, &other), PairError::Mismatch));
+        let rsa = include_str!("testdata/rsa.pkcs1.key");
+        assert!(matches!(refused(&chain, rsa), PairError::Mismatch));
+        let cut = &chain[..chain.len() / 2];
+        assert!(matches!(refused(cut, &key), PairError::Pem { .. }));
+        let empty = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n";
+        assert!(matches!(refused(empty, &key), PairError::Certificate));
+        let no_key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        assert!(matches!(refused(&chain, no_key), PairError::Key(_)));
+        let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+        assert!(matches!(refused(&chain, &encrypted), PairError::NoKey));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn a_pair_cut_short_anywhere_is_refused(chain_cut in 0_usize..400, key_cut in 0_usize..150) {
+            let (chain, key) = pair();
+            // What follows the last dash of the closing line, a newline, is not needed.
+            prop_assert!(ServingPair::from_pem(&chain.as_bytes()[..chain_cut], key.as_bytes()).is_err());
+            prop_assert!(ServingPair::from_pem(chain.as_bytes(), &key.as_bytes()[..key_cut]).is_err());
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! `--webhook-url`: a manager outside the cluster (`make run`, `make demo`) has the API
+//! server call it at a URL, with a certificate made in memory, for as long as it runs, and
+//! puts back what it replaced. Only where the API server is on this machine, or when forced:
+//! on a shared cluster every user's objects would depend on somebody's laptop.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::calls::{CallError, Calls};
+use super::explained::Explained;
+use super::issue::{IssueError, issue};
+use super::metrics::Metrics;
+use super::objects::Registered;
+use super::resolver::Resolver;
+use super::url_form::{Restored, UrlForm};
+use super::webhook_url::{WebhookUrl, is_on_loopback};
+
+/// Between two looks while something is still to be registered: a CRD is not there yet.
+const RETRY: Duration = Duration::from_secs(2);
+/// Between two looks when all is: somebody may have run `make install`.
+const RECHECK: Duration = Duration::from_secs(30);
+
+/// What is to call which URL.
+#[derive(Debug, Clone)]
+pub struct Registration {
+    /// Where the API server is to call this process.
+    pub url: WebhookUrl,
+    /// Also when the API server is not on this machine.
+    pub force: bool,
+    /// The URL of the API server.
+    pub server: String,
+    /// The packaged webhook configuration; its Services are replaced by the URL.
+    pub webhook_configuration: ValidatingWebhookConfiguration,
+    /// The packaged CRDs, of which the conversion is used, and of one that is installed
+    /// nothing else is changed.
+    pub crds: Vec<CustomResourceDefinition>,
+}
+
+/// Why nothing is registered.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistrationError {
+    /// The API server is elsewhere.
+    #[error(
+        "--webhook-url: the API server at {0} is not on this machine; all its users would depend \
+         on this process. Pass --webhook-url-force if that is what you want"
+    )]
+    NotOnLoopback(String),
+    /// There is no certificate for the URL's host.
+    #[error("--webhook-url: no certificate for {host}")]
+    Certificate {
+        /// The host.
+        host: String,
+        /// What went wrong.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A packaged object has no JSON form.
+    #[error("--webhook-url: a packaged object has no JSON form")]
+    Packaged(#[from] serde_json::Error),
+}
+
+/// Serves a certificate for the URL, valid for 90 days, has the API server call it, and
+/// keeps it so until `stop` ends; then it is undone and the future returns. `calls` must not
+/// repeat requests by itself.
+///
+/// # Errors
+/// [`RegistrationError`], before anything is changed.
+pub fn registered(
+    options: Registration,
+    calls: Client,
+    metrics: Metrics,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<
+    (
+        Arc<Resolver>,
+        impl Future<Output = Result<(), Infallible>> + Send + 'static,
+    ),
+    RegistrationError,
+> {
+    let Registration {
+        url, force, server, ..
+    } = &options;
+    if !force && !is_on_loopback(server) {
+        return Err(RegistrationError::NotOnLoopback(server.clone()));
+    }
+    let host = url.host().to_owned();
+    let identity =
+        issue(std::slice::from_ref(&host), Timestamp::now()).map_err(|source: IssueError| {
+            RegistrationError::Certificate {
+                host,
+                source: Box::new(source),
+            }
+        })?;
+    let resolver = Resolver::new(metrics);
+    resolver.install(identity.pair().clone());
+    let bundle = json!(ByteString(identity.authority().to_pem().into_bytes()));
+    let registrar = Registrar {
+        forms: forms(&options, &bundle)?,
+        calls: Calls { client: calls },
+    };
+    let run = async move {
+        let mut all = std::pin::pin!(registrar.keep_in_place());
+        tokio::select! {
+            () = &mut all => {}
+            () = stop => {}
+        }
+        registrar.take_out().await;
+        Ok(())
+    };
+    Ok((resolver, run))
+}
+
+fn forms(options: &Registration, bundle: &Value) -> Result<Vec<UrlForm>, serde_json::Error> {
+    let name = |name: &Option<String>| name.clone().unwrap_or_default();
+    let configuration = &options.webhook_configuration;
+    let mut packaged = vec![(
+        Registered::Validating(name(&configuration.metadata.name)),
+        serde_json::to_value(configuration)?,
+    )];
+    for crd in &options.crds {
+        packaged.push((
+            Registered::Converted(name(&crd.metadata.name)),
+            serde_json::to_value(crd)?,
+        ));
+    }
+    let forms = packaged.into_iter();
+    let forms = forms.filter_map(|(registered, packaged)| {
+        UrlForm::new(registered, &packaged, &options.url, bundle)
+    });
+    Ok(forms.collect())
+}
+
+struct Registrar {
+    forms: Vec<UrlForm>,
+    calls: Calls,
+}
+
+impl Registrar {
+    /// Never ends.
+    async fn keep_in_place(&self) {
+        let mut said = vec![None; self.forms.len()];
+        loop {
+            let mut missing = false;
+            for (form, said) in self.forms.iter().zip(&mut said) {
+                match self.put(form).await {
+                    Ok(there) => {
+                        *said = None;
+                        missing |= !there;
+                    }
+                    Err(error) if error.is_conflict() => missing = true,
+                    Err(error) => {
+                        missing = true;
+                        let text = Explained(&error).to_string();
+                        if said.as_ref() != Some(&text) {
+                            tracing::warn!(error = text, "cannot register the webhook URL");
+                            *said = Some(text);
+                        }
+                    }
+                }
+            }
+            sleep(if missing { RETRY } else { RECHECK }).await;
+        }
+    }
+
+    /// Puts one form into its object; whether there is such an object.
+    async fn put(&self, form: &UrlForm) -> Result<bool, CallError> {
+        let place = form.registered().place();
+        match self.calls.get(&place).await?.object {
+            Some(object) => {
+                if let Some(object) = form.put_into(object) {
+                    self.calls.replace(&place, &object).await?;
+                    tracing::info!(
+                        object = place.name,
+                        "the API server now calls the webhook URL"
+                    );
+                }
+                Ok(true)
+            }
+            None => match form.fresh() {
+                Some(object) => {
+                    self.calls.create(&place, &object).await?;
+                    tracing::info!(
+                        object = place.name,
+                        "the API server now calls the webhook URL"
+                    );
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+        }
+    }
+
+    /// Takes every form out, all at once: the time to stop is short.
+    async fn take_out(&self) {
+        join_all(self.forms.iter().map(async |form| {
+            let mut outcome = self.restore(form).await;
+            // Somebody wrote between our reading and our writing, e.g. the API server a
+            // CRD's conditions.
+            if matches!(&outcome, Err(error) if error.is_conflict()) {
+                outcome = self.restore(form).await;
+            }
+            if let Err(error) = outcome {
+                let object = form.registered().name();
+                let error = Explained(&error).to_string();
+                tracing::error!(
+                    object,
+                    error,
+                    "cannot restore what the webhook URL replaced"
+                );
+            }
+        }))
+        .await;
+    }
+
+    async fn restore(&self, form: &UrlForm) -> Result<(), CallError> {
+        let place = form.registered().place();
+        let Some(object) = self.calls.get(&place).await?.object else {
+            return Ok(());
+        };
+        let version = object.pointer("/metadata/resourceVersion").cloned();
+        match form.take_out_of(object) {
+            Restored::Nothing => {}
+            Restored::Replace(object) => {
+                self.calls.replace(&place, &object).await?;
+                tracing::info!(
+                    object = place.name,
+                    "restored what the webhook URL replaced"
+                );
+            }
+            Restored::Delete => {
+                let version = version.unwrap_or_default();
+                self.calls.delete(&place, &version).await?;
+                tracing::info!(object = place.name, "removed the webhook configuration");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! The certificate that is served at this moment, swapped without a connection noticing.
+//! Knows from when to when it is valid; does not know where it comes from.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use super::metrics::Metrics;
+use super::pair::ServingPair;
+use super::validity::Validity;
+
+/// Hands the current certificate to rustls, one handshake at a time. A connection keeps the
+/// one it began with.
+pub struct Resolver {
+    /// Held for as long as an `Arc` takes to copy.
+    current: Mutex<Option<ServingPair>>,
+    metrics: Metrics,
+}
+
+/// Why there is no certificate that a client would accept now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotServing {
+    /// None has been found or made yet.
+    #[error("there is no webhook certificate yet")]
+    NoCertificate,
+    /// The one there is begins in the future.
+    #[error("the webhook certificate is not valid before {0}")]
+    NotYetValid(Timestamp),
+    /// The one there is has ended.
+    #[error("the webhook certificate expired at {0}")]
+    Expired(Timestamp),
+}
+
+impl Resolver {
+    /// A resolver without a certificate: handshakes fail until one is installed.
+    pub(super) fn new(metrics: Metrics) -> Arc<Self> {
+        Arc::new(Self {
+            current: Mutex::new(None),
+            metrics,
+        })
+    }
+
+    /// Serves `pair` from the next handshake on.
+    pub(super) fn install(&self, pair: ServingPair) {
+        self.metrics.serving(pair.validity());
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(pair);
+    }
+
+    /// From when to when the certificate being served is valid; `None` while there is none.
+    pub fn validity(&self) -> Option<Validity> {
+        self.current().map(|pair| pair.validity())
+    }
+
+    /// Whether a client whose clock says `now` accepts the certificate's dates.
+    ///
+    /// # Errors
+    /// [`NotServing`], the reason why not.
+    pub fn check_at(&self, now: Timestamp) -> Result<(), NotServing> {
+        let validity = self.validity().ok_or(NotServing::NoCertificate)?;
+        if now < validity.not_before {
+            Err(NotServing::NotYetValid(validity.not_before))
+        } else if now > validity.not_after {
+            Err(NotServing::Expired(validity.not_after))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// [`Resolver::check_at`] by the system's clock: the check behind `/readyz`.
+    ///
+    /// # Errors
+    /// [`NotServing`], the reason why not.
+    pub fn is_valid_now(&self) -> Result<(), NotServing> {
+        self.check_at(Timestamp::now())
+    }
+
+    /// What a client that connects now is shown.
+    pub(super) fn certified_key(&self) -> Option<Arc<CertifiedKey>> {
+        self.current().map(|pair| pair.certified_key())
+    }
+
+    fn current(&self) -> Option<ServingPair> {
+        self.current
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl ResolvesServerCert for Resolver {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.certified_key()
+    }
+}
+
+/// Without the key.
+impl fmt::Debug for Resolver {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Resolver")
+            .field("validity", &self.validity())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod hot_reload_tests;
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::super::issue::tests::pair_for;
+    use super::*;
+
+    #[test]
+    fn a_certificate_counts_only_between_its_dates() {
+        let (from, to): (Timestamp, Timestamp) = (
+            "2026-01-01T00:00:00Z".parse().unwrap(),
+            "2026-02-01T00:00:00Z".parse().unwrap(),
+        );
+        let second = SignedDuration::from_secs(1);
+        let resolver = Resolver::new(Metrics::default());
+        assert_eq!(resolver.check_at(from), Err(NotServing::NoCertificate));
+
+        let (chain, key) = pair_for("localhost", from, to);
+        resolver.install(ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap());
+        assert_eq!(resolver.check_at(from), Ok(()));
+        assert_eq!(resolver.check_at(to), Ok(()));
+        let before = resolver.check_at(from - second);
+        assert_eq!(before, Err(NotServing::NotYetValid(from)));
+        assert_eq!(resolver.check_at(to + second), Err(NotServing::Expired(to)));
+    }
+}

@@ -1,0 +1,56 @@
+//! How long to wait after a look at the cluster that failed or led nowhere. No clock.
+
+use std::time::Duration;
+
+/// The shortest and the longest pause after a look that failed; it doubles in between.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// Pauses that double from one failure to the next.
+#[derive(Default)]
+pub(super) struct Retry {
+    failures: u32,
+    writes: u32,
+}
+
+impl Retry {
+    /// The pause after one more failure: half of it by chance, so that two replicas that
+    /// met do not meet again.
+    pub(super) fn pause(&mut self) -> Duration {
+        let doubled = RETRY.0.saturating_mul(1 << self.failures.min(10));
+        self.failures += 1;
+        doubled.min(RETRY.1).mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+
+    /// The pause after one more write without a rest: none at first, but if the API server
+    /// stores something else than what it is sent, this must not go on for ever.
+    pub(super) fn after_write(&mut self) -> Duration {
+        self.writes += 1;
+        match self.writes {
+            0..=3 => Duration::ZERO,
+            _ => self.pause(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_from_a_second_to_a_minute() {
+        let mut retry = Retry::default();
+        for longest in [1, 2, 4, 8, 16, 32, 60, 60] {
+            let longest = Duration::from_secs(longest);
+            let pause = retry.pause();
+            assert!(pause <= longest && pause >= longest / 2, "{pause:?}");
+        }
+    }
+
+    #[test]
+    fn writes_that_lead_nowhere_slow_down() {
+        let mut retry = Retry::default();
+        let pauses: Vec<_> = (0..5).map(|_| retry.after_write()).collect();
+        assert_eq!(pauses[..3], [Duration::ZERO; 3]);
+        assert!(pauses[3] >= RETRY.0 / 2 && pauses[4] >= RETRY.0);
+    }
+}

@@ -1,0 +1,368 @@
+//! `--cert-mode=self-managed`: runs the plan against the API server. Reads the Secret and
+//! the objects that name our server, writes what the plan says, and looks again when one of
+//! them changes or time calls for it. At rest there are watches and no other request.
+//!
+//! Needs get, list, watch, create and update on Secrets of its namespace, and get, list,
+//! watch and update on the named objects; it never creates or patches those.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+use super::calls::{Answer, CallError, Calls, Place};
+use super::contents::{self, Contents};
+use super::explained::Explained;
+use super::identity::{Authority, Identity};
+use super::issue::{IssueError, issue};
+use super::metrics::Metrics;
+use super::objects::Registered;
+use super::plan::{Plan, Seen, Settling, plan};
+use super::repairs::Repairs;
+use super::resolver::Resolver;
+use super::retry::Retry;
+use super::wake::wake_on_changes;
+
+/// The Secret that the replicas share.
+pub const SECRET: &str = "quartet-operator-webhook-server-cert";
+/// How long a change is left to be followed by others before all is looked at once.
+const DEBOUNCE: Duration = Duration::from_millis(250);
+
+/// Whose certificates these are.
+#[derive(Debug, Clone)]
+pub struct SelfManaged {
+    /// The manager's own namespace, where the Secret is.
+    pub namespace: String,
+    /// The Secret's name, [`SECRET`] but for tests.
+    pub secret: String,
+    /// The Service by which the API server calls us, in the same namespace.
+    pub service: String,
+    /// The objects whose caBundle is ours to keep.
+    pub registered: Vec<Registered>,
+}
+
+impl SelfManaged {
+    /// The names by which the API server may call the Service; it uses the first.
+    fn names(&self) -> Vec<String> {
+        let Self {
+            service, namespace, ..
+        } = self;
+        ["svc", "svc.cluster.local"]
+            .map(|suffix| format!("{service}.{namespace}.{suffix}"))
+            .to_vec()
+    }
+}
+
+/// Why a look at the cluster ended early.
+#[derive(Debug, thiserror::Error)]
+enum LookError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error(transparent)]
+    Issue(#[from] IssueError),
+    #[error("the Secret's data cannot be read")]
+    Data(#[source] serde_json::Error),
+}
+
+/// Serves from a Secret that all replicas share, keeps its content fresh and its authority
+/// trusted. `calls` is for single requests and must not repeat any; `watches` may be silent
+/// for a minute. The future never ends.
+pub fn self_managed(
+    options: SelfManaged,
+    calls: Client,
+    watches: Client,
+    metrics: Metrics,
+) -> (
+    Arc<Resolver>,
+    impl Future<Output = Result<(), Infallible>> + Send + 'static,
+) {
+    let resolver = Resolver::new(metrics.clone());
+    let secret = secret_place(&options);
+    let mut watched: Vec<Place> = options.registered.iter().map(Registered::place).collect();
+    let mut driver = Driver {
+        names: options.names(),
+        repairs: Repairs::new(options.registered.len()),
+        secret: secret.clone(),
+        calls: Calls { client: calls },
+        resolver: Arc::clone(&resolver),
+        metrics,
+        serving: None,
+        settling: Settling::default(),
+        started: Instant::now(),
+        jitter: fastrand::f64(),
+        unreadable: vec![None; options.registered.len()],
+        registered: options.registered,
+    };
+    watched.push(secret);
+    let run = async move {
+        let changed = Notify::new();
+        tokio::select! {
+            () = wake_on_changes(watches, watched, &changed) => {}
+            () = driver.run(&changed) => {}
+        }
+        Ok(())
+    };
+    (resolver, run)
+}
+
+/// One replica.
+struct Driver {
+    names: Vec<String>,
+    registered: Vec<Registered>,
+    secret: Place,
+    calls: Calls,
+    resolver: Arc<Resolver>,
+    metrics: Metrics,
+    /// What the resolver serves.
+    serving: Option<Identity>,
+    settling: Settling,
+    repairs: Repairs,
+    started: Instant,
+    jitter: f64,
+    /// For each registered object what was last said about not being able to read it.
+    unreadable: Vec<Option<String>>,
+}
+
+/// A registered object that was read.
+struct Object {
+    /// Its place in `registered`.
+    index: usize,
+    object: Value,
+}
+
+/// What came of a look.
+enum Looked {
+    /// The Secret was written, or another replica was first, and has to be read again.
+    Wrote,
+    /// Nothing is left to do until something changes, or until so much time has passed.
+    Settled(Duration),
+}
+
+impl Driver {
+    async fn run(&mut self, changed: &Notify) {
+        let mut retry = Retry::default();
+        let mut said = None;
+        loop {
+            let pause = match self.look().await {
+                Ok(Looked::Wrote) => {
+                    // Not even a change of the Secret, which is our own, ends this pause.
+                    sleep(retry.after_write()).await;
+                    continue;
+                }
+                Ok(Looked::Settled(pause)) => {
+                    retry = Retry::default();
+                    said = None;
+                    pause
+                }
+                Err(error) => {
+                    let text = Explained(&error).to_string();
+                    if said.as_ref() != Some(&text) {
+                        tracing::warn!(error = text, "cannot look after the webhook certificate");
+                        said = Some(text);
+                    }
+                    retry.pause()
+                }
+            };
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = changed.notified() => sleep(DEBOUNCE).await,
+            }
+        }
+    }
+
+    /// Looks at everything once, and does what the plan says.
+    async fn look(&mut self) -> Result<Looked, LookError> {
+        let Answer {
+            object: secret,
+            date,
+        } = self.calls.get(&self.secret).await?;
+        let now = date.unwrap_or_else(Timestamp::now);
+        let stored = match &secret {
+            Some(secret) => Some(Contents::read(&data(secret)?, &self.names)),
+            None => None,
+        };
+        let (objects, bundles) = self.read_registered().await;
+        let settled = self.settling.observe(
+            stored.as_ref().and_then(|stored| stored.next.as_ref()),
+            &bundles,
+            self.started.elapsed(),
+        );
+        let seen = Seen {
+            now,
+            secret: stored.as_ref(),
+            serving: self.serving.as_ref(),
+            bundles: &bundles,
+            settled,
+            jitter: self.jitter,
+        };
+        let Plan {
+            write,
+            serve,
+            again,
+        } = plan(seen, || issue(&self.names, now))?;
+        let usable = stored.as_ref().is_some_and(|it| it.current.is_some());
+        self.metrics.read(usable);
+        if let Some(identity) = serve {
+            let validity = identity.pair().validity();
+            tracing::info!(%validity, "serving a new webhook certificate");
+            self.resolver.install(identity.pair().clone());
+            self.serving = Some(identity);
+        }
+        if let Some(contents) = write {
+            self.write_secret(secret, &contents).await?;
+            // What was written is acted upon as it is read back.
+            return Ok(Looked::Wrote);
+        }
+        let mut pause = Duration::try_from(again.duration_since(now)).unwrap_or_default();
+        if let Some(stored) = stored {
+            let bundle = contents::pem(&stored.trusted());
+            let mut failed = None;
+            for object in objects {
+                match self.write_bundle(object, &bundle).await {
+                    Ok(again) => pause = pause.min(again),
+                    // The others are not to suffer from it.
+                    Err(error) => failed = Some(error),
+                }
+            }
+            if let Some(error) = failed {
+                return Err(error.into());
+            }
+        }
+        Ok(Looked::Settled(pause))
+    }
+
+    /// The registered objects that are there, and for each that has a caBundle of ours the
+    /// authorities in it, `None` for one that could not be read.
+    async fn read_registered(&mut self) -> (Vec<Object>, Vec<Option<Vec<Authority>>>) {
+        let (mut objects, mut bundles) = (Vec::new(), Vec::new());
+        let entries = self.registered.iter().zip(&mut self.unreadable).enumerate();
+        for (index, (registered, unreadable)) in entries {
+            match self.calls.get(&registered.place()).await {
+                Ok(Answer { object, .. }) => {
+                    *unreadable = None;
+                    let Some(object) = object else { continue };
+                    if let Some(trusted) = registered.trusted(&object) {
+                        bundles.push(Some(trusted));
+                        objects.push(Object { index, object });
+                    }
+                }
+                Err(error) => {
+                    let text = Explained(&error).to_string();
+                    if unreadable.as_ref() != Some(&text) {
+                        tracing::warn!(error = text, "cannot check a caBundle");
+                        *unreadable = Some(text);
+                    }
+                    bundles.push(None);
+                }
+            }
+        }
+        (objects, bundles)
+    }
+
+    /// Creates the Secret, or replaces its data if nobody else has meanwhile.
+    async fn write_secret(
+        &self,
+        found: Option<Value>,
+        contents: &Contents,
+    ) -> Result<(), CallError> {
+        let data = json!(contents.data());
+        let written = match found {
+            Some(mut secret) => {
+                if let Some(secret) = secret.as_object_mut() {
+                    secret.insert("data".to_owned(), data);
+                }
+                self.calls.replace(&self.secret, &secret).await
+            }
+            None => {
+                let secret = json!({
+                    "apiVersion": "v1",
+                    "kind": "Secret",
+                    "metadata": {
+                        "name": self.secret.name,
+                        "labels": {"app.kubernetes.io/managed-by": "quartet-operator"},
+                    },
+                    "type": "kubernetes.io/tls",
+                    "data": data,
+                });
+                self.calls.create(&self.secret, &secret).await
+            }
+        };
+        match written {
+            Ok(_) => {
+                tracing::info!(secret = self.secret.name, "wrote the webhook certificates");
+                Ok(())
+            }
+            // Another replica was first; what it wrote is read next.
+            Err(error) if error.is_conflict() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the bundle into one object, if it is not there and may be written now. Returns
+    /// when to look again on its account.
+    async fn write_bundle(
+        &mut self,
+        Object { index, mut object }: Object,
+        bundle: &str,
+    ) -> Result<Duration, CallError> {
+        let Some(registered) = self.registered.get(index) else {
+            return Ok(Duration::MAX);
+        };
+        let now = Instant::now();
+        if !registered.trust(&mut object, bundle) {
+            self.repairs.found(index, bundle, generation(&object), now);
+            return Ok(Duration::MAX);
+        }
+        let wait = self.repairs.wait(index, bundle, now);
+        if !wait.is_zero() {
+            return Ok(wait);
+        }
+        let replaced = self.calls.replace(&registered.place(), &object).await;
+        let (kind, name) = (registered.kind(), registered.name());
+        match replaced {
+            Ok(Answer { object, .. }) => {
+                let generation = generation(&object.unwrap_or_default());
+                if self.repairs.wrote(index, bundle, generation, now) {
+                    tracing::warn!(kind, name, "restored a caBundle that somebody overwrote");
+                } else {
+                    tracing::info!(kind, name, "wrote the caBundle");
+                }
+                Ok(Duration::MAX)
+            }
+            Err(error) if error.is_conflict() => {
+                self.repairs.met_another(index, bundle, now);
+                Ok(DEBOUNCE)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn secret_place(options: &SelfManaged) -> Place {
+    Place {
+        group: "",
+        namespace: Some(options.namespace.clone()),
+        plural: "secrets",
+        name: options.secret.clone(),
+    }
+}
+
+/// How often what the object asks for has changed.
+fn generation(object: &Value) -> i64 {
+    let generation = object.pointer("/metadata/generation");
+    generation.and_then(Value::as_i64).unwrap_or_default()
+}
+
+fn data(secret: &Value) -> Result<BTreeMap<String, ByteString>, LookError> {
+    match secret.get("data") {
+        None | Some(Value::Null) => Ok(BTreeMap::new()),
+        Some(data) => serde_json::from_value(data.clone()).map_err(LookError::Data),
+    }
+}

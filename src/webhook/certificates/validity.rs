@@ -1,0 +1,143 @@
+//! From when to when a certificate is valid, read from its DER (RFC 5280 §4.1.2.5).
+//! Reads those two dates only; whether the rest makes sense is for rustls to say.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use yasna::tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME};
+use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
+
+/// The time in which a certificate is valid, to the second, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// First second.
+    pub not_before: Timestamp,
+    /// Last second.
+    pub not_after: Timestamp,
+}
+
+impl Validity {
+    /// Reads it from a certificate in DER. `None` if that is no certificate, or one with
+    /// dates that are none.
+    pub fn of(certificate: &[u8]) -> Option<Self> {
+        yasna::parse_der(certificate, |reader| {
+            reader.read_sequence(|certificate| {
+                let validity = certificate.next().read_sequence(to_be_signed)?;
+                // Signature algorithm and signature.
+                skip(certificate)?;
+                skip(certificate)?;
+                Ok(validity)
+            })
+        })
+        .ok()
+    }
+
+    /// Whether `now` lies within.
+    pub fn contains(&self, now: Timestamp) -> bool {
+        self.not_before <= now && now <= self.not_after
+    }
+}
+
+impl fmt::Display for Validity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "valid from {} to {}",
+            self.not_before, self.not_after
+        )
+    }
+}
+
+/// `TBSCertificate`: version (absent in version 1), serial number, signature algorithm,
+/// issuer, validity, and more that does not matter here.
+fn to_be_signed(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<Validity> {
+    fields.read_optional(|version| version.read_tagged(Tag::context(0), |it| it.read_u8()))?;
+    for _ in ["serial number", "signature algorithm", "issuer"] {
+        skip(fields)?;
+    }
+    let validity = fields.next().read_sequence(|dates| {
+        Ok(Validity {
+            not_before: date(dates.next())?,
+            not_after: date(dates.next())?,
+        })
+    })?;
+    while fields.read_optional(|field| field.read_der())?.is_some() {}
+    Ok(validity)
+}
+
+fn skip(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<()> {
+    fields.next().read_der().map(|_| ())
+}
+
+fn date(reader: BERReader<'_, '_>) -> ASN1Result<Timestamp> {
+    let tag = reader.lookahead_tag()?;
+    let seconds = if tag == TAG_UTCTIME {
+        reader.read_utctime()?.datetime().unix_timestamp()
+    } else if tag == TAG_GENERALIZEDTIME {
+        reader.read_generalized_time()?.datetime().unix_timestamp()
+    } else {
+        return Err(ASN1Error::new(ASN1ErrorKind::Invalid));
+    };
+    Timestamp::from_second(seconds).map_err(|_| ASN1Error::new(ASN1ErrorKind::Invalid))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::issue::tests::pair_for;
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    /// A certificate with these dates, as rcgen writes it: UTCTime before 2050, as RFC 5280
+    /// wants it, and GeneralizedTime from then on.
+    fn certificate(not_before: Timestamp, not_after: Timestamp) -> Vec<u8> {
+        let (chain, _) = pair_for("localhost", not_before, not_after);
+        super::super::pair::certificates(chain.as_bytes())
+            .unwrap()
+            .remove(0)
+            .to_vec()
+    }
+
+    #[test]
+    fn dates_before_and_after_2050_are_read_to_the_second() {
+        let (from, to) = (at("2026-11-21T07:39:01Z"), at("2093-01-02T03:04:05Z"));
+        let read = Validity::of(&certificate(from, to)).unwrap();
+        assert_eq!(
+            read,
+            Validity {
+                not_before: from,
+                not_after: to
+            }
+        );
+    }
+
+    #[test]
+    fn both_ends_are_valid_and_the_seconds_around_them_are_not() {
+        let (from, to) = (at("2026-01-01T00:00:00Z"), at("2026-01-02T00:00:00Z"));
+        let validity = Validity::of(&certificate(from, to)).unwrap();
+        let second = jiff::SignedDuration::from_secs(1);
+        assert!(validity.contains(from) && validity.contains(to));
+        assert!(!validity.contains(from - second) && !validity.contains(to + second));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_no_certificate_and_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(Validity::of(&bytes), None);
+        }
+
+        #[test]
+        fn a_damaged_certificate_is_no_panic(cut in 0_usize..600, place in 0_usize..600, value: u8) {
+            let mut bytes = certificate(at("2026-01-01T00:00:00Z"), at("2027-01-01T00:00:00Z"));
+            if let Some(byte) = bytes.get_mut(place) {
+                *byte = value;
+            }
+            bytes.truncate(cut);
+            let _ = Validity::of(&bytes);
+        }
+    }
+}

@@ -1,0 +1,465 @@
+//! Conversion: reads a ConversionReview and writes its answer in one pass, object by object,
+//! so that a list takes no more memory than its text. All or nothing: the first object that
+//! cannot be converted fails the call, as the API asks.
+//!
+//! A call, shortened, and its answer:
+//!
+//! ```json
+//! {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {
+//!     "uid": "705ab4f5", "desiredAPIVersion": "cache.example.com/v1",
+//!     "objects": [{"apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+//!                  "metadata": {"name": "a"}, "spec": {"size": 3}}]}}
+//! {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": {
+//!     "convertedObjects": [{"apiVersion": "cache.example.com/v1", "kind": "Memcached",
+//!                           "metadata": {"name": "a"}, "spec": {"replicas": 3}}],
+//!     "result": {"status": "Success"}, "uid": "705ab4f5"}}
+//! ```
+
+use std::borrow::Cow;
+use std::fmt;
+
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+use serde_json::value::RawValue;
+
+use super::answer::Answer;
+use super::metrics::{Conversion, Metrics};
+use crate::api::conversion::{ConvertedText, convert_into};
+use crate::api::raw::{Members, MembersVisitor, Text, write_text};
+use crate::api::{Kind, Version};
+
+const API_VERSION: &str = "apiextensions.k8s.io/v1";
+const KIND: &str = "ConversionReview";
+/// The answer up to its objects, and from them on to its uid.
+const BEFORE_OBJECTS: &[u8] =
+    br#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"convertedObjects":["#;
+const AFTER_OBJECTS: &[u8] = br#"],"result":{"status":"Success"},"uid":"#;
+
+/// The label of what is not known.
+const UNKNOWN: &str = "unknown";
+
+/// The endpoint of all kinds.
+#[derive(Debug, Clone)]
+pub(super) struct Converter {
+    pub(super) kinds: Vec<&'static Kind>,
+}
+
+impl Converter {
+    /// The answer to `body`. Whatever is a review with a uid is answered by a review.
+    pub(super) fn answer(&self, body: &str, metrics: &Metrics) -> Answer {
+        let mut work = Work::new(self, body.len());
+        let mut deserializer = serde_json::Deserializer::from_str(body);
+        let review = ReviewSeed { work: &mut work }
+            .deserialize(&mut deserializer)
+            .and_then(|review| deserializer.end().map(|()| review));
+        match (review, work.failure.take()) {
+            (Ok(review), None) => match review.uid() {
+                Ok(uid) => {
+                    work.count(metrics);
+                    work.out.extend_from_slice(AFTER_OBJECTS);
+                    write_text(&mut work.out, &uid);
+                    work.out.extend_from_slice(b"}}");
+                    Answer::text(work.out)
+                }
+                Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
+            },
+            // The parser was stopped on purpose; whether the rest is a review is still open.
+            (_, Some(failure)) => match uid_in(body) {
+                Ok(uid) => {
+                    metrics.converted(failure.conversion, false, 1);
+                    tracing::warn!(message = failure.message, "a conversion failed");
+                    failed(&uid, &failure.message)
+                }
+                Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
+            },
+            // Something within the request is not as it should be, or all of it.
+            (Err(error), None) => match uid_in(body) {
+                Ok(uid) => failed(&uid, &format!("cannot read the request: {error}")),
+                Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
+            },
+        }
+    }
+
+    fn kind_of(&self, group: &str, name: &str) -> Option<&'static Kind> {
+        let mut kinds = self.kinds.iter().copied();
+        kinds.find(|kind| kind.group == group && kind.kind == name)
+    }
+}
+
+/// What is answered when a conversion panics: as much as can be.
+pub(super) fn panicked(body: &str) -> Answer {
+    let message = "internal error occurred during conversion";
+    match uid_in(body) {
+        Ok(uid) => failed(&uid, message),
+        Err(_) => Answer::refusal(StatusCode::INTERNAL_SERVER_ERROR, message),
+    }
+}
+
+/// A review that tells of a failure.
+fn failed(uid: &str, message: &str) -> Answer {
+    Answer::review(&serde_json::json!({
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "response": {
+            "uid": uid,
+            "convertedObjects": [],
+            "result": {"status": "Failure", "message": message},
+        },
+    }))
+}
+
+/// The uid of the review that `body` is, or what it is not, without a look at its objects.
+fn uid_in(body: &str) -> Result<Cow<'_, str>, String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        api_version: Option<Text<'a>>,
+        #[serde(borrow)]
+        kind: Option<Text<'a>>,
+        #[serde(borrow)]
+        request: Option<Request<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Request<'a> {
+        #[serde(borrow)]
+        uid: Option<Text<'a>>,
+    }
+    let envelope: Envelope<'_> = serde_json::from_str(body)
+        .map_err(|error| format!("cannot read the body as a ConversionReview: {error}"))?;
+    let review = Review {
+        api_version: envelope.api_version,
+        kind: envelope.kind,
+        uid: envelope.request.map(|request| request.uid),
+    };
+    review.uid()
+}
+
+/// What is left of a review when its objects have been converted.
+#[derive(Debug, Default)]
+struct Review<'a> {
+    api_version: Option<Text<'a>>,
+    kind: Option<Text<'a>>,
+    /// The request, if there was one; its uid, if that was there.
+    uid: Option<Option<Text<'a>>>,
+}
+
+impl<'a> Review<'a> {
+    /// The uid to answer to, if it is a review that can be answered.
+    fn uid(self) -> Result<Cow<'a, str>, String> {
+        let is = |text: &Option<Text<'_>>, wanted: &str| {
+            text.as_ref().is_some_and(|Text(text)| text == wanted)
+        };
+        if !is(&self.kind, KIND) || !is(&self.api_version, API_VERSION) {
+            return Err(format!(
+                "this endpoint answers reviews of apiVersion {API_VERSION} and kind {KIND} only"
+            ));
+        }
+        match self.uid {
+            None => Err("the review has no request".to_owned()),
+            Some(Some(Text(uid))) if !uid.is_empty() => Ok(uid),
+            Some(_) => Err("request.uid is missing or empty".to_owned()),
+        }
+    }
+}
+
+/// What was done so far.
+struct Work<'c> {
+    converter: &'c Converter,
+    /// The answer, up to the last object.
+    out: Vec<u8>,
+    objects: u64,
+    /// How many of each were converted, and how many of these lost data. Few, since a call has
+    /// one kind and rarely more than one version.
+    converted: Vec<(Conversion, u64, u64)>,
+    /// What ended it.
+    failure: Option<Failure>,
+}
+
+/// The object that could not be converted.
+struct Failure {
+    conversion: Conversion,
+    message: String,
+}
+
+impl<'c> Work<'c> {
+    fn new(converter: &'c Converter, body_bytes: usize) -> Self {
+        // An answer is about as long as what is asked; more is asked for when it is needed.
+        let mut out = Vec::with_capacity(body_bytes + BEFORE_OBJECTS.len());
+        out.extend_from_slice(BEFORE_OBJECTS);
+        Self {
+            converter,
+            out,
+            objects: 0,
+            converted: Vec::new(),
+            failure: None,
+        }
+    }
+
+    fn convert(&mut self, object: &Members<'_>, desired: &str) -> Result<(), Failure> {
+        let name = object.text("kind").unwrap_or_default();
+        let (group, version) = desired.split_once('/').unwrap_or(("", desired));
+        let kind = self.converter.kind_of(group, &name);
+        let to = kind.and_then(|kind| kind.version(version));
+        let failure = |message: String| Failure {
+            conversion: Conversion {
+                kind: kind.map_or(UNKNOWN, |kind| kind.kind),
+                from: UNKNOWN,
+                to: to.map_or(UNKNOWN, |to| to.name),
+            },
+            message: format!("{}: {message}", place(object)),
+        };
+        let (Some(kind), Some(to)) = (kind, to) else {
+            return Err(failure(format!(
+                "cannot convert a {name:?} to {desired:?}: not a kind and version of this operator"
+            )));
+        };
+        if self.objects > 0 {
+            self.out.push(b',');
+        }
+        let ConvertedText {
+            from,
+            data_left_out,
+        } = convert_into(&mut self.out, kind, object, to)
+            .map_err(|error| failure(error.to_string()))?;
+        self.objects += 1;
+        if data_left_out {
+            tracing::warn!(
+                object = place(object),
+                from,
+                to = to.name,
+                "the annotations have no room for the fields that the version lacks"
+            );
+        }
+        self.note(kind, from, to, data_left_out);
+        Ok(())
+    }
+
+    fn note(&mut self, kind: &Kind, from: &'static str, to: &Version, data_left_out: bool) {
+        let conversion = Conversion {
+            kind: kind.kind,
+            from,
+            to: to.name,
+        };
+        let lost = u64::from(data_left_out);
+        let known = self
+            .converted
+            .iter_mut()
+            .find(|(known, ..)| *known == conversion);
+        match known {
+            Some((_, count, all_lost)) => {
+                *count += 1;
+                *all_lost += lost;
+            }
+            None => self.converted.push((conversion, 1, lost)),
+        }
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        for (conversion, objects, lost) in &self.converted {
+            metrics.converted(*conversion, true, *objects);
+            if *lost > 0 {
+                metrics.data_left_out(*conversion, *lost);
+            }
+        }
+    }
+}
+
+/// `namespace/name` of an object, for people.
+fn place(object: &Members<'_>) -> String {
+    let metadata = object
+        .get("metadata")
+        .and_then(Members::of)
+        .unwrap_or_default();
+    let name = metadata.text("name").unwrap_or(Cow::Borrowed("?"));
+    match metadata.text("namespace") {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.into_owned(),
+    }
+}
+
+/// Reads the whole review.
+struct ReviewSeed<'w, 'c> {
+    work: &'w mut Work<'c>,
+}
+
+/// Reads `request`: its uid.
+struct RequestSeed<'w, 'c> {
+    work: &'w mut Work<'c>,
+}
+
+/// Reads `request.objects`, and converts each to this version.
+struct ObjectsSeed<'w, 'c> {
+    work: &'w mut Work<'c>,
+    desired: &'w str,
+}
+
+/// Reads one object and converts it.
+struct ObjectSeed<'w, 'c> {
+    work: &'w mut Work<'c>,
+    desired: &'w str,
+}
+
+/// Sets what may be set once, as serde's derived code does.
+fn set_once<T, E: serde::de::Error>(
+    place: &mut Option<T>,
+    value: T,
+    name: &'static str,
+) -> Result<(), E> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(E::duplicate_field(name)),
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for ReviewSeed<'_, '_> {
+    type Value = Review<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Review<'de>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ReviewSeed<'_, '_> {
+    type Value = Review<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a ConversionReview")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Review<'de>, A::Error> {
+        let mut review = Review::default();
+        while let Some(Text(name)) = map.next_key()? {
+            match name.as_ref() {
+                "apiVersion" => {
+                    set_once(&mut review.api_version, map.next_value()?, "apiVersion")?;
+                }
+                "kind" => set_once(&mut review.kind, map.next_value()?, "kind")?,
+                "request" => {
+                    let request = RequestSeed { work: self.work };
+                    set_once(&mut review.uid, map.next_value_seed(request)?, "request")?;
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(review)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for RequestSeed<'_, '_> {
+    type Value = Option<Text<'de>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for RequestSeed<'_, '_> {
+    type Value = Option<Text<'de>>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a ConversionRequest")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut uid = None;
+        let mut desired: Option<Text<'de>> = None;
+        let mut early: Option<&'de RawValue> = None;
+        let mut has_objects = false;
+        while let Some(Text(name)) = map.next_key()? {
+            match name.as_ref() {
+                "uid" => set_once(&mut uid, map.next_value()?, "uid")?,
+                "desiredAPIVersion" => {
+                    set_once(&mut desired, map.next_value()?, "desiredAPIVersion")?;
+                }
+                "objects" if has_objects => return Err(A::Error::duplicate_field("objects")),
+                "objects" => {
+                    has_objects = true;
+                    match &desired {
+                        Some(Text(desired)) => map.next_value_seed(ObjectsSeed {
+                            work: self.work,
+                            desired,
+                        })?,
+                        // Go writes the version first, but JSON has no order.
+                        None => early = Some(map.next_value()?),
+                    }
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        let Some(Text(desired)) = desired else {
+            return Err(A::Error::missing_field("desiredAPIVersion"));
+        };
+        if let Some(objects) = early {
+            let objects_seed = ObjectsSeed {
+                work: self.work,
+                desired: &desired,
+            };
+            objects_seed
+                .deserialize(&mut serde_json::Deserializer::from_str(objects.get()))
+                .map_err(A::Error::custom)?;
+        }
+        Ok(uid)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for ObjectsSeed<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ObjectsSeed<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of objects")
+    }
+
+    /// Go writes an empty slice as null.
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut objects: A) -> Result<(), A::Error> {
+        loop {
+            let object = ObjectSeed {
+                work: self.work,
+                desired: self.desired,
+            };
+            if objects.next_element_seed(object)?.is_none() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ObjectSeed<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        let object = MembersVisitor.visit_map(map)?;
+        self.work.convert(&object, self.desired).map_err(|failure| {
+            let error = A::Error::custom(&failure.message);
+            self.work.failure = Some(failure);
+            error
+        })
+    }
+}

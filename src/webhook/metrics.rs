@@ -1,0 +1,266 @@
+//! What the webhook server counts: controller-runtime's metrics by their names, and what it
+//! lacks: conversions by version, decisions by reason, connections.
+//!
+//! Sources: controller-runtime `pkg/webhook/internal/metrics/metrics.go`,
+//! `pkg/webhook/{admission,conversion}/metrics`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Buckets of `controller_runtime_webhook_latency_seconds`: those of client_golang from 5 ms
+/// on, and below them what a call here really takes.
+const LATENCY_SECONDS: [f64; 17] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+    1.0, 2.5, 5.0, 10.0,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Webhook {
+    /// Path of the endpoint.
+    webhook: Arc<str>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WebhookAndCode {
+    webhook: Arc<str>,
+    code: u16,
+}
+
+/// Which objects were converted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Conversion {
+    /// Kind, or `unknown`.
+    pub(super) kind: &'static str,
+    /// Version before, or `unknown`.
+    pub(super) from: &'static str,
+    /// Version after, or `unknown`.
+    pub(super) to: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConversionResult {
+    kind: &'static str,
+    from: &'static str,
+    to: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Decision {
+    kind: &'static str,
+    version: &'static str,
+    operation: &'static str,
+    reason: &'static str,
+}
+
+/// Every metric of the webhook server. Clones count together.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    latency: Family<Webhook, Histogram, fn() -> Histogram>,
+    requests: Family<WebhookAndCode, Counter>,
+    in_flight: Family<Webhook, Gauge>,
+    admission_panics: Counter,
+    conversion_panics: Counter,
+    conversions: Family<ConversionResult, Counter>,
+    data_left_out: Family<Conversion, Counter>,
+    decisions: Family<Decision, Counter>,
+    /// Open connections, in their handshake or after it.
+    pub(super) connections: Gauge,
+    /// Connections that were closed to make room for others.
+    pub(super) evicted: Counter,
+    /// TLS handshakes that failed.
+    pub(super) handshake_errors: Counter,
+}
+
+impl Metrics {
+    /// Registers every metric.
+    pub fn register(registry: &mut Registry) -> Self {
+        let latency = || Histogram::new(LATENCY_SECONDS);
+        let metrics = Self {
+            latency: Family::new_with_constructor(latency),
+            requests: Family::default(),
+            in_flight: Family::default(),
+            admission_panics: Counter::default(),
+            conversion_panics: Counter::default(),
+            conversions: Family::default(),
+            data_left_out: Family::default(),
+            decisions: Family::default(),
+            connections: Gauge::default(),
+            evicted: Counter::default(),
+            handshake_errors: Counter::default(),
+        };
+        // The registry ends each help text with a full stop, and each counter's name with
+        // `_total`.
+        registry.register(
+            "controller_runtime_webhook_latency_seconds",
+            "Histogram of the latency of processing admission requests",
+            metrics.latency.clone(),
+        );
+        registry.register(
+            "controller_runtime_webhook_requests",
+            "Total number of admission requests by HTTP status code",
+            metrics.requests.clone(),
+        );
+        registry.register(
+            "controller_runtime_webhook_requests_in_flight",
+            "Current number of admission requests being served",
+            metrics.in_flight.clone(),
+        );
+        registry.register(
+            "controller_runtime_webhook_panics",
+            "Total number of webhook panics",
+            metrics.admission_panics.clone(),
+        );
+        registry.register(
+            "controller_runtime_conversion_webhook_panics",
+            "Total number of conversion webhook panics",
+            metrics.conversion_panics.clone(),
+        );
+        registry.register(
+            "quartet_operator_conversions",
+            "Objects that were converted, or whose conversion made a call fail",
+            metrics.conversions.clone(),
+        );
+        registry.register(
+            "quartet_operator_conversion_data_left_out",
+            "Objects converted without the fields that the version lacks, for want of room in their annotations",
+            metrics.data_left_out.clone(),
+        );
+        registry.register(
+            "quartet_operator_admission_decisions",
+            "Admission decisions by their reason",
+            metrics.decisions.clone(),
+        );
+        registry.register(
+            "quartet_operator_webhook_connections",
+            "Open connections to the webhook server",
+            metrics.connections.clone(),
+        );
+        registry.register(
+            "quartet_operator_webhook_connections_evicted",
+            "Connections that were closed, for the time they kept the server waiting, to make room for others",
+            metrics.evicted.clone(),
+        );
+        registry.register(
+            "quartet_operator_webhook_handshake_errors",
+            "TLS handshakes that failed; many of them mean that the caBundle is not that of our certificate",
+            metrics.handshake_errors.clone(),
+        );
+        metrics
+    }
+
+    /// The series of one endpoint, which appear with the value 0.
+    pub(super) fn endpoint(&self, path: &str) -> EndpointMetrics {
+        let webhook: Arc<str> = path.into();
+        let label = Webhook {
+            webhook: Arc::clone(&webhook),
+        };
+        let code = |code| {
+            let webhook = Arc::clone(&webhook);
+            self.requests
+                .get_or_create_owned(&WebhookAndCode { webhook, code })
+        };
+        code(500);
+        EndpointMetrics {
+            ok: code(200),
+            latency: self.latency.get_or_create_owned(&label),
+            in_flight: self.in_flight.get_or_create_owned(&label),
+            requests: self.requests.clone(),
+            webhook,
+        }
+    }
+
+    pub(super) fn panicked(&self, in_conversion: bool) {
+        match in_conversion {
+            true => self.conversion_panics.inc(),
+            false => self.admission_panics.inc(),
+        };
+    }
+
+    pub(super) fn decided(
+        &self,
+        kind: &'static str,
+        version: &'static str,
+        operation: &'static str,
+        reason: &'static str,
+    ) {
+        let decision = Decision {
+            kind,
+            version,
+            operation,
+            reason,
+        };
+        self.decisions.get_or_create(&decision).inc();
+    }
+
+    /// `objects` were converted, or one of them made the whole call fail.
+    pub(super) fn converted(&self, conversion: Conversion, succeeded: bool, objects: u64) {
+        let Conversion { kind, from, to } = conversion;
+        let result = if succeeded { "success" } else { "failure" };
+        let labels = ConversionResult {
+            kind,
+            from,
+            to,
+            result,
+        };
+        self.conversions.get_or_create(&labels).inc_by(objects);
+    }
+
+    pub(super) fn data_left_out(&self, conversion: Conversion, objects: u64) {
+        self.data_left_out
+            .get_or_create(&conversion)
+            .inc_by(objects);
+    }
+}
+
+/// The series of one endpoint.
+#[derive(Debug)]
+pub(super) struct EndpointMetrics {
+    webhook: Arc<str>,
+    latency: Histogram,
+    in_flight: Gauge,
+    ok: Counter,
+    requests: Family<WebhookAndCode, Counter>,
+}
+
+impl EndpointMetrics {
+    /// A call is in flight until the returned guard is dropped, as it is when the client goes
+    /// away in the middle.
+    pub(super) fn started(&self) -> InFlight {
+        self.in_flight.inc();
+        InFlight {
+            in_flight: self.in_flight.clone(),
+        }
+    }
+
+    pub(super) fn answered(&self, code: u16, duration: Duration) {
+        self.latency.observe(duration.as_secs_f64());
+        if code == 200 {
+            self.ok.inc();
+            return;
+        }
+        let webhook = Arc::clone(&self.webhook);
+        self.requests
+            .get_or_create(&WebhookAndCode { webhook, code })
+            .inc();
+    }
+}
+
+/// A call that is being served.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    in_flight: Gauge,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.in_flight.dec();
+    }
+}

@@ -1,0 +1,265 @@
+//! From an HTTP request to an answer: which endpoint it is for, what is refused before its
+//! body is read, and that a panic costs one answer and no more. Knows no review.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, Response, StatusCode, header};
+use axum::routing::post;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use super::admission::{self, Admission};
+use super::answer::Answer;
+use super::body::{Memory, Whole};
+use super::conversion::{self, Converter};
+use super::metrics::{EndpointMetrics, Metrics};
+use super::paths;
+use super::seats::Seat;
+use crate::api::Kind;
+
+/// Largest body of an admission review: controller-runtime's. An object may have 3 MiB, and a
+/// review holds two.
+const ADMISSION_LIMIT: usize = 7 * 1024 * 1024;
+/// Largest body of a conversion review: a list of ten thousand objects of 6 KiB each.
+const CONVERSION_LIMIT: usize = 64 * 1024 * 1024;
+/// Bodies from this size on are answered on a thread of their own: a millisecond's work, which
+/// would hold up what else this thread does.
+const LARGE_BODY: usize = 256 * 1024;
+
+/// What is answered: every endpoint of every kind.
+#[derive(Debug, Clone)]
+pub struct Handlers {
+    endpoints: Vec<Arc<Endpoint>>,
+    metrics: Metrics,
+}
+
+#[derive(Debug)]
+struct Endpoint {
+    path: String,
+    task: Task,
+    series: EndpointMetrics,
+    metrics: Metrics,
+}
+
+#[derive(Debug)]
+enum Task {
+    Admit(Admission),
+    Convert(Converter),
+}
+
+impl Handlers {
+    /// The endpoints of `kinds`: one that checks each version of each, and one that converts
+    /// them all. `max_replicas` is the most pods that one resource may ask for, 0 for no limit.
+    pub fn new(kinds: &[&'static Kind], max_replicas: u32, metrics: &Metrics) -> Self {
+        let endpoint = |path: String, task| {
+            let series = metrics.endpoint(&path);
+            let metrics = metrics.clone();
+            Arc::new(Endpoint {
+                path,
+                task,
+                series,
+                metrics,
+            })
+        };
+        let versions = kinds
+            .iter()
+            .flat_map(|kind| [(*kind, &kind.seed), (*kind, &kind.hub)]);
+        let mut endpoints: Vec<_> = versions
+            .map(|(kind, version)| {
+                let task = Task::Admit(Admission {
+                    kind,
+                    version,
+                    max_replicas,
+                });
+                endpoint(paths::validate(kind, version), task)
+            })
+            .collect();
+        let kinds = kinds.to_vec();
+        let convert = Task::Convert(Converter { kinds });
+        endpoints.push(endpoint(paths::CONVERT.to_owned(), convert));
+        Self {
+            endpoints,
+            metrics: metrics.clone(),
+        }
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The routes. A request must carry the [`Seat`] of its connection as an extension.
+    pub(super) fn router(&self) -> Router {
+        let memory = Memory::default();
+        let mut router = Router::new();
+        for endpoint in &self.endpoints {
+            let (endpoint, memory) = (Arc::clone(endpoint), memory.clone());
+            let path = endpoint.path.clone();
+            let handler = post(move |request| call(endpoint, memory, request));
+            router = router.route(&path, handler);
+        }
+        router
+            .fallback(async || {
+                Answer::refusal(StatusCode::NOT_FOUND, "there is no such endpoint").into_response()
+            })
+            .method_not_allowed_fallback(async || {
+                let message = "reviews are sent by POST";
+                Answer::refusal(StatusCode::METHOD_NOT_ALLOWED, message).into_response()
+            })
+    }
+}
+
+async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Response<Body> {
+    let began = Instant::now();
+    let _in_flight = endpoint.series.started();
+    let answer = match read(&endpoint, &memory, request).await {
+        Ok(body) => answer(&endpoint, body).await,
+        Err(refusal) => refusal,
+    };
+    endpoint
+        .series
+        .answered(answer.status.as_u16(), began.elapsed());
+    answer.into_response()
+}
+
+/// The whole body of a request that is worth it.
+async fn read(endpoint: &Endpoint, memory: &Memory, request: Request) -> Result<Whole, Answer> {
+    let (parts, body) = request.into_parts();
+    if !is_json(&parts.headers) {
+        let message = "reviews are sent as application/json, without a Content-Encoding";
+        return Err(Answer::refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+    }
+    let declared = parts
+        .headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok())
+        // A number that is too large for us is too large for any limit.
+        .map(|length| length.parse().unwrap_or(usize::MAX));
+    let whole = memory
+        .read(body, declared, endpoint.task.limit())
+        .await
+        .map_err(|error| Answer::refusal(error.code(), error.to_string()))?;
+    if let Some(seat) = parts.extensions.get::<Arc<Seat>>() {
+        seat.works();
+    }
+    Ok(whole)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = |name| {
+        let value = headers.get(name)?;
+        value.to_str().ok()
+    };
+    let media_type = value(header::CONTENT_TYPE).and_then(|value| value.split(';').next());
+    let encoding = value(header::CONTENT_ENCODING).unwrap_or("identity");
+    media_type.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
+        && encoding.eq_ignore_ascii_case("identity")
+}
+
+async fn answer(endpoint: &Arc<Endpoint>, body: Whole) -> Answer {
+    if body.bytes.len() < LARGE_BODY {
+        return endpoint.answer(&body.bytes);
+    }
+    let endpoint = Arc::clone(endpoint);
+    spawn_blocking(move || endpoint.answer(&body.bytes))
+        .await
+        .unwrap_or_else(|_| {
+            let code = StatusCode::INTERNAL_SERVER_ERROR;
+            Answer::refusal(code, "the server is stopping")
+        })
+}
+
+impl Task {
+    fn limit(&self) -> usize {
+        match self {
+            Self::Admit(_) => ADMISSION_LIMIT,
+            Self::Convert(_) => CONVERSION_LIMIT,
+        }
+    }
+
+    fn answer(&self, body: &str, metrics: &Metrics) -> Answer {
+        match self {
+            Self::Admit(admission) => admission.answer(body, metrics),
+            Self::Convert(converter) => converter.answer(body, metrics),
+        }
+    }
+
+    fn panicked(&self, body: &str) -> Answer {
+        match self {
+            Self::Admit(_) => admission::panicked(body),
+            Self::Convert(_) => conversion::panicked(body),
+        }
+    }
+}
+
+impl Endpoint {
+    fn answer(&self, body: &[u8]) -> Answer {
+        let Ok(body) = std::str::from_utf8(body) else {
+            return Answer::refusal(StatusCode::BAD_REQUEST, "the body is not UTF-8");
+        };
+        self.guarded(body, |body| self.task.answer(body, &self.metrics))
+    }
+
+    /// What `answer` says, or what there is to say when it panics. Nothing is shared that
+    /// could be left half changed.
+    fn guarded(&self, body: &str, answer: impl FnOnce(&str) -> Answer) -> Answer {
+        catch_unwind(AssertUnwindSafe(|| answer(body))).unwrap_or_else(|_| {
+            let in_conversion = matches!(self.task, Task::Convert(_));
+            self.metrics.panicked(in_conversion);
+            tracing::error!(path = self.path, "a webhook call panicked");
+            self.task.panicked(body)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::kinds;
+
+    #[test]
+    fn a_panic_is_answered_in_the_form_of_the_review_and_counted() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let handlers = Handlers::new(&kinds(), 0, &metrics);
+        for endpoint in &handlers.endpoints {
+            let (api_version, kind) = match endpoint.task {
+                Task::Admit(_) => ("admission.k8s.io/v1", "AdmissionReview"),
+                Task::Convert(_) => ("apiextensions.k8s.io/v1", "ConversionReview"),
+            };
+            let review =
+                json!({"apiVersion": api_version, "kind": kind, "request": {"uid": "u-1"}});
+            let answer = endpoint.guarded(&review.to_string(), |_| panic!("on purpose"));
+            assert_eq!(answer.status, StatusCode::OK);
+            let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+            assert_eq!(answer["kind"], json!(kind));
+            assert_eq!(answer["response"]["uid"], json!("u-1"));
+            match endpoint.task {
+                Task::Admit(_) => {
+                    assert_eq!(answer["response"]["allowed"], json!(false));
+                    assert_eq!(answer["response"]["status"]["code"], json!(500));
+                }
+                Task::Convert(_) => {
+                    assert_eq!(answer["response"]["result"]["status"], json!("Failure"));
+                }
+            }
+            let answer = endpoint.guarded("{}", |_| panic!("on purpose"));
+            assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+        }
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for line in [
+            "controller_runtime_webhook_panics_total 16",
+            "controller_runtime_conversion_webhook_panics_total 2",
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
+        }
+    }
+}

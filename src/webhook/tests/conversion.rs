@@ -1,0 +1,320 @@
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::*;
+use crate::api::conversion::{
+    ANNOTATIONS_LIMIT_BYTES, Converted, DATA_ANNOTATION, convert, tests::arbitrary_object,
+};
+use crate::webhook::conversion::Converter;
+
+/// What the API server's webhook converter makes of an answer: each object, or the words of
+/// its complaint. Rule by rule after `getConvertedObjectsFromResponse`,
+/// `validateConvertedObject` and `restoreObjectMeta` in apiextensions-apiserver's
+/// `pkg/apiserver/conversion/webhook_converter.go`.
+fn accepted(review: &Value, answer: &Value) -> Result<Vec<Value>, String> {
+    let request = &review["request"];
+    if answer["apiVersion"] != "apiextensions.k8s.io/v1" || answer["kind"] != "ConversionReview" {
+        return Err("expected webhook response of another version or kind".to_owned());
+    }
+    let response = answer["response"]
+        .as_object()
+        .ok_or("no response provided")?;
+    if response["uid"] != request["uid"] {
+        return Err("expected another response.uid".to_owned());
+    }
+    if response["result"]["status"] != "Success" {
+        return Err(response["result"]["message"].as_str().unwrap().to_owned());
+    }
+    let none = Vec::new();
+    let objects = request["objects"].as_array().unwrap_or(&none);
+    let converted = response["convertedObjects"]
+        .as_array()
+        .ok_or("no objects")?;
+    if converted.len() != objects.len() {
+        return Err("returned another number of objects".to_owned());
+    }
+    objects
+        .iter()
+        .zip(converted)
+        .map(|(original, converted)| {
+            if converted["apiVersion"] != request["desiredAPIVersion"] {
+                return Err("invalid groupVersion".to_owned());
+            }
+            if converted["kind"] != original["kind"] {
+                return Err("invalid kind".to_owned());
+            }
+            for field in ["name", "namespace", "uid"] {
+                if converted["metadata"][field] != original["metadata"][field] {
+                    return Err(format!("must have the same {field}"));
+                }
+            }
+            restored(original, converted)
+        })
+        .collect()
+}
+
+/// The converted object with the metadata that the API server gives it: the original's, with
+/// labels and annotations of the converted one, if they may be.
+fn restored(original: &Value, converted: &Value) -> Result<Value, String> {
+    let answered = converted["metadata"]
+        .as_object()
+        .ok_or("missing metadata in converted object")?;
+    let mut metadata = original["metadata"].as_object().unwrap().clone();
+    for field in ["labels", "annotations"] {
+        let Some(map) = answered.get(field).filter(|map| !map.is_null()) else {
+            metadata.remove(field);
+            continue;
+        };
+        let map = map.as_object().ok_or("invalid metadata of another type")?;
+        let bytes = map.iter().map(|(key, value)| {
+            let value = value.as_str().ok_or("must be a string")?;
+            Ok(key.len() + value.len())
+        });
+        let bytes: usize = bytes.sum::<Result<_, &str>>()?;
+        let changed = metadata.get(field).and_then(Value::as_object) != Some(map);
+        if changed && field == "annotations" && bytes > ANNOTATIONS_LIMIT_BYTES {
+            return Err("metadata.annotations: Too long".to_owned());
+        }
+        if changed && field == "labels" {
+            return Err("metadata.labels changed".to_owned());
+        }
+        metadata.insert(field.to_owned(), Value::Object(map.clone()));
+    }
+    let mut restored = converted.clone();
+    restored["metadata"] = Value::Object(metadata);
+    Ok(restored)
+}
+
+/// The answer of the endpoint to a review, without a connection in between.
+fn answered(review: &Value) -> Value {
+    let metrics = Metrics::register(&mut Registry::default());
+    let converter = Converter { kinds: kinds() };
+    let answer = converter.answer(&review.to_string(), &metrics);
+    assert_eq!(answer.status, 200);
+    serde_json::from_slice(&answer.body).unwrap()
+}
+
+/// Objects of one kind, as the API server stores them, and a version to convert them to.
+fn stored_objects() -> impl Strategy<Value = (String, Vec<Value>)> {
+    let metadata = |namespace: Option<String>, label: String, others: usize| {
+        let mut metadata = json!({
+            "name": "x", "uid": "0-1", "generation": 1, "labels": {"app": label},
+            "managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {}}}],
+        });
+        if let Some(namespace) = namespace {
+            metadata["namespace"] = json!(namespace);
+        }
+        if others > 0 {
+            metadata["annotations"] = json!({"k": "x".repeat(others)});
+        }
+        metadata
+    };
+    prop::sample::select(kinds()).prop_flat_map(move |kind| {
+        let to = prop::sample::select(vec![&kind.seed, &kind.hub]);
+        let versions = prop::sample::select(vec![kind.seed.name, kind.hub.name]);
+        let others = prop_oneof![4 => 0_usize..100, 1 => 250_000_usize..ANNOTATIONS_LIMIT_BYTES];
+        let object = versions.prop_flat_map(move |version| {
+            (
+                arbitrary_object(kind, version),
+                prop::option::of("[a-z]{1,8}"),
+                "[a-z]{0,8}",
+                others.clone(),
+            )
+                .prop_map(move |(mut object, namespace, label, others)| {
+                    let data = object["metadata"]["annotations"][DATA_ANNOTATION].take();
+                    object["metadata"] = metadata(namespace, label, others);
+                    if data.is_string() && others < 100 {
+                        object["metadata"]["annotations"][DATA_ANNOTATION] = data;
+                    }
+                    object
+                })
+        });
+        (to, prop::collection::vec(object, 0..5))
+            .prop_map(move |(to, objects)| (kind.api_version(to), objects))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn the_api_server_takes_every_answer_and_gets_what_conversion_gives(
+        (desired, objects) in stored_objects()
+    ) {
+        let review = conversion(&desired, &objects);
+        let answer = answered(&review);
+        let accepted = accepted(&review, &answer);
+        prop_assert!(accepted.is_ok(), "{accepted:?} {answer}");
+        for (object, accepted) in objects.iter().zip(accepted.unwrap()) {
+            let kind = kinds().into_iter().find(|kind| object["kind"] == kind.kind).unwrap();
+            let to = kind.version(desired.split_once('/').unwrap().1).unwrap();
+            let Converted { object: expected, .. } = convert(kind, object.clone(), to).unwrap();
+            prop_assert_eq!(accepted, expected);
+        }
+    }
+}
+
+#[test]
+fn each_rule_of_the_api_server_finds_an_answer_that_breaks_it() {
+    let object = memcached("v1alpha1", json!({"size": 3}));
+    let review = conversion("cache.example.com/v1", &[object.clone(), object]);
+    let good = answered(&review);
+    assert!(accepted(&review, &good).is_ok());
+    let changes: [(&str, Value, &str); 9] = [
+        ("/kind", json!("AdmissionReview"), "version or kind"),
+        ("/response", Value::Null, "no response"),
+        ("/response/uid", json!("another"), "response.uid"),
+        ("/response/convertedObjects", json!([]), "number of objects"),
+        (
+            "/response/convertedObjects/1/apiVersion",
+            json!("cache.example.com/v1alpha1"),
+            "groupVersion",
+        ),
+        (
+            "/response/convertedObjects/1/kind",
+            json!("Nginx"),
+            "invalid kind",
+        ),
+        (
+            "/response/convertedObjects/1/metadata/name",
+            json!("y"),
+            "same name",
+        ),
+        (
+            "/response/convertedObjects/0/metadata",
+            Value::Null,
+            "same name",
+        ),
+        (
+            "/response/convertedObjects/0/metadata",
+            json!({"name": "x", "namespace": "n", "uid": "u", "annotations": {"k": "x".repeat(ANNOTATIONS_LIMIT_BYTES)}}),
+            "Too long",
+        ),
+    ];
+    for (pointer, value, complaint) in changes {
+        let mut bad = good.clone();
+        *bad.pointer_mut(pointer).unwrap() = value;
+        let error = accepted(&review, &bad).unwrap_err();
+        assert!(error.contains(complaint), "{pointer}: {error}");
+    }
+}
+
+/// The message of an answer that tells of a failure.
+fn failure(answer: &Value) -> &str {
+    let result = &answer["response"]["result"];
+    assert_eq!(result["status"], "Failure");
+    assert_eq!(answer["response"]["convertedObjects"], json!([]));
+    assert_eq!(answer["response"]["uid"], "u-2");
+    result["message"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_list_of_ten_thousand_objects_of_both_versions_keeps_its_order() {
+    let server = Server::start().await;
+    let objects: Vec<Value> = (0..10_000)
+        .map(|number| {
+            let mut object = match number % 3 {
+                0 => memcached("v1", json!({"replicas": number})),
+                _ => memcached("v1alpha1", json!({"size": number})),
+            };
+            object["metadata"]["name"] = json!(format!("x-{number}"));
+            object
+        })
+        .collect();
+    let review = conversion("cache.example.com/v1", &objects);
+    let answer = server.post("/convert?timeout=30s", &review).await.json();
+    let converted = accepted(&review, &answer).unwrap();
+    for (number, object) in converted.iter().enumerate() {
+        assert_eq!(object["spec"], json!({"replicas": number}));
+        assert_eq!(object["metadata"]["name"], json!(format!("x-{number}")));
+    }
+    for (from, objects) in [("v1", 3334.0), ("v1alpha1", 6666.0)] {
+        let series = format!(
+            "quartet_operator_conversions_total{{kind=\"Memcached\",from=\"{from}\",to=\"v1\",result=\"success\"}}"
+        );
+        assert_eq!(server.metric(&series), objects);
+    }
+}
+
+#[test]
+fn what_cannot_be_converted_is_named_and_fails_the_whole_call() {
+    let good = memcached("v1alpha1", json!({"size": 3}));
+    let of = |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": "n"}});
+    let hub = "cache.example.com/v1";
+    for (desired, bad, complaint) in [
+        (
+            hub,
+            of(hub, "Nginx"),
+            "n/x: cannot convert a \"Nginx\" to \"cache.example.com/v1\"",
+        ),
+        (
+            hub,
+            of("cache.example.com/v3", "Memcached"),
+            "n/x: cannot convert a Memcached from apiVersion \"cache.example.com/v3\"",
+        ),
+        (
+            hub,
+            of("proxy.example.com/v1", "Memcached"),
+            "from apiVersion \"proxy.example.com/v1\"",
+        ),
+        (
+            hub,
+            json!({"kind": "Memcached"}),
+            "?: cannot convert a Memcached from apiVersion \"\"",
+        ),
+        (hub, json!({}), "?: cannot convert a \"\""),
+        (
+            "cache.example.com/v9",
+            good.clone(),
+            "to \"cache.example.com/v9\"",
+        ),
+        ("v1", good.clone(), "to \"v1\""),
+        ("", good.clone(), "to \"\""),
+    ] {
+        let answer = answered(&conversion(desired, &[good.clone(), bad]));
+        assert!(failure(&answer).contains(complaint), "{answer}");
+    }
+    for bad in [Value::Null, json!(1), json!("x"), json!([])] {
+        let answer = answered(&conversion(hub, &[good.clone(), bad]));
+        assert!(failure(&answer).contains("an object"), "{answer}");
+    }
+}
+
+#[test]
+fn no_objects_are_converted_to_no_objects() {
+    for objects in [json!([]), Value::Null] {
+        let mut review = conversion("cache.example.com/v1", &[]);
+        review["request"]["objects"] = objects;
+        assert_eq!(accepted(&review, &answered(&review)), Ok(Vec::new()));
+    }
+}
+
+#[test]
+fn the_members_of_a_request_may_come_in_any_order() {
+    let object = memcached("v1alpha1", json!({"size": 3}));
+    let review = conversion("cache.example.com/v1", &[object]);
+    let request: Map<String, Value> = review["request"].as_object().unwrap().clone();
+    // `serde_json` sorts by name: "desiredAPIVersion" comes before "objects" and "uid" last.
+    let objects = &request["objects"];
+    let text = format!(
+        r#"{{"request":{{"objects":{objects},"more":{{}},"uid":"u-2","desiredAPIVersion":"cache.example.com/v1"}},
+            "kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1"}}"#
+    );
+    let metrics = Metrics::register(&mut Registry::default());
+    let kinds = kinds();
+    let answer = Converter { kinds }.answer(&text, &metrics);
+    let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(answer, answered(&review));
+}
+
+#[tokio::test]
+async fn data_that_is_left_out_is_counted() {
+    let server = Server::start().await;
+    let mut object = memcached("v1", json!({"replicas": 1, "image": "a"}));
+    object["metadata"]["annotations"] = json!({"k": "x".repeat(ANNOTATIONS_LIMIT_BYTES - 1)});
+    let review = conversion("cache.example.com/v1alpha1", &[object.clone(), object]);
+    let answer = server.post("/convert", &review).await.json();
+    assert!(accepted(&review, &answer).is_ok());
+    let series = "quartet_operator_conversion_data_left_out_total{kind=\"Memcached\",from=\"v1\",to=\"v1alpha1\"}";
+    assert_eq!(server.metric(series), 2.0, "{}", server.metrics());
+}

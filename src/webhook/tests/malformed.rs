@@ -1,0 +1,302 @@
+//! What is no review: refused at once, with a reason, and at the cost of nobody else.
+
+use std::future::Future;
+
+use super::*;
+
+/// Far more than a good call takes on a busy machine; a hang takes longer.
+const LIMIT: Duration = Duration::from_secs(10);
+
+const ENDPOINTS: [&str; 2] = [MEMCACHED_SEED, "/convert"];
+
+/// Runs `trouble` while a good client calls both endpoints over and over; each of its calls
+/// must be answered well. Prints the slowest.
+async fn unaffected<T>(server: &Server, trouble: impl Future<Output = T>) -> T {
+    let good = async {
+        let mut client = server.connect().await;
+        let object = memcached("v1alpha1", json!({"size": 3}));
+        let admission = creation(&object);
+        let conversion = conversion("cache.example.com/v1", &[object]);
+        let (mut calls, mut slowest) = (0, Duration::ZERO);
+        loop {
+            for (path, review) in [(MEMCACHED_SEED, &admission), ("/convert", &conversion)] {
+                let began = tokio::time::Instant::now();
+                let reply = timeout(client.post(path, review)).await;
+                assert_eq!(reply.unwrap().code, 200);
+                slowest = slowest.max(began.elapsed());
+                calls += 1;
+                eprintln_progress(calls, slowest);
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        result = trouble => result,
+        () = good => unreachable!(),
+    }
+}
+
+/// Every power of two, so that the output stays short.
+fn eprintln_progress(calls: u32, slowest: Duration) {
+    if calls.is_power_of_two() {
+        println!("{calls} good calls, the slowest took {slowest:?}");
+    }
+}
+
+async fn timeout<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, future).await.expect("hangs")
+}
+
+async fn send(server: &Server, path: &str, media: &str, body: &[u8]) -> Reply {
+    let mut client = server.connect().await;
+    timeout(client.send(path, media, body)).await.unwrap()
+}
+
+async fn exchange(server: &Server, request: &[u8]) -> std::io::Result<Reply> {
+    let mut client = server.connect().await;
+    timeout(client.exchange(request)).await
+}
+
+/// A refusal is a `metav1.Status` with the same code.
+fn assert_refused(reply: &Reply, code: u16, what: &str) {
+    assert_eq!(reply.code, code, "{what}: {reply:?}");
+    let status = reply.json();
+    assert_eq!(status["kind"], "Status", "{what}");
+    assert_eq!(status["code"], code, "{what}");
+    assert_ne!(status["message"], "", "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_review_is_a_bad_request() {
+    let server = Server::start().await;
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let with = |request: Value| {
+        let reviews = [
+            json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}),
+            json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}),
+        ];
+        reviews.map(|review| review.to_string())
+    };
+    let mut bodies: Vec<Vec<u8>> = [
+        "", " ", "{}", "[]", "null", "1", "NaN", "{\"request\":", "1e400", "{\"a\":1}{}", &deep,
+        "{\"kind\":\"AdmissionReview\",\"kind\":\"AdmissionReview\"}",
+        r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE"}}"#,
+        r#"{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"","objects":[]}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","request":{"uid":"u"}}"#,
+        r#"{"apiVersion":1,"kind":2,"request":{"uid":"u"}}"#,
+    ]
+    .map(|body| body.as_bytes().to_vec())
+    .to_vec();
+    bodies.push(b"\xff\xfe{}".to_vec());
+    bodies.push(b"{\"apiVersion\":\"\xff\"}".to_vec());
+    for request in [
+        Value::Null,
+        json!({}),
+        json!({"uid": ""}),
+        json!({"uid": null}),
+        json!({"uid": 1}),
+        json!([]),
+    ] {
+        bodies.extend(with(request).map(String::into_bytes));
+    }
+    unaffected(&server, async {
+        for path in ENDPOINTS {
+            for body in &bodies {
+                let reply = send(&server, path, "application/json", body).await;
+                let shown = String::from_utf8_lossy(body.get(..99).unwrap_or(body));
+                assert_refused(&reply, 400, &format!("{path} {shown}"));
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_review_whose_object_makes_no_sense_is_answered_with_its_uid() {
+    let server = Server::start().await;
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let wide = format!("[0{}]", ",0".repeat(1_000_000));
+    let spec = |spec: &str| {
+        format!(
+            r#"{{"apiVersion":"cache.example.com/v1alpha1","kind":"Memcached","metadata":{{"name":"x"}},"spec":{spec}}}"#
+        )
+    };
+    let objects = [
+        "null".to_owned(),
+        "1".to_owned(),
+        "{}".to_owned(),
+        "[]".to_owned(),
+        deep.clone(),
+        wide.clone(),
+        spec(r#"{"size":1e400}"#),
+        spec(r#"{"size":"\ud800"}"#),
+        spec(&format!("{{\"size\":{deep}}}")),
+        spec(&format!("{{\"size\":{wide}}}")),
+    ];
+    unaffected(&server, async {
+        for object in &objects {
+            for operation in ["CREATE", "UPDATE", "PATCH"] {
+                let review = format!(
+                    r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u-9","operation":"{operation}","object":{object},"oldObject":null}}}}"#
+                );
+                let reply = send(&server, MEMCACHED_SEED, "application/json", review.as_bytes()).await;
+                assert_eq!(reply.code, 200);
+                let response = reply.json()["response"].clone();
+                assert_eq!((&response["uid"], &response["allowed"]), (&json!("u-9"), &json!(false)));
+                let code = response["status"]["code"].as_u64().unwrap();
+                assert!([400, 422].contains(&code), "{response}");
+            }
+            let review = format!(
+                r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{{"uid":"u-9","desiredAPIVersion":"cache.example.com/v1","objects":[{object}]}}}}"#
+            );
+            let reply = send(&server, "/convert", "application/json", review.as_bytes()).await;
+            assert_eq!(reply.code, 200);
+            let response = reply.json()["response"].clone();
+            assert_eq!(response["uid"], "u-9");
+            let shown = object.get(..99).unwrap_or(object);
+            assert_eq!(response["result"]["status"], "Failure", "{shown}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_paths_methods_and_media_are_refused_by_their_codes() {
+    let server = Server::start().await;
+    for path in [
+        "/",
+        "/validate",
+        "/convert/",
+        "/validate-cache-example-com-v2-memcached",
+    ] {
+        let reply = send(&server, path, "application/json", b"{}").await;
+        assert_refused(&reply, 404, path);
+    }
+    for path in ENDPOINTS {
+        for media in [
+            "",
+            "text/plain",
+            "application/yaml",
+            "application/jsonp",
+            "application",
+        ] {
+            assert_refused(&send(&server, path, media, b"{}").await, 415, media);
+        }
+        for media in ["application/json; charset=utf-8", "Application/JSON"] {
+            assert_refused(&send(&server, path, media, b"{}").await, 400, media);
+        }
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+             content-encoding: gzip\r\ncontent-length: 2\r\n\r\n{{}}"
+        );
+        assert_refused(
+            &exchange(&server, request.as_bytes()).await.unwrap(),
+            415,
+            "gzip",
+        );
+        for method in ["GET", "PUT", "DELETE", "OPTIONS", "BREW"] {
+            let request =
+                format!("{method} {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n");
+            let reply = exchange(&server, request.as_bytes()).await.unwrap();
+            assert_refused(&reply, 405, method);
+            assert_eq!(reply.header("allow"), Some("POST"));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_over_the_limit_are_refused_declared_or_not() {
+    const MIB: usize = 1024 * 1024;
+    let server = Server::start().await;
+    unaffected(&server, async {
+        for (path, limit) in [(MEMCACHED_SEED, 7 * MIB), ("/convert", 64 * MIB)] {
+            for length in [limit + 1, 1024 * MIB, usize::MAX, 0] {
+                let declared = match length {
+                    0 => format!("{}0", usize::MAX),
+                    _ => length.to_string(),
+                };
+                let head = format!(
+                    "POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+                     content-length: {declared}\r\n\r\n"
+                );
+                // Nothing of the body is needed to know. What is near 64 bits or beyond hyper
+                // refuses by itself.
+                let reply = exchange(&server, head.as_bytes()).await.unwrap();
+                match length {
+                    0 | usize::MAX => assert!([400, 431].contains(&reply.code), "{reply:?}"),
+                    _ => assert_refused(&reply, 413, &declared),
+                }
+            }
+            let mut chunked = format!(
+                "POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
+                 transfer-encoding: chunked\r\n\r\n"
+            )
+            .into_bytes();
+            let chunk = [b"10000\r\n".to_vec(), vec![b' '; 0x10000], b"\r\n".to_vec()].concat();
+            for _ in 0..=limit / 0x10000 {
+                chunked.extend_from_slice(&chunk);
+            }
+            let mut client = server.connect().await;
+            let reply = tokio::time::timeout(6 * LIMIT, client.exchange(&chunked)).await;
+            assert_refused(&reply.unwrap().unwrap(), 413, "chunked");
+        }
+        // The limit itself is read whole.
+        let body = vec![b' '; 7 * MIB];
+        let reply = send(&server, MEMCACHED_SEED, "application/json", &body).await;
+        assert_refused(&reply, 400, "at the limit");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_http_of_ours_is_hung_up_on() {
+    let server = Server::start().await;
+    let long_header = format!(
+        "POST /convert HTTP/1.1\r\nx: {}\r\n\r\n",
+        "x".repeat(200_000)
+    );
+    let requests: [&[u8]; 5] = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\x00\x05hello",
+        b"GET\r\n\r\n",
+        b"POST /convert HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        long_header.as_bytes(),
+    ];
+    unaffected(&server, async {
+        for request in requests {
+            // hyper answers some of them by itself: 400, 431.
+            if let Ok(reply) = exchange(&server, request).await {
+                assert!((400..500).contains(&reply.code), "{reply:?}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_2_old_tls_and_no_tls_are_refused_in_the_handshake() {
+    let server = Server::start_with(TlsVersion::Tls13, 0).await;
+    let mut http_2 = server.tls.clone();
+    http_2.alpn_protocols = vec![b"h2".to_vec()];
+    assert!(server.try_connect(http_2).await.is_err());
+    let roots = RootCertStore::empty();
+    let old = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS12])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    assert!(server.try_connect(old).await.is_err());
+    unaffected(&server, async {
+        for garbage in [
+            b"GET / HTTP/1.1\r\n\r\n".as_slice(),
+            &[0; 600],
+            &[0x16; 20_000],
+        ] {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            let _ = stream.write_all(garbage).await;
+            let _ = timeout(stream.read_to_end(&mut Vec::new())).await;
+        }
+    })
+    .await;
+    assert!(server.metric("quartet_operator_webhook_handshake_errors_total") >= 5.0);
+}

@@ -1,0 +1,65 @@
+//! How TLS is spoken: ring, version 1.2 or 1.3, HTTP/1.1 only. Where certificates come from
+//! is not known here.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::server::{NoServerSessionStorage, ResolvesServerCert};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, SupportedProtocolVersion};
+
+/// The oldest version of TLS that is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// TLS 1.2 and 1.3.
+    Tls12,
+    /// TLS 1.3 only.
+    Tls13,
+}
+
+/// A TLS version that is none, or too old.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("give VersionTLS12 or VersionTLS13")]
+pub struct UnknownTlsVersion;
+
+impl FromStr for TlsVersion {
+    type Err = UnknownTlsVersion;
+
+    /// Reads the names that the components of Kubernetes take, or the bare number.
+    fn from_str(text: &str) -> Result<Self, UnknownTlsVersion> {
+        match text {
+            "VersionTLS12" | "1.2" => Ok(Self::Tls12),
+            "VersionTLS13" | "1.3" => Ok(Self::Tls13),
+            _ => Err(UnknownTlsVersion),
+        }
+    }
+}
+
+/// The cryptography that is linked in cannot speak TLS as configured.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set up TLS for the webhook server")]
+pub struct TlsError(#[from] rustls::Error);
+
+pub(super) fn server_config(
+    certificates: Arc<dyn ResolvesServerCert>,
+    minimum: TlsVersion,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
+    const NEWEST: &[&SupportedProtocolVersion] = &[&TLS13];
+    let versions = match minimum {
+        TlsVersion::Tls12 => BOTH,
+        TlsVersion::Tls13 => NEWEST,
+    };
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(versions)?
+        .with_no_client_auth()
+        .with_cert_resolver(certificates);
+    // API servers offer nothing else to webhooks (kubernetes#82090), and HTTP/2 has had its
+    // floods: CVE-2023-44487, RUSTSEC-2024-0332. Its code is not even linked in.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // API servers resume no sessions: a ticket costs a write and memory for nothing.
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,252 @@
+//! Certificates on a real API server, which calls a webhook server of the test's own: two
+//! replicas that share a Secret, under the rights of the generated profile and no more, and
+//! the registration of a URL. Every object belongs to one test: none is shared.
+#![allow(clippy::disallowed_types)] // the API server lives in real time
+
+mod server;
+mod stage;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use quartet_operator::webhook::certificates::{Metrics, Registration, registered};
+use serde_json::json;
+use tokio::time::sleep;
+
+use stage::{Stage, crd, create, secret, until, validating};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() {
+    let stage = Stage::set("rotation").await;
+    stage.install_validating().await;
+    let (one, two) = (stage.start_replica().await, stage.start_replica().await);
+    stage.route_to(&[&one, &two]);
+    // The CRD comes later than the manager, as in a fresh `make deploy`.
+    until("the webhook is called", async || {
+        stage.webhook_is_called().await
+    })
+    .await;
+    stage.install_crd().await;
+    let thing = json!({
+        "apiVersion": format!("{}/v1", stage.group()), "kind": "Thing", "metadata": {"name": "thing"},
+    });
+    let thing: DynamicObject = serde_json::from_value(thing).unwrap();
+    until("a thing is created", async || {
+        let things = stage.things("v1");
+        things.create(&PostParams::default(), &thing).await.is_ok()
+    })
+    .await;
+    until("it is converted", async || {
+        stage.things("v2").get("thing").await.is_ok()
+    })
+    .await;
+    assert_eq!(one.resolver.validity(), two.resolver.validity());
+    assert!(one.resolver.is_valid_now().is_ok());
+
+    let load = stage.load();
+    let first = stage.secret_data().await.unwrap();
+    let secrets: Api<DynamicObject> =
+        Api::namespaced_with(stage.admin.clone(), &stage.name, &secret());
+    secrets
+        .delete("cert", &DeleteParams::default())
+        .await
+        .unwrap();
+    until(
+        "the Secret is made again, with what is being served",
+        async || {
+            let data = stage.secret_data().await;
+            data.is_some_and(|data| {
+                data["tls.crt"] == first["tls.crt"] && data["next-tls.crt"].is_string()
+            })
+        },
+    )
+    .await;
+    // A replica that starts in the middle of a rotation.
+    drop(two);
+    let two = stage.start_replica().await;
+    until("the new replica serves", async || {
+        two.resolver.is_valid_now().is_ok()
+    })
+    .await;
+    stage.route_to(&[&one, &two]);
+    let took = until("the next certificate is in use", async || {
+        let data = stage.secret_data().await.unwrap();
+        data["tls.crt"] != first["tls.crt"] && data["next-tls.crt"].is_null()
+    })
+    .await;
+    assert!(took >= Duration::from_secs(20), "it waits: {took:?}");
+    until("both serve it", async || {
+        let served = [&one, &two].map(|it| it.resolver.validity().unwrap().not_before);
+        served[0] == served[1]
+    })
+    .await;
+    sleep(Duration::from_secs(1)).await;
+    load.none_failed().await;
+    stage.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_overwritten_bundle_is_restored_and_at_most_once_a_minute() {
+    let stage = Stage::set("repair").await;
+    stage.install_validating().await;
+    stage.install_crd().await;
+    let (one, two) = (stage.start_replica().await, stage.start_replica().await);
+    stage.route_to(&[&one, &two]);
+    until("the webhook is called", async || {
+        stage.webhook_is_called().await
+    })
+    .await;
+    // Until both have seen it in place: one that has just started does not know of a repair
+    // by another.
+    sleep(Duration::from_secs(3)).await;
+    let bundle = stage.webhook_bundle().await.unwrap();
+    stage.remove_webhook_bundle().await;
+    until("the bundle is restored", async || {
+        stage.webhook_bundle().await.as_ref() == Some(&bundle)
+    })
+    .await;
+    stage.remove_webhook_bundle().await;
+    let again = Instant::now();
+    while again.elapsed() < Duration::from_secs(10) {
+        assert_eq!(stage.webhook_bundle().await, None, "not twice in a minute");
+        sleep(Duration::from_millis(500)).await;
+    }
+    stage.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rights_of_the_profile_are_enough_and_at_rest_there_are_only_watches() {
+    let stage = Stage::set("rights").await;
+    stage.install_validating().await;
+    stage.install_crd().await;
+    let replica = stage.start_replica().await;
+    stage.route_to(&[&replica]);
+    until("the webhook is called", async || {
+        stage.webhook_is_called().await
+    })
+    .await;
+    sleep(Duration::from_secs(3)).await;
+    let before = stage.audited();
+    sleep(Duration::from_secs(10)).await;
+    let after = stage.audited();
+    let refused: Vec<_> = after.iter().filter(|(_, _, code)| *code == 403).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+    let verbs: BTreeSet<_> = after
+        .iter()
+        .map(|(verb, resource, _)| format!("{verb} {resource}"))
+        .collect();
+    println!("{verbs:?}");
+    for needed in [
+        "create secrets",
+        "update customresourcedefinitions",
+        "update validatingwebhookconfigurations",
+    ] {
+        assert!(verbs.contains(needed), "{needed} is not in {verbs:?}");
+    }
+    let at_rest: Vec<_> = after[before.len()..]
+        .iter()
+        .filter(|(verb, ..)| verb != "watch")
+        .collect();
+    assert!(at_rest.is_empty(), "{at_rest:?}");
+    stage.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_secret_is_made_anew_while_calls_go_on() {
+    let stage = Stage::set("broken").await;
+    stage.install_validating().await;
+    let replica = stage.start_replica().await;
+    stage.route_to(&[&replica]);
+    until("the webhook is called", async || {
+        stage.webhook_is_called().await
+    })
+    .await;
+    let secrets: Api<DynamicObject> =
+        Api::namespaced_with(stage.admin.clone(), &stage.name, &secret());
+    let broken = json!({"data": {"tls.key": "Z2FyYmFnZQ==", "ca.crt": null}});
+    let params = PatchParams::default();
+    secrets
+        .patch("cert", &params, &Patch::Merge(&broken))
+        .await
+        .unwrap();
+    until("the Secret is whole again", async || {
+        let data = stage.secret_data().await.unwrap();
+        data["tls.key"] != "Z2FyYmFnZQ==" && data["ca.crt"].is_string()
+    })
+    .await;
+    assert!(stage.webhook_is_called().await);
+    stage.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registered_url_is_called_and_what_it_replaced_is_restored() {
+    let stage = Stage::set("url").await;
+    let admin = stage.admin.clone();
+    let crds: Api<DynamicObject> = Api::all_with(admin.clone(), &crd());
+    let webhooks: Api<DynamicObject> = Api::all_with(admin.clone(), &validating());
+    let mut installed = stage.crd();
+    installed["spec"]["conversion"] = json!({"strategy": "None"});
+    create(&crds, installed).await;
+
+    let registration = |server: &str| Registration {
+        url: format!("https://localhost:{}", stage.port).parse().unwrap(),
+        force: false,
+        server: server.to_owned(),
+        webhook_configuration: serde_json::from_value(stage.validating()).unwrap(),
+        crds: vec![serde_json::from_value(stage.crd()).unwrap()],
+    };
+    let start = |server: &str, stop: Arc<tokio::sync::Notify>| {
+        let stopped = async move { stop.notified().await };
+        registered(
+            registration(server),
+            admin.clone(),
+            Metrics::default(),
+            stopped,
+        )
+    };
+    let stop = Arc::new(tokio::sync::Notify::new());
+    let elsewhere = start("https://cluster.example.com:6443", Arc::clone(&stop));
+    let refused = elsewhere.err().unwrap().to_string();
+    assert!(refused.contains("not on this machine"), "{refused}");
+
+    // The first run is killed, the second is stopped.
+    let (resolver, run) = start("https://127.0.0.1:6443", Arc::clone(&stop)).unwrap();
+    *stage.resolvers.resolvers.lock().unwrap() = vec![resolver];
+    let first = tokio::spawn(run);
+    until("the URL is called", async || {
+        stage.webhook_is_called().await
+    })
+    .await;
+    first.abort();
+    let _ = first.await;
+
+    let (resolver, run) = start("https://127.0.0.1:6443", Arc::clone(&stop)).unwrap();
+    *stage.resolvers.resolvers.lock().unwrap() = vec![resolver];
+    let second = tokio::spawn(run);
+    until("the URL is called with the new certificate", async || {
+        stage.webhook_is_called().await
+    })
+    .await;
+    let url = format!("https://localhost:{}/convert", stage.port);
+    until("the CRD calls it too", async || {
+        let crd = crds.get(&stage.crd_name()).await.unwrap();
+        crd.data
+            .pointer("/spec/conversion/webhook/clientConfig/url")
+            == Some(&json!(url))
+    })
+    .await;
+    stop.notify_one();
+    let begun = Instant::now();
+    second.await.unwrap().unwrap();
+    println!("restored in {} ms", begun.elapsed().as_millis());
+    let crd = crds.get(&stage.crd_name()).await.unwrap();
+    assert_eq!(
+        crd.data.pointer("/spec/conversion"),
+        Some(&json!({"strategy": "None"}))
+    );
+    assert!(crd.metadata.annotations.unwrap_or_default().is_empty());
+    assert!(webhooks.get_opt(&stage.name).await.unwrap().is_none());
+    stage.clear().await;
+}

@@ -1,0 +1,432 @@
+//! A namespace, RBAC, a Service that leads to this process, and the objects that name it.
+//! Sets the stage; checks nothing.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Config};
+use quartet_operator::webhook::certificates::{
+    Metrics, Registered, Resolver, SelfManaged, self_managed,
+};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::server::{Alternating, serve};
+
+/// Five times the longest that is promised here: a rotation, which waits half a minute.
+const DEADLINE: Duration = Duration::from_secs(90);
+
+/// A namespace, and beside it a webhook configuration and a CRD that name a Service in it
+/// which leads to this process.
+pub(crate) struct Stage {
+    pub(crate) name: String,
+    pub(crate) admin: Client,
+    pub(crate) port: u16,
+    pub(crate) resolvers: Arc<Alternating>,
+    server: JoinHandle<()>,
+}
+
+/// One replica at work, until dropped.
+pub(crate) struct Replica {
+    pub(crate) resolver: Arc<Resolver>,
+    task: JoinHandle<Result<(), Infallible>>,
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+pub(crate) fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
+}
+
+pub(crate) fn secret() -> ApiResource {
+    resource("", "v1", "Secret", "secrets")
+}
+
+pub(crate) fn crd() -> ApiResource {
+    resource(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+    )
+}
+
+pub(crate) fn validating() -> ApiResource {
+    resource(
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+    )
+}
+
+/// An address of this machine at which a Service may lead to it: not a loopback one. No
+/// packet is sent; the system only says where it would send one from.
+pub(crate) fn own_address() -> String {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket
+        .connect("198.51.100.1:9")
+        .expect("a Service needs an address other than loopback to lead to");
+    socket.local_addr().unwrap().ip().to_string()
+}
+
+/// Waits until `what` is so.
+pub(crate) async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !so().await {
+        assert!(start.elapsed() < DEADLINE, "not in time: {what}");
+        sleep(Duration::from_millis(50)).await;
+    }
+    println!("{what}: {} ms", start.elapsed().as_millis());
+    start.elapsed()
+}
+
+impl Stage {
+    pub(crate) async fn set(test: &str) -> Self {
+        assert!(
+            std::env::var_os("KUBECONFIG").is_some(),
+            "KUBECONFIG is not set: these tests want a cluster around them, run `make test`"
+        );
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let name = format!("certificates-{test}-{}", std::process::id());
+        let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let resolvers = Arc::new(Alternating::default());
+        let stage = Self {
+            admin: Client::try_default().await.unwrap(),
+            port,
+            server: tokio::spawn(serve(listener, Arc::clone(&resolvers))),
+            resolvers,
+            name,
+        };
+        stage.create_objects().await;
+        stage
+    }
+
+    pub(crate) fn group(&self) -> String {
+        format!("{}.example.com", self.name)
+    }
+
+    pub(crate) fn crd_name(&self) -> String {
+        format!("things.{}", self.group())
+    }
+
+    pub(crate) fn client_config(&self, path: &str) -> Value {
+        json!({"service": {"namespace": self.name, "name": "webhook", "path": path, "port": 443}})
+    }
+
+    pub(crate) fn crd(&self) -> Value {
+        let version = |name: &str, storage: bool| {
+            json!({
+                "name": name, "served": true, "storage": storage,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            })
+        };
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.crd_name()},
+            "spec": {
+                "group": self.group(), "scope": "Namespaced",
+                "names": {"plural": "things", "kind": "Thing"},
+                "versions": [version("v1", true), version("v2", false)],
+                "conversion": {"strategy": "Webhook", "webhook": {
+                    "clientConfig": self.client_config("/convert"),
+                    "conversionReviewVersions": ["v1"],
+                }},
+            },
+        })
+    }
+
+    pub(crate) fn validating(&self) -> Value {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": self.name},
+            "webhooks": [{
+                "name": "configmaps.example.com",
+                "clientConfig": self.client_config("/validate"),
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.name}},
+                "sideEffects": "None", "failurePolicy": "Fail", "admissionReviewVersions": ["v1"],
+            }],
+        })
+    }
+
+    pub(crate) async fn create_objects(&self) {
+        let name = &self.name;
+        let rbac = "rbac.authorization.k8s.io";
+        let subject = json!([{"kind": "ServiceAccount", "name": "manager", "namespace": name}]);
+        let own = ["get", "list", "watch", "update"];
+        let objects = [
+            (
+                resource("", "v1", "Namespace", "namespaces"),
+                false,
+                json!({}),
+            ),
+            (
+                resource("", "v1", "Service", "services"),
+                true,
+                json!({"spec": {"ports": [{"name": "https", "port": 443}]}}),
+            ),
+            (
+                resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
+                true,
+                json!({
+                    "addressType": "IPv4",
+                    "endpoints": [{"addresses": [own_address()]}],
+                    "ports": [{"name": "https", "port": self.port}],
+                }),
+            ),
+            (
+                resource(rbac, "v1", "Role", "roles"),
+                true,
+                json!({"rules": [
+                    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+                    {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["cert"], "verbs": own},
+                ]}),
+            ),
+            (
+                resource(rbac, "v1", "RoleBinding", "rolebindings"),
+                true,
+                json!({"roleRef": {"apiGroup": rbac, "kind": "Role", "name": "webhook"}, "subjects": subject}),
+            ),
+            (
+                resource(rbac, "v1", "ClusterRole", "clusterroles"),
+                false,
+                json!({"rules": [
+                    {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
+                     "resourceNames": [self.crd_name()], "verbs": own},
+                    {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["validatingwebhookconfigurations"],
+                     "resourceNames": [name], "verbs": own},
+                ]}),
+            ),
+            (
+                resource(rbac, "v1", "ClusterRoleBinding", "clusterrolebindings"),
+                false,
+                json!({"roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name}, "subjects": subject}),
+            ),
+        ];
+        for (resource, namespaced, mut object) in objects {
+            let own_name = if namespaced { "webhook" } else { name };
+            object["apiVersion"] = json!(resource.api_version);
+            object["kind"] = json!(resource.kind);
+            object["metadata"] = json!({
+                "name": own_name,
+                "labels": {"kubernetes.io/service-name": "webhook"},
+            });
+            let api: Api<DynamicObject> = match namespaced {
+                true => Api::namespaced_with(self.admin.clone(), name, &resource),
+                false => Api::all_with(self.admin.clone(), &resource),
+            };
+            create(&api, object).await;
+        }
+    }
+
+    pub(crate) async fn install_crd(&self) {
+        create(&Api::all_with(self.admin.clone(), &crd()), self.crd()).await;
+    }
+
+    pub(crate) async fn install_validating(&self) {
+        create(
+            &Api::all_with(self.admin.clone(), &validating()),
+            self.validating(),
+        )
+        .await;
+    }
+
+    /// A client with the rights of the manager's service account in the self-managed
+    /// profile.
+    pub(crate) async fn manager_client(&self) -> Client {
+        let mut config = Config::infer().await.unwrap();
+        config.default_retry = false;
+        config.auth_info.impersonate = Some(self.user());
+        Client::try_from(config).unwrap()
+    }
+
+    pub(crate) fn user(&self) -> String {
+        format!("system:serviceaccount:{}:manager", self.name)
+    }
+
+    pub(crate) async fn start_replica(&self) -> Replica {
+        let client = self.manager_client().await;
+        let options = SelfManaged {
+            namespace: self.name.clone(),
+            secret: "cert".to_owned(),
+            service: "webhook".to_owned(),
+            registered: vec![
+                Registered::Validating(self.name.clone()),
+                Registered::Converted(self.crd_name()),
+            ],
+        };
+        let (resolver, run) = self_managed(options, client.clone(), client, Metrics::default());
+        Replica {
+            resolver,
+            task: tokio::spawn(run),
+        }
+    }
+
+    pub(crate) fn route_to(&self, replicas: &[&Replica]) {
+        let resolvers = replicas.iter().map(|it| Arc::clone(&it.resolver));
+        *self.resolvers.resolvers.lock().unwrap() = resolvers.collect();
+    }
+
+    /// Whether the webhook's own answer, a refusal, comes back.
+    pub(crate) async fn webhook_is_called(&self) -> bool {
+        // Without a webhook it would be created.
+        let answer = self.create_config_map("refused").await;
+        answer.is_err_and(|error| error.to_string().contains("the test said no"))
+    }
+
+    /// Asks for a ConfigMap, without one being made.
+    pub(crate) async fn create_config_map(&self, name: &str) -> Result<(), kube::Error> {
+        let resource = resource("", "v1", "ConfigMap", "configmaps");
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.admin.clone(), &self.name, &resource);
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let object = DynamicObject::new(name, &resource);
+        api.create(&dry_run, &object).await.map(|_| ())
+    }
+
+    pub(crate) fn things(&self, version: &str) -> Api<DynamicObject> {
+        let things = resource(&self.group(), version, "Thing", "things");
+        Api::namespaced_with(self.admin.clone(), &self.name, &things)
+    }
+
+    pub(crate) async fn secret_data(&self) -> Option<Value> {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.admin.clone(), &self.name, &secret());
+        let secret = api.get_opt("cert").await.unwrap()?;
+        Some(secret.data["data"].clone())
+    }
+
+    pub(crate) async fn webhook_bundle(&self) -> Option<String> {
+        let api: Api<DynamicObject> = Api::all_with(self.admin.clone(), &validating());
+        let object = api.get(&self.name).await.unwrap();
+        let bundle = object.data.pointer("/webhooks/0/clientConfig/caBundle")?;
+        Some(bundle.as_str()?.to_owned())
+    }
+
+    pub(crate) async fn remove_webhook_bundle(&self) {
+        let api: Api<DynamicObject> = Api::all_with(self.admin.clone(), &validating());
+        let mut object = api.get(&self.name).await.unwrap();
+        let client = object.data.pointer_mut("/webhooks/0/clientConfig").unwrap();
+        client.as_object_mut().unwrap().remove("caBundle");
+        api.replace(&self.name, &PostParams::default(), &object)
+            .await
+            .unwrap();
+    }
+
+    /// Calls from now on, one after another, until told to stop; returns how many failed
+    /// and how many there were.
+    pub(crate) fn load(&self) -> Load {
+        let stop = Arc::new(tokio::sync::Notify::new());
+        let stopped = Arc::clone(&stop);
+        let client = self.admin.clone();
+        let (name, things) = (self.name.clone(), self.things("v2"));
+        let task = tokio::spawn(async move {
+            let resource = resource("", "v1", "ConfigMap", "configmaps");
+            let api: Api<DynamicObject> = Api::namespaced_with(client, &name, &resource);
+            let dry_run = PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            };
+            let object = DynamicObject::new("allowed", &resource);
+            let (mut calls, mut failures) = (0, Vec::new());
+            let work = async {
+                loop {
+                    calls += 2;
+                    if let Err(error) = api.create(&dry_run, &object).await {
+                        failures.push(error.to_string());
+                    }
+                    if let Err(error) = things.get("thing").await {
+                        failures.push(error.to_string());
+                    }
+                    sleep(Duration::from_millis(10)).await;
+                }
+            };
+            tokio::select! {
+                () = work => {}
+                () = stopped.notified() => {}
+            }
+            (calls, failures)
+        });
+        Load { stop, task }
+    }
+
+    /// Requests of the manager's user in the audit log: verb, resource, answer.
+    pub(crate) fn audited(&self) -> Vec<(String, String, u64)> {
+        let log = std::env::var_os("DEVCLUSTER_AUDIT_LOG").expect("run `make test`");
+        let log = std::fs::read_to_string(PathBuf::from(log)).unwrap();
+        let user = json!(self.user());
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines
+            .filter(|event| event.pointer("/impersonatedUser/username") == Some(&user))
+            .filter(|event| event["stage"] == "ResponseComplete" || event["verb"] == "watch")
+            .map(|event| {
+                (
+                    event["verb"].as_str().unwrap_or_default().to_owned(),
+                    event["objectRef"]["resource"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .to_owned(),
+                    event["responseStatus"]["code"].as_u64().unwrap_or_default(),
+                )
+            })
+            .collect()
+    }
+
+    pub(crate) async fn clear(self) {
+        self.server.abort();
+        for resource in [
+            validating(),
+            crd(),
+            resource("", "v1", "Namespace", "namespaces"),
+        ] {
+            let api: Api<DynamicObject> = Api::all_with(self.admin.clone(), &resource);
+            let name = match resource.plural.as_str() {
+                "customresourcedefinitions" => self.crd_name(),
+                _ => self.name.clone(),
+            };
+            let _ = api.delete(&name, &DeleteParams::default()).await;
+        }
+    }
+}
+
+pub(crate) struct Load {
+    stop: Arc<tokio::sync::Notify>,
+    task: JoinHandle<(usize, Vec<String>)>,
+}
+
+impl Load {
+    pub(crate) async fn none_failed(self) {
+        self.stop.notify_one();
+        let (calls, failures) = self.task.await.unwrap();
+        println!("{calls} calls under load");
+        assert!(calls > 100, "{calls}");
+        assert!(
+            failures.is_empty(),
+            "{} of {calls} failed: {}",
+            failures.len(),
+            failures[0]
+        );
+    }
+}
+
+pub(crate) async fn create(api: &Api<DynamicObject>, object: Value) {
+    let object: DynamicObject = serde_json::from_value(object).unwrap();
+    api.create(&PostParams::default(), &object).await.unwrap();
+}

@@ -1,0 +1,141 @@
+//! CRDs that come late, go and come again: a kind without one holds up no other.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::harness::{
+    DEADLINE, HELLO_WORLD, Kind, MEMCACHED, NGINX, Stage, condition, crds, is_ready,
+};
+use crate::private;
+
+async fn install(stage: &Stage, kind: Kind) -> Instant {
+    let mut all = crds().into_iter();
+    let (name, crd) = all
+        .find(|(name, _)| name.starts_with(kind.plural))
+        .expect("its CRD");
+    stage.install_crd(&name, &crd).await;
+    Instant::now()
+}
+
+async fn remove(stage: &Stage, kind: Kind) {
+    let mut all = crds().into_iter();
+    let (name, _) = all
+        .find(|(name, _)| name.starts_with(kind.plural))
+        .expect("its CRD");
+    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
+    stage
+        .send(
+            http::Method::DELETE,
+            &path,
+            "application/json",
+            &Value::Null,
+        )
+        .await
+        .expect("deleted");
+    let started = Instant::now();
+    while stage
+        .send(http::Method::GET, &path, "", &Value::Null)
+        .await
+        .is_ok()
+    {
+        assert!(started.elapsed() < DEADLINE, "{name} is still there");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+/// How often the log says this of the kind.
+fn said(stage: &Stage, kind: Kind, what: &str) -> usize {
+    let lines = |line: &&str| line.contains(what) && line.contains(&format!("\"{}\"", kind.kind));
+    stage.log().lines().filter(lines).count()
+}
+
+async fn until_said(stage: &Stage, kind: Kind, what: &str, times: usize) {
+    let started = Instant::now();
+    while said(stage, kind, what) < times {
+        assert!(
+            started.elapsed() < DEADLINE,
+            "{what} of {}:\n{}",
+            kind.kind,
+            stage.log()
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(
+        said(stage, kind, what),
+        times,
+        "said each time, and not at every try"
+    );
+}
+
+async fn scale(stage: &Stage, kind: Kind, name: &str, replicas: i64) {
+    stage.scale(kind, name, replicas).await.expect("scaled");
+    stage
+        .until(kind, name, &format!("Ready with {replicas}"), |resource| {
+            is_ready(resource) && resource["status"]["readyReplicas"] == replicas
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn kinds_are_taken_up_when_they_are_installed_and_again_after_they_were_removed() {
+    const ABSENT: &str = "the kind is not installed";
+    const INSTALLED: &str = "the kind is installed now";
+    let private = private::cluster().await;
+    let mut stage = Stage::on(private.cluster.environment(), "definitions").await;
+    stage.start_manager(&[]);
+    for kind in [MEMCACHED, NGINX, HELLO_WORLD] {
+        until_said(&stage, kind, ABSENT, 1).await;
+    }
+    let (code, _) = stage.manager().get("health probes", "/readyz").await;
+    assert_eq!(code, 200, "ready without any CRD");
+
+    let served = install(&stage, MEMCACHED).await;
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+        .await
+        .expect("applied");
+    stage.until_ready(MEMCACHED, "cache").await;
+    println!("Ready {:?} after its CRD was served", served.elapsed());
+    let before = stage.get(MEMCACHED, "cache").await.expect("there");
+
+    let served = install(&stage, HELLO_WORLD).await;
+    stage
+        .apply(&HELLO_WORLD.object("hello", json!({"size": 1})))
+        .await
+        .expect("applied");
+    stage.until_ready(HELLO_WORLD, "hello").await;
+    println!(
+        "another kind {:?} after its CRD was served",
+        served.elapsed()
+    );
+    assert_eq!(
+        stage.get(MEMCACHED, "cache").await.as_ref(),
+        Some(&before),
+        "undisturbed"
+    );
+
+    remove(&stage, HELLO_WORLD).await;
+    until_said(&stage, HELLO_WORLD, ABSENT, 2).await;
+    scale(&stage, MEMCACHED, "cache", 2).await;
+    let served = install(&stage, HELLO_WORLD).await;
+    stage
+        .apply(&HELLO_WORLD.object("again", json!({"size": 1})))
+        .await
+        .expect("applied");
+    let again = stage.until_ready(HELLO_WORLD, "again").await;
+    println!("and {:?} after it was installed again", served.elapsed());
+    assert!(condition(&again, "Degraded").is_some_and(|degraded| degraded["status"] == "False"));
+    until_said(&stage, HELLO_WORLD, INSTALLED, 2).await;
+    scale(&stage, HELLO_WORLD, "again", 2).await;
+    scale(&stage, MEMCACHED, "cache", 1).await;
+
+    let exit = stage.stop_manager().expect("it ran");
+    assert_eq!(exit.code, Some(0), "{}", exit.log);
+    let failures: Vec<_> = exit
+        .log
+        .lines()
+        .filter(|line| line.contains("\"ERROR\""))
+        .collect();
+    assert!(failures.is_empty(), "{failures:?}");
+}

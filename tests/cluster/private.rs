@@ -1,0 +1,24 @@
+//! A cluster of a test's own, for what would break the shared one. One at a time, since each
+//! takes the better part of a core while it starts.
+
+use devcluster::{Cluster, Options};
+use tokio::sync::{Mutex, MutexGuard};
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+/// A running cluster, gone when dropped.
+pub(crate) struct Private {
+    pub(crate) cluster: Cluster,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Starts a cluster without CRDs.
+pub(crate) async fn cluster() -> Private {
+    let turn = ONE_AT_A_TIME.lock().await;
+    let starting = tokio::task::spawn_blocking(|| Cluster::start(Options::default()));
+    let cluster = starting.await.expect("no panic").expect("a cluster");
+    Private {
+        cluster,
+        _turn: turn,
+    }
+}

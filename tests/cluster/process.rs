@@ -1,0 +1,156 @@
+//! The manager as a process: stopped while it works, started again over what it left, and
+//! what it says of itself over HTTP.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::manager::sum;
+use crate::harness::{DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Stage, is_ready};
+
+const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
+
+/// Resources in the test of a restart.
+const RESOURCES: usize = 40;
+
+fn resource(number: usize) -> Value {
+    let kind = KINDS[number % KINDS.len()];
+    let spec = match kind.kind {
+        "Nginx" => json!({"count": 1}),
+        "ElasticWeb" => {
+            json!({"image": "nginx:1.17.1", "port": 31300 + number, "singlePodsQPS": 1, "totalQPS": 1})
+        }
+        _ => json!({"size": 1}),
+    };
+    kind.object(&format!("r{number}"), spec)
+}
+
+async fn not_ready(stage: &Stage) -> usize {
+    let mut count = 0;
+    for kind in KINDS {
+        count += stage
+            .list(kind)
+            .await
+            .iter()
+            .filter(|resource| !is_ready(resource))
+            .count();
+    }
+    count
+}
+
+/// Waits until the manager has looked at this many resources and has nothing left to do.
+async fn until_idle(stage: &mut Stage, resources: usize) {
+    let started = Instant::now();
+    loop {
+        let (_, text) = stage.manager().get("metrics", "/metrics").await;
+        let reconciled = sum(
+            &text,
+            "controller_runtime_reconcile_total",
+            &["result=\"success\""],
+        );
+        let busy = sum(&text, "controller_runtime_active_workers", &[]);
+        let waiting = sum(&text, "workqueue_depth", &[]);
+        if reconciled >= resources as f64 && busy + waiting == 0.0 {
+            return;
+        }
+        assert!(
+            started.elapsed() < DEADLINE,
+            "{reconciled} {busy} {waiting}\n{}",
+            stage.log()
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+async fn sigterm_in_the_middle_of_the_work_is_obeyed_and_a_restart_finishes_it_and_then_writes_nothing()
+ {
+    let mut stage = Stage::set("restart").await;
+    for number in 0..RESOURCES {
+        stage.apply(&resource(number)).await.expect("applied");
+    }
+    let unfinished = not_ready(&stage).await;
+    let exit = stage.stop_manager().expect("it ran");
+    println!(
+        "stopped after {:?}, with {unfinished} resources not Ready",
+        exit.took
+    );
+    assert_eq!(exit.code, Some(0), "{}", exit.log);
+    assert!(unfinished > 0, "the test bites");
+    assert!(exit.took < 5 * Duration::from_secs(5), "promised: 5 s");
+
+    stage.start_manager(&[]);
+    let started = Instant::now();
+    while not_ready(&stage).await > 0 {
+        assert!(started.elapsed() < DEADLINE, "{}", stage.log());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    println!("the next one had all Ready after {:?}", started.elapsed());
+    until_idle(&mut stage, RESOURCES).await;
+    let exit = stage.stop_manager().expect("it ran");
+    println!("stopped at rest after {:?}", exit.took);
+    assert_eq!(exit.code, Some(0), "{}", exit.log);
+
+    let before = stage.requests();
+    stage.start_manager(&[]);
+    until_idle(&mut stage, RESOURCES).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let after = stage.requests();
+    assert_eq!(
+        after.len(),
+        before.len(),
+        "nothing to do: {:?}",
+        &after[before.len()..]
+    );
+    assert_eq!(stage.stop_manager().and_then(|exit| exit.code), Some(0));
+}
+
+#[tokio::test]
+async fn health_readiness_and_metrics_tell_of_a_manager_at_work() {
+    let mut stage = Stage::set("metrics").await;
+    for path in ["/healthz", "/readyz", "/readyz?verbose"] {
+        let (code, body) = stage.manager().get("health probes", path).await;
+        assert_eq!(code, 200, "{path}: {body}");
+    }
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+        .await
+        .expect("applied");
+    stage.until_ready(MEMCACHED, "cache").await;
+    until_idle(&mut stage, 1).await;
+    let (code, text) = stage.manager().get("metrics", "/metrics").await;
+    assert_eq!(code, 200);
+    let ours = ["controller=\"memcached\""];
+    for (name, labels) in [
+        (
+            "controller_runtime_reconcile_total",
+            &["controller=\"memcached\"", "result=\"success\""][..],
+        ),
+        ("controller_runtime_reconcile_time_seconds_count", &ours),
+        ("workqueue_adds_total", &ours),
+        ("workqueue_queue_duration_seconds_count", &ours),
+        ("workqueue_work_duration_seconds_count", &ours),
+        ("controller_runtime_max_concurrent_reconciles", &ours),
+        ("rest_client_requests_total", &["method=\"PATCH\""]),
+        ("process_resident_memory_bytes", &[]),
+    ] {
+        let value = sum(&text, name, labels);
+        println!("{name}{labels:?} = {value}");
+        assert!(value > 0.0, "{name}{labels:?} is not there, or 0:\n{text}");
+    }
+    for name in [
+        "controller_runtime_reconcile_errors_total",
+        "controller_runtime_reconcile_panics_total",
+        "controller_runtime_active_workers",
+        "workqueue_depth",
+    ] {
+        assert!(text.contains(name), "{name} is not there:\n{text}");
+        assert_eq!(sum(&text, name, &[]), 0.0, "{name}:\n{text}");
+    }
+    let others = sum(
+        &text,
+        "controller_runtime_reconcile_total",
+        &["controller=\"nginx\""],
+    );
+    assert_eq!(others, 0.0, "nobody asked for an Nginx");
+}

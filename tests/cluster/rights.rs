@@ -1,0 +1,190 @@
+//! A manager with the rights of a ServiceAccount and no others: enough for all it does, and
+//! all of them used.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::granted::{granted, used};
+use crate::harness::{
+    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, condition,
+};
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+const ROLE: Kind = Kind {
+    api_version: RBAC,
+    kind: "Role",
+    plural: "roles",
+};
+const BINDING: Kind = Kind {
+    api_version: RBAC,
+    kind: "RoleBinding",
+    plural: "rolebindings",
+};
+const ACCOUNT: Kind = Kind {
+    api_version: "v1",
+    kind: "ServiceAccount",
+    plural: "serviceaccounts",
+};
+
+/// A ServiceAccount with exactly [`granted`] in the stage's namespace, as a kubeconfig.
+async fn service_account(stage: &Stage) -> PathBuf {
+    let rules = granted().into_iter().map(|(group, resource, verb)| {
+        json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]})
+    });
+    let metadata = json!({"name": "manager"});
+    let role = json!({
+        "apiVersion": RBAC, "kind": ROLE.kind, "metadata": metadata,
+        "rules": rules.collect::<Vec<_>>(),
+    });
+    let binding = json!({
+        "apiVersion": RBAC, "kind": BINDING.kind, "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "manager"},
+        "subjects": [{"kind": "ServiceAccount", "name": "manager", "namespace": stage.namespace}],
+    });
+    let account = json!({"apiVersion": "v1", "kind": ACCOUNT.kind, "metadata": metadata});
+    for object in [role, binding, account] {
+        stage.apply(&object).await.expect("applied");
+    }
+    let path = format!(
+        "/api/v1/namespaces/{}/serviceaccounts/manager/token",
+        stage.namespace
+    );
+    let request =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let answer = stage
+        .send(http::Method::POST, &path, "application/json", &request)
+        .await;
+    let token = answer.expect("a token")["status"]["token"].clone();
+
+    let admin = std::fs::read_to_string(stage.kubeconfig()).expect("a kubeconfig");
+    let mut kubeconfig: Value = serde_saphyr::from_str(&admin).expect("YAML");
+    kubeconfig["users"][0]["user"] = json!({"token": token});
+    let file = std::env::temp_dir().join(format!("{}.kubeconfig", stage.namespace));
+    std::fs::write(&file, kubeconfig.to_string()).expect("written");
+    file
+}
+
+/// Memcached, Nginx and HelloWorld with a Service each, ElasticWeb, and the finalizer that
+/// operator-sdk's Memcached left.
+fn resources(node_port: u16) -> [(Kind, Value); 4] {
+    let with_service = |kind: Kind, spec: Value, service: Value| {
+        let mut object = kind.object("mine", spec);
+        let data = json!({"v1": {"service": service}}).to_string();
+        object["metadata"]["annotations"] =
+            json!({"quartet-operator.example.com/conversion-data": data});
+        // One name for all would be a conflict.
+        object["metadata"]["name"] = format!("mine-{}", kind.plural).into();
+        (kind, object)
+    };
+    let web =
+        json!({"image": "nginx:1.17.1", "port": node_port, "singlePodsQPS": 1, "totalQPS": 1});
+    let mut resources = [
+        with_service(MEMCACHED, json!({"size": 1}), json!({"enabled": true})),
+        with_service(NGINX, json!({"count": 1}), json!({"port": 80})),
+        with_service(HELLO_WORLD, json!({"size": 1}), json!({"port": 80})),
+        (ELASTIC_WEB, ELASTIC_WEB.object("mine-elasticwebs", web)),
+    ];
+    resources[0].1["metadata"]["finalizers"] = json!(["cache.example.com/finalizer"]);
+    resources
+}
+
+#[tokio::test]
+async fn fault_24_and_30_the_manager_needs_no_right_that_it_lacks_and_has_none_that_it_does_not_use()
+ {
+    let mut stage = Stage::without_manager("rights").await;
+    let strangers = [
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "taken"},
+            "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "stranger"}}, "template": {
+                "metadata": {"labels": {"app": "stranger"}},
+                "spec": {"containers": [{"name": "c", "image": "stranger:1"}]}}},
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "taken-too"},
+            "spec": {"selector": {"app": "stranger"}, "ports": [{"port": 1234}]},
+        }),
+    ];
+    for stranger in strangers {
+        stage.apply(&stranger).await.expect("applied");
+    }
+    let kubeconfig = service_account(&stage).await;
+    stage.start_manager_as(&kubeconfig);
+
+    for (kind, object) in resources(30140) {
+        stage.apply(&object).await.expect("applied");
+        let name = object["metadata"]["name"].as_str().expect("a name");
+        let resource = stage.until_ready(kind, name).await;
+        assert!(
+            resource["metadata"]["finalizers"].is_null(),
+            "fault 33: stripped"
+        );
+        assert!(stage.get(DEPLOYMENT, name).await.is_some());
+        assert!(stage.get(SERVICE, name).await.is_some());
+        stage
+            .patch(kind, name, json!({"metadata": {"annotations": null}}))
+            .await
+            .expect("patched");
+        if kind.kind != "ElasticWeb" {
+            stage.until_gone(SERVICE, name).await;
+        }
+    }
+    stage
+        .apply(&MEMCACHED.object("taken", json!({"size": 1})))
+        .await
+        .expect("applied");
+    stage
+        .until_degraded(MEMCACHED, "taken", "NameConflict")
+        .await;
+    let web = json!({"image": "nginx:1.17.1", "port": 30141, "singlePodsQPS": 1, "totalQPS": 0});
+    stage
+        .apply(&ELASTIC_WEB.object("taken-too", web))
+        .await
+        .expect("applied");
+    stage
+        .until_degraded(ELASTIC_WEB, "taken-too", "NameConflict")
+        .await;
+
+    let requests = stage.all_requests();
+    let refused: Vec<_> = requests
+        .iter()
+        .filter(|request| request.code == 403)
+        .collect();
+    assert!(refused.is_empty(), "more rights are needed: {refused:#?}");
+    let account = format!("system:serviceaccount:{}:manager", stage.namespace);
+    assert!(
+        requests.iter().all(|request| request.user == account),
+        "the test bites"
+    );
+    assert_eq!(used(&requests), granted());
+    let _ = std::fs::remove_file(kubeconfig);
+}
+
+#[tokio::test]
+async fn fault_11_the_status_is_written_as_a_subresource_and_the_spec_stays_the_users() {
+    let stage = Stage::set("subresource").await;
+    for (kind, object) in resources(30142) {
+        stage.apply(&object).await.expect("applied");
+        let name = object["metadata"]["name"].as_str().expect("a name");
+        // Edits of the user between and during the writes of the status.
+        for replicas in [2, 1] {
+            if kind.kind != "ElasticWeb" {
+                stage.scale(kind, name, replicas).await.expect("scaled");
+            }
+        }
+        let resource = stage.until_ready(kind, name).await;
+        assert_eq!(resource["spec"], object["spec"]);
+        assert!(condition(&resource, "Ready").is_some());
+        let entries = resource["metadata"]["managedFields"]
+            .as_array()
+            .expect("managedFields");
+        let ours: Vec<_> = entries
+            .iter()
+            .filter(|entry| {
+                let manager = entry["manager"].as_str().unwrap_or_default();
+                manager.starts_with("quartet-operator") && entry["subresource"] != "status"
+            })
+            .collect();
+        assert!(ours.is_empty(), "we own nothing but the status: {ours:#?}");
+    }
+}

@@ -1,0 +1,129 @@
+//! The Service that a resource may ask for, and the one DELETE that the manager ever sends.
+
+use serde_json::{Value, json};
+
+use crate::harness::{DEPLOYMENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, is_ready};
+
+/// The annotation by which the seed version carries what only the hub version can say.
+const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
+
+/// Each kind whose Service is optional, a spec, and the hub's `service`.
+fn kinds() -> [(Kind, Value, Value); 3] {
+    [
+        (MEMCACHED, json!({"size": 1}), json!({"enabled": true})),
+        (NGINX, json!({"count": 1}), json!({"port": 80})),
+        (
+            HELLO_WORLD,
+            json!({"size": 1}),
+            json!({"type": "ClusterIP", "port": 8080}),
+        ),
+    ]
+}
+
+/// `service` as a merge patch of the resource, or as a part of it.
+fn with_service(service: &Value) -> Value {
+    let data = json!({"v1": {"service": service}}).to_string();
+    json!({"metadata": {"annotations": {CONVERSION_DATA: data}}})
+}
+
+fn identity(object: &Value) -> [Value; 2] {
+    let metadata = &object["metadata"];
+    [metadata["uid"].clone(), metadata["resourceVersion"].clone()]
+}
+
+#[tokio::test]
+async fn an_optional_service_is_made_when_asked_for_and_exactly_it_is_deleted_when_not() {
+    let stage = Stage::set("services").await;
+    let stranger = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "stranger"},
+        "spec": {"selector": {"app": "stranger"}, "ports": [{"port": 80}]},
+    });
+    let stranger = stage.apply(&stranger).await.expect("applied");
+    for (kind, spec, service) in kinds() {
+        for name in ["kept", "dropped"] {
+            let name = format!("{}-{name}", kind.plural);
+            let mut object = kind.object(&name, spec.clone());
+            object["metadata"]["annotations"] =
+                with_service(&service)["metadata"]["annotations"].clone();
+            stage.apply(&object).await.expect("applied");
+        }
+    }
+    for (kind, ..) in kinds() {
+        let (kept, dropped) = (
+            format!("{}-kept", kind.plural),
+            format!("{}-dropped", kind.plural),
+        );
+        for name in [&kept, &dropped] {
+            let resource = stage.until_ready(kind, name).await;
+            let service = stage.get(SERVICE, name).await.expect("a Service");
+            let owner = &service["metadata"]["ownerReferences"][0];
+            assert_eq!(owner["uid"], resource["metadata"]["uid"]);
+            assert_eq!(owner["controller"], true);
+        }
+        let kept_before = identity(&stage.get(SERVICE, &kept).await.expect("a Service"));
+        let doomed = identity(&stage.get(SERVICE, &dropped).await.expect("a Service"));
+        let deployment = stage.get(DEPLOYMENT, &dropped).await.expect("a Deployment");
+
+        let not_asked_for = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
+        stage
+            .patch(kind, &dropped, not_asked_for)
+            .await
+            .expect("patched");
+        stage.until_gone(SERVICE, &dropped).await;
+        stage.until(kind, &dropped, "Ready without", is_ready).await;
+
+        let same = stage.get(DEPLOYMENT, &dropped).await.expect("a Deployment");
+        assert_eq!(same["metadata"]["uid"], deployment["metadata"]["uid"]);
+        assert_eq!(
+            same["metadata"]["generation"],
+            deployment["metadata"]["generation"]
+        );
+        let kept_after = identity(&stage.get(SERVICE, &kept).await.expect("a Service"));
+        assert_eq!(kept_before, kept_after, "untouched");
+        let requests = stage.requests();
+        let deletes: Vec<_> = requests
+            .iter()
+            .filter(|request| request.verb.starts_with("delete") && request.name == dropped)
+            .collect();
+        assert_eq!(deletes.len(), 1, "{deletes:?}");
+        assert_eq!(deletes[0].resource, "services");
+        let conditions = &deletes[0].body["preconditions"];
+        assert_eq!(
+            [&conditions["uid"], &conditions["resourceVersion"]],
+            [&doomed[0], &doomed[1]]
+        );
+    }
+    let after = stage.get(SERVICE, "stranger").await.expect("still there");
+    assert_eq!(identity(&stranger), identity(&after), "untouched");
+    let requests = stage.requests();
+    let deletes = requests
+        .iter()
+        .filter(|request| request.verb.starts_with("delete"));
+    assert_eq!(
+        deletes.count(),
+        kinds().len(),
+        "no other delete: {requests:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_service_asked_for_later_is_made_and_returns_after_it_was_switched_off() {
+    let stage = Stage::set("service-later").await;
+    stage
+        .apply(&NGINX.object("web", json!({"count": 1})))
+        .await
+        .expect("applied");
+    stage.until_ready(NGINX, "web").await;
+    assert!(stage.get(SERVICE, "web").await.is_none());
+    for port in [80, 8081] {
+        stage
+            .patch(NGINX, "web", with_service(&json!({"port": port})))
+            .await
+            .expect("patched");
+        let has_port = move |service: &Value| service["spec"]["ports"][0]["port"] == port;
+        stage.until(SERVICE, "web", "serves", has_port).await;
+        let none = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
+        stage.patch(NGINX, "web", none).await.expect("patched");
+        stage.until_gone(SERVICE, "web").await;
+    }
+}

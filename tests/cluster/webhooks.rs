@@ -1,0 +1,236 @@
+//! Two versions of every kind on a real API server, which calls the manager's own webhooks:
+//! what is written in one version is read in the other, and what is wrong is refused.
+
+use std::net::TcpListener;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{DEPLOYMENT, Stage};
+use crate::private::{self, Private};
+
+/// A cluster with both versions of the CRDs and a manager that serves their webhooks.
+async fn stage(test: &str) -> (Private, Stage) {
+    let private = private::cluster().await;
+    let mut stage = Stage::on(private.cluster.environment(), test).await;
+    let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd");
+    succeeds(&stage, &["apply", "--server-side", "-k", crds]);
+    let port = TcpListener::bind("127.0.0.1:0")
+        .expect("a port")
+        .local_addr()
+        .expect("a port")
+        .port();
+    stage.start_manager(&[
+        "--enable-webhooks=true",
+        &format!("--webhook-port={port}"),
+        &format!("--webhook-url=https://127.0.0.1:{port}"),
+    ]);
+    let started = Instant::now();
+    while !stage
+        .kubectl(&["get", "memcacheds.v1alpha1.cache.example.com"])
+        .status
+        .success()
+        || !stage
+            .kubectl(&["get", "validatingwebhookconfigurations", CONFIGURATION])
+            .status
+            .success()
+    {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "no webhooks: {}",
+            stage.log()
+        );
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    (private, stage)
+}
+
+const CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
+const SEED: &str = "memcacheds.v1alpha1.cache.example.com";
+const HUB: &str = "memcacheds.v1.cache.example.com";
+
+fn text(output: &Output) -> String {
+    let (out, error) = (&output.stdout, &output.stderr);
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(out),
+        String::from_utf8_lossy(error)
+    )
+}
+
+fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
+    let output = stage.kubectl(arguments);
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}\n{}",
+        text(&output),
+        stage.log()
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn refused(stage: &Stage, arguments: &[&str]) -> String {
+    let output = stage.kubectl(arguments);
+    assert!(
+        !output.status.success(),
+        "{arguments:?} was taken: {}",
+        text(&output)
+    );
+    text(&output)
+}
+
+fn read(stage: &Stage, resource: &str, name: &str) -> Value {
+    let json = succeeds(stage, &["get", resource, name, "--output=json"]);
+    serde_json::from_str(&json).expect("JSON")
+}
+
+#[tokio::test]
+async fn what_is_written_in_one_version_is_read_in_the_other_without_loss() {
+    let (_private, stage) = stage("two-versions").await;
+    for file in
+        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/config/samples")).expect("samples")
+    {
+        let path = file.expect("a file").path();
+        if path
+            .file_name()
+            .is_some_and(|name| name != "kustomization.yaml")
+        {
+            succeeds(&stage, &["apply", "-f", path.to_str().expect("a path")]);
+        }
+    }
+    assert_eq!(
+        read(&stage, HUB, "memcached-sample")["spec"],
+        json!({"replicas": 3})
+    );
+    let before = read(&stage, HUB, "memcached-v1-sample")["spec"].clone();
+    assert!(
+        before["memory"].is_number(),
+        "the sample says what the old version cannot: {before}"
+    );
+    let seed = read(&stage, SEED, "memcached-v1-sample");
+    assert_eq!(seed["spec"], json!({"size": before["replicas"]}));
+
+    // An edit through the old version keeps what it cannot say.
+    succeeds(
+        &stage,
+        &[
+            "patch",
+            SEED,
+            "memcached-v1-sample",
+            "--type=merge",
+            "-p",
+            r#"{"spec":{"size":2}}"#,
+        ],
+    );
+    let mut expected = before.clone();
+    expected["replicas"] = json!(2);
+    assert_eq!(read(&stage, HUB, "memcached-v1-sample")["spec"], expected);
+    // One through the new version is seen in the old.
+    succeeds(
+        &stage,
+        &[
+            "patch",
+            HUB,
+            "memcached-sample",
+            "--type=merge",
+            "-p",
+            r#"{"spec":{"replicas":1,"memory":128}}"#,
+        ],
+    );
+    assert_eq!(
+        read(&stage, SEED, "memcached-sample")["spec"],
+        json!({"size": 1})
+    );
+    let deployment = stage
+        .until(
+            DEPLOYMENT,
+            "memcached-sample",
+            "has one pod with 128 MiB",
+            |child| {
+                child["status"]["readyReplicas"] == 1
+                    && child["spec"]["template"].to_string().contains("\"128\"")
+            },
+        )
+        .await;
+    assert_eq!(deployment["spec"]["replicas"], 1);
+    for resource in [HUB, SEED] {
+        let list = succeeds(&stage, &["get", resource]);
+        assert!(
+            list.contains("memcached-sample") && list.contains("memcached-v1-sample"),
+            "{list}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_the_schema_cannot_refuse_the_webhook_does_in_the_words_of_the_version() {
+    let (_private, mut stage) = stage("refused").await;
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/config/samples/cache_v1alpha1_memcached.yaml"
+    );
+    succeeds(&stage, &["apply", "-f", sample]);
+    for (arguments, words) in [
+        (
+            vec!["scale", "memcached", "memcached-sample", "--replicas=5000"],
+            "spec.replicas: Invalid value: 5000",
+        ),
+        (
+            vec![
+                "patch",
+                SEED,
+                "memcached-sample",
+                "--type=merge",
+                "-p",
+                r#"{"spec":{"size":2000}}"#,
+            ],
+            "spec.size: Invalid value: 2000",
+        ),
+        (
+            vec![
+                "patch",
+                HUB,
+                "memcached-sample",
+                "--type=merge",
+                "-p",
+                r#"{"spec":{"replicas":2000}}"#,
+            ],
+            "spec.replicas: Invalid value: 2000",
+        ),
+        (
+            vec![
+                "patch",
+                SEED,
+                "memcached-sample",
+                "--type=merge",
+                "-p",
+                r#"{"spec":{"size":-1}}"#,
+            ],
+            "spec.size: Invalid value: -1",
+        ),
+        // The old tutorials' line, which would change nothing without a word.
+        (
+            vec![
+                "patch",
+                "memcached",
+                "memcached-sample",
+                "--type=merge",
+                "-p",
+                r#"{"spec":{"size":5}}"#,
+            ],
+            "spec.size: Forbidden: use spec.replicas",
+        ),
+    ] {
+        let said = refused(&stage, &arguments);
+        println!("{said}");
+        assert!(said.contains(words), "{said}");
+    }
+    assert_eq!(read(&stage, SEED, "memcached-sample")["spec"]["size"], 3);
+
+    // What the URL replaced is put back when the manager stops.
+    let exit = stage.stop_manager().expect("it ran");
+    assert_eq!(exit.code, Some(0), "{}", exit.log);
+    let left = stage.kubectl(&["get", "validatingwebhookconfigurations", CONFIGURATION]);
+    assert!(!left.status.success(), "{}", text(&left));
+}
