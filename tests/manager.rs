@@ -211,6 +211,9 @@ fn a_bad_flag_exits_64_and_is_named() {
     assert!(refusal(&["--max-replicas=-1"], &[]).contains("--max-replicas"));
     assert!(refusal(&["--webhook-port=none"], &[]).contains("--webhook-port"));
     assert!(refusal(&["--webhook-ports=9443"], &[]).contains("--webhook-ports"));
+    assert!(refusal(&["migrate-storage", "--page-size=0"], &[]).contains("--page-size"));
+    let nowhere = ["migrate-storage", "--kubeconfig=/nowhere/config"];
+    assert!(refusal(&nowhere, &[]).contains("/nowhere/config"));
     assert!(refusal(&["--leader-elect"], &[]).contains("--leader-elect=false"));
 }
 
