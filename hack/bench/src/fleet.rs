@@ -1,0 +1,215 @@
+//! The resources that are created: a quarter of each kind, in ten namespaces, by a client
+//! that is not the manager's. Tells when all of them are Ready.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DynamicObject, ObjectMeta, PostParams};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::core::ApiResource;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::error::Error;
+
+const NAMESPACES: u32 = 10;
+
+/// Creations under way at a time: more than the manager's workers, so that there always is
+/// something for them to do, and few enough to leave the API server to them.
+const CONCURRENCY: usize = 8;
+
+/// The first port of a cluster's default range.
+const FIRST_NODE_PORT: u32 = 30_000;
+
+struct Kind {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+}
+
+const KINDS: [Kind; 4] = [
+    Kind {
+        group: "cache.example.com",
+        version: "v1alpha1",
+        kind: "Memcached",
+        plural: "memcacheds",
+    },
+    Kind {
+        group: "proxy.example.com",
+        version: "v1alpha1",
+        kind: "Nginx",
+        plural: "nginxes",
+    },
+    Kind {
+        group: "elasticweb.example.com",
+        version: "v1",
+        kind: "ElasticWeb",
+        plural: "elasticwebs",
+    },
+    Kind {
+        group: "test.jiaozi.com",
+        version: "v1alpha1",
+        kind: "HelloWorld",
+        plural: "helloworlds",
+    },
+];
+
+impl Kind {
+    fn resource(&self) -> ApiResource {
+        ApiResource {
+            group: self.group.to_owned(),
+            version: self.version.to_owned(),
+            api_version: format!("{}/{}", self.group, self.version),
+            kind: self.kind.to_owned(),
+            plural: self.plural.to_owned(),
+        }
+    }
+
+    fn spec(&self, number: u32, pods: u32) -> Value {
+        match self.kind {
+            "Nginx" => json!({"count": pods}),
+            "ElasticWeb" => json!({
+                "image": "nginx:1.17.1",
+                "port": FIRST_NODE_PORT + number / 4,
+                "singlePodsQPS": 100,
+                "totalQPS": 100 * pods,
+            }),
+            _ => json!({"size": pods}),
+        }
+    }
+}
+
+/// A client of our own, and how many resources it is to create.
+pub(crate) struct Fleet {
+    client: Client,
+    resources: u32,
+    pods: u32,
+}
+
+impl Fleet {
+    /// `resources` resources of `pods` pods each, in the cluster of `kubeconfig`.
+    pub(crate) async fn new(kubeconfig: &Path, resources: u32, pods: u32) -> Result<Self, Error> {
+        let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+        let config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let client = Client::try_from(config).map_err(|error| Error::Client(Box::new(error)))?;
+        Ok(Self {
+            client,
+            resources,
+            pods,
+        })
+    }
+
+    /// How many of them have a Service.
+    pub(crate) fn services(resources: u32) -> u32 {
+        // The numbers 2, 6, 10, …
+        (resources + 1) / 4
+    }
+
+    /// Creates the namespaces.
+    pub(crate) async fn prepare(&self) -> Result<(), Error> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        for number in 0..NAMESPACES {
+            let name = namespace(number);
+            let object = Namespace {
+                metadata: ObjectMeta {
+                    name: Some(name.clone()),
+                    ..ObjectMeta::default()
+                },
+                ..Namespace::default()
+            };
+            api.create(&PostParams::default(), &object)
+                .await
+                .map_err(|source| Error::Create {
+                    name,
+                    source: Box::new(source),
+                })?;
+        }
+        Ok(())
+    }
+
+    /// Creates everything and returns when all is Ready: how long the creation took, and how
+    /// long all of it.
+    pub(crate) async fn create(&self, limit: Duration) -> Result<(Duration, Duration), Error> {
+        let began = Instant::now();
+        let creation = async {
+            let numbers = stream::iter((0..self.resources).map(Ok));
+            numbers
+                .try_for_each_concurrent(CONCURRENCY, |number| self.create_one(number))
+                .await?;
+            Ok(began.elapsed())
+        };
+        let both = futures::future::try_join(creation, self.until_ready());
+        match timeout(limit, both).await {
+            Ok(both) => Ok((both?.0, began.elapsed())),
+            Err(_elapsed) => Err(Error::Late {
+                what: "that all are Ready".to_owned(),
+                limit,
+            }),
+        }
+    }
+
+    async fn create_one(&self, number: u32) -> Result<(), Error> {
+        let kind = &KINDS[number as usize % KINDS.len()];
+        let name = format!("r{number}");
+        let namespace = namespace(number % NAMESPACES);
+        let mut object = DynamicObject::new(&name, &kind.resource());
+        object.data = json!({"spec": kind.spec(number, self.pods)});
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &namespace, &kind.resource());
+        match api.create(&PostParams::default(), &object).await {
+            Ok(_) => Ok(()),
+            Err(source) => Err(Error::Create {
+                name,
+                source: Box::new(source),
+            }),
+        }
+    }
+
+    /// Follows all four kinds until as many resources as there should be are Ready.
+    async fn until_ready(&self) -> Result<(), Error> {
+        let watches = KINDS.iter().map(|kind| {
+            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind.resource());
+            watcher(api, watcher::Config::default()).boxed()
+        });
+        let mut events = stream::select_all(watches);
+        let mut ready = HashSet::new();
+        while ready.len() < self.resources as usize {
+            match events.next().await {
+                Some(Ok(Event::Apply(object) | Event::InitApply(object))) => {
+                    let key = object.metadata.uid.clone().unwrap_or_default();
+                    if is_ready(&object) {
+                        ready.insert(key);
+                    } else {
+                        ready.remove(&key);
+                    }
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => eprintln!("bench: {error}"),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn namespace(number: u32) -> String {
+    format!("bench-{number}")
+}
+
+fn is_ready(object: &DynamicObject) -> bool {
+    let conditions = object.data.pointer("/status/conditions");
+    let ready = conditions
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    let generation = object.data.pointer("/status/observedGeneration");
+    ready && generation.and_then(Value::as_i64) == object.metadata.generation
+}

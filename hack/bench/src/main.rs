@@ -1,0 +1,90 @@
+//! `bench`: what the manager costs, on a real control plane, beside what is promised. Starts
+//! its own cluster and its own manager, and prints tables in Markdown.
+//!
+//! Counts (requests, CPU seconds, bytes) are the manager's alone, and so hold on a busy
+//! machine; times do not, since the control plane shares the machine and needs most of it.
+
+mod audit;
+mod error;
+mod fleet;
+mod interrupt;
+mod manager;
+mod report;
+mod run;
+mod usage;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser as _;
+
+use crate::error::Error;
+use crate::run::Plan;
+
+/// Measure the manager on a real control plane.
+#[derive(clap::Parser)]
+struct Arguments {
+    /// How many resources to create, a quarter of each kind
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(4..=10_800))]
+    resources: u32,
+    /// Pods of each resource; one run each [default: 0 and 1, or 0 for more than 2000]
+    #[arg(long, value_delimiter = ',')]
+    pods: Vec<u32>,
+    /// Seconds of rest to observe
+    #[arg(long, default_value_t = 60)]
+    rest: u64,
+    /// The manager's binary
+    #[arg(long, default_value = "target/release/manager")]
+    manager: PathBuf,
+    /// The folder that holds config/
+    #[arg(long, default_value = ".")]
+    root: PathBuf,
+}
+
+impl Arguments {
+    /// More than 2000 pods are more than a small machine's control plane starts in a
+    /// reasonable time.
+    fn pods(&self) -> Vec<u32> {
+        match (self.pods.as_slice(), self.resources) {
+            ([], ..=2000) => vec![0, 1],
+            ([], _) => vec![0],
+            (chosen, _) => chosen.to_vec(),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Error::Cluster(devcluster::Error::Interrupted)) => ExitCode::from(interrupt::EXIT_CODE),
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Error> {
+    let interrupted = interrupt::flag()?;
+    let size = std::fs::metadata(&arguments.manager)
+        .map_err(|source| Error::NoManager {
+            path: arguments.manager.clone(),
+            source,
+        })?
+        .len();
+    println!("{}", report::machine(size));
+    for pods in arguments.pods() {
+        let plan = Plan {
+            resources: arguments.resources,
+            pods,
+            rest: Duration::from_secs(arguments.rest),
+            manager: arguments.manager.clone(),
+            root: arguments.root.clone(),
+        };
+        let figures = run::perform(&plan, &interrupted)?;
+        println!("{}", report::table(&plan, &figures));
+    }
+    Ok(())
+}

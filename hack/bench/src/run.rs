@@ -1,0 +1,200 @@
+//! One run: a cluster, a manager, resources, rest, and the manager once more.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use devcluster::{Cluster, Options};
+use tokio::runtime::Runtime;
+
+use crate::audit::{AuditLog, Requests};
+use crate::error::Error;
+use crate::fleet::Fleet;
+use crate::manager::Manager;
+use crate::usage::Memory;
+
+/// The kinds' old versions alone, which need no conversion webhook.
+const DEFINITIONS: &str = "config/crd-seed-only";
+
+/// The manager has come to rest when it has asked for nothing for this long.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// How long it may take to come to rest after all is Ready, or after its start.
+const UNTIL_QUIET: Duration = Duration::from_secs(120);
+
+const POLL: Duration = Duration::from_millis(500);
+
+/// What is to be measured.
+pub(crate) struct Plan {
+    pub(crate) resources: u32,
+    pub(crate) pods: u32,
+    pub(crate) rest: Duration,
+    pub(crate) manager: PathBuf,
+    pub(crate) root: PathBuf,
+}
+
+impl Plan {
+    /// A slow machine gets 0.3 s for each resource.
+    fn limit(&self) -> Duration {
+        Duration::from_secs(120) + self.resources * Duration::from_millis(300)
+    }
+}
+
+/// What was measured.
+pub(crate) struct Figures {
+    /// With nothing to do.
+    pub(crate) idle: Memory,
+    /// From the first creation until rest.
+    pub(crate) creation: Requests,
+    pub(crate) creation_cpu: Duration,
+    /// Bytes of log in that time.
+    pub(crate) logged: u64,
+    /// From the first creation to the last.
+    pub(crate) created_after: Duration,
+    /// From the first creation until all were Ready.
+    pub(crate) ready_after: Duration,
+    /// With all resources, after creating them.
+    pub(crate) full: Memory,
+    /// In `Plan::rest`.
+    pub(crate) rest: Requests,
+    pub(crate) rest_cpu: Duration,
+    /// Of a manager that found all of it there when it started.
+    pub(crate) restarted: Memory,
+    pub(crate) restart: Requests,
+    pub(crate) restart_cpu: Duration,
+}
+
+/// Starts what is needed, measures, and leaves nothing behind.
+pub(crate) fn perform(plan: &Plan, interrupted: &Arc<AtomicBool>) -> Result<Figures, Error> {
+    let runtime = Runtime::new()?;
+    // The fleet's client and the cluster's both use ring.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cluster = Cluster::start_api_server(Options {
+        interrupted: Arc::clone(interrupted),
+        ..Options::default()
+    })?;
+    cluster.install_definitions(&plan.root.join(DEFINITIONS))?;
+    cluster.start_controllers()?;
+    let mut stage = Stage {
+        cluster: &cluster,
+        audit: AuditLog::open(&cluster.audit_log())?,
+        interrupted,
+    };
+    let fleet = runtime.block_on(Fleet::new(&cluster.kubeconfig(), plan.resources, plan.pods))?;
+    runtime.block_on(fleet.prepare())?;
+
+    let mut manager = Manager::start(&cluster, &plan.manager)?;
+    stage.until_quiet(&mut manager)?;
+    let idle = manager.memory()?;
+
+    let (cpu, log) = (manager.cpu()?, manager.logged());
+    let creation = fleet.create(plan.limit());
+    let (created_after, ready_after) = runtime.block_on(stage.unless_interrupted(creation))?;
+    let creation = stage.until_quiet(&mut manager)?;
+    let creation_cpu = manager.cpu()? - cpu;
+    let logged = manager.logged() - log;
+    let full = manager.memory()?;
+
+    let cpu = manager.cpu()?;
+    stage.wait(&mut manager, plan.rest)?;
+    let rest_cpu = manager.cpu()? - cpu;
+    let rest = stage.audit.new_requests()?;
+    manager.stop();
+
+    let mut manager = Manager::start(&cluster, &plan.manager)?;
+    let restart = stage.until_quiet(&mut manager)?;
+    let restart_cpu = manager.cpu()?;
+    let restarted = manager.memory()?;
+    manager.stop();
+    Ok(Figures {
+        idle,
+        creation,
+        creation_cpu,
+        logged,
+        created_after,
+        ready_after,
+        full,
+        rest,
+        rest_cpu,
+        restarted,
+        restart,
+        restart_cpu,
+    })
+}
+
+struct Stage<'a> {
+    cluster: &'a Cluster,
+    audit: AuditLog,
+    interrupted: &'a AtomicBool,
+}
+
+impl Stage<'_> {
+    /// An error if something died or somebody wants us to end.
+    fn check(&self, manager: &mut Manager) -> Result<(), Error> {
+        manager.check()?;
+        self.cluster.check()?;
+        self.check_interrupted()
+    }
+
+    fn check_interrupted(&self) -> Result<(), Error> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(devcluster::Error::Interrupted.into());
+        }
+        Ok(())
+    }
+
+    /// What `work` returns, unless somebody wants us to end or a component dies first.
+    async fn unless_interrupted<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let watch = async {
+            loop {
+                tokio::time::sleep(POLL).await;
+                self.cluster.check()?;
+                self.check_interrupted()?;
+            }
+        };
+        tokio::select! {
+            done = work => done,
+            failed = watch => failed,
+        }
+    }
+
+    fn wait(&self, manager: &mut Manager, time: Duration) -> Result<(), Error> {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.check(manager)?;
+            sleep(POLL.min(end.saturating_duration_since(Instant::now())));
+        }
+        Ok(())
+    }
+
+    /// Waits until the manager asks for nothing but watches any more; returns what it asked
+    /// for since the log was last looked at.
+    fn until_quiet(&mut self, manager: &mut Manager) -> Result<Requests, Error> {
+        let began = Instant::now();
+        let mut last = began;
+        let mut all = Requests::new();
+        while last.elapsed() < QUIET {
+            self.check(manager)?;
+            let new = self.audit.new_requests()?;
+            if new.keys().any(|request| !request.is_watch()) {
+                last = Instant::now();
+            }
+            for (request, count) in new {
+                *all.entry(request).or_default() += count;
+            }
+            if began.elapsed() > UNTIL_QUIET {
+                return Err(Error::Late {
+                    what: "that the manager comes to rest".to_owned(),
+                    limit: UNTIL_QUIET,
+                });
+            }
+            sleep(POLL);
+        }
+        Ok(all)
+    }
+}

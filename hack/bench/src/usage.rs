@@ -1,0 +1,97 @@
+//! What a process uses, from `/proc`. Knows no more than the number of the process.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// Memory of a process, in KiB.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Memory {
+    /// All that is resident.
+    pub(crate) resident: u64,
+    /// The most that was.
+    pub(crate) peak: u64,
+    /// Heap, stacks, and data that was written to.
+    pub(crate) anonymous: u64,
+    /// Program and libraries, which the page cache has anyway.
+    pub(crate) file: u64,
+}
+
+impl Memory {
+    /// Of the process `id`, now.
+    pub(crate) fn of(id: u32) -> Result<Self, Error> {
+        let path = PathBuf::from(format!("/proc/{id}/status"));
+        let status = fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
+        let field = |name: &str| -> u64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|value| value.trim().strip_suffix(" kB")?.parse().ok())
+                .unwrap_or_default()
+        };
+        Ok(Self {
+            resident: field("VmRSS:"),
+            peak: field("VmHWM:"),
+            anonymous: field("RssAnon:"),
+            file: field("RssFile:"),
+        })
+    }
+}
+
+/// CPU time that the process `id` has used, user and system.
+///
+/// The sum over its threads, in nanoseconds, as the scheduler counts it
+/// (Documentation/scheduler/sched-stats.rst); a thread that has ended is no longer in it, so
+/// where `/proc/ID/stat`, which counts those too but in hundredths of a second, has more, it
+/// is that.
+pub(crate) fn cpu_time(id: u32) -> Result<Duration, Error> {
+    let threads = PathBuf::from(format!("/proc/{id}/task"));
+    let mut nanoseconds = 0;
+    let entries = fs::read_dir(&threads).map_err(|source| Error::Read {
+        path: threads.clone(),
+        source,
+    })?;
+    for thread in entries.flatten() {
+        let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        let on_cpu = text.split_whitespace().next();
+        nanoseconds += on_cpu.and_then(|it| it.parse().ok()).unwrap_or(0);
+    }
+    let path = PathBuf::from(format!("/proc/{id}/stat"));
+    let stat = fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
+    Ok(Duration::from_nanos(nanoseconds).max(ticks(&stat)))
+}
+
+/// Fields 14 and 15 of proc_pid_stat(5), user and system time, in units of 1/USER_HZ, which
+/// is 10 ms on every architecture that Kubernetes runs on.
+fn ticks(stat: &str) -> Duration {
+    // The second field is the program's name in parentheses, which may hold blanks.
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let numbers = fields
+        .split_ascii_whitespace()
+        .skip(14 - 3)
+        .take(2)
+        .filter_map(|number| number.parse::<u64>().ok());
+    Duration::from_millis(10 * numbers.sum::<u64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_and_system_time_are_found_behind_an_odd_name() {
+        let stat = "42 (a ) b) S 1 2 3 4 5 6 7 8 9 10 250 150 13 14 15 16 17 18 6000 20 21";
+        assert_eq!(ticks(stat), Duration::from_secs(4));
+    }
+
+    #[test]
+    fn this_process_uses_something() {
+        let memory = Memory::of(std::process::id()).unwrap();
+        assert!(memory.resident > 100 && memory.peak >= memory.resident);
+        assert!(memory.anonymous + memory.file <= memory.resident);
+        let mut sum = 0_u64;
+        while cpu_time(std::process::id()).unwrap().is_zero() {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+    }
+}
