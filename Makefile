@@ -5,8 +5,11 @@ CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
 # Any value leaves the cluster and the manager of `make demo` running.
 KEEP ?=
-# More arguments for the manager of `make run`, e.g. ARGS=--log-level=debug.
+# More arguments for the manager of `make run`, e.g. ARGS=--log-level=debug, or for the
+# benchmark of `make bench`, e.g. ARGS=--rest=10.
 ARGS ?=
+# How many resources `make bench` creates.
+N ?= 1000
 # More arguments for `cargo test`, e.g. TESTFLAGS='--test manager'.
 TESTFLAGS ?=
 
@@ -99,6 +102,11 @@ verify: ## Fail, with the difference, if a generated file is stale.
 test: ## Every test, against a local Kubernetes that is started for them.
 	$(CARGO_BUILD)
 	$(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- cargo test --locked --workspace $(TESTFLAGS)
+
+.PHONY: bench
+bench: ## Measure requests, CPU and memory of the manager; N=10000 resources, ARGS=--help.
+	$(CARGO_BUILD) --release --bin manager --bin bench
+	@$(CARGO_TARGET_DIR)/release/bench --manager $(CARGO_TARGET_DIR)/release/manager --resources $(N) $(ARGS)
 
 ##@ Build
 

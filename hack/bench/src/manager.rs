@@ -6,7 +6,7 @@ use std::time::Duration;
 use devcluster::{Cluster, Process, Program, free_port};
 
 use crate::error::Error;
-use crate::usage::{Memory, cpu_time};
+use crate::usage::{Cpu, Memory};
 
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -42,8 +42,8 @@ impl Manager {
     }
 
     /// CPU time since it started.
-    pub(crate) fn cpu(&self) -> Result<Duration, Error> {
-        cpu_time(self.process.id())
+    pub(crate) fn cpu(&self) -> Result<Cpu, Error> {
+        Cpu::of(self.process.id())
     }
 
     /// Bytes that it has logged.

@@ -85,11 +85,19 @@ fn processor(table: &mut Table, plan: &Plan, figures: &Figures) {
         1 => Some(1.5),
         _ => None,
     };
-    let creation = figures.creation_cpu.as_secs_f64();
+    let creation = figures.creation_cpu.all.as_secs_f64() / thousands;
+    let kernel = figures.creation_cpu.kernel.as_secs_f64() / thousands;
     table.row(
         "CPU per 1000 resources created",
         target,
-        creation / thousands,
+        creation,
+        &format!("s, {kernel:.2} of it in the kernel"),
+    );
+    let yardstick = figures.yardstick.all.as_secs_f64() / thousands;
+    table.row(
+        "the same of the benchmark's client, which creates and watches them",
+        None,
+        yardstick,
         "s",
     );
     let logged = figures.logged as f64 / f64::from(plan.resources);
@@ -103,13 +111,13 @@ fn processor(table: &mut Table, plan: &Plan, figures: &Figures) {
             asked,
             "",
         );
-        let share = 100.0 * figures.rest_cpu.as_secs_f64() / plan.rest.as_secs_f64();
+        let share = 100.0 * figures.rest_cpu.all.as_secs_f64() / plan.rest.as_secs_f64();
         table.row("CPU at rest, of one core", Some(0.05), share, "%");
     }
     table.row(
         "CPU of a restart",
         None,
-        figures.restart_cpu.as_secs_f64(),
+        figures.restart_cpu.all.as_secs_f64(),
         "s",
     );
 }

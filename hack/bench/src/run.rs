@@ -13,7 +13,7 @@ use crate::audit::{AuditLog, Requests};
 use crate::error::Error;
 use crate::fleet::Fleet;
 use crate::manager::Manager;
-use crate::usage::Memory;
+use crate::usage::{Cpu, Memory};
 
 /// The kinds' old versions alone, which need no conversion webhook.
 const DEFINITIONS: &str = "config/crd-seed-only";
@@ -48,7 +48,10 @@ pub(crate) struct Figures {
     pub(crate) idle: Memory,
     /// From the first creation until rest.
     pub(crate) creation: Requests,
-    pub(crate) creation_cpu: Duration,
+    pub(crate) creation_cpu: Cpu,
+    /// What our own client needed to create and watch them: a yardstick, since a second of
+    /// CPU on a busy machine does less than on an idle one.
+    pub(crate) yardstick: Cpu,
     /// Bytes of log in that time.
     pub(crate) logged: u64,
     /// From the first creation to the last.
@@ -59,11 +62,11 @@ pub(crate) struct Figures {
     pub(crate) full: Memory,
     /// In `Plan::rest`.
     pub(crate) rest: Requests,
-    pub(crate) rest_cpu: Duration,
+    pub(crate) rest_cpu: Cpu,
     /// Of a manager that found all of it there when it started.
     pub(crate) restarted: Memory,
     pub(crate) restart: Requests,
-    pub(crate) restart_cpu: Duration,
+    pub(crate) restart_cpu: Cpu,
 }
 
 /// Starts what is needed, measures, and leaves nothing behind.
@@ -90,16 +93,18 @@ pub(crate) fn perform(plan: &Plan, interrupted: &Arc<AtomicBool>) -> Result<Figu
     let idle = manager.memory()?;
 
     let (cpu, log) = (manager.cpu()?, manager.logged());
+    let own_cpu = Cpu::of(std::process::id())?;
     let creation = fleet.create(plan.limit());
     let (created_after, ready_after) = runtime.block_on(stage.unless_interrupted(creation))?;
+    let yardstick = Cpu::of(std::process::id())?.since(own_cpu);
     let creation = stage.until_quiet(&mut manager)?;
-    let creation_cpu = manager.cpu()? - cpu;
+    let creation_cpu = manager.cpu()?.since(cpu);
     let logged = manager.logged() - log;
     let full = manager.memory()?;
 
     let cpu = manager.cpu()?;
     stage.wait(&mut manager, plan.rest)?;
-    let rest_cpu = manager.cpu()? - cpu;
+    let rest_cpu = manager.cpu()?.since(cpu);
     let rest = stage.audit.new_requests()?;
     manager.stop();
 
@@ -112,6 +117,7 @@ pub(crate) fn perform(plan: &Plan, interrupted: &Arc<AtomicBool>) -> Result<Figu
         idle,
         creation,
         creation_cpu,
+        yardstick,
         logged,
         created_after,
         ready_after,

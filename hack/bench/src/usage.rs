@@ -38,40 +38,63 @@ impl Memory {
     }
 }
 
-/// CPU time that the process `id` has used, user and system.
-///
-/// The sum over its threads, in nanoseconds, as the scheduler counts it
-/// (Documentation/scheduler/sched-stats.rst); a thread that has ended is no longer in it, so
-/// where `/proc/ID/stat`, which counts those too but in hundredths of a second, has more, it
-/// is that.
-pub(crate) fn cpu_time(id: u32) -> Result<Duration, Error> {
-    let threads = PathBuf::from(format!("/proc/{id}/task"));
-    let mut nanoseconds = 0;
-    let entries = fs::read_dir(&threads).map_err(|source| Error::Read {
-        path: threads.clone(),
-        source,
-    })?;
-    for thread in entries.flatten() {
-        let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-        let on_cpu = text.split_whitespace().next();
-        nanoseconds += on_cpu.and_then(|it| it.parse().ok()).unwrap_or(0);
+/// CPU time of a process since it started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Cpu {
+    /// User and system time.
+    pub(crate) all: Duration,
+    /// Of it, the time in the kernel: reading, writing, waking up. To 10 ms.
+    pub(crate) kernel: Duration,
+}
+
+impl Cpu {
+    /// Of the process `id`, until now.
+    ///
+    /// The sum over its threads, in nanoseconds, as the scheduler counts it
+    /// (Documentation/scheduler/sched-stats.rst); a thread that has ended is no longer in
+    /// it, so where `/proc/ID/stat`, which counts those too but in hundredths of a second,
+    /// has more, it is that.
+    pub(crate) fn of(id: u32) -> Result<Self, Error> {
+        let threads = PathBuf::from(format!("/proc/{id}/task"));
+        let mut nanoseconds = 0;
+        let entries = fs::read_dir(&threads).map_err(|source| Error::Read {
+            path: threads.clone(),
+            source,
+        })?;
+        for thread in entries.flatten() {
+            let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+            let on_cpu = text.split_whitespace().next();
+            nanoseconds += on_cpu.and_then(|it| it.parse().ok()).unwrap_or(0);
+        }
+        let path = PathBuf::from(format!("/proc/{id}/stat"));
+        let stat = fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
+        let (user, kernel) = ticks(&stat);
+        Ok(Self {
+            all: Duration::from_nanos(nanoseconds).max(user + kernel),
+            kernel,
+        })
     }
-    let path = PathBuf::from(format!("/proc/{id}/stat"));
-    let stat = fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
-    Ok(Duration::from_nanos(nanoseconds).max(ticks(&stat)))
+
+    /// What was used since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            all: self.all.saturating_sub(earlier.all),
+            kernel: self.kernel.saturating_sub(earlier.kernel),
+        }
+    }
 }
 
 /// Fields 14 and 15 of proc_pid_stat(5), user and system time, in units of 1/USER_HZ, which
 /// is 10 ms on every architecture that Kubernetes runs on.
-fn ticks(stat: &str) -> Duration {
+fn ticks(stat: &str) -> (Duration, Duration) {
     // The second field is the program's name in parentheses, which may hold blanks.
     let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-    let numbers = fields
-        .split_ascii_whitespace()
-        .skip(14 - 3)
-        .take(2)
-        .filter_map(|number| number.parse::<u64>().ok());
-    Duration::from_millis(10 * numbers.sum::<u64>())
+    let mut numbers = fields.split_ascii_whitespace().skip(14 - 3);
+    let mut time = || {
+        let number = numbers.next().and_then(|number| number.parse().ok());
+        Duration::from_millis(10 * number.unwrap_or(0))
+    };
+    (time(), time())
 }
 
 #[cfg(test)]
@@ -81,7 +104,8 @@ mod tests {
     #[test]
     fn user_and_system_time_are_found_behind_an_odd_name() {
         let stat = "42 (a ) b) S 1 2 3 4 5 6 7 8 9 10 250 150 13 14 15 16 17 18 6000 20 21";
-        assert_eq!(ticks(stat), Duration::from_secs(4));
+        let (user, kernel) = ticks(stat);
+        assert_eq!((user.as_millis(), kernel.as_millis()), (2500, 1500));
     }
 
     #[test]
@@ -90,7 +114,13 @@ mod tests {
         assert!(memory.resident > 100 && memory.peak >= memory.resident);
         assert!(memory.anonymous + memory.file <= memory.resident);
         let mut sum = 0_u64;
-        while cpu_time(std::process::id()).unwrap().is_zero() {
+        let before = Cpu::of(std::process::id()).unwrap();
+        while Cpu::of(std::process::id())
+            .unwrap()
+            .since(before)
+            .all
+            .is_zero()
+        {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
     }
