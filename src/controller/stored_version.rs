@@ -21,9 +21,45 @@ use super::informer;
 use super::watched::{Lean, Watched};
 use crate::api::{Kind, Version};
 
-/// How often discovery is asked while the old version is watched. Once the new one is stored
-/// the question is settled, and asked again only when its watch fails.
+/// How often discovery is asked while the hub version is served and not stored: somebody is
+/// on the way. Once it is stored the question is settled, and asked again only when its watch
+/// fails.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// How often it is asked where the hub version is not served, for good as it seems. The API
+/// server ends the watches of a CRD that changes, and asks them back while it sets up its
+/// storage, so that the change is noticed at once; this is for when it was not.
+const LOOK_SELDOM: Duration = Duration::from_secs(600);
+
+/// What discovery says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// The hub version is stored.
+    HubStored,
+    /// It is served, and the seed version is stored.
+    HubServed,
+    /// It is not served.
+    SeedOnly,
+}
+
+impl Found {
+    fn version(self, kind: &'static Kind) -> &'static Version {
+        match self {
+            Found::HubStored => &kind.hub,
+            Found::HubServed | Found::SeedOnly => &kind.seed,
+        }
+    }
+
+    /// When to ask again, if nothing else happens.
+    fn next_look(self) -> Option<Instant> {
+        let after = match self {
+            Found::HubStored => return None,
+            Found::HubServed => LOOK_EVERY,
+            Found::SeedOnly => LOOK_SELDOM,
+        };
+        Some(Instant::now() + after)
+    }
+}
 
 /// The events of one watch, as an informer takes them.
 type Events<T> = Pin<Box<dyn Stream<Item = watcher::Result<Event<Watched<T>>>> + Send>>;
@@ -76,7 +112,7 @@ impl<T: Lean + Send + Sync + 'static> Watcher<T> {
         loop {
             let Some(watching) = &mut self.now else {
                 match stored_version(&self.discovery, self.kind).await {
-                    Ok(version) => self.begin(version),
+                    Ok(found) => self.begin(found),
                     Err(error) => return Err(watcher::Error::InitialListFailed(error)),
                 }
                 continue;
@@ -110,12 +146,16 @@ impl<T: Lean + Send + Sync + 'static> Watcher<T> {
             return;
         };
         match stored_version(&self.discovery, self.kind).await {
-            Ok(version) if version.name != watching.version.name => self.begin(version),
-            _ => watching.next_look = next_look(self.kind, watching.version),
+            Ok(found) if found.version(self.kind).name != watching.version.name => {
+                self.begin(found);
+            }
+            Ok(found) => watching.next_look = found.next_look(),
+            Err(_) => watching.next_look = Some(Instant::now() + LOOK_EVERY),
         }
     }
 
-    fn begin(&mut self, version: &'static Version) {
+    fn begin(&mut self, found: Found) {
+        let version = found.version(self.kind);
         let Kind { group, kind, .. } = self.kind;
         info!(group, kind, version = version.name, "watching");
         let resource = resource(self.kind, version);
@@ -124,7 +164,7 @@ impl<T: Lean + Send + Sync + 'static> Watcher<T> {
         self.now = Some(Watching {
             version,
             events: Box::pin(events),
-            next_look: next_look(self.kind, version),
+            next_look: found.next_look(),
         });
     }
 }
@@ -140,19 +180,15 @@ pub(crate) fn resource(kind: &Kind, version: &Version) -> ApiResource {
     }
 }
 
-fn next_look(kind: &Kind, version: &Version) -> Option<Instant> {
-    (version.name != kind.hub.name).then(|| Instant::now() + LOOK_EVERY)
-}
-
-/// The version in which the objects of `kind` are stored; the seed version if the hub version
-/// is not served, whatever the reason.
-async fn stored_version(client: &Client, kind: &'static Kind) -> Result<&'static Version, Error> {
+/// In which version the objects of `kind` are stored; the seed version if the hub version is
+/// not served, whatever the reason.
+async fn stored_version(client: &Client, kind: &'static Kind) -> Result<Found, Error> {
     let hub = kind.api_version(&kind.hub);
     let discovered = timeout(DEADLINE, client.list_api_group_resources(&hub)).await;
     match discovered {
-        Ok(Ok(resources)) if is_stored(kind, &kind.hub, &resources) => Ok(&kind.hub),
-        Ok(Ok(_)) => Ok(&kind.seed),
-        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(&kind.seed),
+        Ok(Ok(resources)) if is_stored(kind, &kind.hub, &resources) => Ok(Found::HubStored),
+        Ok(Ok(_)) => Ok(Found::HubServed),
+        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(Found::SeedOnly),
         Ok(Err(error)) => Err(error),
         Err(elapsed) => Err(Error::Service(Box::new(elapsed))),
     }

@@ -123,16 +123,18 @@ async fn the_version_that_is_stored_is_watched() {
 
 #[tokio::test(start_paused = true)]
 async fn when_another_version_is_stored_the_watch_begins_anew_in_that_one() {
-    let server = Server::with(Hub::NotServed);
-    let mut events = server.watch();
-    assert_eq!(listed(&mut events).await, "v1alpha1");
-    let (began, hub) = (Instant::now(), Arc::clone(&server.hub));
-    tokio::spawn(async move {
-        tokio::time::sleep(LOOK_EVERY * 2).await;
-        *hub.lock().unwrap() = Hub::Stored;
-    });
-    assert_eq!(listed(&mut events).await, "v1");
-    assert!(began.elapsed() <= LOOK_EVERY * 4, "{:?}", began.elapsed());
+    for (before, interval) in [(Hub::Served, LOOK_EVERY), (Hub::NotServed, LOOK_SELDOM)] {
+        let server = Server::with(before);
+        let mut events = server.watch();
+        assert_eq!(listed(&mut events).await, "v1alpha1");
+        let (began, hub) = (Instant::now(), Arc::clone(&server.hub));
+        tokio::spawn(async move {
+            tokio::time::sleep(interval / 2).await;
+            *hub.lock().unwrap() = Hub::Stored;
+        });
+        assert_eq!(listed(&mut events).await, "v1");
+        assert!(began.elapsed() <= interval * 2, "{:?}", began.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]
