@@ -64,7 +64,8 @@ devcluster-down: ## Stop every local Kubernetes that was left running.
 
 .PHONY: manifests
 manifests: ## Write every generated file from the Rust types.
-	cargo run --locked --bin generate -- manifests
+	$(CARGO_BUILD) --bin generate
+	$(CARGO_TARGET_DIR)/debug/generate manifests
 
 .PHONY: generate
 generate: manifests ## Same as manifests: Rust derives what Go generates as DeepCopy code.

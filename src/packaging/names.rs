@@ -13,3 +13,11 @@ pub const WEBHOOK_PORT_NAME: &str = "webhook-server";
 pub const WEBHOOK_CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
 /// `app.kubernetes.io/name` and the prefix of what is installed.
 pub const PROJECT: &str = "quartet-operator";
+/// The Service in front of the metrics, and with it the label `job` of every series.
+pub const METRICS_SERVICE: &str = "quartet-operator-controller-manager-metrics-service";
+/// The Secret with the token that Prometheus shows when it scrapes.
+pub const METRICS_READER_TOKEN: &str = "quartet-operator-metrics-reader-token";
+/// The lease that the replicas compete for.
+pub const LEASE: &str = "quartet-operator.example.com";
+/// Where the project lives.
+pub const REPOSITORY: &str = "https://github.com/quartet-operator/quartet-operator";

@@ -11,6 +11,7 @@ mod elasticweb;
 mod granted;
 mod harness;
 mod lifecycle;
+mod monitoring;
 mod outage;
 mod ownership;
 mod private;
