@@ -5,6 +5,7 @@
 
 mod both;
 mod errand;
+mod finalizers;
 mod seed;
 mod stage;
 mod upgrade;
