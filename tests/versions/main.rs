@@ -6,6 +6,7 @@
 mod both;
 mod errand;
 mod finalizers;
+mod layers;
 mod seed;
 mod stage;
 mod upgrade;
