@@ -7,6 +7,7 @@ mod both;
 mod errand;
 mod finalizers;
 mod layers;
+mod many;
 mod seed;
 mod stage;
 mod upgrade;
