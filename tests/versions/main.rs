@@ -8,6 +8,7 @@ mod errand;
 mod finalizers;
 mod layers;
 mod many;
+mod outage;
 mod random;
 mod seed;
 mod stage;
