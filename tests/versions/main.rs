@@ -10,6 +10,7 @@ mod layers;
 mod many;
 mod outage;
 mod random;
+mod reload;
 mod seed;
 mod stage;
 mod upgrade;
