@@ -16,6 +16,7 @@ pub mod informer;
 #[cfg(test)]
 mod kube_runtime_faults;
 mod lean;
+mod legacy_finalizers;
 mod memory;
 pub mod metrics;
 pub mod object;
