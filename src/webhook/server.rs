@@ -89,9 +89,12 @@ pub async fn serve(
     let began = Instant::now();
     drain.send_replace(true);
     let all_ended = async { while connections.running.join_next().await.is_some() {} };
-    // What still runs is aborted when this returns.
-    let _ = timeout(stopping.drain, all_ended).await;
-    log_phase("webhook drain", began, connections.running.len());
+    let in_time = timeout(stopping.drain, all_ended).await.is_ok();
+    let left = connections.running.len();
+    log_phase("webhook drain", began, left);
+    if !in_time {
+        tracing::warn!(connections = left, "webhook calls are cut short");
+    }
     Ok(())
 }
 
