@@ -107,7 +107,9 @@ test: ## Every test, against a local Kubernetes that is started for them.
 
 .PHONY: test-rollout
 test-rollout: ## Rolling restarts under load, without a failed call; RESTARTS=20.
-	ROLLING_RESTARTS=$(RESTARTS) cargo test --locked --workspace --test rollout rolling_restarts -- --nocapture
+	$(CARGO_BUILD)
+	ROLLING_RESTARTS=$(RESTARTS) $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
+		cargo test --locked --workspace --test rollout rolling_restarts -- --nocapture
 
 .PHONY: bench
 bench: ## Measure requests, CPU and memory of the manager; N=10000 resources, ARGS=--help.
