@@ -17,6 +17,10 @@ use crate::{DEADLINE, POLL};
 /// How long a replica has to say whether it is ready, as for the kubelet by default.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Probes that fail in a row before a replica counts as not ready, as for the kubelet by
+/// default; one that says 503, that it stops, is off the list at once, as a deleted pod is.
+const FAILURE_THRESHOLD: u32 = 3;
+
 /// A running balancer; it ends when dropped.
 pub(crate) struct Balancer {
     address: SocketAddr,
@@ -86,12 +90,17 @@ impl Balancer {
         let (state, period) = (Arc::clone(&self.state), self.period);
         let probing = tokio::spawn(async move {
             let mut ticks = interval(period);
+            let mut failures = 0;
             loop {
                 ticks.tick().await;
-                let is_ready = ask(health, "/readyz").await == Some(200);
+                let answer = ask(health, "/readyz").await;
+                failures = if answer == Some(200) { 0 } else { failures + 1 };
+                let is_gone = answer == Some(503) || failures >= FAILURE_THRESHOLD;
                 let mut backends = state.backends();
                 let backend = backends.iter_mut().find(|it| it.webhooks == webhooks);
-                backend.into_iter().for_each(|it| it.is_ready = is_ready);
+                if let Some(backend) = backend {
+                    backend.is_ready = failures == 0 || (backend.is_ready && !is_gone);
+                }
             }
         });
         self.state.backends().push(Backend {
@@ -123,10 +132,12 @@ impl Balancer {
 async fn accept(listener: TcpListener, state: Arc<State>) {
     while let Ok((mut client, _)) = listener.accept().await {
         let Some(backend) = state.next() else {
+            println!("balancer: no replica is ready");
             continue;
         };
         tokio::spawn(async move {
             let Ok(mut server) = TcpStream::connect(backend).await else {
+                println!("balancer: {backend} takes no connection");
                 return;
             };
             let _ = (client.set_nodelay(true), server.set_nodelay(true));
