@@ -10,6 +10,8 @@ KEEP ?=
 ARGS ?=
 # How many resources `make bench` creates.
 N ?= 1000
+# How many restarts `make test-rollout` makes.
+RESTARTS ?= 20
 # More arguments for `cargo test`, e.g. TESTFLAGS='--test manager'.
 TESTFLAGS ?=
 
@@ -103,6 +105,12 @@ verify: ## Fail, with the difference, if a generated file is stale.
 test: ## Every test, against a local Kubernetes that is started for them.
 	$(CARGO_BUILD)
 	$(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- cargo test --locked --workspace $(TESTFLAGS)
+
+.PHONY: test-rollout
+test-rollout: ## Rolling restarts under load, without a failed call; RESTARTS=20.
+	$(CARGO_BUILD)
+	ROLLING_RESTARTS=$(RESTARTS) $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
+		cargo test --locked --workspace --test rollout rolling_restarts -- --nocapture
 
 .PHONY: bench
 bench: ## Measure requests, CPU and memory of the manager; N=10000 resources, ARGS=--help.

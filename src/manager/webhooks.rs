@@ -3,7 +3,6 @@
 //! informers themselves may need conversions to be answered.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::http::StatusCode;
 use prometheus_client::registry::Registry;
@@ -13,8 +12,8 @@ use super::RunError;
 use super::cluster::Clients;
 use super::handshake::handshake;
 use super::health::Endpoint;
-use super::parts::Parts;
 use super::shutdown::Shutdown;
+use super::supervise::{AT_A_URL, BEHIND_A_SERVICE, Group};
 use crate::config::{CertificateSource, Config};
 use crate::operators::OPERATORS;
 use crate::packaging::{self, names};
@@ -22,15 +21,7 @@ use crate::webhook::certificates::{
     self, Registered, Registration, Resolver, SECRET, SelfManaged, directory, registered,
     self_managed,
 };
-use crate::webhook::{self, Handlers, Stopping, serve};
-
-/// The stop of the webhook server; together below what the whole work has to stop.
-const STOPPING: Stopping = Stopping {
-    // Until the API servers have learnt that this replica goes.
-    grace: Duration::from_secs(2),
-    // The timeout of an admission is 5 s, but one that takes more than this is lost.
-    drain: Duration::from_millis(1500),
-};
+use crate::webhook::{self, Handlers, serve};
 
 /// Where a pod finds the name of its namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -42,7 +33,7 @@ pub(super) struct Webhooks {
 }
 
 impl Webhooks {
-    /// Starts the certificate source and the server among `parts`.
+    /// Starts the certificate source and the server in `group`.
     ///
     /// # Errors
     /// When the certificate source cannot be used as it is configured.
@@ -51,20 +42,23 @@ impl Webhooks {
         clients: &Clients,
         listener: TcpListener,
         registry: &mut Registry,
-        parts: &mut Parts,
-        shutdown: &Shutdown,
+        group: &mut Group,
     ) -> Result<Self, RunError> {
         let metrics = webhook::Metrics::register(registry);
-        let resolver = start_source(config, clients, registry, parts, shutdown)?;
+        let resolver = start_source(config, clients, registry, group)?;
         let port = listener.local_addr().map_or(0, |address| address.port());
         // All kinds, whichever controllers run: a stored object of any must be readable.
         let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
         let handlers = Handlers::new(&kinds, config.settings.max_replicas, &metrics);
         let certificates = Arc::clone(&resolver);
-        let (minimum, stop) = (config.tls_min_version, shutdown.clone().stopped());
-        parts.start(
+        let stopping = match config.certificates {
+            CertificateSource::Url { .. } => AT_A_URL,
+            CertificateSource::Directory(_) | CertificateSource::SelfManaged => BEHIND_A_SERVICE,
+        };
+        let (minimum, stop) = (config.tls_min_version, group.shutdown().stopped());
+        group.start(
             "webhook server",
-            serve(listener, certificates, minimum, handlers, STOPPING, stop),
+            serve(listener, certificates, minimum, handlers, stopping, stop),
         );
         Ok(Self { resolver, port })
     }
@@ -87,15 +81,14 @@ fn start_source(
     config: &Config,
     clients: &Clients,
     registry: &mut Registry,
-    parts: &mut Parts,
-    shutdown: &Shutdown,
+    group: &mut Group,
 ) -> Result<Arc<Resolver>, RunError> {
     let metrics = certificates::Metrics::registered(registry);
     let name = "webhook certificates";
     match &config.certificates {
         CertificateSource::Directory(files) => {
             let (resolver, run) = directory(files.clone(), metrics);
-            parts.start(name, until(shutdown.clone(), run));
+            group.start(name, until(group.shutdown(), run));
             Ok(resolver)
         }
         CertificateSource::SelfManaged => {
@@ -107,7 +100,7 @@ fn start_source(
             };
             let (calls, watches) = (clients.calls.clone(), clients.watches.clone());
             let (resolver, run) = self_managed(options, calls, watches, metrics);
-            parts.start(name, until(shutdown.clone(), run));
+            group.start(name, until(group.shutdown(), run));
             Ok(resolver)
         }
         CertificateSource::Url { url, force } => {
@@ -122,9 +115,9 @@ fn start_source(
                     .map(|kind| packaging::crd::both_versions(kind))
                     .collect(),
             };
-            let stop = shutdown.clone().stopped();
+            let stop = group.shutdown().stopped();
             let (resolver, run) = registered(options, clients.calls.clone(), metrics, stop)?;
-            parts.start(name, run);
+            group.start(name, run);
             Ok(resolver)
         }
     }
