@@ -5,6 +5,7 @@
 pub mod crd;
 pub mod manifest;
 pub mod names;
+pub mod rbac;
 pub mod sample;
 pub mod webhook;
 
@@ -27,6 +28,7 @@ pub fn manifests() -> Result<Vec<Manifest>, ManifestError> {
     let mut manifests = crd::manifests(&kinds)?;
     manifests.extend(sample::manifests(&kinds)?);
     manifests.extend(webhook::manifests(&kinds)?);
+    manifests.extend(rbac::manifests(&kinds)?);
     Ok(manifests)
 }
 
