@@ -27,6 +27,7 @@ mod reconcile;
 #[cfg(test)]
 mod reconcile_tests;
 mod report;
+pub mod rights;
 pub mod store;
 mod stored_version;
 mod takeover;

@@ -21,10 +21,6 @@ use crate::api::conversion::{self, DATA_ANNOTATION};
 use crate::api::{Kind, Version};
 use crate::operators::{Child, Operator, Refused, Resource, Settings};
 
-/// How long a blocker outside (a foreign name, a taken port, a quota) is left alone before it
-/// is looked at again; ± 20 %, so that many of them do not come at once.
-const BLOCKED_RETRY: Duration = Duration::from_secs(15);
-
 /// When to look at the resource again without a new event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -131,9 +127,9 @@ impl Reconciler {
                 Err(refused) => problem = Some(refused.problem()),
                 Ok(children) => match self.applier.ensure(&resource, &children).await {
                     Ok(()) => {}
-                    Err(Setback::Blocked(blocker)) => {
+                    Err(Setback::Blocked(blocker, wait)) => {
                         problem = Some(blocker);
-                        retry = Some(BLOCKED_RETRY.mul_f64(0.8 + 0.4 * fastrand::f64()));
+                        retry = Some(wait);
                     }
                     Err(Setback::Refused(refused, error)) => {
                         problem = Some(refused);

@@ -18,8 +18,7 @@ use crate::config::{CertificateSource, Config};
 use crate::operators::OPERATORS;
 use crate::packaging::{self, names};
 use crate::webhook::certificates::{
-    self, Registered, Registration, Resolver, SECRET, SelfManaged, directory, registered,
-    self_managed,
+    self, Registration, Resolver, SECRET, SelfManaged, directory, registered, self_managed,
 };
 use crate::webhook::{self, Handlers, serve};
 
@@ -96,7 +95,7 @@ fn start_source(
                 namespace: own_namespace(),
                 secret: SECRET.to_owned(),
                 service: names::WEBHOOK_SERVICE.to_owned(),
-                registered: registered_objects(),
+                registered: packaging::webhook::registered(&packaging::kinds()),
             };
             let (calls, watches) = (clients.calls.clone(), clients.watches.clone());
             let (resolver, run) = self_managed(options, calls, watches, metrics);
@@ -121,16 +120,6 @@ fn start_source(
             Ok(resolver)
         }
     }
-}
-
-/// The objects that carry the caBundle.
-fn registered_objects() -> Vec<Registered> {
-    let crds = OPERATORS.iter().map(|operator| {
-        let kind = operator.kind();
-        Registered::Converted(format!("{}.{}", kind.plural, kind.group))
-    });
-    let configuration = Registered::Validating(names::WEBHOOK_CONFIGURATION.to_owned());
-    crds.chain([configuration]).collect()
 }
 
 /// The namespace that this pod is in, or the one that it is installed into by default.

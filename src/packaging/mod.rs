@@ -6,6 +6,7 @@ pub mod crd;
 pub mod manifest;
 pub mod monitoring;
 pub mod names;
+pub mod rbac;
 pub mod sample;
 pub mod webhook;
 
@@ -31,6 +32,7 @@ pub fn manifests() -> Result<Vec<Manifest>, ManifestError> {
     manifests.extend(sample::manifests(&kinds)?);
     manifests.extend(webhook::manifests(&kinds)?);
     manifests.extend(monitoring::manifests()?);
+    manifests.extend(rbac::manifests(&kinds)?);
     Ok(manifests)
 }
 

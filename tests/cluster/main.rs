@@ -4,6 +4,7 @@
 
 use harness::audit;
 
+mod blocked;
 mod cost;
 mod definitions;
 mod drift;
