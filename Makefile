@@ -106,12 +106,13 @@ verify: ## Fail, with the difference, if a generated file is stale.
 
 .PHONY: test
 test: ## Every test, against a local Kubernetes that is started for them.
-	$(CARGO_BUILD)
+	@hack/build-go.sh hack/prometheus >/dev/null
+	$(CARGO_BUILD) --all-targets
 	$(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- cargo test --locked --workspace $(TESTFLAGS)
 
 .PHONY: test-rollout
 test-rollout: ## Rolling restarts under load, without a failed call; RESTARTS=20.
-	$(CARGO_BUILD)
+	$(CARGO_BUILD) --all-targets
 	ROLLING_RESTARTS=$(RESTARTS) $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
 		cargo test --locked --workspace --test rollout rolling_restarts -- --nocapture
 

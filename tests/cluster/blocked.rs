@@ -65,7 +65,7 @@ async fn wake(stage: &Stage, name: &str) {
 }
 
 #[tokio::test]
-async fn fault_42_a_taken_name_is_tried_every_15_s_and_not_with_every_event_of_the_deployment() {
+async fn a_taken_name_is_tried_every_15_s_and_not_with_every_event_of_the_deployment() {
     let stage = Stage::set("blocked").await;
     stage
         .apply(&stranger("taken", &json!({})))
