@@ -37,18 +37,11 @@ for target in "${targets[@]}"; do
     fi
 done
 
+# Into the folder of the tests, whose dependencies serve here as well; see fuzz/rustc.sh.
 build() {
-    local host
-    host=$(rustc -vV | sed -n 's/^host: //p')
-    # With --target, build scripts and derive macros are built without the flags.
-    RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module
-        -Cllvm-args=-sanitizer-coverage-level=4
-        -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
-        -Cllvm-args=-sanitizer-coverage-pc-table
-        -Cllvm-args=-sanitizer-coverage-trace-compares" \
-        cargo build --locked --release --manifest-path fuzz/Cargo.toml \
-        --target "$host" --target-dir "$target_dir" "${targets[@]/#/--bin=}"
-    programs=$target_dir/$host/release
+    RUSTC_WRAPPER=$PWD/fuzz/rustc.sh cargo build --locked --manifest-path fuzz/Cargo.toml \
+        --target-dir "${CARGO_TARGET_DIR:-target}" "${targets[@]/#/--bin=}"
+    programs=${CARGO_TARGET_DIR:-target}/debug
 }
 
 # The number that follows "cov:" in the last line of a log that holds a word.

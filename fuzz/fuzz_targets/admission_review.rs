@@ -65,8 +65,7 @@ fn uid_in(body: &[u8]) -> Option<String> {
         name: Option<String>,
     }
     let review: Review = serde_json::from_str(std::str::from_utf8(body).ok()?).ok()?;
-    let is_review =
-        review.api_version == "admission.k8s.io/v1" && review.kind == "AdmissionReview";
+    let is_review = review.api_version == "admission.k8s.io/v1" && review.kind == "AdmissionReview";
     Some(review.request.uid).filter(|uid| is_review && !uid.is_empty())
 }
 
@@ -128,8 +127,7 @@ fn check_allowed(request: &Value, sample: &Sample) {
     match request["subResource"].as_str().unwrap_or_default() {
         "" => {}
         "scale" => {
-            let replicas =
-                |object: &str| request[object]["spec"]["replicas"].as_i64().unwrap_or(0);
+            let replicas = |object: &str| request[object]["spec"]["replicas"].as_i64().unwrap_or(0);
             let (new, old) = (replicas("object"), replicas("oldObject"));
             let is_unchanged = request["object"]["spec"] == request["oldObject"]["spec"];
             assert!(is_unchanged || new >= 0);

@@ -116,7 +116,11 @@ fn check_status(
 ) {
     let status = operator.status(resource, settings, observed);
     assert!(status.nodes.len() <= 1000 && status.nodes.is_sorted());
-    assert!(status.real_qps.is_none_or(|qps| (0..=LARGEST).contains(&qps)));
+    assert!(
+        status
+            .real_qps
+            .is_none_or(|qps| (0..=LARGEST).contains(&qps))
+    );
     assert!(status.selector.as_ref().is_some_and(|it| it.len() <= 1024));
     assert_eq!(status.conditions.len(), 4);
     for condition in &status.conditions {
@@ -130,7 +134,11 @@ fn check_status(
     if let Some(refused) = refused {
         assert_ne!(ready.status, "True");
         let is_pause = |reason: Reason| reason == Reason::Paused;
-        if observed.problem.as_ref().is_none_or(|it| is_pause(it.reason)) {
+        if observed
+            .problem
+            .as_ref()
+            .is_none_or(|it| is_pause(it.reason))
+        {
             assert_eq!(degraded.status, "True");
             assert_eq!(degraded.reason, refused.problem().reason.as_str());
         }
@@ -146,5 +154,8 @@ fn check_status(
     };
     assert_eq!(operator.status(&resource, settings, &later), status);
     let text = serde_json::to_string(&status).expect("a status has a text");
-    assert_eq!(serde_json::from_str::<Value>(&text).ok(), serde_json::to_value(&status).ok());
+    assert_eq!(
+        serde_json::from_str::<Value>(&text).ok(),
+        serde_json::to_value(&status).ok()
+    );
 }

@@ -102,7 +102,10 @@ fn check_law(kind: &'static Kind, object: &Value) {
 }
 
 fn data_of(object: &Value) -> Option<&Value> {
-    object.get("metadata")?.get("annotations")?.get(DATA_ANNOTATION)
+    object
+        .get("metadata")?
+        .get("annotations")?
+        .get(DATA_ANNOTATION)
 }
 
 /// The object in version `to`; `None` if the annotations have no room for all of it.

@@ -277,7 +277,9 @@ fn text(
 }
 
 fn quantity(bytes: &mut Unstructured<'_>) -> Result<Value> {
-    const TEXTS: &[&str] = &["0", "100m", "64Mi", "1.5", "1e3", ".5Gi", "1e-99", "1E99", "9.n", "007"];
+    const TEXTS: &[&str] = &[
+        "0", "100m", "64Mi", "1.5", "1e3", ".5Gi", "1e-99", "1E99", "9.n", "007",
+    ];
     Ok(match bytes.ratio(1, 4)? {
         true => Value::from(bytes.int_in_range(0..=(1_i64 << 53) - 1)?),
         false => Value::from(*bytes.choose(TEXTS)?),
@@ -313,11 +315,17 @@ pub fn observed(bytes: &mut Unstructured<'_>) -> Result<Observed> {
         true => 1_100,
         false => 0,
     };
-    let names = names.into_iter().chain((0..many).map(|n| format!("pod-{n:04}")));
+    let names = names
+        .into_iter()
+        .chain((0..many).map(|n| format!("pod-{n:04}")));
     let ready = bytes.arbitrary()?;
     let problem = match bytes.ratio(1, 4)? {
         true => Some(Problem {
-            reason: *bytes.choose(&[Reason::NameConflict, Reason::Paused, Reason::QuotaExceeded])?,
+            reason: *bytes.choose(&[
+                Reason::NameConflict,
+                Reason::Paused,
+                Reason::QuotaExceeded,
+            ])?,
             message: json::text(bytes)?,
         }),
         false => None,

@@ -42,7 +42,8 @@ pub fn admission(bytes: &mut Unstructured<'_>) -> Result<(Value, Sample)> {
         let field = *bytes.choose(&["uid", "operation", "object", "oldObject", "name"])?;
         request[field] = json::any(bytes)?;
     }
-    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    let review =
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     Ok((review, sample))
 }
 
@@ -87,5 +88,7 @@ pub fn conversion(bytes: &mut Unstructured<'_>) -> Result<Value> {
         let field = *bytes.choose(&["uid", "desiredAPIVersion", "objects"])?;
         request[field] = json::any(bytes)?;
     }
-    Ok(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}))
+    Ok(
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}),
+    )
 }
