@@ -4,7 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Admission;
 use super::object::{Malformed, Object};
@@ -73,7 +73,7 @@ pub(super) fn decide(
         true => Some(Object::read("request.oldObject", request.old_object)?),
         false => None,
     };
-    if old.as_ref().is_some_and(|old| old.has_spec_of(&new)) {
+    if old.as_ref().is_some_and(|old| old.is_as(&new)) {
         return Ok(allowed("unchanged"));
     }
     let verdict = if subresource == "scale" {
@@ -116,9 +116,6 @@ fn written(
     let spec = new.spec()?;
     // An old spec that cannot be read is one that nothing is compared with.
     let old_spec = old.and_then(|old| old.spec().ok());
-    if old_spec.as_ref() == Some(&spec) {
-        return Ok(Ok(Vec::new()));
-    }
     let errors = match &old_spec {
         Some(old) => update_errors(version.spec, &spec, old),
         None => spec_errors(version.spec, &spec),
@@ -129,7 +126,8 @@ fn written(
     if let Some(error) = too_many_pods(admission, &spec, old_spec.as_ref()) {
         return Ok(Err(("replicas_over_limit", vec![error])));
     }
-    if let Some(error) = unfit_name(admission, &spec, old_spec.as_ref(), &new.name(request)) {
+    let before = old.zip(old_spec.as_ref());
+    if let Some(error) = unfit_name(admission, (new, &spec), before, &new.name(request)) {
         return Ok(Err(("service_name", vec![error])));
     }
     let errors = carried_errors(admission, &spec, new, old);
@@ -208,14 +206,32 @@ fn too_many_pods(admission: &Admission, spec: &Value, old: Option<&Value>) -> Op
 /// when there is no name yet.
 fn unfit_name(
     admission: &Admission,
-    spec: &Value,
-    old: Option<&Value>,
+    new: (&Object<'_>, &Value),
+    old: Option<(&Object<'_>, &Value)>,
     name: &str,
 ) -> Option<FieldError> {
-    let is_needed = |spec: &Value| admission.version.service_name.is_needed(spec);
-    let is_new = is_needed(spec) && !old.is_some_and(is_needed);
     let error = service_name_error(name)?;
+    let is_needed = |(object, spec)| needs_service(admission, object, spec);
+    let is_new = is_needed(new) && !old.is_some_and(is_needed);
     (is_new && !name.is_empty()).then_some(error)
+}
+
+/// Whether a resource gets a Service: by its own spec, or by what its annotation adds to that
+/// of the hub.
+fn needs_service(admission: &Admission, object: &Object<'_>, spec: &Value) -> bool {
+    let (kind, version) = (admission.kind, admission.version);
+    let by_annotation = || {
+        let data = annotations_with(object.annotation(DATA_ANNOTATION)?);
+        let hub = hub_spec(kind, version, spec, Some(&data));
+        Some(kind.hub.service_name.is_needed(&hub))
+    };
+    version.service_name.is_needed(spec)
+        || version.name != kind.hub.name && by_annotation().unwrap_or(false)
+}
+
+/// Annotations that hold our data and nothing else.
+fn annotations_with(data: String) -> Value {
+    Value::Object(Map::from_iter([(DATA_ANNOTATION.to_owned(), data.into())]))
 }
 
 /// What is wrong with fields of the hub that come in by the annotation, in which the schema of
@@ -244,11 +260,7 @@ fn carried_errors(
         let detail = format!("may not be more than {DATA_LIMIT_BYTES} bytes");
         return vec![blame(ErrorReason::TooLong, detail)];
     }
-    let annotations = Value::Object(
-        [(DATA_ANNOTATION.to_owned(), data.into())]
-            .into_iter()
-            .collect(),
-    );
+    let annotations = annotations_with(data);
     let errors_with = |annotations| {
         let hub = hub_spec(kind, version, spec, annotations);
         spec_errors(kind.hub.spec, &hub)

@@ -338,6 +338,57 @@ async fn fields_that_come_in_by_the_annotation_are_checked_too() {
 }
 
 #[tokio::test]
+async fn a_service_that_comes_in_by_the_annotation_needs_a_fit_name_too() {
+    let server = Server::start().await;
+    let of = |enabled: bool, size: i64| {
+        let data = json!({"v1": {"service": {"enabled": enabled}}}).to_string();
+        let mut object = memcached("v1alpha1", json!({"size": size}));
+        object["metadata"]["name"] = json!("1.x");
+        object["metadata"]["annotations"] = json!({DATA_ANNOTATION: data});
+        object
+    };
+    let (with, without) = (of(true, 1), of(false, 1));
+    for (review, is_refused) in [
+        (creation(&with), true),
+        (creation(&without), false),
+        (update(&without, &with), true),
+        (update(&with, &of(true, 2)), false),
+    ] {
+        let response = asked(&server, MEMCACHED_SEED, &review).await;
+        let blamed = message(&response).contains("metadata.name: Invalid value: \"1.x\"");
+        assert_eq!(blamed, is_refused, "{response}");
+    }
+}
+
+#[tokio::test]
+async fn an_update_of_the_annotations_alone_is_checked_too() {
+    let server = Server::start().await;
+    let with = |version: &str, spec: Value, annotations: Value| {
+        let mut object = memcached(version, spec);
+        object["metadata"]["annotations"] = annotations;
+        object
+    };
+    let seed = |annotations| with("v1alpha1", json!({"size": 1}), annotations);
+    let data =
+        |memory: i64| json!({DATA_ANNOTATION: json!({"v1": {"memory": memory}}).to_string()});
+    let review = update(&seed(data(64)), &seed(data(-5)));
+    let response = asked(&server, MEMCACHED_SEED, &review).await;
+    assert!(message(&response).contains("spec.memory of v1: Invalid value: -5"));
+    let review = update(&seed(data(-5)), &seed(data(64)));
+    let response = asked(&server, MEMCACHED_SEED, &review).await;
+    assert_eq!(message(&response), "");
+
+    let full = json!({"k": "x".repeat(ANNOTATIONS_LIMIT_BYTES - 1)});
+    let hub = |annotations| with("v1", json!({"replicas": 1, "image": "a"}), annotations);
+    let review = update(&hub(json!({"k": "v"})), &hub(full.clone()));
+    let response = asked(&server, MEMCACHED_HUB, &review).await;
+    assert!(message(&response).contains("metadata.annotations: Too long"));
+    let review = update(&hub(full), &hub(json!({"k": "v"})));
+    let response = asked(&server, MEMCACHED_HUB, &review).await;
+    assert_eq!(message(&response), "");
+}
+
+#[tokio::test]
 async fn decisions_are_counted_by_their_reason() {
     let server = Server::start_with(TlsVersion::Tls13, 10).await;
     let of = |size: i64| memcached("v1alpha1", json!({"size": size}));
