@@ -60,10 +60,14 @@ impl<'a> Object<'a> {
         self.members.get("spec").map_or("null", RawValue::get)
     }
 
+    pub(super) fn has_spec_of(&self, other: &Self) -> bool {
+        self.spec_text() == other.spec_text()
+    }
+
     /// Whether spec and annotations are the same, which are all that rules are about but for a
     /// name, which never changes.
     pub(super) fn is_as(&self, other: &Self) -> bool {
-        self.spec_text() == other.spec_text() && self.annotations_text() == other.annotations_text()
+        self.has_spec_of(other) && self.annotations_text() == other.annotations_text()
     }
 
     /// The spec; null when there is none.
