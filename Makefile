@@ -15,6 +15,9 @@ WEBHOOK_URL ?= https://127.0.0.1:9443
 N ?= 1000
 # How many restarts `make test-rollout` makes.
 RESTARTS ?= 20
+# Executions of each fuzz target of `make fuzz`, and which targets: all unless some are named.
+FUZZ_RUNS ?= 20000
+FUZZ_TARGETS ?=
 # More arguments for `cargo test`, e.g. TESTFLAGS='--test manager'.
 TESTFLAGS ?=
 
@@ -78,6 +81,7 @@ generate: manifests ## Same as manifests: Rust derives what Go generates as Deep
 .PHONY: fmt
 fmt: ## Format the code.
 	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
 
 .PHONY: vet
 vet: ## Type-check everything, tests included.
@@ -86,6 +90,7 @@ vet: ## Type-check everything, tests included.
 .PHONY: lint
 lint: ## Formatting, clippy and rustdoc, without a warning.
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
 		cargo doc --locked --workspace --no-deps --lib --document-private-items
@@ -94,6 +99,7 @@ lint: ## Formatting, clippy and rustdoc, without a warning.
 lint-fix: ## Let clippy and rustfmt repair what they can.
 	cargo clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
 
 .PHONY: audit
 audit: ## Known vulnerabilities, licences and sources of the dependencies (needs cargo-deny).
@@ -115,6 +121,9 @@ test-rollout: ## Rolling restarts under load, without a failed call; RESTARTS=20
 	$(CARGO_BUILD) --all-targets
 	ROLLING_RESTARTS=$(RESTARTS) $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
 		cargo test --locked --workspace --test rollout rolling_restarts -- --nocapture
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZ_RUNS executions; FUZZ_TARGETS='children pem_reload'.
+	@FUZZ_RUNS='$(FUZZ_RUNS)' FUZZ_TARGETS='$(FUZZ_TARGETS)' hack/fuzz.sh
 
 .PHONY: bench
 bench: ## Measure requests, CPU and memory of the manager; N=10000 resources, ARGS=--help.

@@ -11,7 +11,22 @@ fail() {
     failed=1
 }
 
-cargo fmt --all -- --check -l >&2 || fail "the code is not formatted: run 'make fmt'"
+for manifest in Cargo.toml fuzz/Cargo.toml; do
+    cargo fmt --all --manifest-path "$manifest" -- --check -l >&2 ||
+        fail "the code is not formatted: run 'make fmt'"
+done
+
+# Fuzzed is what is shipped: the fuzz package has a lock file of its own, with no other version
+# of any crate that both name.
+crates() { awk '$1 == "name" { name = $3 } name && $1 == "version" { print name, $3 }' "$1" | sort; }
+names() { crates "$1" | cut -d ' ' -f 1 | sort -u; }
+others=$(comm -13 <(crates Cargo.lock) <(crates fuzz/Cargo.lock) |
+    join - <(names Cargo.lock) | tr '\n' ' ')
+if [ -n "$others" ] ||
+    ! cargo metadata --locked --manifest-path fuzz/Cargo.toml --format-version 1 >/dev/null; then
+    fail "fuzz/Cargo.lock is stale: run 'cp Cargo.lock fuzz/' and" \
+        "'cargo fetch --manifest-path fuzz/Cargo.toml', and commit what changes ($others)"
+fi
 
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT

@@ -15,6 +15,7 @@
 
 use super::observed::{Observed, ObservedCondition, ObservedDeployment, Problem, Reason};
 use super::{Refused, Resource};
+use crate::api::shape::INT64_MAX;
 use crate::api::status::NODES_MAX;
 use crate::api::{Condition, Status};
 
@@ -70,8 +71,12 @@ pub(super) fn of(
         selector: Some(selector),
         nodes,
         conditions: conditions(resource, wanted, observed),
-        // From ready pods, not from those wanted: what the cluster really serves now.
-        real_qps: per_pod_qps.map(|qps| qps.max(0).saturating_mul(observed.ready_pods())),
+        // From ready pods, not from those wanted: what the cluster really serves now. Within
+        // the bounds of its schema, or what is told of a spec that is refused would be, too.
+        real_qps: per_pod_qps.map(|qps| {
+            let all = qps.max(0).saturating_mul(observed.ready_pods());
+            all.min(INT64_MAX)
+        }),
     }
 }
 

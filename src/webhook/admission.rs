@@ -1,6 +1,7 @@
 //! Admission: reads an AdmissionReview, has the rules of `api` decide, and words the answer as
 //! the API server words its own refusals. One endpoint per kind and version; knows no kind.
 
+mod carried;
 mod object;
 mod review;
 mod rules;

@@ -91,6 +91,15 @@ impl Handlers {
         &self.metrics
     }
 
+    /// What is answered to `body` at `path`: an HTTP status and JSON, or `None` where there is
+    /// no endpoint. All of the work and nothing of the network, as fuzzing needs it.
+    pub fn answer(&self, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
+        let mut endpoints = self.endpoints.iter();
+        let endpoint = endpoints.find(|endpoint| endpoint.path == path)?;
+        let Answer { status, body } = endpoint.answer(body);
+        Some((status.as_u16(), body))
+    }
+
     /// The routes. A request must carry the [`Seat`] of its connection as an extension.
     pub(super) fn router(&self) -> Router {
         let memory = Memory::default();

@@ -144,6 +144,14 @@ proptest! {
         );
     }
 
+    /// Its schema's bound, past which the API server refuses the status and all it tells.
+    #[test]
+    fn real_qps_is_a_number_that_a_status_may_hold(per_pod: i64, observed in any_observed()) {
+        let resource = resource(&ElasticWeb, elastic_web(json!(0), per_pod.into()));
+        let real_qps = status(&ElasticWeb, &resource, &observed).real_qps;
+        prop_assert!(real_qps.is_some_and(|qps| (0..1 << 53).contains(&qps)), "{real_qps:?}");
+    }
+
     /// The second pass over the same observation writes nothing, whenever it comes.
     #[test]
     fn a_status_is_its_own_fixed_point(

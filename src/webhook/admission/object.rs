@@ -64,6 +64,12 @@ impl<'a> Object<'a> {
         self.spec_text() == other.spec_text()
     }
 
+    /// Whether spec and annotations are the same, which are all that rules are about but for a
+    /// name, which never changes.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        self.has_spec_of(other) && self.annotations_text() == other.annotations_text()
+    }
+
     /// The spec; null when there is none.
     pub(super) fn spec(&self) -> Result<Value, Malformed> {
         if !has_at_most(MOST_VALUES, self.spec_text()) {

@@ -7,11 +7,10 @@ use std::ops::RangeInclusive;
 use serde_json::Value;
 
 use super::Admission;
+use super::carried::{annotations_with, carried_errors, room_errors};
 use super::object::{Malformed, Object};
 use super::review::{Operation, Request};
-use crate::api::conversion::{
-    ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, at, data_needed, hub_spec,
-};
+use crate::api::conversion::{DATA_ANNOTATION, at, hub_spec};
 use crate::api::replicas::{Pods, within_limit};
 use crate::api::validation::{
     ErrorReason, FieldError, service_name_error, spec_errors, update_errors,
@@ -73,7 +72,7 @@ pub(super) fn decide(
         true => Some(Object::read("request.oldObject", request.old_object)?),
         false => None,
     };
-    if old.as_ref().is_some_and(|old| old.has_spec_of(&new)) {
+    if old.as_ref().is_some_and(|old| old.is_as(&new)) {
         return Ok(allowed("unchanged"));
     }
     let verdict = if subresource == "scale" {
@@ -113,12 +112,12 @@ fn written(
     request: &Request<'_>,
 ) -> Result<Verdict, Malformed> {
     let version = admission.version;
-    let spec = new.spec()?;
+    let spec = match new.spec() {
+        Err(_) if old.is_some_and(|old| old.has_spec_of(new)) => return Ok(Ok(Vec::new())),
+        spec => spec?,
+    };
     // An old spec that cannot be read is one that nothing is compared with.
     let old_spec = old.and_then(|old| old.spec().ok());
-    if old_spec.as_ref() == Some(&spec) {
-        return Ok(Ok(Vec::new()));
-    }
     let errors = match &old_spec {
         Some(old) => update_errors(version.spec, &spec, old),
         None => spec_errors(version.spec, &spec),
@@ -129,10 +128,11 @@ fn written(
     if let Some(error) = too_many_pods(admission, &spec, old_spec.as_ref()) {
         return Ok(Err(("replicas_over_limit", vec![error])));
     }
-    if let Some(error) = unfit_name(admission, &spec, old_spec.as_ref(), &new.name(request)) {
+    let before = old.zip(old_spec.as_ref());
+    if let Some(error) = unfit_name(admission, (new, &spec), before, &new.name(request)) {
         return Ok(Err(("service_name", vec![error])));
     }
-    let errors = carried_errors(admission, &spec, new, old);
+    let errors = carried_errors(admission, (new, &spec), before);
     if !errors.is_empty() {
         return Ok(Err(("conversion_data", errors)));
     }
@@ -208,108 +208,27 @@ fn too_many_pods(admission: &Admission, spec: &Value, old: Option<&Value>) -> Op
 /// when there is no name yet.
 fn unfit_name(
     admission: &Admission,
-    spec: &Value,
-    old: Option<&Value>,
+    new: (&Object<'_>, &Value),
+    old: Option<(&Object<'_>, &Value)>,
     name: &str,
 ) -> Option<FieldError> {
-    let is_needed = |spec: &Value| admission.version.service_name.is_needed(spec);
-    let is_new = is_needed(spec) && !old.is_some_and(is_needed);
     let error = service_name_error(name)?;
+    let is_needed = |(object, spec)| needs_service(admission, object, spec);
+    let is_new = is_needed(new) && !old.is_some_and(is_needed);
     (is_new && !name.is_empty()).then_some(error)
 }
 
-/// What is wrong with fields of the hub that come in by the annotation, in which the schema of
-/// the old version sees but a text.
-fn carried_errors(
-    admission: &Admission,
-    spec: &Value,
-    new: &Object<'_>,
-    old: Option<&Object<'_>>,
-) -> Vec<FieldError> {
+/// Whether a resource gets a Service: by its own spec, or by what its annotation adds to that
+/// of the hub.
+fn needs_service(admission: &Admission, object: &Object<'_>, spec: &Value) -> bool {
     let (kind, version) = (admission.kind, admission.version);
-    let Some(data) = new.annotation(DATA_ANNOTATION) else {
-        return Vec::new();
+    let by_annotation = || {
+        let data = annotations_with(object.annotation(DATA_ANNOTATION)?);
+        let hub = hub_spec(kind, version, spec, Some(&data));
+        Some(kind.hub.service_name.is_needed(&hub))
     };
-    let is_new = old.and_then(|old| old.annotation(DATA_ANNOTATION)) != Some(data.clone());
-    if version.name == kind.hub.name || !is_new {
-        return Vec::new();
-    }
-    let blame = |reason, detail| FieldError {
-        field: format!("metadata.annotations[{DATA_ANNOTATION}]"),
-        reason,
-        value: None,
-        detail,
-    };
-    if data.len() > DATA_LIMIT_BYTES {
-        let detail = format!("may not be more than {DATA_LIMIT_BYTES} bytes");
-        return vec![blame(ErrorReason::TooLong, detail)];
-    }
-    let annotations = Value::Object(
-        [(DATA_ANNOTATION.to_owned(), data.into())]
-            .into_iter()
-            .collect(),
-    );
-    let errors_with = |annotations| {
-        let hub = hub_spec(kind, version, spec, annotations);
-        spec_errors(kind.hub.spec, &hub)
-    };
-    let own = errors_with(None);
-    errors_with(Some(&annotations))
-        .into_iter()
-        .filter(|error| !own.contains(error))
-        .map(|error| {
-            let detail = format!("{} of {}: {}", error.field, kind.hub.name, error.body());
-            blame(ErrorReason::Invalid, detail)
-        })
-        .collect()
-}
-
-/// What would be lost in the other version, since its annotations have no room for it.
-fn room_errors(
-    admission: &Admission,
-    spec: &Value,
-    new: &Object<'_>,
-    old: Option<&Object<'_>>,
-) -> Vec<FieldError> {
-    // A number may grow eightfold on its way (1e20), nothing else grows.
-    if new.spec_text().len() * 8 + new.annotations_text().len() < DATA_LIMIT_BYTES {
-        return Vec::new();
-    }
-    let needed = |object: &Object<'_>, spec: Value| {
-        let data = data_needed(admission.kind, admission.version, spec)?;
-        Some((
-            data.len(),
-            DATA_ANNOTATION.len() + data.len() + object.other_annotations_bytes(),
-        ))
-    };
-    let Some((data, annotations)) = needed(new, spec.clone()) else {
-        return Vec::new();
-    };
-    let stored = old.and_then(|old| needed(old, old.spec().ok()?));
-    let (old_data, old_annotations) = stored.unwrap_or_default();
-    let mut errors = Vec::new();
-    if data > DATA_LIMIT_BYTES && data > old_data {
-        errors.push(FieldError {
-            field: "spec".to_owned(),
-            reason: ErrorReason::TooLong,
-            value: None,
-            detail: format!(
-                "the fields that other versions lack may not be more than {DATA_LIMIT_BYTES} bytes"
-            ),
-        });
-    }
-    if annotations > ANNOTATIONS_LIMIT_BYTES && annotations > old_annotations {
-        errors.push(FieldError {
-            field: "metadata.annotations".to_owned(),
-            reason: ErrorReason::TooLong,
-            value: None,
-            detail: format!(
-                "may not be more than {ANNOTATIONS_LIMIT_BYTES} bytes, with the {data} bytes that \
-                 other versions need for fields of the spec"
-            ),
-        });
-    }
-    errors
+    version.service_name.is_needed(spec)
+        || version.name != kind.hub.name && by_annotation().unwrap_or(false)
 }
 
 /// A port that most clusters would refuse, of the node: only a warning, since the range is the

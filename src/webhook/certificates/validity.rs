@@ -1,9 +1,11 @@
 //! From when to when a certificate is valid, read from its DER (RFC 5280 §4.1.2.5).
-//! Reads those two dates only; whether the rest makes sense is for rustls to say.
+//! Reads those two dates only; whether the rest makes sense rustls says first.
 
 use std::fmt;
 
 use jiff::Timestamp;
+use rustls::pki_types::CertificateDer;
+use rustls::server::ParsedCertificate;
 use yasna::tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME};
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
 
@@ -20,6 +22,9 @@ impl Validity {
     /// Reads it from a certificate in DER. `None` if that is no certificate, or one with
     /// dates that are none.
     pub fn of(certificate: &[u8]) -> Option<Self> {
+        // yasna 0.6 adds lengths up unchecked where it passes over a value, and panics on those
+        // that are near 64 bits. rustls reads the same values and checks each length.
+        ParsedCertificate::try_from(&CertificateDer::from(certificate)).ok()?;
         yasna::parse_der(certificate, |reader| {
             reader.read_sequence(|certificate| {
                 let validity = certificate.next().read_sequence(to_be_signed)?;
@@ -122,6 +127,17 @@ mod tests {
         let second = jiff::SignedDuration::from_secs(1);
         assert!(validity.contains(from) && validity.contains(to));
         assert!(!validity.contains(from - second) && !validity.contains(to + second));
+    }
+
+    /// yasna adds such a length to its position unchecked.
+    #[test]
+    fn lengths_near_64_bits_are_no_panic() {
+        for last in 0xe0..=0xff {
+            let serial_number = [&[0x02, 0x88][..], &[0xff; 7], &[last]].concat();
+            let to_be_signed = [&[0x30, 10][..], &serial_number].concat();
+            let certificate = [&[0x30, 12][..], &to_be_signed].concat();
+            assert_eq!(Validity::of(&certificate), None);
+        }
     }
 
     proptest! {

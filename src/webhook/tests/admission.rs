@@ -1,11 +1,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::conversion::{ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES};
 use crate::webhook::paths;
 
 /// Posts a review; returns its response, after a look at what all have in common.
-async fn asked(server: &Server, path: &str, review: &Value) -> Value {
+pub(super) async fn asked(server: &Server, path: &str, review: &Value) -> Value {
     let reply = server.post(path, review).await;
     assert_eq!(reply.code, 200, "{reply:?}");
     assert_eq!(reply.header("content-type"), Some("application/json"));
@@ -17,7 +16,7 @@ async fn asked(server: &Server, path: &str, review: &Value) -> Value {
 }
 
 /// The message of a refusal, or nothing.
-fn message(response: &Value) -> &str {
+pub(super) fn message(response: &Value) -> &str {
     assert_eq!(response["allowed"], json!(response["status"].is_null()));
     response["status"]["message"].as_str().unwrap_or("")
 }
@@ -283,58 +282,6 @@ async fn a_name_that_no_service_can_have_is_refused_where_a_service_is_new() {
         let allowed = asked(&server, MEMCACHED_HUB, &creation(&of(enabled))).await;
         assert_eq!(message(&allowed), "");
     }
-}
-
-#[tokio::test]
-async fn what_would_not_fit_into_the_annotations_of_the_other_version_is_refused() {
-    let server = Server::start().await;
-    let of = |others: usize, image: &str| {
-        let mut object = memcached("v1", json!({"replicas": 1, "image": image}));
-        object["metadata"]["annotations"] = json!({"k": "x".repeat(others)});
-        object
-    };
-    let data = json!({"v1": {"image": "a"}}).to_string();
-    let room = ANNOTATIONS_LIMIT_BYTES - DATA_ANNOTATION.len() - data.len() - 1;
-    let response = asked(&server, MEMCACHED_HUB, &creation(&of(room, "a"))).await;
-    assert_eq!(message(&response), "");
-    let full = of(room + 1, "a");
-    let response = asked(&server, MEMCACHED_HUB, &creation(&full)).await;
-    assert!(
-        message(&response)
-            .contains("metadata.annotations: Too long: may not be more than 262144 bytes")
-    );
-    // It was so before and gets no worse.
-    let response = asked(&server, MEMCACHED_HUB, &update(&full, &of(room + 1, "b"))).await;
-    assert_eq!(message(&response), "");
-    let response = asked(&server, MEMCACHED_HUB, &update(&full, &of(room + 1, "bb"))).await;
-    assert!(message(&response).contains("metadata.annotations"));
-}
-
-#[tokio::test]
-async fn fields_that_come_in_by_the_annotation_are_checked_too() {
-    let server = Server::start().await;
-    let of = |data: &str, size: i64| {
-        let mut object = memcached("v1alpha1", json!({"size": size}));
-        object["metadata"]["annotations"] = json!({DATA_ANNOTATION: data});
-        object
-    };
-    let good = json!({"v1": {"memory": 128}}).to_string();
-    let response = asked(&server, MEMCACHED_SEED, &creation(&of(&good, 1))).await;
-    assert_eq!(message(&response), "");
-    let bad = json!({"v1": {"memory": -5}}).to_string();
-    let response = asked(&server, MEMCACHED_SEED, &creation(&of(&bad, 1))).await;
-    assert!(
-        message(&response).ends_with(
-            "metadata.annotations[quartet-operator.example.com/conversion-data]: Invalid value: \
-             spec.memory of v1: Invalid value: -5: must be greater than or equal to 1"
-        ),
-        "{response}"
-    );
-    let response = asked(&server, MEMCACHED_SEED, &update(&of(&bad, 1), &of(&bad, 2))).await;
-    assert_eq!(message(&response), "", "it was so before");
-    let long = "x".repeat(DATA_LIMIT_BYTES + 1);
-    let response = asked(&server, MEMCACHED_SEED, &creation(&of(&long, 1))).await;
-    assert!(message(&response).contains("Too long: may not be more than 32768 bytes"));
 }
 
 #[tokio::test]

@@ -1,0 +1,166 @@
+//! Bodies of conversion calls: whatever a body is, it gets an answer; a review gets one with
+//! its uid; every object of ours is converted, and of each only what conversion may change.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use arbitrary::Unstructured;
+use libfuzzer_sys::fuzz_target;
+use prometheus_client::registry::Registry;
+use quartet_operator::api::conversion::{DATA_ANNOTATION, convert};
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::operators::OPERATORS;
+use quartet_operator::webhook::{Handlers, Metrics, paths};
+use quartet_operator_fuzz::{is_json, reviews};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {
+    let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
+    let metrics = Metrics::register(&mut Registry::default());
+    Handlers::new(&kinds, 0, &metrics)
+});
+
+fuzz_target!(|input: &[u8]| {
+    if is_json(input) {
+        check(input);
+    } else if let Ok(review) = reviews::conversion(&mut Unstructured::new(input)) {
+        check(review.to_string().as_bytes());
+    }
+});
+
+/// As much of a review as must be there for an answer with its uid.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review {
+    api_version: String,
+    kind: String,
+    request: Request,
+}
+
+#[derive(Deserialize)]
+struct Request {
+    uid: String,
+}
+
+/// A review that is in order.
+#[derive(Deserialize)]
+struct Whole {
+    request: WholeRequest,
+}
+
+#[derive(Deserialize)]
+struct WholeRequest {
+    #[serde(rename = "desiredAPIVersion")]
+    desired: String,
+    objects: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    response: Response,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Response {
+    uid: String,
+    converted_objects: Vec<Box<RawValue>>,
+    result: Outcome,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    status: String,
+    message: Option<String>,
+}
+
+fn uid_in(body: &[u8]) -> Option<String> {
+    let review: Review = serde_json::from_str(std::str::from_utf8(body).ok()?).ok()?;
+    let is_review =
+        review.api_version == "apiextensions.k8s.io/v1" && review.kind == "ConversionReview";
+    Some(review.request.uid).filter(|uid| is_review && !uid.is_empty())
+}
+
+fn check(body: &[u8]) {
+    let uid = uid_in(body);
+    let (status, bytes) = HANDLERS.answer(paths::CONVERT, body).expect("an endpoint");
+    assert!(
+        bytes.len() <= 4096 + 16 * body.len(),
+        "{} bytes are answered to {}",
+        bytes.len(),
+        body.len()
+    );
+    let Some(uid) = uid else {
+        let answer: Value = serde_json::from_slice(&bytes).expect("an answer is JSON");
+        assert_eq!(status, 400, "{answer}");
+        assert_eq!(answer["kind"], "Status");
+        return;
+    };
+    let shown = String::from_utf8_lossy(&bytes);
+    assert_eq!(status, 200, "{shown}");
+    let Answer { response } = serde_json::from_slice(&bytes).expect("an answer is a review");
+    assert_eq!(response.uid, uid);
+    let whole: Option<Whole> = serde_json::from_slice(body).ok();
+    match response.result.status.as_str() {
+        "Success" => {
+            if let Some(Whole { request }) = whole {
+                check_success(&request, &response.converted_objects);
+            }
+        }
+        "Failure" => {
+            assert!(response.converted_objects.is_empty());
+            assert_ne!(response.result.message.unwrap_or_default(), "");
+            if let Some(Whole { request }) = whole {
+                let convertible = |object| task(&request.desired, object).is_some();
+                assert!(!request.objects.iter().all(convertible), "{shown}");
+            }
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// The kind of `object` and the version that it shall have, if both are ours.
+fn task(desired: &str, object: &Value) -> Option<(&'static Kind, &'static Version)> {
+    let (group, version) = desired.split_once('/')?;
+    let kind = OPERATORS
+        .iter()
+        .map(|operator| operator.kind())
+        .find(|kind| kind.group == group && object["kind"] == kind.kind)?;
+    let (from_group, from) = object["apiVersion"].as_str()?.split_once('/')?;
+    let is_ours = from_group == group && kind.version(from).is_some();
+    Some((kind, kind.version(version)?)).filter(|_| is_ours)
+}
+
+fn check_success(request: &WholeRequest, converted: &[Box<RawValue>]) {
+    assert_eq!(converted.len(), request.objects.len());
+    for (object, text) in request.objects.iter().zip(converted) {
+        let there: Value = serde_json::from_str(text.get()).expect("what is converted is JSON");
+        assert_eq!(there["apiVersion"], request.desired.as_str());
+        for member in ["kind", "status"] {
+            assert_eq!(there.get(member), object.get(member));
+        }
+        assert_eq!(others(&there), others(object), "the metadata changed");
+        let (kind, to) = task(&request.desired, object).expect("only ours are converted");
+        let expected = convert(kind, object.clone(), to).expect("is converted");
+        assert_eq!(there, expected.object);
+    }
+}
+
+/// The metadata without our annotation, and without a place for annotations that is empty.
+fn others(object: &Value) -> Option<Value> {
+    let mut metadata = object.get("metadata")?.clone();
+    if let Some(members) = metadata.as_object_mut() {
+        if let Some(Value::Object(annotations)) = members.get_mut("annotations") {
+            annotations.remove(DATA_ANNOTATION);
+        }
+        let is_empty = members.get("annotations").is_some_and(|annotations| {
+            annotations.is_null() || annotations.as_object().is_some_and(|it| it.is_empty())
+        });
+        if is_empty {
+            members.remove("annotations");
+        }
+    }
+    Some(metadata)
+}

@@ -1,0 +1,199 @@
+//! Any JSON: words that mean something, numbers at the edges of their types, long texts.
+//! Knows no kind.
+
+use arbitrary::{Result, Unstructured};
+use serde_json::{Map, Value};
+
+/// Names of fields that some version has, and some that none has.
+const NAMES: &[&str] = &[
+    "size",
+    "count",
+    "replicas",
+    "image",
+    "port",
+    "singlePodsQPS",
+    "totalQPS",
+    "capacity",
+    "perPodQPS",
+    "targetQPS",
+    "service",
+    "nodePort",
+    "containerPort",
+    "enabled",
+    "type",
+    "memory",
+    "threads",
+    "maxConnections",
+    "resources",
+    "requests",
+    "limits",
+    "scheduling",
+    "tolerations",
+    "nodeSelector",
+    "topologySpreadConstraints",
+    "priorityClassName",
+    "podSecurity",
+    "imagePullPolicy",
+    "imagePullSecrets",
+    "name",
+    "key",
+    "v1",
+    "v2",
+    "v1alpha1",
+    "annotations",
+    "unknown",
+    "",
+];
+
+const WORDS: &[&str] = &[
+    "a",
+    "",
+    "x",
+    "true",
+    "null",
+    "100m",
+    "64Mi",
+    "1e3",
+    "1e-99",
+    ".5Gi",
+    "0",
+    "-1",
+    "cpu",
+    "memory",
+    "ClusterIP",
+    "NodePort",
+    "LoadBalancer",
+    "Restricted",
+    "Baseline",
+    "Exists",
+    "nginx:1.17.1",
+    "1abc",
+    "a.b",
+    "é",
+    "\0",
+    "\u{2028}",
+    "\"",
+    "\\",
+    "{}",
+    "\u{fffd}\u{10ffff}",
+];
+
+const INTEGERS: &[i64] = &[
+    0,
+    1,
+    -1,
+    3,
+    999,
+    1000,
+    1001,
+    29_999,
+    30_000,
+    32_768,
+    65_535,
+    65_536,
+    i32::MAX as i64,
+    i32::MAX as i64 + 1,
+    i32::MIN as i64,
+    i32::MIN as i64 - 1,
+    u32::MAX as i64,
+    u32::MAX as i64 + 1,
+    (1 << 53) - 1,
+    1 << 53,
+    -(1 << 53),
+    i64::MAX,
+    i64::MIN,
+];
+
+const FLOATS: &[f64] = &[
+    0.0,
+    -0.0,
+    1.0,
+    0.5,
+    3.0,
+    1e15,
+    1e16,
+    1e20,
+    -1e20,
+    1e21,
+    9_007_199_254_740_993.0,
+    18_446_744_073_709_551_616.0,
+    f64::MAX,
+    f64::MIN_POSITIVE,
+    5e-324,
+    0.1,
+    1e-7,
+];
+
+/// Deepest nesting of what is made here, well below the 128 levels that a reader takes.
+const DEEPEST: u32 = 6;
+
+/// Longest text of one repeated character: past the limit of all annotations together.
+const LONGEST: usize = 300 * 1024;
+
+/// Any JSON.
+pub fn any(bytes: &mut Unstructured<'_>) -> Result<Value> {
+    nested(bytes, 0)
+}
+
+fn nested(bytes: &mut Unstructured<'_>, depth: u32) -> Result<Value> {
+    let choices = if depth < DEEPEST { 9 } else { 6 };
+    Ok(match bytes.int_in_range(0..=choices)? {
+        0 => Value::Null,
+        1 => Value::from(bytes.arbitrary::<bool>()?),
+        2 => integer(bytes)?,
+        3 => Value::from(bytes.arbitrary::<u64>()?),
+        4 => float(bytes)?,
+        5 | 6 => Value::from(text(bytes)?),
+        7 => {
+            let count = bytes.int_in_range(0..=3)?;
+            let items = (0..count).map(|_| nested(bytes, depth + 1));
+            Value::Array(items.collect::<Result<_>>()?)
+        }
+        _ => {
+            let count = bytes.int_in_range(0..=4)?;
+            let members = (0..count).map(|_| Ok((name(bytes)?, nested(bytes, depth + 1)?)));
+            Value::Object(members.collect::<Result<Map<_, _>>>()?)
+        }
+    })
+}
+
+/// A whole number, often where a type or a bound ends.
+pub fn integer(bytes: &mut Unstructured<'_>) -> Result<Value> {
+    Ok(match bytes.ratio(1, 2)? {
+        true => Value::from(*bytes.choose(INTEGERS)?),
+        false => Value::from(bytes.arbitrary::<i64>()?),
+    })
+}
+
+fn float(bytes: &mut Unstructured<'_>) -> Result<Value> {
+    let float = match bytes.ratio(1, 2)? {
+        true => *bytes.choose(FLOATS)?,
+        // JSON has no infinities: those become null.
+        false => bytes.arbitrary()?,
+    };
+    Ok(Value::from(float))
+}
+
+/// The name of a member.
+pub fn name(bytes: &mut Unstructured<'_>) -> Result<String> {
+    match bytes.ratio(1, 8)? {
+        true => text(bytes),
+        false => Ok((*bytes.choose(NAMES)?).to_owned()),
+    }
+}
+
+/// A text: a word, a few characters of any sort, or rarely a long one.
+pub fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
+    Ok(match bytes.int_in_range(0..=15)? {
+        0..=7 => (*bytes.choose(WORDS)?).to_owned(),
+        8..=14 => {
+            let most = bytes.int_in_range(0..=40)?;
+            let found = bytes.bytes(most.min(bytes.len()))?;
+            String::from_utf8_lossy(found).into_owned()
+        }
+        _ => {
+            let character = *bytes.choose(&['x', '"', '\\', '\0', 'é', ','])?;
+            String::from(character).repeat(bytes.int_in_range(0..=LONGEST)?)
+        }
+    })
+}

@@ -1,0 +1,380 @@
+//! Custom resources of every kind and version: most of what the fields may hold, what they
+//! just may not, and what has no business there. The bounds are those of the product's own
+//! tables (`api::shape`), so that a new field is fuzzed from its first day.
+
+use arbitrary::{Result, Unstructured};
+use quartet_operator::api::conversion::{DATA_ANNOTATION, hub_spec};
+use quartet_operator::api::shape::{Characters, Field, Shape};
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::operators::observed::ObservedCondition;
+use quartet_operator::operators::{
+    OPERATORS, Observed, ObservedDeployment, ObservedPod, ObservedService, Operator, Problem,
+    Reason, Resource,
+};
+use serde_json::{Map, Value, json};
+
+use crate::json;
+
+/// A custom resource in one of its versions.
+#[derive(Debug)]
+pub struct Sample {
+    pub operator: &'static dyn Operator,
+    pub kind: &'static Kind,
+    pub version: &'static Version,
+    pub object: Value,
+}
+
+impl Sample {
+    /// The version that it is not in.
+    pub fn other_version(&self) -> &'static Version {
+        match self.version.name == self.kind.hub.name {
+            true => &self.kind.seed,
+            false => &self.kind.hub,
+        }
+    }
+}
+
+/// How far a value may be from what its field may hold.
+#[derive(Clone, Copy, PartialEq)]
+enum Care {
+    /// Every bound is kept; rules over several fields may be broken.
+    Kept,
+    /// Here and there one is not.
+    Loose,
+}
+
+/// A resource as an API server could send it: metadata of the right types, any spec.
+pub fn sample(bytes: &mut Unstructured<'_>) -> Result<Sample> {
+    let operator = *bytes.choose(OPERATORS)?;
+    let kind = operator.kind();
+    let version = match bytes.arbitrary()? {
+        true => &kind.hub,
+        false => &kind.seed,
+    };
+    let mut object = Map::new();
+    object.insert("apiVersion".to_owned(), json!(kind.api_version(version)));
+    object.insert("kind".to_owned(), json!(kind.kind));
+    if let Some(spec) = spec(bytes, version)? {
+        object.insert("spec".to_owned(), spec);
+    }
+    object.insert("metadata".to_owned(), metadata(bytes, kind)?);
+    if bytes.ratio(1, 4)? {
+        object.insert("status".to_owned(), json::any(bytes)?);
+    }
+    Ok(Sample {
+        operator,
+        kind,
+        version,
+        object: Value::Object(object),
+    })
+}
+
+/// A spec of `version`, mostly; or none.
+pub fn spec(bytes: &mut Unstructured<'_>, version: &Version) -> Result<Option<Value>> {
+    Ok(match bytes.int_in_range(0..=15)? {
+        0..=6 => Some(shaped(bytes, version.spec, Care::Kept)?),
+        7..=13 => Some(shaped(bytes, version.spec, Care::Loose)?),
+        14 => Some(json::any(bytes)?),
+        _ => None,
+    })
+}
+
+/// Replaces, adds or removes a field of `object`'s spec.
+pub fn edit(bytes: &mut Unstructured<'_>, version: &Version, object: &mut Value) -> Result<()> {
+    let fresh = spec(bytes, version)?;
+    match (object.get_mut("spec"), fresh) {
+        (Some(Value::Object(spec)), Some(Value::Object(fresh))) if !fresh.is_empty() => {
+            let names: Vec<&String> = fresh.keys().collect();
+            let name = (*bytes.choose(&names)?).clone();
+            match bytes.ratio(1, 4)? {
+                true => drop(spec.remove(&name)),
+                false => drop(spec.insert(name.clone(), fresh[&name].clone())),
+            }
+        }
+        (Some(spec), Some(fresh)) => *spec = fresh,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn metadata(bytes: &mut Unstructured<'_>, kind: &Kind) -> Result<Value> {
+    let name = match bytes.int_in_range(0..=7)? {
+        0..=3 => "x".to_owned(),
+        4 => "1abc".to_owned(),
+        5 => "a".repeat(bytes.int_in_range(1..=253)?),
+        6 => format!("{}.b", "a-".repeat(bytes.int_in_range(0..=120)?) + "a"),
+        _ => json::text(bytes)?,
+    };
+    let mut metadata = json!({"name": name, "namespace": "n", "uid": "u", "generation": 1, "resourceVersion": "7"});
+    if bytes.ratio(1, 8)? {
+        metadata["generation"] = json::integer(bytes)?;
+    }
+    if bytes.ratio(1, 8)? {
+        metadata["managedFields"] = json::any(bytes)?;
+    }
+    if bytes.ratio(1, 16)? {
+        metadata["deletionTimestamp"] = json!("2026-11-21T06:39:00Z");
+    }
+    match bytes.int_in_range(0..=7)? {
+        0..=2 => {}
+        3 => metadata["annotations"] = Value::Null,
+        _ => metadata["annotations"] = annotations(bytes, kind)?,
+    }
+    Ok(metadata)
+}
+
+fn annotations(bytes: &mut Unstructured<'_>, kind: &Kind) -> Result<Value> {
+    let mut annotations = Map::new();
+    for _ in 0..bytes.int_in_range(0..=2)? {
+        annotations.insert(json::text(bytes)?, Value::from(json::text(bytes)?));
+    }
+    if bytes.ratio(1, 2)? {
+        let data = conversion_data(bytes, kind)?;
+        annotations.insert(DATA_ANNOTATION.to_owned(), Value::from(data));
+    }
+    Ok(Value::Object(annotations))
+}
+
+/// What stands in the annotation that conversion keeps fields in, or what a user might write.
+fn conversion_data(bytes: &mut Unstructured<'_>, kind: &Kind) -> Result<String> {
+    let mut data = Map::new();
+    for version in [&kind.hub, &kind.seed] {
+        if bytes.ratio(1, 2)? {
+            continue;
+        }
+        if let Some(spec) = spec(bytes, version)? {
+            data.insert(version.name.to_owned(), spec);
+        }
+    }
+    Ok(match bytes.int_in_range(0..=7)? {
+        0..=5 => Value::Object(data).to_string(),
+        6 => json::any(bytes)?.to_string(),
+        _ => json::text(bytes)?,
+    })
+}
+
+/// A value for `shape`.
+fn shaped(bytes: &mut Unstructured<'_>, shape: &Shape, care: Care) -> Result<Value> {
+    if care == Care::Loose && bytes.ratio(1, 12)? {
+        return json::any(bytes);
+    }
+    Ok(match shape {
+        Shape::Boolean => Value::from(bytes.arbitrary::<bool>()?),
+        Shape::Integer { min, max } => integer(bytes, *min, *max, care)?,
+        Shape::Text {
+            min,
+            max,
+            characters,
+        } => Value::from(text(bytes, *min, *max, characters, care)?),
+        Shape::Time => json!("2026-11-21T06:39:00Z"),
+        Shape::Choice(choices) => Value::from(*bytes.choose(choices)?),
+        Shape::Quantity => quantity(bytes)?,
+        Shape::List { items, max, .. } => {
+            let most = most(*max, care).min(bytes.int_in_range(0..=20)?);
+            let items = (0..most).map(|_| shaped(bytes, items, care));
+            let mut items: Vec<Value> = items.collect::<Result<_>>()?;
+            if care == Care::Kept {
+                // Whatever the list is keyed by, equal items are told apart no more.
+                items.dedup();
+            }
+            Value::Array(items)
+        }
+        Shape::Map {
+            max,
+            key_max,
+            key_characters,
+            values,
+        } => {
+            let most = most(*max, care).min(bytes.int_in_range(0..=20)?);
+            let entries = (0..most).map(|_| {
+                let key = match bytes.ratio(1, 2)? {
+                    true => (*bytes.choose(&["cpu", "memory"])?).to_owned(),
+                    false => text(bytes, 1, *key_max, key_characters, care)?,
+                };
+                Ok((key, shaped(bytes, values, care)?))
+            });
+            Value::Object(entries.collect::<Result<Map<_, _>>>()?)
+        }
+        Shape::Object { fields, .. } => {
+            let mut object = Map::new();
+            for field in fields.iter().copied().flatten() {
+                if let Some(value) = field_value(bytes, field, care)? {
+                    object.insert(field.name.to_owned(), value);
+                }
+            }
+            if care == Care::Loose && bytes.ratio(1, 12)? {
+                object.insert(json::name(bytes)?, json::any(bytes)?);
+            }
+            Value::Object(object)
+        }
+        Shape::Tombstone { .. } => json::any(bytes)?,
+    })
+}
+
+fn field_value(bytes: &mut Unstructured<'_>, field: &Field, care: Care) -> Result<Option<Value>> {
+    let is_tombstone = matches!(field.shape, Shape::Tombstone { .. });
+    if is_tombstone && (care == Care::Kept || !bytes.ratio(1, 16)?) {
+        return Ok(None);
+    }
+    if field.required && care == Care::Kept {
+        return shaped(bytes, &field.shape, care).map(Some);
+    }
+    Ok(match bytes.int_in_range(0..=7)? {
+        0..=2 => None,
+        3 => Some(Value::Null),
+        _ => Some(shaped(bytes, &field.shape, care)?),
+    })
+}
+
+fn most(max: u16, care: Care) -> usize {
+    usize::from(max) + usize::from(care == Care::Loose)
+}
+
+fn integer(bytes: &mut Unstructured<'_>, min: i64, max: i64, care: Care) -> Result<Value> {
+    Ok(match bytes.int_in_range(0..=7)? {
+        0 => Value::from(min),
+        1 => Value::from(max),
+        2 if care == Care::Loose => Value::from(min.saturating_sub(1)),
+        3 if care == Care::Loose => Value::from(max.saturating_add(1)),
+        4 if care == Care::Loose => json::integer(bytes)?,
+        // A JSON number that is whole and yet written as a fraction.
+        5 if care == Care::Loose => json!(min as f64),
+        6 => Value::from(bytes.int_in_range(min..=max.min(min.saturating_add(1000)))?),
+        _ => Value::from(bytes.int_in_range(min..=max)?),
+    })
+}
+
+fn text(
+    bytes: &mut Unstructured<'_>,
+    min: u16,
+    max: u16,
+    characters: &Characters,
+    care: Care,
+) -> Result<String> {
+    if care == Care::Loose && bytes.ratio(1, 8)? {
+        return json::text(bytes);
+    }
+    let length = match bytes.int_in_range(0..=7)? {
+        0 => usize::from(min),
+        1 => usize::from(max),
+        2 if care == Care::Loose => usize::from(max) + 1,
+        _ => usize::from(bytes.int_in_range(min..=max.min(min.saturating_add(8)))?),
+    };
+    let Characters::In(ranges) = characters else {
+        return Ok("m".repeat(length));
+    };
+    let mut text = String::new();
+    while text.len() < length {
+        let (first, last) = *bytes.choose(ranges)?;
+        let character = char::from_u32(bytes.int_in_range(u32::from(first)..=u32::from(last))?);
+        text.push(character.unwrap_or(first));
+        if bytes.is_empty() {
+            // Enough to be long; what is used up has no more to say.
+            text.push_str(&String::from(first).repeat(length - text.len()));
+        }
+    }
+    Ok(text)
+}
+
+fn quantity(bytes: &mut Unstructured<'_>) -> Result<Value> {
+    const TEXTS: &[&str] = &[
+        "0", "100m", "64Mi", "1.5", "1e3", ".5Gi", "1e-99", "1E99", "9.n", "007",
+    ];
+    Ok(match bytes.ratio(1, 4)? {
+        true => Value::from(bytes.int_in_range(0..=(1_i64 << 53) - 1)?),
+        false => Value::from(*bytes.choose(TEXTS)?),
+    })
+}
+
+/// The resource that the reconcilers make of `object`, whichever version it is in; of the
+/// seed version, if it is in none.
+pub fn resource(kind: &Kind, object: &Value) -> Resource {
+    let metadata = &object["metadata"];
+    let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+    let version = [&kind.hub, &kind.seed]
+        .into_iter()
+        .find(|version| object["apiVersion"] == kind.api_version(version).as_str())
+        .unwrap_or(&kind.seed);
+    Resource {
+        namespace: text("namespace"),
+        name: text("name"),
+        uid: text("uid"),
+        generation: metadata["generation"].as_i64().unwrap_or_default(),
+        api_version: kind.api_version(version),
+        spec: hub_spec(kind, version, &object["spec"], metadata.get("annotations")),
+        status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
+        paused: metadata["annotations"]["quartet-operator.example.com/paused"] == "true",
+    }
+}
+
+/// What was observed of a resource's children, possible or not.
+pub fn observed(bytes: &mut Unstructured<'_>) -> Result<Observed> {
+    let names = (0..bytes.int_in_range(0..=3)?).map(|_| json::text(bytes));
+    let names: Vec<String> = names.collect::<Result<_>>()?;
+    let many = match bytes.ratio(1, 16)? {
+        true => 1_100,
+        false => 0,
+    };
+    let names = names
+        .into_iter()
+        .chain((0..many).map(|n| format!("pod-{n:04}")));
+    let ready = bytes.arbitrary()?;
+    let problem = match bytes.ratio(1, 4)? {
+        true => Some(Problem {
+            reason: *bytes.choose(&[
+                Reason::NameConflict,
+                Reason::Paused,
+                Reason::QuotaExceeded,
+            ])?,
+            message: json::text(bytes)?,
+        }),
+        false => None,
+    };
+    let deployment = match bytes.ratio(3, 4)? {
+        true => Some(deployment(bytes)?),
+        false => None,
+    };
+    Ok(Observed {
+        deployment,
+        service: bytes.ratio(1, 2)?.then(ObservedService::default),
+        pods: names.map(|name| ObservedPod { name, ready }).collect(),
+        problem,
+        now: "2026-11-21T12:00:00Z".to_owned(),
+    })
+}
+
+fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedDeployment> {
+    // An API server gives counts that a Deployment can have.
+    let mut count = || match bytes.ratio(1, 8)? {
+        true => bytes.int_in_range(0..=i64::from(i32::MAX)),
+        false => bytes.int_in_range(0..=3),
+    };
+    let (generation, observed_generation) = (count()?, count()?);
+    let (desired, replicas, updated) = (count()?, count()?, count()?);
+    let (ready, available) = (count()?, count()?);
+    let mut condition = || {
+        Ok(match bytes.ratio(1, 2)? {
+            true => Some(ObservedCondition {
+                is_true: bytes.arbitrary()?,
+                reason: (*bytes.choose(&["ProgressDeadlineExceeded", "Other", ""])?).to_owned(),
+                message: match bytes.ratio(1, 4)? {
+                    true => "pods \"a\" is forbidden: exceeded quota: few".to_owned(),
+                    false => json::text(bytes)?,
+                },
+            }),
+            false => None,
+        })
+    };
+    Ok(ObservedDeployment {
+        generation,
+        observed_generation,
+        desired,
+        replicas,
+        updated,
+        ready,
+        available,
+        available_condition: condition()?,
+        progressing_condition: condition()?,
+        replica_failure: condition()?,
+    })
+}

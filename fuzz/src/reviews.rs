@@ -1,0 +1,94 @@
+//! Reviews as an API server sends them, and some that none would.
+
+use arbitrary::{Result, Unstructured};
+use serde_json::{Value, json};
+
+use crate::json;
+use crate::resources::{self, Sample};
+
+/// An AdmissionReview, and the resource that it is about.
+pub fn admission(bytes: &mut Unstructured<'_>) -> Result<(Value, Sample)> {
+    let operation = *bytes.choose(&["CREATE", "UPDATE", "UPDATE", "DELETE", "CONNECT", "PATCH"])?;
+    let subresource = *bytes.choose(&["", "", "", "", "scale", "status", "log"])?;
+    let mut sample = resources::sample(bytes)?;
+    let old = match bytes.int_in_range(0..=7)? {
+        0 => Value::Null,
+        1 => sample.object.clone(),
+        2 => resources::sample(bytes)?.object,
+        3 => json::any(bytes)?,
+        _ => {
+            let mut old = sample.object.clone();
+            resources::edit(bytes, sample.version, &mut old)?;
+            old
+        }
+    };
+    let mut request = json!({
+        "uid": "u-1", "operation": operation, "object": sample.object, "oldObject": old,
+        "kind": {"group": sample.kind.group, "version": sample.version.name, "kind": sample.kind.kind},
+        "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
+    });
+    if subresource == "scale" {
+        request["object"] = scale(bytes)?;
+        request["oldObject"] = scale(bytes)?;
+        sample.object = request["object"].clone();
+    }
+    if !subresource.is_empty() {
+        request["subResource"] = json!(subresource);
+    }
+    if bytes.ratio(1, 4)? {
+        request["name"] = json!("x");
+    }
+    if bytes.ratio(1, 16)? {
+        let field = *bytes.choose(&["uid", "operation", "object", "oldObject", "name"])?;
+        request[field] = json::any(bytes)?;
+    }
+    let review =
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    Ok((review, sample))
+}
+
+fn scale(bytes: &mut Unstructured<'_>) -> Result<Value> {
+    let replicas = match bytes.ratio(1, 8)? {
+        true => json::any(bytes)?,
+        false => json::integer(bytes)?,
+    };
+    Ok(json!({
+        "apiVersion": "autoscaling/v1", "kind": "Scale",
+        "metadata": {"name": "x", "namespace": "n"}, "spec": {"replicas": replicas},
+    }))
+}
+
+/// A ConversionReview.
+pub fn conversion(bytes: &mut Unstructured<'_>) -> Result<Value> {
+    let first = resources::sample(bytes)?;
+    let version = match bytes.int_in_range(0..=7)? {
+        0..=4 => first.other_version().name,
+        5 | 6 => first.version.name,
+        _ => "v3",
+    };
+    let desired = format!("{}/{version}", first.kind.group);
+    let mut objects = vec![first.object];
+    for _ in 0..bytes.int_in_range(0..=3)? {
+        let mut more = resources::sample(bytes)?;
+        match bytes.int_in_range(0..=15)? {
+            0 => more.object = json::any(bytes)?,
+            1 => {}
+            // Of the same kind, as in every review of a real API server.
+            _ => {
+                let versioned = [&first.kind.seed, &first.kind.hub];
+                let version = *bytes.choose(&versioned)?;
+                more.object["apiVersion"] = json!(first.kind.api_version(version));
+                more.object["kind"] = json!(first.kind.kind);
+            }
+        }
+        objects.push(more.object);
+    }
+    let mut request = json!({"uid": "u-2", "desiredAPIVersion": desired, "objects": objects});
+    if bytes.ratio(1, 16)? {
+        let field = *bytes.choose(&["uid", "desiredAPIVersion", "objects"])?;
+        request[field] = json::any(bytes)?;
+    }
+    Ok(
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}),
+    )
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets and runs each of them for a fixed number of executions:
+#
+#     hack/fuzz.sh [TARGET...]
+#
+# FUZZ_RUNS       executions of each target (default below)
+# FUZZ_TARGETS    the targets, where no argument names any (default: all)
+# FUZZ_SEED       seed of libFuzzer's random numbers, so that two runs do the same
+# FUZZ_ARGS       more arguments for libFuzzer, e.g. FUZZ_ARGS=-max_total_time=600
+#
+# Needs no nightly toolchain: coverage is a stable part of LLVM, and the sanitizers that are not
+# would find little in code without `unsafe`. What libFuzzer learns goes to a copy of the corpus
+# below the target folder; nothing in the working tree changes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+runs=${FUZZ_RUNS:-20000}
+seed=${FUZZ_SEED:-1}
+target_dir=${CARGO_TARGET_DIR:-target}/fuzz
+# Inputs are small, since what is large can be had of a few bytes (see fuzz/src/json.rs). The
+# time is for one input: the slowest takes some milliseconds.
+limits=(-max_len=4096 -timeout=20 -rss_limit_mb=2048)
+
+known=()
+for file in fuzz/fuzz_targets/*.rs; do
+    known+=("$(basename "$file" .rs)")
+done
+if [ $# -gt 0 ]; then
+    targets=("$@")
+else
+    read -ra targets <<<"${FUZZ_TARGETS:-${known[*]}}"
+fi
+for target in "${targets[@]}"; do
+    if [ ! -f "fuzz/fuzz_targets/$target.rs" ]; then
+        echo "fuzz: there is no target $target; there are: ${known[*]}" >&2
+        exit 64
+    fi
+done
+
+# Into the folder of the tests, whose dependencies serve here as well; see fuzz/rustc.sh.
+build() {
+    RUSTC_WRAPPER=$PWD/fuzz/rustc.sh cargo build --locked --manifest-path fuzz/Cargo.toml \
+        --target-dir "${CARGO_TARGET_DIR:-target}" "${targets[@]/#/--bin=}"
+    programs=${CARGO_TARGET_DIR:-target}/debug
+}
+
+# The number that follows "cov:" in the last line of a log that holds a word.
+coverage() {
+    sed -n "s/^#[0-9]*[[:space:]]*$1[[:space:]]*cov: \([0-9]*\).*/\1/p" "$2" | tail -n 1
+}
+
+# fuzz TARGET: one line that says what was done, or what to do about what was found.
+fuzz() {
+    local target=$1 corpus=$target_dir/corpus/$1 artifacts=$target_dir/artifacts/$1
+    local log=$target_dir/$1.log dictionary=fuzz/dictionaries/$1.dict began=$SECONDS
+    local options=("${limits[@]}" "-seed=$seed" "-runs=$runs" "-artifact_prefix=$artifacts/"
+        -print_final_stats=1)
+    [ ! -f "$dictionary" ] || options+=("-dict=$dictionary")
+    # shellcheck disable=SC2206 # several arguments in one variable
+    options+=(${FUZZ_ARGS:-})
+    rm -rf "$corpus"
+    mkdir -p "$corpus" "$artifacts"
+    echo "fuzz: $target: $runs executions"
+    if ! "$programs/$target" "${options[@]}" "$corpus" "fuzz/corpus/$target" 2>&1 |
+        tee "$log" | awk '/^#[0-9]+[[:space:]]+pulse/ { print; fflush() }'; then
+        report "$target" "$log"
+        return 1
+    fi
+    local before after executions
+    before=$(coverage INITED "$log") after=$(coverage DONE "$log")
+    executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    if [ -z "$executions" ] || [ "$executions" -lt "$runs" ] && [ -z "${FUZZ_ARGS:-}" ]; then
+        echo "fuzz: $target: only ${executions:-0} of $runs executions: see $log" >&2
+        return 1
+    fi
+    printf 'fuzz: %s: ok, %d executions in %d s, coverage %d, %d of it new, %d new inputs in %s\n' \
+        "$target" "$executions" $((SECONDS - began)) "$after" $((after - before)) \
+        "$(find "$corpus" -type f | wc -l)" "$corpus"
+}
+
+report() {
+    local target=$1 log=$2 artifact
+    artifact=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
+    {
+        grep -vE '^(#|INFO|NEW_FUNC|[[:space:]]+NEW_)' "$log" | tail -n 40
+        echo "fuzz: $target: FAILED; all of what it said is in $log"
+        if [ -n "$artifact" ]; then
+            echo "fuzz: the input is $artifact; to run it again:"
+            echo "    $programs/$target $artifact"
+            echo "to look for a smaller one:"
+            echo "    $programs/$target -minimize_crash=1 -runs=100000 -artifact_prefix=$(dirname "$artifact")/ $artifact"
+        fi
+    } >&2
+}
+
+build
+passed=0 failed=0
+for target in "${targets[@]}"; do
+    if fuzz "$target"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+done
+word=ok
+[ "$failed" = 0 ] || word=FAILED
+# In cargo's words, which .ci/run adds up.
+echo "test result: $word. $passed passed; $failed failed; 0 ignored"
+[ "$failed" = 0 ]

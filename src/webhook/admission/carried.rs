@@ -1,0 +1,113 @@
+//! Rules for what one version carries for the other in an annotation: what comes in by it is
+//! checked as if it stood in the spec, and there must be room for what it will hold. An update
+//! that leaves alone what was already wrong, or makes it no worse, passes.
+
+use serde_json::{Map, Value};
+
+use super::Admission;
+use super::object::Object;
+use crate::api::conversion::{
+    ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, data_needed, hub_spec,
+};
+use crate::api::validation::{ErrorReason, FieldError, spec_errors, update_errors};
+
+/// Annotations that hold our data and nothing else.
+pub(super) fn annotations_with(data: String) -> Value {
+    Value::Object(Map::from_iter([(DATA_ANNOTATION.to_owned(), data.into())]))
+}
+
+/// What is wrong with fields of the hub that come in by the annotation, in which the schema of
+/// the old version sees but a text, and was not before.
+pub(super) fn carried_errors(
+    admission: &Admission,
+    (new, spec): (&Object<'_>, &Value),
+    old: Option<(&Object<'_>, &Value)>,
+) -> Vec<FieldError> {
+    let (kind, version) = (admission.kind, admission.version);
+    let Some(data) = new.annotation(DATA_ANNOTATION) else {
+        return Vec::new();
+    };
+    let old_data = old.and_then(|(old, _)| old.annotation(DATA_ANNOTATION));
+    if version.name == kind.hub.name || old_data.as_ref() == Some(&data) {
+        return Vec::new();
+    }
+    let blame = |reason, detail| FieldError {
+        field: format!("metadata.annotations[{DATA_ANNOTATION}]"),
+        reason,
+        value: None,
+        detail,
+    };
+    if data.len() > DATA_LIMIT_BYTES && data.len() > old_data.as_ref().map_or(0, String::len) {
+        let detail = format!("may not be more than {DATA_LIMIT_BYTES} bytes");
+        return vec![blame(ErrorReason::TooLong, detail)];
+    }
+    let hub = |spec, data: Option<String>| {
+        let annotations = data.map(annotations_with);
+        hub_spec(kind, version, spec, annotations.as_ref())
+    };
+    let errors = match old {
+        Some((_, old_spec)) => update_errors(
+            kind.hub.spec,
+            &hub(spec, Some(data)),
+            &hub(old_spec, old_data),
+        ),
+        None => spec_errors(kind.hub.spec, &hub(spec, Some(data))),
+    };
+    let own = spec_errors(kind.hub.spec, &hub(spec, None));
+    errors
+        .into_iter()
+        .filter(|error| !own.contains(error))
+        .map(|error| {
+            let detail = format!("{} of {}: {}", error.field, kind.hub.name, error.body());
+            blame(ErrorReason::Invalid, detail)
+        })
+        .collect()
+}
+
+/// What would be lost in the other version, since its annotations have no room for it.
+pub(super) fn room_errors(
+    admission: &Admission,
+    spec: &Value,
+    new: &Object<'_>,
+    old: Option<&Object<'_>>,
+) -> Vec<FieldError> {
+    // A number may grow eightfold on its way (1e20), nothing else grows.
+    if new.spec_text().len() * 8 + new.annotations_text().len() < DATA_LIMIT_BYTES {
+        return Vec::new();
+    }
+    let needed = |object: &Object<'_>, spec: Value| {
+        let data = data_needed(admission.kind, admission.version, spec)?;
+        Some((
+            data.len(),
+            DATA_ANNOTATION.len() + data.len() + object.other_annotations_bytes(),
+        ))
+    };
+    let Some((data, annotations)) = needed(new, spec.clone()) else {
+        return Vec::new();
+    };
+    let stored = old.and_then(|old| needed(old, old.spec().ok()?));
+    let (old_data, old_annotations) = stored.unwrap_or_default();
+    let mut errors = Vec::new();
+    if data > DATA_LIMIT_BYTES && data > old_data {
+        errors.push(FieldError {
+            field: "spec".to_owned(),
+            reason: ErrorReason::TooLong,
+            value: None,
+            detail: format!(
+                "the fields that other versions lack may not be more than {DATA_LIMIT_BYTES} bytes"
+            ),
+        });
+    }
+    if annotations > ANNOTATIONS_LIMIT_BYTES && annotations > old_annotations {
+        errors.push(FieldError {
+            field: "metadata.annotations".to_owned(),
+            reason: ErrorReason::TooLong,
+            value: None,
+            detail: format!(
+                "may not be more than {ANNOTATIONS_LIMIT_BYTES} bytes, with the {data} bytes that \
+                 other versions need for fields of the spec"
+            ),
+        });
+    }
+    errors
+}
