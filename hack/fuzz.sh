@@ -37,7 +37,8 @@ for target in "${targets[@]}"; do
     fi
 done
 
-# Into the folder of the tests, whose dependencies serve here as well; see fuzz/rustc.sh.
+# Into the folder of the tests, whose dependencies serve here as well (fuzz/rustc.sh): all but
+# ring and what stands on it, since libfuzzer-sys asks for one more feature of what builds ring.
 build() {
     RUSTC_WRAPPER=$PWD/fuzz/rustc.sh cargo build --locked --manifest-path fuzz/Cargo.toml \
         --target-dir "${CARGO_TARGET_DIR:-target}" "${targets[@]/#/--bin=}"
