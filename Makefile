@@ -11,7 +11,7 @@ ARGS ?=
 # How many resources `make bench` creates.
 N ?= 1000
 # Executions of each fuzz target of `make fuzz`, and which targets: all unless some are named.
-FUZZ_RUNS ?= 20000
+FUZZ_RUNS ?= 5000
 FUZZ_TARGETS ?=
 # More arguments for `cargo test`, e.g. TESTFLAGS='--test manager'.
 TESTFLAGS ?=
