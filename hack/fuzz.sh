@@ -14,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-runs=${FUZZ_RUNS:-20000}
+runs=${FUZZ_RUNS:-5000}
 seed=${FUZZ_SEED:-1}
 target_dir=${CARGO_TARGET_DIR:-target}/fuzz
 # Inputs are small, since what is large can be had of a few bytes (see fuzz/src/json.rs). The
@@ -37,7 +37,8 @@ for target in "${targets[@]}"; do
     fi
 done
 
-# Into the folder of the tests, whose dependencies serve here as well; see fuzz/rustc.sh.
+# Into the folder of the tests, whose dependencies serve here as well (fuzz/rustc.sh): all but
+# ring and what stands on it, since libfuzzer-sys asks for one more feature of what builds ring.
 build() {
     RUSTC_WRAPPER=$PWD/fuzz/rustc.sh cargo build --locked --manifest-path fuzz/Cargo.toml \
         --target-dir "${CARGO_TARGET_DIR:-target}" "${targets[@]/#/--bin=}"
