@@ -7,7 +7,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
-use rustls::{Error as TlsError, InconsistentKeys};
+use rustls::{Error as TlsError, InconsistentKeys, SignatureScheme};
 
 use super::validity::Validity;
 
@@ -73,6 +73,7 @@ impl ServingPair {
                     error => PairError::Key(error),
                 }
             })?;
+        sign_once(&key).map_err(PairError::Key)?;
         Ok(Self {
             key: Arc::new(key),
             validity,
@@ -88,6 +89,22 @@ impl ServingPair {
     pub fn certified_key(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.key)
     }
+}
+
+/// Signs as each handshake will: a damaged RSA key may be read, belong to its certificate, and
+/// yet sign nothing.
+fn sign_once(key: &CertifiedKey) -> Result<(), TlsError> {
+    const SCHEMES: [SignatureScheme; 4] = [
+        SignatureScheme::ECDSA_NISTP256_SHA256,
+        SignatureScheme::ECDSA_NISTP384_SHA384,
+        SignatureScheme::RSA_PSS_SHA256,
+        SignatureScheme::ED25519,
+    ];
+    let signer = key
+        .key
+        .choose_scheme(&SCHEMES)
+        .ok_or_else(|| TlsError::General("it signs by no scheme that clients take".to_owned()))?;
+    signer.sign(b"any message").map(|_| ())
 }
 
 /// Every certificate of a PEM text.
@@ -141,6 +158,15 @@ mod tests {
             let read = ServingPair::from_pem(chain.as_bytes(), key.as_bytes());
             assert!(read.is_ok(), "{name}: {read:?}");
         }
+    }
+
+    #[test]
+    fn a_key_that_is_read_but_cannot_sign_is_refused() {
+        let (chain, key) = (
+            include_str!("testdata/rsa.crt"),
+            include_str!("testdata/rsa.damaged.key"),
+        );
+        assert!(matches!(refused(chain, key), PairError::Key(_)));
     }
 
     #[test]
