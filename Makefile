@@ -16,7 +16,7 @@ N ?= 1000
 # How many restarts `make test-rollout` makes.
 RESTARTS ?= 20
 # Executions of each fuzz target of `make fuzz`, and which targets: all unless some are named.
-FUZZ_RUNS ?= 5000
+FUZZ_RUNS ?= 2000
 FUZZ_TARGETS ?=
 # More arguments for `cargo test`, e.g. TESTFLAGS='--test manager'.
 TESTFLAGS ?=

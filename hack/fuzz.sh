@@ -14,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-runs=${FUZZ_RUNS:-5000}
+runs=${FUZZ_RUNS:-2000}
 seed=${FUZZ_SEED:-1}
 target_dir=${CARGO_TARGET_DIR:-target}/fuzz
 # Inputs are small, since what is large can be had of a few bytes (see fuzz/src/json.rs). The
