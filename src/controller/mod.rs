@@ -15,6 +15,7 @@ mod fingerprint;
 pub mod informer;
 #[cfg(test)]
 mod kube_runtime_faults;
+mod leadership;
 mod lean;
 mod memory;
 pub mod metrics;
@@ -34,5 +35,6 @@ pub mod watched;
 mod worker;
 
 pub use controllers::{ControllersError, Options, run};
+pub use leadership::{Leadership, MayWrite};
 pub use metrics::Metrics;
 pub use stored_version::storage_version_hash;

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use super::cluster::Clients;
 use super::shutdown::Shutdown;
 use crate::config::Config;
-use crate::controller::{self, ControllersError, Metrics, Options};
+use crate::controller::{self, ControllersError, Leadership, Metrics, Options};
 
 /// Registers the metrics of the selected controllers and returns the future that runs
 /// them until shutdown.
@@ -28,6 +28,7 @@ pub(super) fn run(
         namespaces: config.watch_namespaces.clone(),
         follow_stored_version: true,
         metrics: Arc::new(Metrics::register(registry)),
+        leadership: Leadership::sole(),
     };
     controller::run(options, shutdown.stopped())
 }
