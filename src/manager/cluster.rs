@@ -33,6 +33,19 @@ pub struct Clients {
     pub watches: Client,
     /// The API server, as it is logged, e.g. `https://10.96.0.1/`.
     pub server: String,
+    config: Config,
+    requests: RequestCounter,
+}
+
+impl Clients {
+    /// One more client for single reads and writes, with connections of its own and an answer
+    /// within `limit`.
+    ///
+    /// # Errors
+    /// [`ClusterError::Client`], as the others would have had.
+    pub(super) fn another(&self, limit: Duration) -> Result<Client, ClusterError> {
+        client(&self.config, limit, limit, &self.requests)
+    }
 }
 
 /// Why there is no API server to talk to.
@@ -86,6 +99,8 @@ pub(super) async fn connect(
         calls: client(&config, CALL_TIMEOUT, CALL_TIMEOUT, requests)?,
         watches: client(&config, LIST_TIMEOUT, STREAM_TIMEOUT, requests)?,
         server: config.cluster_url.to_string(),
+        config,
+        requests: requests.clone(),
     })
 }
 

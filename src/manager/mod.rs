@@ -3,12 +3,14 @@
 
 mod cluster;
 mod controllers;
+mod election;
 mod explain;
 mod greeting;
 mod handshake;
 mod health;
 mod http;
 mod metrics;
+mod namespace;
 mod parts;
 mod process_metrics;
 mod requests;
@@ -28,6 +30,8 @@ use crate::config::{BindAddress, Config};
 use crate::webhook::certificates::RegistrationError;
 pub use cluster::{Clients, ClusterError};
 pub use explain::explain;
+use election::Election;
+pub use election::ElectionError;
 use health::Endpoint;
 pub use http::BindError;
 use parts::Parts;
@@ -50,6 +54,9 @@ pub enum RunError {
     /// The cluster's part of the configuration cannot be used.
     #[error(transparent)]
     Configuration(#[from] ClusterError),
+    /// There can be no leader election.
+    #[error(transparent)]
+    Election(#[from] ElectionError),
     /// The webhooks cannot be registered as configured.
     #[error(transparent)]
     Webhooks(#[from] RegistrationError),
@@ -79,7 +86,7 @@ impl RunError {
     /// The exit code of the process: [`EXIT_USAGE`], or 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Configuration(_) | Self::Webhooks(_) => EXIT_USAGE,
+            Self::Configuration(_) | Self::Election(_) | Self::Webhooks(_) => EXIT_USAGE,
             _ => 1,
         }
     }
@@ -138,6 +145,7 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
     let mut registry = metrics::registry();
     let requests = RequestCounter::registered(&mut registry);
     let clients = cluster::connect(config.kubeconfig.as_deref(), &requests).await?;
+    let election = Election::prepare(config.leader_election.as_ref(), &clients)?;
     // All ports are bound before anything starts, so that no reconcile is cut short by a
     // port that is taken.
     let health = listen(
@@ -176,7 +184,13 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
     }
     work.parts.start(
         "controllers",
-        controllers::run(&config, &clients, &mut registry, work_shutdown.clone()),
+        controllers::run(
+            &config,
+            &clients,
+            election,
+            &mut registry,
+            work_shutdown.clone(),
+        ),
     );
     let greeting = greeting::greet(clients.calls, clients.server, work_shutdown.clone());
     work.parts.start("API server greeting", greeting);

@@ -13,6 +13,7 @@ use super::RunError;
 use super::cluster::Clients;
 use super::handshake::handshake;
 use super::health::Endpoint;
+use super::namespace::pod_namespace;
 use super::parts::Parts;
 use super::shutdown::Shutdown;
 use crate::config::{CertificateSource, Config};
@@ -31,9 +32,6 @@ const STOPPING: Stopping = Stopping {
     // The timeout of an admission is 5 s, but one that takes more than this is lost.
     drain: Duration::from_millis(1500),
 };
-
-/// Where a pod finds the name of its namespace.
-const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// A webhook server that was started.
 pub(super) struct Webhooks {
@@ -142,11 +140,7 @@ fn registered_objects() -> Vec<Registered> {
 
 /// The namespace that this pod is in, or the one that it is installed into by default.
 fn own_namespace() -> String {
-    let told = std::fs::read_to_string(NAMESPACE_FILE);
-    told.map_or_else(
-        |_| names::NAMESPACE.to_owned(),
-        |name| name.trim().to_owned(),
-    )
+    pod_namespace().unwrap_or_else(|| names::NAMESPACE.to_owned())
 }
 
 /// `run`, which never ends by itself, until it is time to stop.

@@ -2,6 +2,8 @@
 
 /// Where the manager is installed unless told otherwise.
 pub const NAMESPACE: &str = "quartet-operator-system";
+/// The Lease of the leader election, in the manager's namespace.
+pub const LEASE: &str = "quartet-operator.example.com";
 /// The Service in front of the webhook server; the name that OLM gives it, the
 /// Deployment's plus `-service`, so that every way of installing has the same.
 pub const WEBHOOK_SERVICE: &str = "quartet-operator-controller-manager-service";
