@@ -128,7 +128,10 @@ fn the_namespace_of_the_lease_is_given_by_the_flag_before_the_pod() {
         let election = leader_election(&flags, pod.map(str::to_owned));
         election.map(|election| election.unwrap().namespace)
     };
-    assert_eq!(namespace("one", Some("two")).unwrap().as_deref(), Some("one"));
+    assert_eq!(
+        namespace("one", Some("two")).unwrap().as_deref(),
+        Some("one")
+    );
     assert_eq!(namespace("", Some("two")).unwrap().as_deref(), Some("two"));
     assert_eq!(namespace("", Some("")).unwrap(), None);
     assert_eq!(namespace("", None).unwrap(), None);

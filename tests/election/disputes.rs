@@ -15,7 +15,10 @@ async fn stage(name: &str) -> Arc<Stage> {
 }
 
 async fn edit(stage: &Stage, patch: Value) {
-    stage.patch(LEASE, LEASE_NAME, patch).await.expect("patched");
+    stage
+        .patch(LEASE, LEASE_NAME, patch)
+        .await
+        .expect("patched");
 }
 
 /// Waits for this many more renewals.
@@ -23,7 +26,9 @@ async fn renewals(stage: &Stage, count: usize) {
     for _ in 0..count {
         let before = lease(stage).await["spec"]["renewTime"].clone();
         stage
-            .until(LEASE, LEASE_NAME, "renewed", |lease| lease["spec"]["renewTime"] != before)
+            .until(LEASE, LEASE_NAME, "renewed", |lease| {
+                lease["spec"]["renewTime"] != before
+            })
             .await;
     }
 }
@@ -54,9 +59,16 @@ async fn a_lease_that_is_deleted_is_made_anew_by_the_leader_and_nobody_else() {
         })
         .await;
     println!("made anew {:?} after the deletion", began.elapsed());
-    assert_eq!(after["spec"]["holderIdentity"], before["spec"]["holderIdentity"]);
+    assert_eq!(
+        after["spec"]["holderIdentity"],
+        before["spec"]["holderIdentity"]
+    );
     renewals(&stage, 2).await;
-    assert!(leader.runs() && standby.runs() && !standby.has_led(), "{}", standby.log());
+    assert!(
+        leader.runs() && standby.runs() && !standby.has_led(),
+        "{}",
+        standby.log()
+    );
 }
 
 #[tokio::test]
@@ -99,7 +111,10 @@ async fn a_leader_whose_lease_is_given_to_somebody_else_ends_and_the_other_gets_
     standby.leads().await;
     let took = began.elapsed();
     println!("the next one led {took:?} after the edit (a lease: {LEASE_DURATION:?})");
-    assert!(took >= LEASE_DURATION - Duration::from_secs(1), "somebody's time");
+    assert!(
+        took >= LEASE_DURATION - Duration::from_secs(1),
+        "somebody's time"
+    );
     assert!(took < 5 * LEASE_DURATION);
 }
 
@@ -153,7 +168,9 @@ const RIGHTS: [&str; 5] = ["create", "get", "list", "update", "watch"];
 #[tokio::test]
 async fn a_candidate_needs_five_rights_and_ends_when_they_are_taken_away() {
     let stage = stage("rights").await;
-    let audit = devcluster::Environment::from_variables().expect("a cluster").audit_log;
+    let audit = devcluster::Environment::from_variables()
+        .expect("a cluster")
+        .audit_log;
     let role = json!({
         "apiVersion": RBAC, "kind": "Role", "metadata": {"name": "candidate"},
         "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": RIGHTS}],
@@ -170,7 +187,9 @@ async fn a_candidate_needs_five_rights_and_ends_when_they_are_taken_away() {
     renewals(&stage, 1).await;
     let used = || {
         let requests = requests(&audit, &stage);
-        let of_leases = requests.iter().filter(|request| request.resource == "leases");
+        let of_leases = requests
+            .iter()
+            .filter(|request| request.resource == "leases");
         let used = of_leases.map(|request| (request.verb.clone(), request.code));
         used.collect::<std::collections::BTreeSet<_>>()
     };

@@ -42,7 +42,11 @@ async fn until_written(
         if of(&writes, &replica.user).any(|write| write.received > since) {
             return writes;
         }
-        assert!(began.elapsed() < 2 * crate::harness::DEADLINE, "{}", replica.log());
+        assert!(
+            began.elapsed() < 2 * crate::harness::DEADLINE,
+            "{}",
+            replica.log()
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -58,21 +62,34 @@ async fn a_leader_that_is_told_to_stop_hands_over_within_100_ms() {
     let (stage, log) = (stage("handover").await, audit_log());
     let mut leader = start_admin(&stage, "0");
     leader.leads().await;
-    assert_eq!(sum(&leader.metrics().await, "leader_election_master_status", &[]), 1.0);
+    assert_eq!(
+        sum(
+            &leader.metrics().await,
+            "leader_election_master_status",
+            &[]
+        ),
+        1.0
+    );
     let work = Work::begin(&stage).await;
     let mut gaps = Vec::new();
     for trial in 1..=trials {
         let mut next = start_admin(&stage, &trial.to_string());
         next.is_warm().await;
         assert!(!next.has_led(), "{}", next.log());
-        assert_eq!(sum(&next.metrics().await, "leader_election_master_status", &[]), 0.0);
+        assert_eq!(
+            sum(&next.metrics().await, "leader_election_master_status", &[]),
+            0.0
+        );
         let (told, user) = (Timestamp::now(), leader.user.clone());
         until_written(&log, &stage, &leader, told).await;
         let exit = leader.stop().await;
         assert_eq!(exit.code, Some(0), "{}", exit.log);
         assert!(exit.log.contains("the lease is released"), "{}", exit.log);
         let writes = until_written(&log, &stage, &next, told).await;
-        let last = of(&writes, &user).map(|write| write.answered).max().expect("it wrote");
+        let last = of(&writes, &user)
+            .map(|write| write.answered)
+            .max()
+            .expect("it wrote");
         let first = of(&writes, &next.user).next().expect("it writes");
         assert!(first.received >= last, "two writers: {first:?}, {last}");
         gaps.push(between(last, first.answered));
@@ -132,8 +149,12 @@ async fn a_leader_that_is_stopped_for_20_s_writes_nothing_after_it_goes_on() {
         .filter(|write| write.received >= goes_on)
         .collect();
     assert!(late.is_empty(), "{late:#?}");
-    let before = of(&writes, &leader.user).filter(|write| write.received < frozen).count();
-    let after = of(&writes, &next.user).filter(|write| write.received < goes_on).count();
+    let before = of(&writes, &leader.user)
+        .filter(|write| write.received < frozen)
+        .count();
+    let after = of(&writes, &next.user)
+        .filter(|write| write.received < goes_on)
+        .count();
     println!("{before} writes before it was stopped, {after} of the next one meanwhile");
     assert!(before > 0 && after > 0, "the test bites");
 }

@@ -78,7 +78,9 @@ impl Replica {
     /// Sends a signal, by its name in `kill`.
     pub(crate) fn signal(&mut self, name: &str) {
         let id = self.manager().id().to_string();
-        let sent = std::process::Command::new("kill").args([name, &id]).status();
+        let sent = std::process::Command::new("kill")
+            .args([name, &id])
+            .status();
         assert!(sent.is_ok_and(|status| status.success()), "{name}");
     }
 
@@ -94,7 +96,11 @@ impl Replica {
         let began = Instant::now();
         while !self.log().contains(text) {
             let log = || self.log();
-            assert!(began.elapsed() < 2 * DEADLINE, "not said: {text}\n{}", log());
+            assert!(
+                began.elapsed() < 2 * DEADLINE,
+                "not said: {text}\n{}",
+                log()
+            );
             tokio::time::sleep(POLL).await;
         }
         began.elapsed()
@@ -112,7 +118,11 @@ impl Replica {
     pub(crate) async fn ends(&mut self) -> (Option<i32>, Duration) {
         let began = Instant::now();
         while self.runs() {
-            assert!(began.elapsed() < 2 * DEADLINE, "it runs on:\n{}", self.log());
+            assert!(
+                began.elapsed() < 2 * DEADLINE,
+                "it runs on:\n{}",
+                self.log()
+            );
             tokio::time::sleep(POLL).await;
         }
         (self.manager().code(), began.elapsed())
@@ -175,7 +185,10 @@ impl Work {
                 let name = format!("m{}", turn % CHILDREN as u64);
                 let labels = json!({"app.kubernetes.io/name": format!("turn-{turn}")});
                 let patch = json!({"metadata": {"labels": labels}});
-                stage.patch(DEPLOYMENT, &name, patch).await.expect("patched");
+                stage
+                    .patch(DEPLOYMENT, &name, patch)
+                    .await
+                    .expect("patched");
                 tokio::time::sleep(PAUSE).await;
             }
         }))

@@ -574,7 +574,10 @@ async fn a_standby_fills_its_caches_writes_nothing_and_works_at_once_when_it_lea
     sleep(Duration::from_secs(60)).await;
     {
         let asked = asked.lock().unwrap();
-        assert!(asked.iter().all(|line| line.starts_with("GET")), "{asked:?}");
+        assert!(
+            asked.iter().all(|line| line.starts_with("GET")),
+            "{asked:?}"
+        );
         assert!(asked.iter().any(|line| line.contains("/deployments?")));
     }
     begun.send_replace(true);
@@ -596,7 +599,13 @@ async fn a_standby_stops_at_once_even_if_nobody_will_ever_let_it_lead() {
         let stop = sleep(Duration::from_secs(60));
         timeout(LONG, run(options, stop)).await.unwrap().unwrap();
         assert_eq!(began.elapsed(), Duration::from_secs(60));
-        assert!(!asked.lock().unwrap().iter().any(|line| line.starts_with("PATCH")));
+        assert!(
+            !asked
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|line| line.starts_with("PATCH"))
+        );
         drop(begun);
     }
 }
@@ -607,6 +616,15 @@ async fn a_write_without_leave_ends_the_controllers_without_a_second_try() {
     let mut options = options(client);
     options.leadership = Leadership::new(watch::channel(true).1, Arc::new(Leave(None)));
     let ended = timeout(LONG, run(options, pending())).await.unwrap();
-    assert!(matches!(ended, Err(ControllersError::Fenced(_))), "{ended:?}");
-    assert!(!asked.lock().unwrap().iter().any(|line| line.starts_with("PATCH")));
+    assert!(
+        matches!(ended, Err(ControllersError::Fenced(_))),
+        "{ended:?}"
+    );
+    assert!(
+        !asked
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|line| line.starts_with("PATCH"))
+    );
 }

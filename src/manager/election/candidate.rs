@@ -273,6 +273,10 @@ impl Candidate {
             Role::Lost(loss) => return Next::Lost(loss.clone()),
             Role::Standby | Role::Leading { .. } => {}
         }
+        if self.is_resigning && !self.has_written {
+            self.role = Role::Done;
+            return Next::Done;
+        }
         let deadline = self.deadline();
         if self.in_flight.is_some() {
             return Next::Wait(deadline.unwrap_or(now + self.terms.lease));
@@ -314,7 +318,6 @@ impl Candidate {
     /// What to send next, and when; `None` if there is nothing any more.
     fn plan(&self, now: Moment) -> Option<(Moment, Request)> {
         let (lease, changed) = match &self.known {
-            _ if self.is_resigning && !self.has_written => return None,
             _ if self.is_unsure => return Some((now, Request::Read)),
             Known::Nothing => return Some((now, Request::Read)),
             Known::Absent { .. } if self.is_resigning => return None,

@@ -80,7 +80,10 @@ impl Driver {
     ///
     /// # Errors
     /// [`ElectionLost`]: nothing may be written any more.
-    pub(crate) async fn run(mut self, resign: impl Future<Output = ()>) -> Result<(), ElectionLost> {
+    pub(crate) async fn run(
+        mut self,
+        resign: impl Future<Output = ()>,
+    ) -> Result<(), ElectionLost> {
         tracing::info!(
             lease = self.leases.name,
             namespace = self.leases.namespace,
@@ -101,7 +104,10 @@ impl Driver {
                     continue;
                 }
                 Next::Wait(wake) => wake,
-                Next::Done => return Ok(self.ended()),
+                Next::Done => {
+                    self.ended();
+                    return Ok(());
+                }
                 Next::Lost(loss) => return Err(self.lost(loss)),
             };
             let answered = async {
@@ -117,7 +123,7 @@ impl Driver {
                     call = None;
                     self.answered(answer);
                 }
-                Some(event) = events.next() => self.watched(event).await,
+                Some(event) = events.next() => self.watched(event),
                 () = &mut resign, if !is_resigning => {
                     is_resigning = true;
                     self.candidate.resign((self.clock)());
@@ -165,7 +171,7 @@ impl Driver {
         self.candidate.replied((self.clock)(), reply);
     }
 
-    async fn watched(&mut self, event: watcher::Result<Option<Object>>) {
+    fn watched(&mut self, event: watcher::Result<Option<Object>>) {
         match event {
             Ok(Some(object)) => {
                 let lease = self.seen(object);

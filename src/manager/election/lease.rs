@@ -183,7 +183,9 @@ pub(super) fn version_of(object: &Object) -> u64 {
 /// for the duration.
 pub(super) fn lease(object: &Object) -> Lease {
     let spec = object.spec.clone().unwrap_or_default();
-    let seconds = spec.lease_duration_seconds.and_then(|it| u64::try_from(it).ok());
+    let seconds = spec
+        .lease_duration_seconds
+        .and_then(|it| u64::try_from(it).ok());
     Lease {
         version: version_of(object),
         record: Record {

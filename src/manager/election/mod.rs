@@ -18,7 +18,7 @@ use std::sync::Arc;
 use kube::Client;
 use prometheus_client::registry::Registry;
 
-use super::cluster::{ClusterError, Clients};
+use super::cluster::{Clients, ClusterError};
 use super::namespace::pod_namespace;
 use crate::config;
 use crate::packaging::names;

@@ -44,7 +44,8 @@ type Shared = Arc<Mutex<Server>>;
 impl Server {
     fn answer(&mut self, method: &Method, body: Value) -> (u16, Value) {
         let refuse = |code: u16| {
-            let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
+            let status =
+                json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
             (code, status)
         };
         if self.mood == Some(Mood::Forbids) {
@@ -77,7 +78,10 @@ fn client(server: &Shared) -> Client {
         let server = Arc::clone(&server);
         async move {
             let (method, uri) = (request.method().clone(), request.uri().clone());
-            if uri.query().is_some_and(|query| query.contains("fieldSelector")) {
+            if uri
+                .query()
+                .is_some_and(|query| query.contains("fieldSelector"))
+            {
                 // Candidates do without a watch.
                 return std::future::pending().await;
             }
@@ -159,7 +163,11 @@ async fn the_first_creates_the_lease_and_keeps_it_and_a_released_one_is_taken() 
     let renewals = {
         let server = server.lock().unwrap();
         assert!(server.answered.iter().all(|(_, code)| *code != 409));
-        server.answered.iter().filter(|(method, _)| *method == Method::PUT).count()
+        server
+            .answered
+            .iter()
+            .filter(|(method, _)| *method == Method::PUT)
+            .count()
     };
     assert_eq!(renewals, 30, "every two seconds");
 
@@ -188,7 +196,11 @@ async fn a_leader_that_hears_nothing_or_is_refused_is_lost_ten_seconds_after_its
         let began = Instant::now();
         server.lock().unwrap().mood = Some(mood);
         let limit = Duration::from_secs(60);
-        let lost = timeout(limit, leader.task).await.unwrap().unwrap().unwrap_err();
+        let lost = timeout(limit, leader.task)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap_err();
         assert_eq!(
             lost.to_string(),
             "leader election lost: the lease could not be renewed in time"
@@ -218,7 +230,7 @@ async fn an_outage_shorter_than_the_renew_deadline_is_survived() {
     let leader = start(&server, "one");
     leader.leads().await;
     server.lock().unwrap().mood = Some(Mood::Mute);
-    sleep(Duration::from_secs(8)).await;
+    sleep(Duration::from_secs(6)).await;
     server.lock().unwrap().mood = Some(Mood::Well);
     sleep(Duration::from_secs(60)).await;
     assert!(leader.leadership.time_left().is_some());

@@ -56,7 +56,11 @@ fn a_lease_is_taken_when_its_record_has_not_changed_for_its_duration_here() {
         assert_eq!(candidate.next(at(1)), Next::Wait(at(7)), "or it asks");
         candidate.observe(at(6), held(6, "other", renewed + 1));
         candidate.observe(at(11), held(7, "other", renewed + 1));
-        assert_eq!(candidate.next(at(20)), Next::Send(Request::Read), "a label is no renewal");
+        assert_eq!(
+            candidate.next(at(20)),
+            Next::Send(Request::Read),
+            "a label is no renewal"
+        );
         candidate.replied(at(20), Reply::Lease(held(7, "other", renewed + 1)));
         assert_eq!(candidate.next(at(20)), Next::Wait(at(21)));
         let change = Change::Take { transitions: 4 };
@@ -149,7 +153,10 @@ fn a_leader_that_resigns_releases_once_and_a_standby_has_nothing_to_release() {
     one.resign(at(102));
     assert_eq!(one.leads_until(), None);
     let change = Change::Release;
-    let release = Next::Send(Request::Replace { version: 10, change });
+    let release = Next::Send(Request::Replace {
+        version: 10,
+        change,
+    });
     assert_eq!(one.next(at(102)), release);
     one.replied(at(102), Reply::Lease(held(11, "", 6)));
     assert_eq!(one.next(at(102)), Next::Done);
@@ -183,6 +190,9 @@ fn a_candidate_that_resigns_while_it_takes_the_lease_gives_it_back() {
     candidate.replied(at(101), Reply::Lease(held(10, "me", 2)));
     assert_eq!(candidate.leads_until(), None);
     let change = Change::Release;
-    let release = Next::Send(Request::Replace { version: 10, change });
+    let release = Next::Send(Request::Replace {
+        version: 10,
+        change,
+    });
     assert_eq!(candidate.next(at(101)), release);
 }
