@@ -138,6 +138,7 @@ impl Config {
             images: images(|name| std::env::var_os(name))?,
         };
         let certificates = certificates(&flags)?;
+        let leader_election = leader_election(&flags, std::env::var("POD_NAMESPACE").ok())?;
         let metrics_address = flags.metrics_bind_address.0;
         let health_address = flags.health_probe_bind_address.0;
         let webhook_address = flags.enable_webhooks.then_some(BindAddress {
@@ -155,7 +156,7 @@ impl Config {
         Ok(Self {
             metrics_address,
             health_address,
-            leader_election: leader_election(&flags, std::env::var("POD_NAMESPACE").ok())?,
+            leader_election,
             certificates,
             webhook_address,
             tls_min_version: flags.tls_min_version,

@@ -145,7 +145,7 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
     let mut registry = metrics::registry();
     let requests = RequestCounter::registered(&mut registry);
     let clients = cluster::connect(config.kubeconfig.as_deref(), &requests).await?;
-    let election = Election::prepare(config.leader_election.as_ref(), &clients)?;
+    let election = Election::prepare(&config, &clients, &requests).await?;
     // All ports are bound before anything starts, so that no reconcile is cut short by a
     // port that is taken.
     let health = listen(

@@ -18,9 +18,10 @@ use std::sync::Arc;
 use kube::Client;
 use prometheus_client::registry::Registry;
 
-use super::cluster::{Clients, ClusterError};
+use super::cluster::{self, ClusterError, Clients};
 use super::namespace::pod_namespace;
-use crate::config;
+use super::requests::RequestCounter;
+use crate::config::{Config, LeaderElection};
 use crate::packaging::names;
 use candidate::TERMS;
 use clock::Moment;
@@ -53,19 +54,22 @@ impl Election {
     ///
     /// # Errors
     /// [`ElectionError`]: it asks for one that cannot be had.
-    pub(super) fn prepare(
-        options: Option<&config::LeaderElection>,
+    pub(super) async fn prepare(
+        config: &Config,
         clients: &Clients,
+        requests: &RequestCounter,
     ) -> Result<Option<Self>, ElectionError> {
-        let Some(config::LeaderElection { namespace }) = options else {
+        let Some(LeaderElection { namespace }) = &config.leader_election else {
             return Ok(None);
         };
         let namespace = namespace.clone().or_else(pod_namespace);
+        let namespace = namespace.ok_or(ElectionError::NoNamespace)?;
+        // Connections of its own: a renewal waits behind no other request.
+        let (kubeconfig, limit) = (config.kubeconfig.as_deref(), TERMS.renew_deadline / 2);
         Ok(Some(Self {
-            // Connections of its own: a renewal waits behind no other request.
-            calls: clients.another(TERMS.renew_deadline / 2)?,
+            calls: cluster::connect_once_more(kubeconfig, requests, limit).await?,
             watches: clients.watches.clone(),
-            namespace: namespace.ok_or(ElectionError::NoNamespace)?,
+            namespace,
         }))
     }
 
