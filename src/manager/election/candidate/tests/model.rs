@@ -507,7 +507,7 @@ fn visit(
 }
 
 /// Of one in so many states it is tried out whether somebody comes to lead.
-const SAMPLE: u64 = 8;
+const SAMPLE: u64 = 64;
 
 fn explore(setting: Setting) -> Explored {
     let mut explored = Explored {
