@@ -17,6 +17,7 @@ pub mod informer;
 mod kube_runtime_faults;
 mod leadership;
 mod lean;
+mod legacy_finalizers;
 mod memory;
 pub mod metrics;
 pub mod object;
@@ -27,6 +28,7 @@ mod reconcile;
 #[cfg(test)]
 mod reconcile_tests;
 mod report;
+pub mod rights;
 pub mod store;
 mod stored_version;
 mod takeover;

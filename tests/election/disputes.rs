@@ -165,6 +165,17 @@ const BINDING: Kind = Kind {
 /// What a candidate needs, and no more.
 const RIGHTS: [&str; 5] = ["create", "get", "list", "update", "watch"];
 
+/// The rules of the generated role, which but for `create` are for one Lease by its name.
+fn rules() -> Value {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/config/rbac/leader_election_role.yaml"
+    );
+    let role = std::fs::read_to_string(file).expect("a role");
+    let role: Value = serde_saphyr::from_str(&role).expect("YAML");
+    role["rules"].clone()
+}
+
 #[tokio::test]
 async fn a_candidate_needs_five_rights_and_ends_when_they_are_taken_away() {
     let stage = stage("rights").await;
@@ -173,7 +184,7 @@ async fn a_candidate_needs_five_rights_and_ends_when_they_are_taken_away() {
         .audit_log;
     let role = json!({
         "apiVersion": RBAC, "kind": "Role", "metadata": {"name": "candidate"},
-        "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": RIGHTS}],
+        "rules": rules(),
     });
     let binding = json!({
         "apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "candidate"},

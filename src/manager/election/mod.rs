@@ -18,7 +18,7 @@ use std::sync::Arc;
 use kube::Client;
 use prometheus_client::registry::Registry;
 
-use super::cluster::{self, ClusterError, Clients};
+use super::cluster::{self, Clients, ClusterError};
 use super::namespace::pod_namespace;
 use super::requests::RequestCounter;
 use crate::config::{Config, LeaderElection};
