@@ -548,7 +548,10 @@ fn explore(setting: Setting) -> Explored {
             explored.violation = Some(steps());
             return explored;
         }
-        if setting.broken == Broken::Nothing && fingerprint % SAMPLE == 0 && next.wants_to_lead() {
+        if setting.broken == Broken::Nothing
+            && fingerprint.is_multiple_of(SAMPLE)
+            && next.wants_to_lead()
+        {
             match next.clone().time_to_lead() {
                 Some(wait) => explored.longest_wait = explored.longest_wait.max(wait),
                 None => {
