@@ -28,6 +28,8 @@ pub struct Config {
     pub metrics_address: Option<BindAddress>,
     /// Where `/healthz` and `/readyz` are served; `None` is off.
     pub health_address: Option<BindAddress>,
+    /// One of several replicas reconciles; `None`: this is the only one.
+    pub leader_election: Option<LeaderElection>,
     /// Where the webhook server's certificate is from.
     pub certificates: CertificateSource,
     /// Where webhooks are served over TLS; `None` is off.
@@ -48,6 +50,13 @@ pub struct Config {
     pub log_format: LogFormat,
     /// The least severe events that are logged.
     pub log_level: LogLevel,
+}
+
+/// The election of the replica that reconciles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaderElection {
+    /// Where the lease is; `None` is the namespace of the pod.
+    pub namespace: Option<String>,
 }
 
 /// Where the webhook server's certificate is from.
@@ -75,12 +84,12 @@ pub enum ConfigError {
     /// A variable that names an operand image names none.
     #[error("{0}: give an image reference such as registry.example.com/name:tag")]
     InvalidImage(&'static str),
-    /// `--leader-elect`, which this version cannot honour.
+    /// The lease's namespace cannot be one.
     #[error(
-        "--leader-elect: this version has no leader election; run one replica and pass \
-         --leader-elect=false"
+        "--leader-election-namespace or POD_NAMESPACE: {0:?} is not the name of a namespace: at most 63 \
+         lower-case letters, digits and '-', with a letter or digit at both ends"
     )]
-    LeaderElection,
+    LeaseNamespace(String),
     /// Metrics over HTTPS, which this version cannot serve.
     #[error(
         "--metrics-bind-address={0} with --metrics-secure=true: this version has no metrics over \
@@ -124,14 +133,12 @@ pub enum ConfigError {
 
 impl Config {
     fn check(flags: Flags) -> Result<Self, ConfigError> {
-        if flags.leader_elect {
-            return Err(ConfigError::LeaderElection);
-        }
         let settings = Settings {
             max_replicas: flags.max_replicas,
             images: images(|name| std::env::var_os(name))?,
         };
         let certificates = certificates(&flags)?;
+        let leader_election = leader_election(&flags, std::env::var("POD_NAMESPACE").ok())?;
         let metrics_address = flags.metrics_bind_address.0;
         let health_address = flags.health_probe_bind_address.0;
         let webhook_address = flags.enable_webhooks.then_some(BindAddress {
@@ -149,6 +156,7 @@ impl Config {
         Ok(Self {
             metrics_address,
             health_address,
+            leader_election,
             certificates,
             webhook_address,
             tls_min_version: flags.tls_min_version,
@@ -160,6 +168,19 @@ impl Config {
             log_format: flags.log_format,
             log_level: flags.log_level,
         })
+    }
+}
+
+/// `pod_namespace` is what the manifest says of the pod, if it does.
+fn leader_election(
+    flags: &Flags,
+    pod_namespace: Option<String>,
+) -> Result<Option<LeaderElection>, ConfigError> {
+    let named = [Some(flags.leader_election_namespace.clone()), pod_namespace];
+    let namespace = named.into_iter().flatten().find(|name| !name.is_empty());
+    match namespace {
+        Some(name) if !is_dns_label(&name) => Err(ConfigError::LeaseNamespace(name)),
+        namespace => Ok(flags.leader_elect.then_some(LeaderElection { namespace })),
     }
 }
 

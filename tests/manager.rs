@@ -214,7 +214,8 @@ fn a_bad_flag_exits_64_and_is_named() {
     assert!(refusal(&["migrate-storage", "--page-size=0"], &[]).contains("--page-size"));
     let nowhere = ["migrate-storage", "--kubeconfig=/nowhere/config"];
     assert!(refusal(&nowhere, &[]).contains("/nowhere/config"));
-    assert!(refusal(&["--leader-elect"], &[]).contains("--leader-elect=false"));
+    let namespace = "--leader-election-namespace=A";
+    assert!(refusal(&[namespace], &[]).contains("\"A\""));
 }
 
 #[test]
@@ -227,7 +228,13 @@ fn every_flag_is_also_an_environment_variable() {
             "8081",
             "--health-probe-bind-address",
         ),
-        ("LEADER_ELECT", "true", "leader election"),
+        ("LEADER_ELECT", "maybe", "--leader-elect"),
+        (
+            "LEADER_ELECTION_NAMESPACE",
+            "A",
+            "--leader-election-namespace",
+        ),
+        ("POD_NAMESPACE", "A", "POD_NAMESPACE"),
         ("ENABLE_WEBHOOKS", "perhaps", "--enable-webhooks"),
         ("CONTROLLERS", "redis", "\"redis\""),
         (
@@ -247,6 +254,17 @@ fn every_flag_is_also_an_environment_variable() {
         let said = refusal(&[], &[(variable, value)]);
         assert!(said.contains(part), "{variable}={value}: {said}");
     }
+}
+
+#[test]
+fn a_leader_election_whose_lease_is_nowhere_exits_64_with_the_way_out() {
+    let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
+    let said = refusal(&["--leader-elect", "--kubeconfig", &kubeconfig.file], &[]);
+    assert!(
+        said.contains("--leader-election-namespace=NAMESPACE") && said.contains("POD_NAMESPACE"),
+        "{said}"
+    );
+    assert!(!said.contains("listening"), "{said}");
 }
 
 #[test]

@@ -58,11 +58,22 @@ pub(super) struct Flags {
     )]
     pub(super) health_probe_bind_address: OptionalAddress,
 
-    /// Let one of several replicas reconcile. Not in this version: only false is accepted.
+    /// Let one of several replicas reconcile: the one that holds the Lease
+    /// quartet-operator.example.com.
     #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "false",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
     pub(super) leader_elect: bool,
+
+    /// Namespace of that Lease. Without it: POD_NAMESPACE, then the pod's own.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "NAMESPACE",
+        default_value = ""
+    )]
+    pub(super) leader_election_namespace: String,
 
     /// Serve admission and conversion webhooks; false goes with the CRDs of
     /// config/crd-seed-only.

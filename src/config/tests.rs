@@ -1,6 +1,8 @@
 //! What a command line becomes, and what is said about one that is wrong. That variables
 //! of the environment stand for flags is tested on the real binary, in `tests/manager.rs`.
 
+use clap::Parser as _;
+
 use super::*;
 
 fn command(arguments: &[&str]) -> Result<Command, ConfigError> {
@@ -113,14 +115,31 @@ fn booleans_are_spelled_as_in_go() {
 
 #[test]
 fn a_bare_boolean_is_true_and_does_not_swallow_the_next_argument() {
-    assert!(matches!(
-        load(&["--leader-elect"]),
-        Err(ConfigError::LeaderElection)
-    ));
-    assert!(matches!(
-        load(&["--leader-elect", "--metrics-secure=false"]),
-        Err(ConfigError::LeaderElection)
-    ));
+    assert!(load(&["--leader-elect"]).unwrap().leader_election.is_some());
+    let config = load(&["--leader-elect", "--metrics-secure=false"]);
+    assert!(config.unwrap().leader_election.is_some());
+}
+
+#[test]
+fn the_namespace_of_the_lease_is_given_by_the_flag_before_the_pod() {
+    let namespace = |flag: &str, pod: Option<&str>| {
+        let flag = format!("--leader-election-namespace={flag}");
+        let flags = Flags::try_parse_from(["manager", "--leader-elect", &flag]).unwrap();
+        let election = leader_election(&flags, pod.map(str::to_owned));
+        election.map(|election| election.unwrap().namespace)
+    };
+    assert_eq!(
+        namespace("one", Some("two")).unwrap().as_deref(),
+        Some("one")
+    );
+    assert_eq!(namespace("", Some("two")).unwrap().as_deref(), Some("two"));
+    assert_eq!(namespace("", Some("")).unwrap(), None);
+    assert_eq!(namespace("", None).unwrap(), None);
+    for bad in [namespace("a/b", None), namespace("", Some("A"))] {
+        let message = bad.unwrap_err().to_string();
+        assert!(message.contains("--leader-election-namespace"), "{message}");
+    }
+    assert_eq!(load(&[]).unwrap().leader_election, None);
 }
 
 #[test]
@@ -136,7 +155,6 @@ fn the_last_of_two_equal_flags_wins() {
 
 #[test]
 fn what_this_version_cannot_honour_is_refused_with_the_way_out() {
-    assert!(refusal(&["--leader-elect=true"]).contains("--leader-elect=false"));
     let message = refusal(&["--metrics-bind-address=:8443"]);
     assert!(
         message.contains(":8443") && message.contains("--metrics-secure=false"),

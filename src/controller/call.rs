@@ -1,7 +1,11 @@
 //! The requests a controller makes: server-side apply of a child, one GET that decides whose
 //! a child is, DELETE of a Service that is no longer asked for, and JSON patches of the
-//! resource. Each has a deadline; none is retried here, that is the work queue's job.
+//! resource. Each has a deadline; none is retried here, that is the work queue's job. Writes
+//! also need leave, from before they begin until they end.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::Method;
@@ -9,6 +13,7 @@ use kube::core::Status as ApiStatus;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::leadership::Leadership;
 use crate::operators::ChildKind;
 
 /// The longest a single request may take, from the first byte sent to the last received.
@@ -52,6 +57,13 @@ pub(crate) enum CallError {
         /// The cause.
         source: Box<kube::Error>,
     },
+    /// This process may not write any more. If the request had been sent, the API server may
+    /// have obeyed it or not.
+    #[error("{action}: this process may not write any more")]
+    Fenced {
+        /// What was being done to which object.
+        action: String,
+    },
 }
 
 impl CallError {
@@ -66,6 +78,11 @@ impl CallError {
     /// The object is not there.
     pub(crate) fn is_not_found(&self) -> bool {
         self.refusal().is_some_and(|refusal| refusal.code == 404)
+    }
+
+    /// Nothing more can be written, by this or any other call.
+    pub(crate) fn is_fenced(&self) -> bool {
+        matches!(self, CallError::Fenced { .. })
     }
 
     /// A `test` operation of a JSON patch did not hold.
@@ -121,16 +138,17 @@ impl<'a> Location<'a> {
     }
 }
 
-/// A client whose every call has a deadline.
+/// A client whose every call has a deadline, and whose writes need leave.
 #[derive(Clone)]
 pub(crate) struct Caller {
     client: kube::Client,
+    leadership: Leadership,
 }
 
 impl Caller {
     /// `client` must not retry by itself.
-    pub(crate) fn new(client: kube::Client) -> Self {
-        Caller { client }
+    pub(crate) fn new(client: kube::Client, leadership: Leadership) -> Self {
+        Caller { client, leadership }
     }
 
     /// Server-side apply of `body` as `manager`.
@@ -239,6 +257,7 @@ impl Caller {
         } else {
             body.to_string().into_bytes()
         };
+        let is_write = method != Method::GET;
         let request = http::Request::builder()
             .method(method)
             .uri(target)
@@ -252,14 +271,37 @@ impl Caller {
                 return Err(CallError::Transport { action, source });
             }
         };
-        match timeout(DEADLINE, self.client.request::<Value>(request)).await {
-            Ok(Ok(object)) => Ok(object),
-            Ok(Err(kube::Error::Api(refusal))) => Err(CallError::Refused { action, refusal }),
-            Ok(Err(source)) => Err(CallError::Transport {
+        let exchange = timeout(DEADLINE, self.client.request::<Value>(request));
+        let ended = match is_write {
+            true => self.while_allowed(exchange).await,
+            false => Some(exchange.await),
+        };
+        match ended {
+            Some(Ok(Ok(object))) => Ok(object),
+            Some(Ok(Err(kube::Error::Api(refusal)))) => Err(CallError::Refused { action, refusal }),
+            Some(Ok(Err(source))) => Err(CallError::Transport {
                 action,
                 source: Box::new(source),
             }),
-            Err(_elapsed) => Err(CallError::Timeout { action }),
+            Some(Err(_elapsed)) => Err(CallError::Timeout { action }),
+            None => Err(CallError::Fenced { action }),
         }
     }
+
+    /// Goes on with a write for as long as it is allowed; `None` if that ends first.
+    ///
+    /// Leave is asked for before every step and not only by a timer: a process that was
+    /// stopped while the write waited for a connection must not send it when it goes on.
+    async fn while_allowed<F: Future>(&self, write: F) -> Option<F::Output> {
+        let limit = self.leadership.time_left()?;
+        let mut write = pin!(write);
+        let allowed = poll_fn(|context| match self.leadership.time_left() {
+            Some(_) => write.as_mut().poll(context).map(Some),
+            None => Poll::Ready(None),
+        });
+        timeout(limit, allowed).await.ok().flatten()
+    }
 }
+
+#[cfg(test)]
+mod tests;

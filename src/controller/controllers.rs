@@ -13,11 +13,13 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::call::Caller;
 use super::children::Children;
 use super::informer::{self, Change, Informer, InformerError, Synced};
+use super::leadership::Leadership;
 use super::lean::{ChildState, LeanChild, LeanPod, LeanResource, Owner};
 use super::metrics::Metrics;
 use super::object::{Object, ObjectKey};
@@ -26,7 +28,7 @@ use super::reconcile::Reconciler;
 use super::store::Store;
 use super::stored_version;
 use super::watched::{Lean, Watched};
-use super::worker;
+use super::worker::{self, Fenced};
 use crate::api::Kind;
 use crate::operators::{Operator, Settings};
 
@@ -53,6 +55,8 @@ pub struct Options {
     pub follow_stored_version: bool,
     /// Where everything is counted.
     pub metrics: Arc<Metrics>,
+    /// The workers wait for it; caches fill and queues collect before.
+    pub leadership: Leadership,
 }
 
 /// A part of the machinery ended that must not.
@@ -64,6 +68,9 @@ pub enum ControllersError {
     /// It panicked.
     #[error("a task of the controllers panicked: {0}")]
     Panicked(#[source] tokio::task::JoinError),
+    /// [`Options::leadership`] was withdrawn.
+    #[error(transparent)]
+    Fenced(#[from] Fenced),
 }
 
 /// One kind's queue and cache, as far as waking it is concerned.
@@ -105,13 +112,14 @@ pub async fn run(
         informers: JoinSet::new(),
         workers: JoinSet::new(),
         queues: wakers.queues(),
+        idle: watch::Sender::new(()),
     };
     let children_synced = watch_children(&options, &wakers, &mut running.informers);
     for (operator, controller) in options.operators.iter().zip(&wakers.controllers) {
         let reconciler = Arc::new(Reconciler::new(
             *operator,
             options.settings.clone(),
-            Caller::new(options.client.clone()),
+            Caller::new(options.client.clone(), options.leadership.clone()),
             Arc::clone(&controller.resources),
             Arc::clone(&children),
             Arc::clone(&options.metrics),
@@ -130,13 +138,17 @@ pub async fn run(
             let (name, synced) = (name.clone(), synced.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let reconciler = Arc::clone(&reconciler);
+            let (leadership, mut idle) = (options.leadership.clone(), running.idle.subscribe());
             running.workers.spawn(async move {
-                all_synced(synced).await;
+                tokio::select! {
+                    _ = idle.changed() => return Ok(()),
+                    () = async { all_synced(synced).await; leadership.begins().await } => {}
+                }
                 worker::work(name, queue, metrics, |key| {
                     let reconciler = Arc::clone(&reconciler);
                     async move { reconciler.reconcile(&key).await }
                 })
-                .await;
+                .await
             });
         }
     }
@@ -147,9 +159,11 @@ pub async fn run(
 /// What runs: none of it may end before it is told to.
 struct Running {
     informers: JoinSet<Result<Infallible, InformerError>>,
-    workers: JoinSet<()>,
+    workers: JoinSet<Result<(), Fenced>>,
     /// Where the workers get their work from; shut down, they end.
     queues: Vec<Arc<Queue<ObjectKey>>>,
+    /// Dropped, it ends the workers that have not begun.
+    idle: watch::Sender<()>,
 }
 
 impl Running {
@@ -162,7 +176,10 @@ impl Running {
             Some(ended) = self.informers.join_next() => ended.map(|result| match result {
                 Err(InformerError::StreamEnded { kind }) => format!("the watch of {kind}"),
             }),
-            Some(ended) = self.workers.join_next() => ended.map(|()| "a worker".to_owned()),
+            Some(ended) = self.workers.join_next() => match ended {
+                Ok(Err(fenced)) => return Err(fenced.into()),
+                ended => ended.map(|_| "a worker".to_owned()),
+            },
             () = stop => return self.stop().await,
         };
         Err(match ended {
@@ -175,10 +192,11 @@ impl Running {
         for queue in &self.queues {
             queue.shut_down();
         }
-        // Those that wait for a cache to fill would wait for ever; they have nothing begun.
+        // Those that wait for a cache to fill, or to lead, would wait for ever.
+        drop(self.idle);
         self.informers.abort_all();
         while let Some(ended) = self.workers.join_next().await {
-            ended.map_err(ControllersError::Panicked)?;
+            ended.map_err(ControllersError::Panicked)??;
         }
         Ok(())
     }

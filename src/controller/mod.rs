@@ -15,6 +15,7 @@ mod fingerprint;
 pub mod informer;
 #[cfg(test)]
 mod kube_runtime_faults;
+mod leadership;
 mod lean;
 mod legacy_finalizers;
 mod memory;
@@ -36,5 +37,6 @@ pub mod watched;
 mod worker;
 
 pub use controllers::{ControllersError, Options, run};
+pub use leadership::{Leadership, MayWrite};
 pub use metrics::Metrics;
 pub use stored_version::storage_version_hash;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::call::Caller;
 use super::children::Children;
+use super::leadership::Leadership;
 use super::lean::LeanResource;
 use super::metrics::Metrics;
 use super::object::ObjectKey;
@@ -59,7 +60,7 @@ impl Scenario {
         let reconciler = Reconciler::new(
             &Memcached,
             Settings::default(),
-            Caller::new(kube::Client::new(service, "default")),
+            Caller::new(kube::Client::new(service, "default"), Leadership::sole()),
             Arc::clone(&resources),
             Arc::clone(&children),
             Arc::new(Metrics::register(&mut registry)),

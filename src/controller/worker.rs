@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::time::{Instant, timeout};
-use tracing::{Instrument, error, info_span, warn};
+use tracing::{Instrument, debug, error, info_span, warn};
 
 use super::call::CallError;
 use super::metrics::{Metrics, Outcome};
@@ -18,6 +18,11 @@ use super::reconcile::Next;
 
 /// The longest one reconcile may take: a handful of calls of at most 10 s each.
 pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The workers may not write any more, so that there is nothing they could do.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process may not write any more")]
+pub struct Fenced;
 
 /// How a reconcile ended.
 enum End {
@@ -30,12 +35,17 @@ enum End {
 /// Works until the queue is shut down.
 ///
 /// `reconcile` is called with one key at a time, never with the same key twice at once.
+///
+/// # Errors
+/// [`Fenced`], when a write was refused by ourselves. The key stays the worker's: nobody is
+/// to try it again.
 pub(crate) async fn work<F>(
     controller: String,
     queue: Arc<Queue<ObjectKey>>,
     metrics: Arc<Metrics>,
     reconcile: impl Fn(ObjectKey) -> F,
-) where
+) -> Result<(), Fenced>
+where
     F: Future<Output = Result<Next, CallError>>,
 {
     while let Some(key) = queue.get().await {
@@ -70,6 +80,10 @@ pub(crate) async fn work<F>(
                 queue.add_after(key.clone(), delay);
                 Outcome::RequeueAfter
             }
+            End::Failed(error) if error.is_fenced() => {
+                debug!(%error, "the reconcile was cut short");
+                return Err(Fenced);
+            }
             End::Failed(error) => {
                 warn!(%error, "the reconcile failed; it is tried again");
                 queue.add_rate_limited(key.clone());
@@ -92,6 +106,7 @@ pub(crate) async fn work<F>(
         metrics.reconcile_ended(&controller, outcome, started.elapsed());
         queue.done(&key);
     }
+    Ok(())
 }
 
 /// What a panic said: `panic!` with a text carries a `&str` or a `String`.

@@ -74,6 +74,29 @@ pub(super) async fn connect(
     kubeconfig: Option<&Path>,
     requests: &RequestCounter,
 ) -> Result<Clients, ClusterError> {
+    let config = configured(kubeconfig).await?;
+    Ok(Clients {
+        calls: client(&config, CALL_TIMEOUT, CALL_TIMEOUT, requests)?,
+        watches: client(&config, LIST_TIMEOUT, STREAM_TIMEOUT, requests)?,
+        server: config.cluster_url.to_string(),
+    })
+}
+
+/// One more client of the same cluster for single reads and writes, with connections of its
+/// own and an answer within `limit`.
+///
+/// # Errors
+/// As [`connect`].
+pub(super) async fn connect_once_more(
+    kubeconfig: Option<&Path>,
+    requests: &RequestCounter,
+    limit: Duration,
+) -> Result<Client, ClusterError> {
+    client(&configured(kubeconfig).await?, limit, limit, requests)
+}
+
+/// The configuration of every client.
+async fn configured(kubeconfig: Option<&Path>) -> Result<Config, ClusterError> {
     let mut config = config(kubeconfig).await?;
     // Retry is the queue's job: it knows what else changed in the meantime.
     config.default_retry = false;
@@ -82,11 +105,7 @@ pub(super) async fn connect(
     // Or the time that a pooled connection lay idle counts against the next answer on it.
     config.reset_reader_on_write = true;
     config.headers.push((USER_AGENT, user_agent()));
-    Ok(Clients {
-        calls: client(&config, CALL_TIMEOUT, CALL_TIMEOUT, requests)?,
-        watches: client(&config, LIST_TIMEOUT, STREAM_TIMEOUT, requests)?,
-        server: config.cluster_url.to_string(),
-    })
+    Ok(config)
 }
 
 fn client(

@@ -1,24 +1,47 @@
 //! Wires the operators to the machinery: the one place where the process hands the
-//! reconcilers their clients, their settings and their end.
+//! reconcilers their clients, their settings, their leave to write and their end.
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus_client::registry::Registry;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::cluster::Clients;
+use super::election::{Driver, Election, ElectionLost};
 use super::shutdown::Shutdown;
 use crate::config::Config;
-use crate::controller::{self, ControllersError, Metrics, Options};
+use crate::controller::{self, ControllersError, Leadership, Metrics, Options};
+
+/// How long the release of the lease may take. If it fails the others have to wait until the
+/// lease expires, as after a crash.
+const RELEASE: Duration = Duration::from_secs(2);
+
+/// Why the controllers ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Ended {
+    #[error(transparent)]
+    Controllers(#[from] ControllersError),
+    #[error(transparent)]
+    Lost(#[from] ElectionLost),
+    #[error("the leader election panicked: {0}")]
+    Panicked(#[from] tokio::task::JoinError),
+}
 
 /// Registers the metrics of the selected controllers and returns the future that runs
-/// them until shutdown.
+/// them until shutdown: those of the process that leads, if there is an election.
 pub(super) fn run(
     config: &Config,
     clients: &Clients,
+    election: Option<Election>,
     registry: &mut Registry,
     shutdown: Shutdown,
-) -> impl Future<Output = Result<(), ControllersError>> + Send + 'static {
+) -> impl Future<Output = Result<(), Ended>> + Send + 'static {
+    let driver = election.map(|election| election.driver(registry));
+    let leadership = driver.as_ref().map(Driver::leadership);
     let options = Options {
         client: clients.calls.clone(),
         watch_client: clients.watches.clone(),
@@ -28,6 +51,59 @@ pub(super) fn run(
         namespaces: config.watch_namespaces.clone(),
         follow_stored_version: true,
         metrics: Arc::new(Metrics::register(registry)),
+        leadership: leadership.unwrap_or_else(Leadership::sole),
     };
-    controller::run(options, shutdown.stopped())
+    async move {
+        let controllers = controller::run(options, shutdown.stopped());
+        match driver {
+            Some(driver) => run_elected(driver, controllers).await,
+            None => Ok(controllers.await?),
+        }
+    }
+}
+
+/// Runs the controllers beside the election. The lease is released when the last reconcile
+/// has ended in good order; when the election is lost, the controllers are cut short.
+async fn run_elected(
+    driver: Driver,
+    controllers: impl Future<Output = Result<(), ControllersError>>,
+) -> Result<(), Ended> {
+    let (resign, resigned) = oneshot::channel::<()>();
+    // A task of its own: nothing that the controllers do delays a renewal.
+    let mut election = Aborted(tokio::spawn(driver.run(async {
+        // Also when the sender is dropped, and then this task is aborted.
+        let _ = resigned.await;
+    })));
+    tokio::select! {
+        biased;
+        ended = &mut election.0 => return Ok(ended??),
+        ended = controllers => match ended {
+            Ok(()) => {}
+            // The fence goes by the clock, and so may be ahead of the election itself.
+            Err(ControllersError::Fenced(fenced)) => {
+                return match timeout(RELEASE, &mut election.0).await {
+                    Ok(ended) => Ok(ended??),
+                    Err(_elapsed) => Err(ControllersError::from(fenced).into()),
+                };
+            }
+            Err(error) => return Err(error.into()),
+        },
+    }
+    let _ = resign.send(());
+    match timeout(RELEASE, &mut election.0).await {
+        Ok(ended) => Ok(ended??),
+        Err(_elapsed) => {
+            tracing::warn!("the lease could not be released in time; others wait until it expires");
+            Ok(())
+        }
+    }
+}
+
+/// A task that ends with its owner.
+struct Aborted<T>(JoinHandle<T>);
+
+impl<T> Drop for Aborted<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }

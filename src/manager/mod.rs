@@ -3,12 +3,14 @@
 
 mod cluster;
 mod controllers;
+mod election;
 mod explain;
 mod greeting;
 mod handshake;
 mod health;
 mod http;
 mod metrics;
+mod namespace;
 mod parts;
 mod process_metrics;
 mod requests;
@@ -27,6 +29,8 @@ use tokio::runtime::{Builder, Runtime};
 use crate::config::{BindAddress, Config};
 use crate::webhook::certificates::RegistrationError;
 pub use cluster::{Clients, ClusterError};
+use election::Election;
+pub use election::ElectionError;
 pub use explain::explain;
 use health::Endpoint;
 pub use http::BindError;
@@ -49,6 +53,9 @@ pub enum RunError {
     /// The cluster's part of the configuration cannot be used.
     #[error(transparent)]
     Configuration(#[from] ClusterError),
+    /// There can be no leader election.
+    #[error(transparent)]
+    Election(#[from] ElectionError),
     /// The webhooks cannot be registered as configured.
     #[error(transparent)]
     Webhooks(#[from] RegistrationError),
@@ -78,7 +85,7 @@ impl RunError {
     /// The exit code of the process: [`EXIT_USAGE`], or 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Configuration(_) | Self::Webhooks(_) => EXIT_USAGE,
+            Self::Configuration(_) | Self::Election(_) | Self::Webhooks(_) => EXIT_USAGE,
             _ => 1,
         }
     }
@@ -137,6 +144,7 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
     let mut registry = metrics::registry();
     let requests = RequestCounter::registered(&mut registry);
     let clients = cluster::connect(config.kubeconfig.as_deref(), &requests).await?;
+    let election = Election::prepare(&config, &clients, &requests).await?;
     // All ports are bound before anything starts, so that no reconcile is cut short by a
     // port that is taken.
     let health = listen(
@@ -160,7 +168,7 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
     let stop = controllers.shutdown();
     controllers.start(
         "controllers",
-        controllers::run(&config, &clients, &mut registry, stop.clone()),
+        controllers::run(&config, &clients, election, &mut registry, stop.clone()),
     );
     let greeting = greeting::greet(clients.calls, clients.server, stop);
     controllers.start("API server greeting", greeting);

@@ -5,6 +5,9 @@
 //! 2. Side by side: webhook calls are taken for a time of grace and then drained; running
 //!    reconciles end, and after the last of them the lease is given away.
 //! 3. The servers that tell of all this, health and metrics.
+//!
+//! Where the controllers themselves have ended, by the loss of the lease or by a fault, all of
+//! this is cut short: another replica takes over, and this one is to be gone by then.
 
 use std::time::Duration;
 
@@ -40,6 +43,9 @@ const WEBHOOKS_STOP: Duration = BEHIND_A_SERVICE
 const CONTROLLERS_STOP: Duration = Duration::from_secs(4);
 /// How long the lease's release may take.
 const LEASE_STOP: Duration = Duration::from_secs(2);
+/// How long everything together has once the controllers have ended by themselves. Less than
+/// the 5 s for which a lease that was lost is still nobody else's.
+const CUT_SHORT_STOP: Duration = Duration::from_secs(2);
 /// How long the other servers then have to answer running requests.
 const SERVERS_STOP: Duration = Duration::from_millis(500);
 
@@ -90,22 +96,24 @@ impl Process {
         mut self,
         mut next_signal: impl AsyncFnMut() -> &'static str,
     ) -> Result<(), RunError> {
-        let died = tokio::select! {
+        let (died, limit) = tokio::select! {
             signal = next_signal() => {
                 tracing::info!(signal, "stopping");
-                None
+                (None, Duration::MAX)
             }
-            Some(ended) = self.webhooks.parts.next_end() => Some(ended),
-            Some(ended) = self.controllers.parts.next_end() => Some(ended),
-            Some(ended) = self.lease.parts.next_end() => Some(ended),
-            Some(ended) = self.servers.parts.next_end() => Some(ended),
+            Some(ended) = self.webhooks.parts.next_end() => (Some(ended), Duration::MAX),
+            Some(ended) = self.controllers.parts.next_end() => (Some(ended), CUT_SHORT_STOP),
+            Some(ended) = self.lease.parts.next_end() => (Some(ended), CUT_SHORT_STOP),
+            Some(ended) = self.servers.parts.next_end() => (Some(ended), Duration::MAX),
         };
         if let Some(ended) = &died {
             tracing::error!(part = ended.part, "{ended}; stopping");
         }
         let stopped = tokio::select! {
             signal = next_signal() => Err(RunError::Interrupted(signal)),
-            stopped = self.stop_in_order() => stopped,
+            stopped = timeout(limit, self.stop_in_order()) => {
+                stopped.unwrap_or_else(|_elapsed| Err(RunError::Stuck("a phase of the stop".to_owned())))
+            }
         };
         match died {
             Some(ended) => Err(RunError::Died(ended.to_string())),

@@ -12,6 +12,7 @@ use super::RunError;
 use super::cluster::Clients;
 use super::handshake::handshake;
 use super::health::Endpoint;
+use super::namespace::pod_namespace;
 use super::shutdown::Shutdown;
 use super::supervise::{AT_A_URL, BEHIND_A_SERVICE, Group};
 use crate::config::{CertificateSource, Config};
@@ -21,9 +22,6 @@ use crate::webhook::certificates::{
     self, Registration, Resolver, SECRET, SelfManaged, directory, registered, self_managed,
 };
 use crate::webhook::{self, Handlers, serve};
-
-/// Where a pod finds the name of its namespace.
-const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// A webhook server that was started.
 pub(super) struct Webhooks {
@@ -124,11 +122,7 @@ fn start_source(
 
 /// The namespace that this pod is in, or the one that it is installed into by default.
 fn own_namespace() -> String {
-    let told = std::fs::read_to_string(NAMESPACE_FILE);
-    told.map_or_else(
-        |_| names::NAMESPACE.to_owned(),
-        |name| name.trim().to_owned(),
-    )
+    pod_namespace().unwrap_or_else(|| names::NAMESPACE.to_owned())
 }
 
 /// `run`, which never ends by itself, until it is time to stop.

@@ -2,6 +2,8 @@
 
 /// Where the manager is installed unless told otherwise.
 pub const NAMESPACE: &str = "quartet-operator-system";
+/// The Lease of the leader election, in the manager's namespace.
+pub const LEASE: &str = "quartet-operator.example.com";
 /// The Service in front of the webhook server; the name that OLM gives it, the
 /// Deployment's plus `-service`, so that every way of installing has the same.
 pub const WEBHOOK_SERVICE: &str = "quartet-operator-controller-manager-service";
@@ -21,5 +23,3 @@ pub const METRICS_SERVICE: &str = "quartet-operator-controller-manager-metrics-s
 pub const METRICS_READER_TOKEN: &str = "quartet-operator-metrics-reader-token";
 /// Where the project lives.
 pub const REPOSITORY: &str = "https://github.com/quartet-operator/quartet-operator";
-/// The Lease by which one of several replicas reconciles, in the manager's own namespace.
-pub const LEASE: &str = "quartet-operator.example.com";

@@ -30,16 +30,11 @@ pub(crate) const SELF_MANAGED: &[&str] = &[
 /// asks about.
 const NEVER_SEEN: (&str, &str) = ("/finalizers", "update");
 
-/// Rights of what the manager does not do yet: elect a leader, ask who wants to read its
-/// metrics, count repeated Events in one. To be emptied as it learns these.
+/// Rights of what the manager does not do yet: ask who wants to read its metrics, count
+/// repeated Events in one. To be emptied as it learns these.
 const NOT_USED_YET: &[(&str, &str, &str)] = &[
     ("authentication.k8s.io", "tokenreviews", "create"),
     ("authorization.k8s.io", "subjectaccessreviews", "create"),
-    ("coordination.k8s.io", "leases", "create"),
-    ("coordination.k8s.io", "leases", "get"),
-    ("coordination.k8s.io", "leases", "list"),
-    ("coordination.k8s.io", "leases", "update"),
-    ("coordination.k8s.io", "leases", "watch"),
     ("events.k8s.io", "events", "patch"),
 ];
 

@@ -47,7 +47,8 @@ fn every_alert_fires_when_it_should_and_only_then() {
 #[tokio::test]
 async fn every_metric_that_a_rule_or_a_dashboard_names_is_there() {
     let folder = folder("queries");
-    let (private, mut stage) = webhooks::stage("monitoring", &["--leader-elect"]).await;
+    let election = ["--leader-elect", "--leader-election-namespace=default"];
+    let (private, mut stage) = webhooks::stage("monitoring", &election).await;
     let target = stage.manager().address_of("metrics").await;
     let prometheus = Prometheus::start(&folder, METRICS_SERVICE, &target);
     prometheus.ready().await;

@@ -165,13 +165,19 @@ async fn fault_24_and_30_the_manager_needs_no_right_that_it_lacks_and_has_none_t
  {
     let mut stage = Stage::without_manager("rights").await;
     let kubeconfig = service_account(&stage).await;
-    stage.start_manager_as(&kubeconfig, &[]);
+    let namespace = format!("--leader-election-namespace={}", stage.namespace);
+    stage.start_manager_as(&kubeconfig, &["--leader-elect", &namespace]);
     exercise(&stage).await;
 
+    let granted = granted(CORE);
+    until(&stage, "every right is used", || {
+        used(&stage.all_requests()).is_superset(&granted)
+    })
+    .await;
     let requests = stage.all_requests();
     let account = format!("system:serviceaccount:{}:manager", stage.namespace);
     assert_enough(&requests, &account);
-    assert_eq!(used(&requests), granted(CORE));
+    assert_eq!(used(&requests), granted);
     let _ = std::fs::remove_file(kubeconfig);
 }
 
@@ -258,6 +264,8 @@ async fn the_self_managed_profile_as_it_is_installed_is_enough_and_all_of_it_is_
             "--enable-webhooks=true",
             &format!("--webhook-port={port}"),
             "--cert-mode=self-managed",
+            "--leader-elect",
+            &format!("--leader-election-namespace={NAMESPACE}"),
         ],
     );
     let sample = concat!(

@@ -171,6 +171,7 @@ fn start_previous_release(stage: &Stage) -> tokio::task::JoinHandle<()> {
         namespaces: [LIVE.to_owned()].into(),
         follow_stored_version: false,
         metrics: Arc::new(controller::Metrics::register(&mut registry)),
+        leadership: controller::Leadership::sole(),
     };
     tokio::spawn(async move {
         let ended = controller::run(options, std::future::pending()).await;

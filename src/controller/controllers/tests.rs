@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
+use crate::controller::leadership::MayWrite;
 use crate::controller::lean::{LeanDeployment, LeanService};
 use crate::operators::OPERATORS;
 
@@ -357,9 +358,13 @@ fn running(
         informers: JoinSet::new(),
         workers: JoinSet::new(),
         queues: Vec::new(),
+        idle: watch::Sender::new(()),
     };
     running.informers.spawn(informer);
-    running.workers.spawn(worker);
+    running.workers.spawn(async move {
+        worker.await;
+        Ok(())
+    });
     running
 }
 
@@ -467,6 +472,7 @@ fn options(client: kube::Client) -> Options {
         namespaces: BTreeSet::new(),
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
         follow_stored_version: false,
+        leadership: Leadership::sole(),
     }
 }
 
@@ -547,4 +553,78 @@ async fn one_namespace_is_watched_alone_and_of_several_everything() {
             "{path}: {asked:?}"
         );
     }
+}
+
+/// Leave to write, as the test has it.
+struct Leave(Option<Duration>);
+
+impl MayWrite for Leave {
+    fn time_left(&self) -> Option<Duration> {
+        self.0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_fills_its_caches_writes_nothing_and_works_at_once_when_it_leads() {
+    let (client, asked) = api_server(Duration::ZERO, "");
+    let mut options = options(client);
+    let (begun, leading) = watch::channel(false);
+    options.leadership = Leadership::new(leading, Arc::new(Leave(Some(LONG))));
+    let controllers = tokio::spawn(run(options, sleep(Duration::from_secs(61))));
+    sleep(Duration::from_secs(60)).await;
+    {
+        let asked = asked.lock().unwrap();
+        assert!(
+            asked.iter().all(|line| line.starts_with("GET")),
+            "{asked:?}"
+        );
+        assert!(asked.iter().any(|line| line.contains("/deployments?")));
+    }
+    begun.send_replace(true);
+    sleep(Duration::from_millis(1)).await;
+    let patches = |asked: &[String]| asked.iter().any(|line| line.starts_with("PATCH"));
+    assert!(patches(&asked.lock().unwrap()));
+    controllers.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_stops_at_once_even_if_nobody_will_ever_let_it_lead() {
+    for is_gone in [false, true] {
+        let (client, asked) = api_server(Duration::ZERO, "");
+        let mut options = options(client);
+        let (begun, leading) = watch::channel(false);
+        options.leadership = Leadership::new(leading, Arc::new(Leave(Some(LONG))));
+        let begun = (!is_gone).then_some(begun);
+        let began = Instant::now();
+        let stop = sleep(Duration::from_secs(60));
+        timeout(LONG, run(options, stop)).await.unwrap().unwrap();
+        assert_eq!(began.elapsed(), Duration::from_secs(60));
+        assert!(
+            !asked
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|line| line.starts_with("PATCH"))
+        );
+        drop(begun);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_without_leave_ends_the_controllers_without_a_second_try() {
+    let (client, asked) = api_server(Duration::ZERO, "");
+    let mut options = options(client);
+    options.leadership = Leadership::new(watch::channel(true).1, Arc::new(Leave(None)));
+    let ended = timeout(LONG, run(options, pending())).await.unwrap();
+    assert!(
+        matches!(ended, Err(ControllersError::Fenced(_))),
+        "{ended:?}"
+    );
+    assert!(
+        !asked
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|line| line.starts_with("PATCH"))
+    );
 }

@@ -30,6 +30,8 @@ enum Step {
     Panic,
     /// It never returns.
     Hang,
+    /// A write of it was not allowed.
+    Fenced,
 }
 
 /// Workers on one queue, whose reconciles go by a script.
@@ -39,7 +41,7 @@ struct Workers {
     began: Instant,
     /// Name and time of each reconcile that began.
     started: Arc<Mutex<Vec<(String, Duration)>>>,
-    tasks: JoinSet<()>,
+    tasks: JoinSet<Result<(), Fenced>>,
 }
 
 impl Workers {
@@ -137,6 +139,9 @@ async fn go(step: Step) -> Result<Next, CallError> {
         // As `panic!`, without its words on the test's standard error.
         Step::Panic => std::panic::resume_unwind(Box::new("a reconcile's panic")),
         Step::Hang => pending().await,
+        Step::Fenced => Err(CallError::Fenced {
+            action: "apply deployments ns/a".to_owned(),
+        }),
     }
 }
 
@@ -331,7 +336,7 @@ async fn a_stop_lets_each_worker_finish_what_it_is_at_and_begin_nothing() {
     workers.until(Duration::from_secs(1)).await;
     workers.queue.shut_down();
     while let Some(ended) = workers.tasks.join_next().await {
-        ended.unwrap();
+        ended.unwrap().unwrap();
     }
     assert_eq!(workers.began.elapsed(), Duration::from_secs(3));
     assert_eq!(workers.results("success"), 2);
@@ -360,4 +365,17 @@ async fn a_hundred_objects_of_which_a_third_fails_and_a_third_panics_all_settle(
     }
     assert_eq!(turns, HashMap::from([(1, 34), (4, 66)]));
     assert!(workers.queue.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_may_not_write_any_more_ends_and_nobody_tries_again() {
+    let mut workers = Workers::start(2, |name, _| match name {
+        "late" => Step::Fenced,
+        _ => Step::Rest,
+    });
+    workers.add("late");
+    let ended = workers.tasks.join_next().await.unwrap();
+    assert_eq!(ended.unwrap(), Err(Fenced));
+    workers.until(Duration::from_secs(60)).await;
+    assert_eq!(workers.starts("late"), [0]);
 }

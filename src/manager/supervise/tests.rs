@@ -138,6 +138,23 @@ async fn a_part_that_dies_stops_the_others_in_order_and_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_end_of_the_controllers_waits_for_no_webhook_calls() {
+    let (mut process, ends) = process(ms(7000), ms(1), ms(1), ms(1));
+    process
+        .controllers
+        .start("elected", async { Err(io::Error::other("lost")) });
+    let began = Instant::now();
+    let error = process.supervise(signals(NEVER)).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a part of the process died: elected failed: lost"
+    );
+    assert_eq!(began.elapsed(), CUT_SHORT_STOP);
+    let ends = ends.lock().unwrap();
+    assert!(ends.iter().all(|(part, _)| *part != "webhooks"), "{ends:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_part_that_panics_while_it_stops_fails_the_stop() {
     let mut process = Process::new();
     let shutdown = process.controllers.shutdown();

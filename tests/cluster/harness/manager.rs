@@ -57,6 +57,26 @@ impl Manager {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Its process id.
+    #[allow(dead_code)] // by the tests of `election`
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its exit code, once it has ended by itself.
+    #[allow(dead_code)] // by the tests of `election`
+    pub(crate) fn code(&mut self) -> Option<i32> {
+        self.child.try_wait().ok().flatten()?.code()
+    }
+
+    /// Ends it at once, stopped or not.
+    #[allow(dead_code)] // by the tests of `election`
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.log);
+    }
+
     /// Whether it still runs.
     pub(crate) fn runs(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|ended| ended.is_none())

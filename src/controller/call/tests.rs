@@ -1,0 +1,112 @@
+//! Leave to write, with a scripted API server. Time is paused.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt;
+use http::{Request, Response};
+use kube::client::Body;
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
+
+use super::*;
+use crate::controller::leadership::MayWrite;
+
+/// Leave that the test gives and takes.
+#[derive(Default)]
+struct Leave(Mutex<Option<Duration>>);
+
+impl MayWrite for Leave {
+    fn time_left(&self) -> Option<Duration> {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// A caller whose requests are answered when the test says so, its leave, and how many
+/// requests came.
+struct Scene {
+    caller: Caller,
+    leave: Arc<Leave>,
+    came: Arc<AtomicUsize>,
+    answer: Option<oneshot::Sender<()>>,
+}
+
+fn scene(leave: Option<Duration>) -> Scene {
+    let (answer, answered) = oneshot::channel::<()>();
+    let (came, answered) = (Arc::<AtomicUsize>::default(), answered.shared());
+    let count = Arc::clone(&came);
+    let service = tower::service_fn(move |_: Request<Body>| {
+        count.fetch_add(1, Ordering::Relaxed);
+        let answered = answered.clone();
+        async move {
+            answered.await.unwrap();
+            Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
+        }
+    });
+    let leave = Arc::new(Leave(Mutex::new(leave)));
+    let may_write: Arc<dyn MayWrite> = Arc::<Leave>::clone(&leave);
+    let leadership = Leadership::new(watch::channel(true).1, may_write);
+    Scene {
+        caller: Caller::new(kube::Client::new(service, "default"), leadership),
+        leave,
+        came,
+        answer: Some(answer),
+    }
+}
+
+const AT: Location<'static> = Location {
+    api: "/apis/apps/v1",
+    plural: "deployments",
+    namespace: "ns",
+    name: "a",
+};
+
+const LONG: Option<Duration> = Some(Duration::from_secs(60));
+
+#[tokio::test(start_paused = true)]
+async fn without_leave_no_write_is_sent_and_reads_are() {
+    let mut scene = scene(None);
+    scene.answer.take().unwrap().send(()).unwrap();
+    let Scene { caller, came, .. } = &scene;
+    let body = json!({});
+    for written in [
+        caller.apply(AT, "m", true, &body).await,
+        caller.create(AT, &body).await,
+        caller.delete(AT, "uid", 1).await,
+        caller.json_patch(AT, Part::Status, "m", &body).await,
+    ] {
+        let error = written.unwrap_err();
+        assert!(error.is_fenced(), "{error}");
+    }
+    assert_eq!(came.load(Ordering::Relaxed), 0);
+    caller.get(AT).await.unwrap();
+    assert_eq!(came.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_goes_on_no_longer_than_the_time_that_was_left_when_it_began() {
+    for (left, took) in [(3, 3), (60, 10)] {
+        let scene = scene(Some(Duration::from_secs(left)));
+        let began = Instant::now();
+        let error = scene.caller.create(AT, &json!({})).await.unwrap_err();
+        assert_eq!(began.elapsed(), Duration::from_secs(took));
+        assert_eq!(error.is_fenced(), left == 3, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_held_up_makes_no_step_after_leave_was_withdrawn() {
+    let mut scene = scene(LONG);
+    let body = json!({});
+    let mut write = Box::pin(scene.caller.create(AT, &body));
+    while scene.came.load(Ordering::Relaxed) == 0 {
+        assert!(write.as_mut().now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    // What it waits for has come, but so has the end of the lease.
+    *scene.leave.0.lock().unwrap() = None;
+    scene.answer.take().unwrap().send(()).unwrap();
+    let error = write.await.unwrap_err();
+    assert!(error.is_fenced(), "{error}");
+}

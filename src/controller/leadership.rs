@@ -1,0 +1,57 @@
+//! Leave to write: when the workers may begin, and whether a write may still be sent. Who
+//! gives it, and by which rule, is not known here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// Says whether this process may write to the cluster at this moment.
+pub trait MayWrite: Send + Sync {
+    /// How long a write that begins now may take, at most; `None`: it must not begin. Once
+    /// it is `None` it stays so for the rest of the process's life.
+    ///
+    /// Asked before and during every write, so it has to be cheap and must not block.
+    fn time_left(&self) -> Option<Duration>;
+}
+
+/// When the workers may begin, and until when they may write.
+#[derive(Clone)]
+pub struct Leadership {
+    begun: watch::Receiver<bool>,
+    may_write: Arc<dyn MayWrite>,
+}
+
+impl Leadership {
+    /// The workers wait until `begun` turns true; each write asks `may_write`.
+    pub fn new(begun: watch::Receiver<bool>, may_write: Arc<dyn MayWrite>) -> Self {
+        Leadership { begun, may_write }
+    }
+
+    /// Of the only process there is: at once and for ever.
+    pub fn sole() -> Self {
+        let (_, begun) = watch::channel(true);
+        Leadership::new(begun, Arc::new(Always))
+    }
+
+    /// Ends when the workers may begin, which may be never.
+    pub(crate) async fn begins(mut self) {
+        if self.begun.wait_for(|begun| *begun).await.is_err() {
+            // Whoever would have said so is gone.
+            std::future::pending().await
+        }
+    }
+
+    /// See [`MayWrite::time_left`].
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        self.may_write.time_left()
+    }
+}
+
+struct Always;
+
+impl MayWrite for Always {
+    fn time_left(&self) -> Option<Duration> {
+        Some(Duration::MAX)
+    }
+}

@@ -1,0 +1,231 @@
+//! Carries the rules of the election out: sends what they want sent, one request at a time,
+//! tells them what comes back and what the watch brings, and opens and shuts the fence.
+
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::coordination::v1::Lease as Object;
+use kube::runtime::watcher;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::super::explain::explain;
+use super::candidate::{Candidate, Loss, Next, Reply, Request, Terms};
+use super::clock::Moment;
+use super::fence::Fence;
+use super::lease::{LeaseError, Leases, lease, version_of};
+use super::metrics::Metrics;
+use crate::controller::Leadership;
+
+/// This process led and may not lead any more; it has to end.
+#[derive(Debug, thiserror::Error)]
+#[error("leader election lost: {0}")]
+pub(crate) struct ElectionLost(Loss);
+
+/// One process's part in the election.
+pub(crate) struct Driver {
+    candidate: Candidate,
+    leases: Leases,
+    /// The lease as it was seen last.
+    latest: Option<Object>,
+    fence: Arc<Fence>,
+    begun: watch::Sender<bool>,
+    metrics: Metrics,
+    clock: fn() -> Moment,
+    told: Told,
+}
+
+/// What the log says already.
+#[derive(Default)]
+struct Told {
+    leads: bool,
+    holder: String,
+    /// The API server could not be asked, or refused.
+    is_failing: bool,
+}
+
+type Call = BoxFuture<'static, Result<Option<Object>, LeaseError>>;
+
+impl Driver {
+    /// A standby that has asked for nothing yet.
+    pub(super) fn new(
+        leases: Leases,
+        terms: Terms,
+        metrics: Metrics,
+        clock: fn() -> Moment,
+    ) -> Self {
+        let identity = Arc::clone(&leases.identity);
+        Driver {
+            candidate: Candidate::new(identity, terms, fastrand::f64, clock()),
+            leases,
+            latest: None,
+            fence: Arc::new(Fence::new(terms, clock)),
+            begun: watch::Sender::new(false),
+            metrics,
+            clock,
+            told: Told::default(),
+        }
+    }
+
+    /// What the controllers go by.
+    pub(crate) fn leadership(&self) -> Leadership {
+        let fence: Arc<Fence> = Arc::clone(&self.fence);
+        Leadership::new(self.begun.subscribe(), fence)
+    }
+
+    /// Takes part until `resign` ends; then gives the lease up, if this process holds it.
+    ///
+    /// # Errors
+    /// [`ElectionLost`]: nothing may be written any more.
+    pub(crate) async fn run(
+        mut self,
+        resign: impl Future<Output = ()>,
+    ) -> Result<(), ElectionLost> {
+        tracing::info!(
+            lease = self.leases.name,
+            namespace = self.leases.namespace,
+            identity = &*self.leases.identity,
+            "taking part in the leader election"
+        );
+        let mut events = pin!(self.leases.watch());
+        let mut resign = pin!(resign);
+        let mut is_resigning = false;
+        let mut call: Option<Call> = None;
+        loop {
+            let now = (self.clock)();
+            let next = self.candidate.next(now);
+            self.publish();
+            let wake = match next {
+                Next::Send(request) => {
+                    call = Some(self.send(request));
+                    continue;
+                }
+                Next::Wait(wake) => wake,
+                Next::Done => {
+                    self.ended();
+                    return Ok(());
+                }
+                Next::Lost(loss) => return Err(self.lost(loss)),
+            };
+            let answered = async {
+                match &mut call {
+                    Some(call) => call.await,
+                    None => pending().await,
+                }
+            };
+            // Answers first: what they tell has happened before what the timer tells.
+            tokio::select! {
+                biased;
+                answer = answered => {
+                    call = None;
+                    self.answered(answer);
+                }
+                Some(event) = events.next() => self.watched(event),
+                () = &mut resign, if !is_resigning => {
+                    is_resigning = true;
+                    self.candidate.resign((self.clock)());
+                }
+                () = sleep(wake.since(now)) => {}
+            }
+        }
+    }
+
+    fn send(&self, request: Request) -> Call {
+        if self.told.leads && request == Request::Read {
+            self.metrics.slow.inc();
+        }
+        let (leases, latest) = (self.leases.clone(), self.latest.clone());
+        Box::pin(leases.send(request, latest))
+    }
+
+    fn answered(&mut self, answer: Result<Option<Object>, LeaseError>) {
+        let reply = match answer {
+            Ok(object) => {
+                if std::mem::take(&mut self.told.is_failing) {
+                    tracing::info!("the lease can be asked for again");
+                }
+                object.map_or(Reply::Absent, |object| Reply::Lease(self.seen(object)))
+            }
+            Err(error) if error.is_conflict() => {
+                tracing::debug!(error = explain(&error), "the lease was written by another");
+                Reply::Failed
+            }
+            Err(error) => {
+                let is_known = std::mem::replace(&mut self.told.is_failing, true);
+                let (error, lease) = (explain(&error), &self.leases.name);
+                match is_known {
+                    true => tracing::debug!(lease, error, "the lease still cannot be asked for"),
+                    false => tracing::warn!(
+                        lease,
+                        namespace = self.leases.namespace,
+                        error,
+                        "the lease cannot be asked for; trying again"
+                    ),
+                }
+                Reply::Failed
+            }
+        };
+        self.candidate.replied((self.clock)(), reply);
+    }
+
+    fn watched(&mut self, event: watcher::Result<Option<Object>>) {
+        match event {
+            Ok(Some(object)) => {
+                let lease = self.seen(object);
+                self.candidate.observe((self.clock)(), lease);
+            }
+            Ok(None) => self.candidate.doubt(),
+            Err(error) => tracing::debug!(error = explain(&error), "the watch of the lease failed"),
+        }
+    }
+
+    /// Keeps the object if it is the newest.
+    fn seen(&mut self, object: Object) -> super::candidate::Lease {
+        let lease = lease(&object);
+        let latest = self.latest.as_ref().map(version_of).unwrap_or_default();
+        if lease.version >= latest {
+            self.latest = Some(object);
+        }
+        lease
+    }
+
+    /// Lets everybody know who leads.
+    fn publish(&mut self) {
+        let until = self.candidate.leads_until();
+        self.fence.set(until.map(|(begin, _)| begin));
+        let leads = until.is_some();
+        let holder = self.candidate.holder();
+        if leads && !self.told.leads {
+            self.metrics.leads.set(1);
+            self.begun.send_replace(true);
+            tracing::info!(lease = self.leases.name, "became leader");
+        } else if !leads && *holder != self.told.holder && *holder != *self.leases.identity {
+            match holder.is_empty() {
+                true => tracing::info!(lease = self.leases.name, "nobody leads"),
+                false => tracing::info!(lease = self.leases.name, holder, "standing by"),
+            }
+        }
+        if !leads && self.told.leads {
+            self.metrics.leads.set(0);
+        }
+        self.told.leads = leads;
+        if *holder != self.told.holder {
+            self.told.holder = holder.to_owned();
+        }
+    }
+
+    fn ended(&self) {
+        if self.candidate.has_released() {
+            tracing::info!(lease = self.leases.name, "the lease is released");
+        }
+    }
+
+    fn lost(&self, loss: Loss) -> ElectionLost {
+        let lost = ElectionLost(loss);
+        tracing::error!(lease = self.leases.name, "{lost}; this process ends");
+        lost
+    }
+}

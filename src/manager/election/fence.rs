@@ -1,0 +1,44 @@
+//! The fence in front of the controllers' writes: open while the lease was renewed within the
+//! renew deadline, by a clock that runs while the process or the machine is stopped.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::candidate::Terms;
+use super::clock::Moment;
+use crate::controller::MayWrite;
+
+/// Written by the election, read before and during each write.
+pub(super) struct Fence {
+    /// Nanoseconds of the moment from which no write may begin; 0 if none ever may.
+    closes: AtomicU64,
+    /// How much longer a write may take that began before.
+    gap: Duration,
+    clock: fn() -> Moment,
+}
+
+impl Fence {
+    /// A closed fence.
+    pub(super) fn new(terms: Terms, clock: fn() -> Moment) -> Self {
+        Fence {
+            closes: AtomicU64::new(0),
+            gap: terms.lease.saturating_sub(terms.renew_deadline),
+            clock,
+        }
+    }
+
+    /// Open until this moment, or closed.
+    pub(super) fn set(&self, closes: Option<Moment>) {
+        let nanoseconds = closes.map_or(0, |moment| moment.0.as_nanos());
+        let nanoseconds = u64::try_from(nanoseconds).unwrap_or(u64::MAX);
+        self.closes.store(nanoseconds, Ordering::Release);
+    }
+}
+
+impl MayWrite for Fence {
+    fn time_left(&self) -> Option<Duration> {
+        let closes = Moment(Duration::from_nanos(self.closes.load(Ordering::Acquire)));
+        let now = (self.clock)();
+        (now < closes).then(|| (closes + self.gap).since(now))
+    }
+}

@@ -1,0 +1,246 @@
+//! The driver against a scripted API server that keeps one Lease, under paused time.
+
+use std::convert::Infallible;
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::*;
+use crate::controller::MayWrite as _;
+
+/// A clock that stands still with tokio's.
+fn paused_clock() -> Moment {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let first = *FIRST.get_or_init(Instant::now);
+    Moment(Duration::from_secs(1000) + Instant::now().saturating_duration_since(first))
+}
+
+/// How the API server behaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Well,
+    /// It takes writes and never says so.
+    Mute,
+    /// It refuses everything.
+    Forbids,
+}
+
+#[derive(Default)]
+struct Server {
+    lease: Option<Value>,
+    version: u64,
+    mood: Option<Mood>,
+    /// Method and code of every request that was answered, watches apart.
+    answered: Vec<(Method, u16)>,
+}
+
+type Shared = Arc<Mutex<Server>>;
+
+impl Server {
+    fn answer(&mut self, method: &Method, body: Value) -> (u16, Value) {
+        let refuse = |code: u16| {
+            let status =
+                json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
+            (code, status)
+        };
+        if self.mood == Some(Mood::Forbids) {
+            return refuse(403);
+        }
+        let held = self.lease.as_ref();
+        let is_latest = held.is_some_and(|lease| {
+            lease["metadata"]["resourceVersion"] == body["metadata"]["resourceVersion"]
+        });
+        match *method {
+            Method::GET => held.map_or_else(|| refuse(404), |lease| (200, lease.clone())),
+            Method::POST if held.is_some() => refuse(409),
+            Method::PUT if !is_latest => refuse(409),
+            _ => (200, self.store(body)),
+        }
+    }
+
+    fn store(&mut self, mut lease: Value) -> Value {
+        self.version += 1;
+        lease["metadata"]["resourceVersion"] = self.version.to_string().into();
+        lease["metadata"]["uid"] = "u".into();
+        self.lease = Some(lease.clone());
+        lease
+    }
+}
+
+fn client(server: &Shared) -> Client {
+    let server = Arc::clone(server);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let server = Arc::clone(&server);
+        async move {
+            let (method, uri) = (request.method().clone(), request.uri().clone());
+            if uri
+                .query()
+                .is_some_and(|query| query.contains("fieldSelector"))
+            {
+                // Candidates do without a watch.
+                return std::future::pending().await;
+            }
+            let bytes = request.into_body().collect_bytes().await.unwrap();
+            let body = serde_json::from_slice(&bytes).unwrap_or_default();
+            let (answer, mood) = {
+                let mut server = server.lock().unwrap();
+                let answer = server.answer(&method, body);
+                server.answered.push((method, answer.0));
+                (answer, server.mood)
+            };
+            if mood == Some(Mood::Mute) {
+                return std::future::pending().await;
+            }
+            let body = Body::from(answer.1.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(answer.0).body(body).unwrap())
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// A candidate that runs, and what it is told and tells.
+struct Running {
+    leadership: crate::controller::Leadership,
+    resign: oneshot::Sender<()>,
+    task: tokio::task::JoinHandle<Result<(), ElectionLost>>,
+}
+
+fn start(server: &Shared, name: &str) -> Running {
+    let client = client(server);
+    let leases = Leases {
+        calls: client.clone(),
+        watches: client,
+        namespace: "ns".to_owned(),
+        name: "lease".to_owned(),
+        identity: name.into(),
+        duration: TERMS.lease,
+        deadline: TERMS.renew_deadline / 2,
+    };
+    let metrics = metrics::Metrics::registered(&mut Registry::default(), "lease");
+    let driver = Driver::new(leases, TERMS, metrics, paused_clock);
+    let leadership = driver.leadership();
+    let (resign, resigned) = oneshot::channel();
+    let task = tokio::spawn(driver.run(async {
+        let _ = resigned.await;
+    }));
+    Running {
+        leadership,
+        resign,
+        task,
+    }
+}
+
+impl Running {
+    /// Waits until it leads; returns how long that took.
+    async fn leads(&self) -> Duration {
+        let began = Instant::now();
+        let begins = self.leadership.clone().begins();
+        timeout(Duration::from_secs(60), begins).await.unwrap();
+        assert!(self.leadership.time_left().is_some());
+        began.elapsed()
+    }
+}
+
+fn holder(server: &Shared) -> Value {
+    let server = server.lock().unwrap();
+    server.lease.as_ref().unwrap()["spec"]["holderIdentity"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_creates_the_lease_and_keeps_it_and_a_released_one_is_taken() {
+    let server = Shared::default();
+    let one = start(&server, "one");
+    assert_eq!(one.leads().await, Duration::ZERO);
+    let two = start(&server, "two");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(holder(&server), "one");
+    assert!(two.leadership.time_left().is_none());
+    let renewals = {
+        let server = server.lock().unwrap();
+        assert!(server.answered.iter().all(|(_, code)| *code != 409));
+        server
+            .answered
+            .iter()
+            .filter(|(method, _)| *method == Method::PUT)
+            .count()
+    };
+    assert_eq!(renewals, 30, "every two seconds");
+
+    one.resign.send(()).unwrap();
+    one.task.await.unwrap().unwrap();
+    assert!(one.leadership.time_left().is_none());
+    assert_eq!(holder(&server), "");
+    // Without a watch it asks when it has not heard of the lease for three renewals.
+    assert!(two.leads().await <= Duration::from_secs(6));
+    let spec = server.lock().unwrap().lease.as_ref().unwrap()["spec"].clone();
+    assert_eq!(spec["leaseTransitions"], 1);
+    assert_eq!(spec["leaseDurationSeconds"], 15);
+    for time in ["acquireTime", "renewTime"] {
+        let (_, fraction) = spec[time].as_str().unwrap().split_once('.').unwrap();
+        assert_eq!(fraction.len(), "123456Z".len(), "MicroTime: {spec}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_hears_nothing_or_is_refused_is_lost_ten_seconds_after_its_last_renewal() {
+    for mood in [Mood::Mute, Mood::Forbids] {
+        let server = Shared::default();
+        let leader = start(&server, "one");
+        leader.leads().await;
+        sleep(Duration::from_secs(1)).await;
+        let began = Instant::now();
+        server.lock().unwrap().mood = Some(mood);
+        let limit = Duration::from_secs(60);
+        let lost = timeout(limit, leader.task)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap_err();
+        assert_eq!(
+            lost.to_string(),
+            "leader election lost: the lease could not be renewed in time"
+        );
+        assert_eq!(began.elapsed(), Duration::from_secs(9));
+        assert!(leader.leadership.time_left().is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fence_is_shut_by_the_clock_also_while_the_election_stands_still() {
+    let fence = fence::Fence::new(TERMS, paused_clock);
+    assert_eq!(fence.time_left(), None);
+    fence.set(Some(paused_clock() + TERMS.renew_deadline));
+    assert_eq!(fence.time_left(), Some(TERMS.lease));
+    sleep(Duration::from_millis(9_999)).await;
+    assert_eq!(fence.time_left(), Some(Duration::from_millis(5_001)));
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(fence.time_left(), None);
+    fence.set(None);
+    assert_eq!(fence.time_left(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_shorter_than_the_renew_deadline_is_survived() {
+    let server = Shared::default();
+    let leader = start(&server, "one");
+    leader.leads().await;
+    server.lock().unwrap().mood = Some(Mood::Mute);
+    sleep(Duration::from_secs(6)).await;
+    server.lock().unwrap().mood = Some(Mood::Well);
+    sleep(Duration::from_secs(60)).await;
+    assert!(leader.leadership.time_left().is_some());
+    assert_eq!(holder(&server), "one");
+}
+
+#[test]
+fn an_identity_is_the_host_and_something_that_no_other_process_has() {
+    let (one, two) = (identity(), identity());
+    assert_ne!(one, two);
+    let (host, random) = one.rsplit_once('_').unwrap();
+    assert!(!host.is_empty() && random.len() == 16, "{one}");
+}

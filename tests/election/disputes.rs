@@ -1,0 +1,218 @@
+//! What others do to the Lease and to the right to write it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{DEADLINE, Kind, Stage};
+use crate::stage::{
+    LEASE, LEASE_DURATION, LEASE_NAME, Replica, lease, requests, start, start_admin,
+};
+
+async fn stage(name: &str) -> Arc<Stage> {
+    Arc::new(Stage::without_manager(name).await)
+}
+
+async fn edit(stage: &Stage, patch: Value) {
+    stage
+        .patch(LEASE, LEASE_NAME, patch)
+        .await
+        .expect("patched");
+}
+
+/// Waits for this many more renewals.
+async fn renewals(stage: &Stage, count: usize) {
+    for _ in 0..count {
+        let before = lease(stage).await["spec"]["renewTime"].clone();
+        stage
+            .until(LEASE, LEASE_NAME, "renewed", |lease| {
+                lease["spec"]["renewTime"] != before
+            })
+            .await;
+    }
+}
+
+/// A Lease that somebody who is gone has left.
+fn left_behind(renewed: jiff::Timestamp) -> Value {
+    let time = format!("{renewed:.6}");
+    let spec = json!({
+        "holderIdentity": "ghost", "leaseDurationSeconds": 15, "leaseTransitions": 6,
+        "acquireTime": time, "renewTime": time,
+    });
+    LEASE.object(LEASE_NAME, spec)
+}
+
+#[tokio::test]
+async fn a_lease_that_is_deleted_is_made_anew_by_the_leader_and_nobody_else() {
+    let stage = stage("deleted").await;
+    let mut leader = start_admin(&stage, "a");
+    leader.leads().await;
+    let mut standby = start_admin(&stage, "b");
+    standby.says("\"standing by\"").await;
+    let before = lease(&stage).await;
+    let began = Instant::now();
+    stage.delete(LEASE, LEASE_NAME).await;
+    let after = stage
+        .until(LEASE, LEASE_NAME, "made anew", |lease| {
+            lease["metadata"]["uid"] != before["metadata"]["uid"]
+        })
+        .await;
+    println!("made anew {:?} after the deletion", began.elapsed());
+    assert_eq!(
+        after["spec"]["holderIdentity"],
+        before["spec"]["holderIdentity"]
+    );
+    renewals(&stage, 2).await;
+    assert!(
+        leader.runs() && standby.runs() && !standby.has_led(),
+        "{}",
+        standby.log()
+    );
+}
+
+#[tokio::test]
+async fn labels_of_others_stay_and_cost_no_leadership() {
+    let stage = stage("labels").await;
+    let mut leader = start_admin(&stage, "a");
+    leader.leads().await;
+    edit(&stage, json!({"metadata": {"labels": {"team": "x"}}})).await;
+    renewals(&stage, 2).await;
+    let now = lease(&stage).await;
+    assert_eq!(now["metadata"]["labels"]["team"], "x");
+    assert!(leader.runs(), "{}", leader.log());
+    let exit = leader.stop().await;
+    assert_eq!(exit.code, Some(0), "{}", exit.log);
+    let released = lease(&stage).await;
+    assert_eq!(released["spec"]["holderIdentity"], "");
+    assert_eq!(released["spec"]["leaseDurationSeconds"], 1);
+    assert_eq!(released["metadata"]["labels"]["team"], "x");
+}
+
+/// Waits for the end of a leader that lost the election.
+async fn is_lost(mut leader: Replica, why: &str) {
+    let (code, took) = leader.ends().await;
+    println!("lost: the process ended after {took:?}");
+    assert_eq!(code, Some(1), "{}", leader.log());
+    let line = format!("leader election lost: {why}");
+    assert!(leader.log().contains(&line), "{line}\n{}", leader.log());
+}
+
+#[tokio::test]
+async fn a_leader_whose_lease_is_given_to_somebody_else_ends_and_the_other_gets_its_time() {
+    let stage = stage("given-away").await;
+    let leader = start_admin(&stage, "a");
+    leader.leads().await;
+    let standby = start_admin(&stage, "b");
+    standby.says("\"standing by\"").await;
+    let began = Instant::now();
+    edit(&stage, json!({"spec": {"holderIdentity": "somebody"}})).await;
+    is_lost(leader, "the lease is held by somebody").await;
+    standby.leads().await;
+    let took = began.elapsed();
+    println!("the next one led {took:?} after the edit (a lease: {LEASE_DURATION:?})");
+    assert!(
+        took >= LEASE_DURATION - Duration::from_secs(1),
+        "somebody's time"
+    );
+    assert!(took < 5 * LEASE_DURATION);
+}
+
+#[tokio::test]
+async fn a_leader_whose_lease_is_emptied_ends_and_the_next_takes_it_at_once() {
+    let stage = stage("emptied").await;
+    let leader = start_admin(&stage, "a");
+    leader.leads().await;
+    let standby = start_admin(&stage, "b");
+    standby.says("\"standing by\"").await;
+    let began = Instant::now();
+    edit(&stage, json!({"spec": null})).await;
+    is_lost(leader, "").await;
+    standby.leads().await;
+    println!("the next one led {:?} after the edit", began.elapsed());
+    assert!(began.elapsed() < LEASE_DURATION);
+}
+
+#[tokio::test]
+async fn the_time_in_the_lease_of_a_candidate_that_is_gone_is_not_compared_with_ours() {
+    let wait = async |name: &str, minutes: i64| {
+        let stage = stage(name).await;
+        let renewed = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(minutes);
+        stage.apply(&left_behind(renewed)).await.expect("applied");
+        let candidate = start_admin(&stage, "a");
+        candidate.says("\"standing by\"").await;
+        let took = candidate.leads().await;
+        println!("renewTime off by {minutes} min: led after {took:?}");
+        assert!(took > LEASE_DURATION - Duration::from_secs(2) && took < 5 * LEASE_DURATION);
+        let spec = lease(&stage).await["spec"].clone();
+        assert_eq!(spec["leaseTransitions"], 7);
+    };
+    tokio::join!(wait("behind", -5), wait("ahead", 5), wait("in-time", 0));
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+const ROLE: Kind = Kind {
+    api_version: RBAC,
+    kind: "Role",
+    plural: "roles",
+};
+const BINDING: Kind = Kind {
+    api_version: RBAC,
+    kind: "RoleBinding",
+    plural: "rolebindings",
+};
+
+/// What a candidate needs, and no more.
+const RIGHTS: [&str; 5] = ["create", "get", "list", "update", "watch"];
+
+/// The rules of the generated role, which but for `create` are for one Lease by its name.
+fn rules() -> Value {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/config/rbac/leader_election_role.yaml"
+    );
+    let role = std::fs::read_to_string(file).expect("a role");
+    let role: Value = serde_saphyr::from_str(&role).expect("YAML");
+    role["rules"].clone()
+}
+
+#[tokio::test]
+async fn a_candidate_needs_five_rights_and_ends_when_they_are_taken_away() {
+    let stage = stage("rights").await;
+    let audit = devcluster::Environment::from_variables()
+        .expect("a cluster")
+        .audit_log;
+    let role = json!({
+        "apiVersion": RBAC, "kind": "Role", "metadata": {"name": "candidate"},
+        "rules": rules(),
+    });
+    let binding = json!({
+        "apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "candidate"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "candidate"},
+        "subjects": [{"kind": "User", "name": format!("{}-a", stage.namespace)}],
+    });
+    stage.apply(&role).await.expect("applied");
+    stage.apply(&binding).await.expect("applied");
+    let leader = start(&stage, "a", &["system:authenticated"]);
+    leader.leads().await;
+    renewals(&stage, 1).await;
+    let used = || {
+        let requests = requests(&audit, &stage);
+        let of_leases = requests
+            .iter()
+            .filter(|request| request.resource == "leases");
+        let used = of_leases.map(|request| (request.verb.clone(), request.code));
+        used.collect::<std::collections::BTreeSet<_>>()
+    };
+    let began = Instant::now();
+    while used().len() < RIGHTS.len() {
+        assert!(began.elapsed() < DEADLINE, "{:?}", used());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let verbs: Vec<_> = used().into_iter().filter(|(_, code)| *code < 400).collect();
+    let verbs: Vec<_> = verbs.iter().map(|(verb, _)| verb.as_str()).collect();
+    assert_eq!(verbs, RIGHTS, "{:?}", used());
+    stage.delete(BINDING, "candidate").await;
+    stage.delete(ROLE, "candidate").await;
+    is_lost(leader, "the lease could not be renewed in time").await;
+}

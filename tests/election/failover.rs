@@ -1,0 +1,160 @@
+//! One leader goes and another comes: told to stop, killed, or stopped in the middle.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::harness::Stage;
+use crate::harness::manager::sum;
+use crate::stage::{LEASE_DURATION, Replica, Work, Write, start_admin, writes};
+
+/// From the last write of a leader that is told to stop to the first of the next.
+const PROMISED: Duration = Duration::from_millis(100);
+
+/// How often, unless `ELECTION_TRIALS` says otherwise.
+const TRIALS: usize = 5;
+
+fn audit_log() -> PathBuf {
+    let environment = devcluster::Environment::from_variables();
+    environment.expect("a cluster around the tests").audit_log
+}
+
+async fn stage(name: &str) -> Arc<Stage> {
+    Arc::new(Stage::without_manager(name).await)
+}
+
+fn of<'a>(writes: &'a [Write], replica: &'a str) -> impl Iterator<Item = &'a Write> {
+    writes.iter().filter(move |write| write.user == replica)
+}
+
+/// Waits until this replica has written after `since`, and returns all writes so far.
+async fn until_written(
+    log: &Path,
+    stage: &Stage,
+    replica: &Replica,
+    since: Timestamp,
+) -> Vec<Write> {
+    let began = Instant::now();
+    loop {
+        let writes = writes(log, stage);
+        if of(&writes, &replica.user).any(|write| write.received > since) {
+            return writes;
+        }
+        assert!(
+            began.elapsed() < 2 * crate::harness::DEADLINE,
+            "{}",
+            replica.log()
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn between(earlier: Timestamp, later: Timestamp) -> Duration {
+    Duration::try_from(later.duration_since(earlier)).expect("later")
+}
+
+#[tokio::test]
+async fn a_leader_that_is_told_to_stop_hands_over_within_100_ms() {
+    let trials = std::env::var("ELECTION_TRIALS").ok();
+    let trials = trials.map_or(TRIALS, |text| text.parse().expect("a number"));
+    let (stage, log) = (stage("handover").await, audit_log());
+    let mut leader = start_admin(&stage, "0");
+    leader.leads().await;
+    assert_eq!(
+        sum(
+            &leader.metrics().await,
+            "leader_election_master_status",
+            &[]
+        ),
+        1.0
+    );
+    let work = Work::begin(&stage).await;
+    let mut gaps = Vec::new();
+    for trial in 1..=trials {
+        let mut next = start_admin(&stage, &trial.to_string());
+        next.is_warm().await;
+        assert!(!next.has_led(), "{}", next.log());
+        assert_eq!(
+            sum(&next.metrics().await, "leader_election_master_status", &[]),
+            0.0
+        );
+        let (told, user) = (Timestamp::now(), leader.user.clone());
+        until_written(&log, &stage, &leader, told).await;
+        let exit = leader.stop().await;
+        assert_eq!(exit.code, Some(0), "{}", exit.log);
+        assert!(exit.log.contains("the lease is released"), "{}", exit.log);
+        let writes = until_written(&log, &stage, &next, told).await;
+        let last = of(&writes, &user)
+            .map(|write| write.answered)
+            .max()
+            .expect("it wrote");
+        let first = of(&writes, &next.user).next().expect("it writes");
+        assert!(first.received >= last, "two writers: {first:?}, {last}");
+        gaps.push(between(last, first.answered));
+        leader = next;
+    }
+    drop(work);
+    gaps.sort();
+    let median = gaps[gaps.len() / 2];
+    println!("{trials} handovers: median {median:?}, all {gaps:?} (promised: {PROMISED:?})");
+    assert!(gaps.iter().all(|gap| *gap < 5 * PROMISED), "{gaps:?}");
+}
+
+#[tokio::test]
+async fn a_leader_that_is_killed_is_replaced_when_its_lease_has_expired() {
+    let (stage, log) = (stage("killed").await, audit_log());
+    let mut leader = start_admin(&stage, "a");
+    leader.leads().await;
+    let _work = Work::begin(&stage).await;
+    let mut next = start_admin(&stage, "b");
+    next.is_warm().await;
+    let killed = Timestamp::now();
+    leader.signal("-KILL");
+    next.leads().await;
+    let writes = until_written(&log, &stage, &next, killed).await;
+    let first = of(&writes, &next.user).next().expect("it writes");
+    let took = between(killed, first.answered);
+    println!("the next one wrote {took:?} after the kill (promised: {LEASE_DURATION:?} + 1 s)");
+    // The last renewal was at most a retry period, and what a busy machine adds, ago.
+    assert!(took > LEASE_DURATION / 2, "not before the lease expired");
+    assert!(took < 5 * (LEASE_DURATION + Duration::from_secs(1)));
+}
+
+#[tokio::test]
+async fn a_leader_that_is_stopped_for_20_s_writes_nothing_after_it_goes_on() {
+    let (stage, log) = (stage("frozen").await, audit_log());
+    let mut leader = start_admin(&stage, "a");
+    leader.leads().await;
+    let _work = Work::begin(&stage).await;
+    let mut next = start_admin(&stage, "b");
+    next.is_warm().await;
+    until_written(&log, &stage, &leader, Timestamp::now()).await;
+    let frozen = Timestamp::now();
+    leader.signal("-STOP");
+    next.leads().await;
+    until_written(&log, &stage, &next, frozen).await;
+    let slept = between(frozen, Timestamp::now());
+    tokio::time::sleep(Duration::from_secs(20).saturating_sub(slept)).await;
+    let goes_on = Timestamp::now();
+    leader.signal("-CONT");
+    let (code, took) = leader.ends().await;
+    println!("it ended {took:?} after it went on: {code:?}");
+    assert_eq!(code, Some(1), "{}", leader.log());
+    let lost = "leader election lost: ";
+    assert!(leader.log().contains(lost), "{}", leader.log());
+    let writes = until_written(&log, &stage, &next, Timestamp::now()).await;
+    let late: Vec<_> = of(&writes, &leader.user)
+        .filter(|write| write.received >= goes_on)
+        .collect();
+    assert!(late.is_empty(), "{late:#?}");
+    let before = of(&writes, &leader.user)
+        .filter(|write| write.received < frozen)
+        .count();
+    let after = of(&writes, &next.user)
+        .filter(|write| write.received < goes_on)
+        .count();
+    println!("{before} writes before it was stopped, {after} of the next one meanwhile");
+    assert!(before > 0 && after > 0, "the test bites");
+}

@@ -1,0 +1,82 @@
+//! The API server stands still for a while: shorter than a leader can do without it, and
+//! longer.
+
+use std::time::{Duration, Instant};
+
+use devcluster::Component;
+
+use crate::harness::Stage;
+use crate::shared::private;
+use crate::stage::{lease, start_admin};
+
+#[tokio::test]
+async fn five_seconds_without_api_server_cost_nothing_and_thirty_the_process() {
+    let private = private::cluster().await;
+    let mut stage = Stage::on(private.cluster.environment(), "still").await;
+    stage.install_crds().await;
+    let mut leader = start_admin(&stage, "a");
+    leader.leads().await;
+    let mut standby = start_admin(&stage, "b");
+    standby.says("\"standing by\"").await;
+    let before = lease(&stage).await["spec"].clone();
+
+    let pause = || {
+        private
+            .cluster
+            .pause(Component::ApiServer)
+            .expect("it runs")
+    };
+    let resume = || {
+        private
+            .cluster
+            .resume(Component::ApiServer)
+            .expect("it runs")
+    };
+    pause();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    resume();
+    stage.reconnect().await;
+    let renewed = |lease: &serde_json::Value| lease["spec"]["renewTime"] != before["renewTime"];
+    let name = crate::stage::LEASE_NAME;
+    let after = stage
+        .until(crate::stage::LEASE, name, "renewed", renewed)
+        .await;
+    for field in ["holderIdentity", "leaseTransitions", "acquireTime"] {
+        assert_eq!(after["spec"][field], before[field], "kept");
+    }
+    assert!(leader.runs() && !standby.has_led(), "{}", leader.log());
+
+    let began = Instant::now();
+    pause();
+    let (code, took) = leader.ends().await;
+    println!("it ended {took:?} after the API server stood still (a renew deadline: 10 s)");
+    assert_eq!(code, Some(1), "{}", leader.log());
+    assert!(
+        leader.log().contains("leader election lost"),
+        "{}",
+        leader.log()
+    );
+    assert!(
+        took > Duration::from_secs(7),
+        "not before the renew deadline"
+    );
+    assert!(took < 5 * Duration::from_secs(15));
+    tokio::time::sleep(Duration::from_secs(30).saturating_sub(began.elapsed())).await;
+    resume();
+    let back = Instant::now();
+    // As the kubelet would: the one that ended is started again.
+    let again = start_admin(&stage, "c");
+    while !standby.has_led() && !again.has_led() {
+        assert!(
+            back.elapsed() < 5 * Duration::from_secs(15),
+            "{}",
+            standby.log()
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    println!(
+        "somebody led {:?} after the API server was back",
+        back.elapsed()
+    );
+    assert!(standby.runs(), "a standby waits it out: {}", standby.log());
+}

@@ -1,0 +1,248 @@
+//! Managers that elect a leader in one namespace, each a user of its own, so that the API
+//! server's audit log tells whose a write was; work that never ends for whoever leads; and
+//! the Lease.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::harness::manager::{Exit, Manager};
+use crate::harness::{DEADLINE, DEPLOYMENT, Kind, MEMCACHED, Stage};
+
+pub(crate) const LEASE: Kind = Kind {
+    api_version: "coordination.k8s.io/v1",
+    kind: "Lease",
+    plural: "leases",
+};
+
+/// The only one of its name in the namespace of the test.
+pub(crate) const LEASE_NAME: &str = "quartet-operator.example.com";
+
+/// The duration of a lease.
+pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(15);
+
+/// How often a log, a process or an object is looked at.
+const POLL: Duration = Duration::from_millis(10);
+
+/// A candidate: a manager process and who it is to the API server.
+pub(crate) struct Replica {
+    pub(crate) user: String,
+    manager: Option<Manager>,
+    kubeconfig: PathBuf,
+}
+
+/// Starts a manager that is the user `name` of this namespace, with the rights of `groups`.
+pub(crate) fn start(stage: &Stage, name: &str, groups: &[&str]) -> Replica {
+    let user = format!("{}-{name}", stage.namespace);
+    let text = std::fs::read_to_string(stage.kubeconfig()).expect("a kubeconfig");
+    let mut kubeconfig: Value = serde_saphyr::from_str(&text).expect("YAML");
+    let identity = &mut kubeconfig["users"][0]["user"];
+    identity["as"] = user.as_str().into();
+    identity["as-groups"] = json!(groups);
+    let file = std::env::temp_dir().join(format!("{user}.kubeconfig"));
+    std::fs::write(&file, kubeconfig.to_string()).expect("written");
+    let flags = [
+        "--leader-elect".to_owned(),
+        format!("--leader-election-namespace={}", stage.namespace),
+        format!("--watch-namespace={}", stage.namespace),
+    ];
+    Replica {
+        manager: Some(Manager::start(&file, &flags)),
+        kubeconfig: file,
+        user,
+    }
+}
+
+/// As [`start`], with every right.
+pub(crate) fn start_admin(stage: &Stage, name: &str) -> Replica {
+    start(stage, name, &["system:masters"])
+}
+
+impl Replica {
+    fn manager(&mut self) -> &mut Manager {
+        self.manager.as_mut().expect("it was not stopped")
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.manager.as_ref().map(Manager::log).unwrap_or_default()
+    }
+
+    pub(crate) fn runs(&mut self) -> bool {
+        self.manager().runs()
+    }
+
+    /// Sends a signal, by its name in `kill`.
+    pub(crate) fn signal(&mut self, name: &str) {
+        let id = self.manager().id().to_string();
+        let sent = std::process::Command::new("kill")
+            .args([name, &id])
+            .status();
+        assert!(sent.is_ok_and(|status| status.success()), "{name}");
+    }
+
+    /// SIGTERM, and how it ended.
+    pub(crate) async fn stop(mut self) -> Exit {
+        let manager = self.manager.take().expect("it was not stopped");
+        let stopping = tokio::task::spawn_blocking(|| manager.stop());
+        stopping.await.expect("no panic")
+    }
+
+    /// Waits until the log has this, and returns how long it took.
+    pub(crate) async fn says(&self, text: &str) -> Duration {
+        let began = Instant::now();
+        while !self.log().contains(text) {
+            let log = || self.log();
+            assert!(
+                began.elapsed() < 2 * DEADLINE,
+                "not said: {text}\n{}",
+                log()
+            );
+            tokio::time::sleep(POLL).await;
+        }
+        began.elapsed()
+    }
+
+    pub(crate) async fn leads(&self) -> Duration {
+        self.says("\"became leader\"").await
+    }
+
+    pub(crate) fn has_led(&self) -> bool {
+        self.log().contains("\"became leader\"")
+    }
+
+    /// Waits until it ends by itself; returns its exit code and how long that took.
+    pub(crate) async fn ends(&mut self) -> (Option<i32>, Duration) {
+        let began = Instant::now();
+        while self.runs() {
+            assert!(
+                began.elapsed() < 2 * DEADLINE,
+                "it runs on:\n{}",
+                self.log()
+            );
+            tokio::time::sleep(POLL).await;
+        }
+        (self.manager().code(), began.elapsed())
+    }
+
+    /// Waits until its caches are full, and there is work for it in the queues.
+    pub(crate) async fn is_warm(&mut self) {
+        let began = Instant::now();
+        loop {
+            let (_, text) = self.manager().get("metrics", "/metrics").await;
+            let adds = crate::harness::manager::sum(&text, "workqueue_adds_total", &[]);
+            if adds > 0.0 && self.log().contains("\"standing by\"") {
+                return;
+            }
+            assert!(began.elapsed() < DEADLINE, "nothing to do:\n{}", self.log());
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    pub(crate) async fn metrics(&mut self) -> String {
+        self.manager().get("metrics", "/metrics").await.1
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        if let Some(mut manager) = self.manager.take() {
+            manager.kill();
+        }
+        let _ = std::fs::remove_file(&self.kubeconfig);
+    }
+}
+
+/// The Lease, which must be there.
+pub(crate) async fn lease(stage: &Stage) -> Value {
+    stage.get(LEASE, LEASE_NAME).await.expect("a Lease")
+}
+
+/// Children that somebody keeps changing, so that whoever leads always has to write.
+pub(crate) struct Work(JoinHandle<()>);
+
+/// How many children, and how long each stays as it is.
+const CHILDREN: usize = 4;
+const PAUSE: Duration = Duration::from_millis(15);
+
+impl Work {
+    /// Makes the children, for which a leader is needed, and begins to change them.
+    pub(crate) async fn begin(stage: &Arc<Stage>) -> Self {
+        for number in 0..CHILDREN {
+            let object = MEMCACHED.object(&format!("m{number}"), json!({"size": 0}));
+            stage.apply(&object).await.expect("applied");
+        }
+        for number in 0..CHILDREN {
+            let name = format!("m{number}");
+            stage.until(DEPLOYMENT, &name, "made", |_| true).await;
+        }
+        let stage = Arc::clone(stage);
+        Work(tokio::spawn(async move {
+            for turn in 0_u64.. {
+                let name = format!("m{}", turn % CHILDREN as u64);
+                let labels = json!({"app.kubernetes.io/name": format!("turn-{turn}")});
+                let patch = json!({"metadata": {"labels": labels}});
+                stage
+                    .patch(DEPLOYMENT, &name, patch)
+                    .await
+                    .expect("patched");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }))
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A write that the audit log tells of.
+#[derive(Debug, Clone)]
+pub(crate) struct Write {
+    pub(crate) user: String,
+    pub(crate) resource: String,
+    pub(crate) verb: String,
+    pub(crate) code: u64,
+    pub(crate) received: Timestamp,
+    pub(crate) answered: Timestamp,
+}
+
+/// What the managers of this namespace have asked so far, in the order in which it came in.
+pub(crate) fn requests(audit_log: &Path, stage: &Stage) -> Vec<Write> {
+    let text = std::fs::read_to_string(audit_log).expect("the audit log");
+    let user = format!("\"username\":\"{}-", stage.namespace);
+    let mut requests: Vec<_> = text
+        .lines()
+        .filter(|line| line.contains(&user))
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|event| event["stage"] == "ResponseComplete" || event["verb"] == "watch")
+        .map(|event| {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let time = |value: &Value| text(value).parse().expect("a time");
+            Write {
+                user: text(&event["impersonatedUser"]["username"]),
+                resource: text(&event["objectRef"]["resource"]),
+                verb: text(&event["verb"]),
+                code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
+                received: time(&event["requestReceivedTimestamp"]),
+                answered: time(&event["stageTimestamp"]),
+            }
+        })
+        .collect();
+    requests.sort_by_key(|request| request.received);
+    requests
+}
+
+/// The writes of the controllers: all but those of the Lease.
+pub(crate) fn writes(audit_log: &Path, stage: &Stage) -> Vec<Write> {
+    let mut writes = requests(audit_log, stage);
+    writes.retain(|write| {
+        write.resource != "leases" && !matches!(&*write.verb, "get" | "list" | "watch")
+    });
+    writes
+}
