@@ -44,8 +44,15 @@ type Shared = Arc<Mutex<Server>>;
 impl Server {
     fn answer(&mut self, method: &Method, body: Value) -> (u16, Value) {
         let refuse = |code: u16| {
-            let status =
-                json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
+            let reason = match code {
+                404 => "NotFound",
+                409 => "Conflict",
+                _ => "Forbidden",
+            };
+            let status = json!({
+                "kind": "Status", "status": "Failure", "code": code, "reason": reason,
+                "message": "no", "metadata": {},
+            });
             (code, status)
         };
         if self.mood == Some(Mood::Forbids) {
