@@ -6,7 +6,7 @@ export CARGO_TARGET_DIR
 # Any value leaves the cluster and the manager of `make demo` running.
 KEEP ?=
 # More arguments for the manager of `make run`, e.g. ARGS=--log-level=debug, or for the
-# benchmark of `make bench`, e.g. ARGS=--rest=10.
+# benchmarks, e.g. ARGS=--rest=10 for `make bench`.
 ARGS ?=
 # Where the API server is to call the webhooks of `make run`. With kind or minikube, whose
 # API server is in a container, an address of this machine as seen from there.
@@ -129,6 +129,11 @@ fuzz: ## Run each fuzz target for FUZZ_RUNS executions; FUZZ_TARGETS='children p
 bench: ## Measure requests, CPU and memory of the manager; N=10000 resources, ARGS=--help.
 	$(CARGO_BUILD) --release --bin manager --bin bench
 	@$(CARGO_TARGET_DIR)/release/bench --manager $(CARGO_TARGET_DIR)/release/manager --resources $(N) $(ARGS)
+
+.PHONY: bench-webhook
+bench-webhook: ## Measure the webhooks over TLS beside a server that does nothing; ARGS=--help.
+	$(CARGO_BUILD) --release --bin manager --bin bench
+	@$(CARGO_TARGET_DIR)/release/bench webhook --manager $(CARGO_TARGET_DIR)/release/manager $(ARGS)
 
 ##@ Build
 

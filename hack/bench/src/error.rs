@@ -24,6 +24,8 @@ pub(crate) enum Error {
     },
     #[error("the client: {0}")]
     Client(Box<kube::Error>),
+    #[error("the manager did not grant what it should ({what}): {answer}")]
+    Refused { what: String, answer: String },
     #[error("{what} did not happen within {limit:?}")]
     Late { what: String, limit: Duration },
 }

@@ -12,7 +12,9 @@ mod manager;
 mod report;
 mod run;
 mod usage;
+mod webhook;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,7 +26,10 @@ use crate::run::Plan;
 
 /// Measure the manager on a real control plane.
 #[derive(clap::Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// How many resources to create, a quarter of each kind
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(4..=10_800))]
     resources: u32,
@@ -40,6 +45,21 @@ struct Arguments {
     /// The folder that holds config/
     #[arg(long, default_value = ".")]
     root: PathBuf,
+}
+
+/// What else can be done.
+#[derive(clap::Subcommand)]
+enum Other {
+    /// Measure the webhooks, beside a TLS server that does nothing; needs no cluster
+    Webhook(webhook::Plan),
+    /// Be that TLS server
+    #[command(hide = true)]
+    BareServer {
+        #[arg(long)]
+        address: SocketAddr,
+        #[arg(long)]
+        certificates: PathBuf,
+    },
 }
 
 impl Arguments {
@@ -67,7 +87,17 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Error> {
+    if let Some(Other::BareServer {
+        address,
+        certificates,
+    }) = &arguments.other
+    {
+        match webhook::bare::serve(*address, certificates)? {}
+    }
     let interrupted = interrupt::flag()?;
+    if let Some(Other::Webhook(plan)) = &arguments.other {
+        return webhook::perform(plan, &interrupted);
+    }
     let size = std::fs::metadata(&arguments.manager)
         .map_err(|source| Error::NoManager {
             path: arguments.manager.clone(),

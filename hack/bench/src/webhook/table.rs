@@ -1,0 +1,222 @@
+//! Webhook figures as a table in Markdown, and the machine's state. Measures nothing.
+
+use std::fs;
+use std::time::Duration;
+
+use super::{Figures, Scenario};
+
+/// Above the rows.
+pub(super) const HEAD: &str = "
+Each cell: manager / bare server. CPU is the server's, per call; the ratio is the median over \
+the rounds. Memory is the peak over that at rest.
+
+| load | connections | CPU µs | ratio | p50 µs | p90 µs | p99 µs | calls/s | objects per CPU-s | MiB per CPU-s | peak MiB | target |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|
+";
+
+/// The machine's load average, as text.
+pub(super) fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let averages: Vec<_> = load.split(' ').take(3).collect();
+    format!("load average: {}", averages.join(" "))
+}
+
+/// One line of the table.
+pub(super) fn row(scenario: &Scenario, figures: &[Figures; 2]) -> String {
+    let both = |show: &dyn Fn(&Figures) -> String| {
+        let [ours, theirs] = figures;
+        format!("{} / {}", show(ours), show(theirs))
+    };
+    let latency = |part: f64| {
+        both(&move |figures| {
+            let microseconds = quantile(&figures.sorted_latencies(), part).as_secs_f64() * 1e6;
+            format!("{microseconds:.0}")
+        })
+    };
+    let per_cpu_second = |amount: f64| {
+        both(&move |figures| match figures.microseconds() {
+            0.0 => "–".to_owned(),
+            each => format!("{:.0}", amount * 1e6 / each),
+        })
+    };
+    let name = match scenario.handshakes {
+        0 => scenario.name.clone(),
+        clients => format!(
+            "{} amid {clients} clients' handshakes ({} a second)",
+            scenario.name,
+            both(&|figures| format!("{:.0}", figures.handshakes_a_second()))
+        ),
+    };
+    // The handshakes' CPU cannot be told from that of the calls.
+    let is_pure = scenario.handshakes == 0;
+    let cells = [
+        name,
+        scenario.connections.to_string(),
+        when(is_pure, || {
+            both(&|figures| format!("{:.1}", figures.microseconds()))
+        }),
+        when(is_pure, || format!("{:.2}", ratio(figures))),
+        latency(0.5),
+        latency(0.9),
+        latency(0.99),
+        both(&|figures| format!("{:.0}", figures.calls_a_second())),
+        match scenario.objects {
+            Some(objects) => per_cpu_second(f64::from(objects)),
+            None => "–".to_owned(),
+        },
+        when(is_pure, || {
+            per_cpu_second(scenario.body.len() as f64 / f64::from(1 << 20))
+        }),
+        both(&|figures| format!("{:.1}", figures.peak as f64 / 1024.0)),
+        verdict(scenario, &figures[0]),
+    ];
+    format!("| {} |\n", cells.join(" | "))
+}
+
+fn when(is_so: bool, text: impl FnOnce() -> String) -> String {
+    match is_so {
+        true => text(),
+        false => "–".to_owned(),
+    }
+}
+
+/// What is promised of this load, and what of it was missed.
+fn verdict(scenario: &Scenario, ours: &Figures) -> String {
+    let p99 = quantile(&ours.sorted_latencies(), 0.99).as_secs_f64() * 1e6;
+    let cpu = ours.microseconds();
+    let peak = ours.peak as f64 / 1024.0;
+    let promises: Vec<(String, bool)> = match (scenario.objects, scenario.connections) {
+        _ if scenario.handshakes > 0 => Vec::new(),
+        (None, 4..) => vec![("CPU ≤ 20".to_owned(), cpu <= 20.0)],
+        (Some(1), 4) => vec![
+            ("CPU ≤ 25".to_owned(), cpu <= 25.0),
+            ("p99 < 600".to_owned(), p99 < 600.0),
+        ],
+        (Some(500), 1) => vec![
+            ("≥ 150000 objects".to_owned(), 500e6 / cpu >= 150e3),
+            ("≤ 20 MiB".to_owned(), peak <= 20.0),
+        ],
+        _ => Vec::new(),
+    };
+    let told = promises.into_iter().map(|(promise, is_kept)| {
+        let missed = if is_kept { "" } else { " (missed)" };
+        promise + missed
+    });
+    told.collect::<Vec<_>>().join(", ")
+}
+
+/// The median over the rounds of what a call costs ours, in units of what it costs theirs.
+fn ratio(figures: &[Figures; 2]) -> f64 {
+    let [ours, theirs] = figures;
+    let pairs = ours.turns.iter().zip(&theirs.turns);
+    let mut ratios: Vec<f64> = pairs
+        .map(|(ours, theirs)| ours.microseconds() / theirs.microseconds())
+        .filter(|ratio| ratio.is_finite())
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// The value below which `part` of `sorted` lies, by the nearest rank.
+fn quantile(sorted: &[Duration], part: f64) -> Duration {
+    let rank = (sorted.len() as f64 * part).ceil() as usize;
+    let index = rank.saturating_sub(1);
+    sorted.get(index).copied().unwrap_or_default()
+}
+
+impl super::Turn {
+    /// CPU of one call.
+    fn microseconds(&self) -> f64 {
+        self.cpu.all.as_secs_f64() * 1e6 / self.load.latencies.len() as f64
+    }
+}
+
+impl Figures {
+    fn sum(&self, of: impl Fn(&super::Turn) -> f64) -> f64 {
+        self.turns.iter().map(of).sum()
+    }
+
+    fn calls(&self) -> f64 {
+        self.sum(|turn| turn.load.latencies.len() as f64)
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.sum(|turn| turn.load.elapsed.as_secs_f64())
+    }
+
+    /// CPU of one call.
+    fn microseconds(&self) -> f64 {
+        self.sum(|turn| turn.cpu.all.as_secs_f64()) * 1e6 / self.calls()
+    }
+
+    fn calls_a_second(&self) -> f64 {
+        self.calls() / self.elapsed()
+    }
+
+    fn handshakes_a_second(&self) -> f64 {
+        self.sum(|turn| turn.handshakes as f64) / self.elapsed()
+    }
+
+    fn sorted_latencies(&self) -> Vec<Duration> {
+        let turns = self.turns.iter();
+        let mut all: Vec<_> = turns
+            .flat_map(|turn| turn.load.latencies.iter().copied())
+            .collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Turn;
+    use super::super::client::Load;
+    use super::*;
+    use crate::usage::Cpu;
+
+    fn figures(cpu_ms: u64, calls: u64) -> Figures {
+        let load = Load {
+            elapsed: Duration::from_secs(1),
+            latencies: (1..=calls).map(Duration::from_micros).collect(),
+        };
+        let cpu = Cpu {
+            all: Duration::from_millis(cpu_ms),
+            kernel: Duration::ZERO,
+        };
+        Figures {
+            turns: vec![Turn {
+                load,
+                cpu,
+                handshakes: 0,
+            }],
+            peak: 2048,
+        }
+    }
+
+    #[test]
+    fn a_quantile_is_the_nearest_rank() {
+        let all = figures(0, 200).sorted_latencies();
+        assert_eq!(quantile(&all, 0.5), Duration::from_micros(100));
+        assert_eq!(quantile(&all, 0.99), Duration::from_micros(198));
+        assert_eq!(quantile(&all[..1], 0.99), Duration::from_micros(1));
+        assert_eq!(quantile(&[], 0.5), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_row_has_the_cost_of_both_and_marks_what_was_missed() {
+        let scenario = Scenario {
+            name: "create".to_owned(),
+            paths: ["/a", "/b"],
+            body: vec![0; 1 << 20],
+            objects: None,
+            connections: 4,
+            handshakes: 0,
+        };
+        let row = row(&scenario, &[figures(3, 100), figures(1, 100)]);
+        assert!(row.contains("| 30.0 / 10.0 | 3.00 | 50 / 50 |"), "{row}");
+        assert!(row.contains("| 100 / 100 | – | 33333 / 100000 |"), "{row}");
+        assert!(row.contains("CPU ≤ 20 (missed)"), "{row}");
+        let cells = row.matches('|').count();
+        assert_eq!(cells, HEAD.lines().last().unwrap().matches('|').count());
+    }
+}
