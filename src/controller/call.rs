@@ -68,6 +68,11 @@ impl CallError {
         self.refusal().is_some_and(|refusal| refusal.code == 404)
     }
 
+    /// We may not do this.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        self.refusal().is_some_and(|refusal| refusal.code == 403)
+    }
+
     /// A `test` operation of a JSON patch did not hold.
     pub(crate) fn is_failed_test(&self) -> bool {
         self.refusal()

@@ -12,6 +12,7 @@ mod metrics;
 mod parts;
 mod process_metrics;
 mod requests;
+mod short_watches;
 mod shutdown;
 mod supervise;
 mod telemetry;
