@@ -85,6 +85,11 @@ impl CallError {
         matches!(self, CallError::Fenced { .. })
     }
 
+    /// We may not do this.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        self.refusal().is_some_and(|refusal| refusal.code == 403)
+    }
+
     /// A `test` operation of a JSON patch did not hold.
     pub(crate) fn is_failed_test(&self) -> bool {
         self.refusal()

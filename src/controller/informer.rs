@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use kube::core::{ApiResource, Status};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
@@ -284,8 +284,8 @@ impl Sweeps {
 /// stream that [`Informer::run`] takes.
 ///
 /// Only a running watch is guarded against silence here. `client` must bound the rest (a
-/// list, the answer to a watch request) and must not retry by itself; the manager's client of
-/// watches is made so.
+/// list, the answer to a watch request), must not retry by itself, and must make an error of a
+/// watch that ends as soon as it began; the manager's client of watches is made so.
 pub fn watch<T>(
     client: Client,
     resource: &ApiResource,
@@ -299,7 +299,29 @@ where
         Some(namespace) => Api::namespaced_with(client, namespace, resource),
         None => Api::all_with(client, resource),
     };
-    watcher(api, watch_config(label_selector))
+    let config = watch_config(label_selector);
+    listing_anew(move || watcher(api.clone(), config.clone()))
+}
+
+/// The stream that `begin` makes, made anew when its position is refused with the status 410.
+/// kube's watcher lists anew when an *event* says so; with the answer to its request it asks
+/// for the same position for ever.
+fn listing_anew<S, T>(
+    begin: impl Fn() -> S + Send,
+) -> impl Stream<Item = watcher::Result<Event<T>>> + Send
+where
+    S: Stream<Item = watcher::Result<Event<T>>> + Send,
+    T: Send,
+{
+    stream::unfold((begin, None), async |(begin, running)| {
+        let mut events = running.unwrap_or_else(|| Box::pin(begin()));
+        let event = events.next().await?;
+        let is_refused = matches!(
+            &event,
+            Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410
+        );
+        Some((event, (begin, (!is_refused).then_some(events))))
+    })
 }
 
 fn watch_config(label_selector: Option<&str>) -> watcher::Config {

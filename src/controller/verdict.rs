@@ -58,9 +58,11 @@ pub(crate) fn of_apply(refusal: &ApiStatus) -> Verdict {
         403 if refusal.message.contains("exceeded quota") => {
             Verdict::Blocked(problem(Reason::QuotaExceeded))
         }
+        // A right that is missing, or a policy: somebody gives way, and tells nobody.
+        403 => Verdict::Blocked(problem(Reason::ApplyRefused)),
         // The namespace is gone, or its deletion was faster than the check above.
         404 => Verdict::NamespaceEnding,
-        400 | 401 | 403 | 405 | 413 | 415 | 422 => Verdict::Refused(problem(Reason::ApplyRefused)),
+        400 | 401 | 405 | 413 | 415 | 422 => Verdict::Refused(problem(Reason::ApplyRefused)),
         _ => Verdict::Transient,
     }
 }
@@ -198,7 +200,12 @@ mod tests {
         assert_eq!(reason_of(of_apply(&quota)), Some(Reason::QuotaExceeded));
         let invalid = refusal(422, "bad image", ("FieldValueInvalid", "spec.template"));
         assert!(matches!(of_apply(&invalid), Verdict::Refused(_)));
-        let forbidden = refusal(403, "no", ("", ""));
-        assert_eq!(reason_of(of_apply(&forbidden)), Some(Reason::ApplyRefused));
+    }
+
+    #[test]
+    fn what_is_forbidden_is_looked_at_again_soon_however_long_it_was() {
+        let forbidden = of_apply(&refusal(403, "no", ("", "")));
+        assert!(matches!(forbidden, Verdict::Blocked(_)));
+        assert_eq!(reason_of(forbidden), Some(Reason::ApplyRefused));
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{Instrument, debug, error, info_span, warn};
 
 use super::call::CallError;
+use super::memory::until_next_look;
 use super::metrics::{Metrics, Outcome};
 use super::object::ObjectKey;
 use super::queue::Queue;
@@ -86,7 +87,13 @@ where
             }
             End::Failed(error) => {
                 warn!(%error, "the reconcile failed; it is tried again");
-                queue.add_rate_limited(key.clone());
+                if error.is_forbidden() {
+                    // Whoever gives the right back tells nobody, and may take an hour.
+                    queue.forget(&key);
+                    queue.add_after(key.clone(), until_next_look());
+                } else {
+                    queue.add_rate_limited(key.clone());
+                }
                 Outcome::Error
             }
             End::Panicked(panic) => {

@@ -11,6 +11,7 @@ use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, Kubeco
 use tower::timeout::TimeoutLayer;
 
 use super::requests::RequestCounter;
+use super::short_watches::ShortWatches;
 
 /// Longest wait for a TCP and TLS connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -129,6 +130,7 @@ fn client(
     Ok(builder
         .with_layer(&TimeoutLayer::new(until_answered))
         .with_layer(&requests.layer(&host))
+        .with_layer(&ShortWatches)
         .build())
 }
 

@@ -14,6 +14,7 @@ mod namespace;
 mod parts;
 mod process_metrics;
 mod requests;
+mod short_watches;
 mod shutdown;
 mod supervise;
 mod telemetry;

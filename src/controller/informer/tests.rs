@@ -402,6 +402,26 @@ async fn after_an_outage_a_position_that_is_too_old_costs_a_moment_and_not_the_b
     assert!(waited <= Duration::from_secs(1), "{waited:?}");
 }
 
+#[tokio::test]
+async fn a_position_that_is_refused_with_the_status_410_is_given_up_and_no_other_error_is() {
+    let refused = |code| {
+        let error = kube::Error::Api(status(code));
+        Err(watcher::Error::WatchStartFailed(error))
+    };
+    let begun = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&begun);
+    let events = listing_anew(move || {
+        *count.lock().unwrap() += 1;
+        let events: [Item; 4] = [Ok(Event::Init), refused(500), refused(410), refused(410)];
+        stream::iter(events)
+    });
+    let events: Vec<Item> = events.take(6).collect().await;
+    assert_eq!(*begun.lock().unwrap(), 2);
+    let is_list = |event: &Item| matches!(event, Ok(Event::Init));
+    let lists: Vec<bool> = events.iter().map(is_list).collect();
+    assert_eq!(lists, [true, false, false, true, false, false]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_written_while_the_watch_is_away_is_kept_until_the_watch_had_its_chance() {
     let scenario = Scenario::new();

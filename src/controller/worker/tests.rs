@@ -26,6 +26,8 @@ enum Step {
     Busy(Duration),
     /// It fails at once.
     Fail,
+    /// It fails for want of a right.
+    Forbidden,
     /// It panics.
     Panic,
     /// It never returns.
@@ -129,19 +131,24 @@ async fn go(step: Step) -> Result<Next, CallError> {
             sleep(time).await;
             Ok(Next::Rest)
         }
-        Step::Fail => Err(CallError::Refused {
-            action: "apply deployments ns/a".to_owned(),
-            refusal: Box::new(
-                Status::failure("try later", "ServiceUnavailable")
-                    .with_code(StatusCode::SERVICE_UNAVAILABLE.as_u16()),
-            ),
-        }),
+        Step::Fail => Err(refused(
+            "ServiceUnavailable",
+            StatusCode::SERVICE_UNAVAILABLE,
+        )),
+        Step::Forbidden => Err(refused("Forbidden", StatusCode::FORBIDDEN)),
         // As `panic!`, without its words on the test's standard error.
         Step::Panic => std::panic::resume_unwind(Box::new("a reconcile's panic")),
         Step::Hang => pending().await,
         Step::Fenced => Err(CallError::Fenced {
             action: "apply deployments ns/a".to_owned(),
         }),
+    }
+}
+
+fn refused(reason: &str, code: StatusCode) -> CallError {
+    CallError::Refused {
+        action: "apply deployments ns/a".to_owned(),
+        refusal: Box::new(Status::failure("refused", reason).with_code(code.as_u16())),
     }
 }
 
@@ -259,6 +266,18 @@ async fn errors_in_a_row_are_tried_again_after_5_ms_doubled_each_time_up_to_1000
     let mut law: Vec<u128> = (0..18).map(|failures| 5 << failures).collect();
     law.extend([1_000_000, 1_000_000]);
     assert_eq!(waits, law);
+    assert_eq!(workers.results("error"), starts.len() as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_missing_is_asked_for_every_15_s_for_as_long_as_it_takes() {
+    let workers = Workers::start(1, |_, _| Step::Forbidden);
+    workers.add("a");
+    workers.until(Duration::from_secs(4000)).await;
+    let starts = workers.starts("a");
+    for pair in starts.windows(2) {
+        assert!((12_000..=18_001).contains(&(pair[1] - pair[0])), "{pair:?}");
+    }
     assert_eq!(workers.results("error"), starts.len() as u64);
 }
 

@@ -1,0 +1,193 @@
+//! A watch that ends as soon as it began, without an event, is made an error, so that it is
+//! waited out as any other. `kube::runtime::watcher` takes the end of a watch for its renewal
+//! and asks again at once: an API server, or something before it, that closes every watch
+//! would be asked thousands of times a second. client-go's reflector does the same
+//! (`tools/cache/reflector.go`, `VeryShortWatchError`). A tower layer around the client.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::http::{Request, Response};
+use hyper::body::{Body, Bytes, Frame};
+use tokio::time::Instant;
+use tower::{BoxError, Layer, Service};
+
+/// A watch that ends sooner, and before its first event, is too short.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// A watch ended when it had hardly begun.
+#[derive(Debug, thiserror::Error)]
+#[error("the watch ended within a second and before its first event")]
+struct ShortWatch;
+
+/// Makes clients to which short watches are errors.
+#[derive(Debug, Clone)]
+pub(super) struct ShortWatches;
+
+/// See [`ShortWatches`].
+#[derive(Debug, Clone)]
+pub(super) struct Minded<S> {
+    inner: S,
+}
+
+/// The body of an answer.
+pub(super) struct MindedBody<B> {
+    body: Pin<Box<B>>,
+    /// When the watch began; `None` if it is none, or brought an event already.
+    began: Option<Instant>,
+}
+
+impl<S> Layer<S> for ShortWatches {
+    type Service = Minded<S>;
+
+    fn layer(&self, inner: S) -> Minded<S> {
+        Minded { inner }
+    }
+}
+
+impl<S, In, B> Service<Request<In>> for Minded<S>
+where
+    S: Service<Request<In>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<MindedBody<B>>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<In>) -> Self::Future {
+        let query = request.uri().query().unwrap_or_default();
+        let is_watch = query.split('&').any(|field| field == "watch=true");
+        let response = self.inner.call(request);
+        Box::pin(async move {
+            let response = response.await?;
+            let is_watched = is_watch && response.status().is_success();
+            Ok(response.map(|body| MindedBody {
+                body: Box::pin(body),
+                began: is_watched.then(Instant::now),
+            }))
+        })
+    }
+}
+
+impl<B> MindedBody<B> {
+    fn is_too_short(&self) -> bool {
+        self.began.is_some_and(|began| began.elapsed() < SHORTEST)
+    }
+}
+
+impl<B> Body for MindedBody<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = ready!(self.body.as_mut().poll_frame(context));
+        let is_too_short = self.is_too_short();
+        Poll::Ready(match frame {
+            Some(Ok(frame)) => {
+                // Each event is a line.
+                if frame.data_ref().is_some_and(|data| data.contains(&b'\n')) {
+                    self.began = None;
+                }
+                Some(Ok(frame))
+            }
+            // Some errors are the end of a watch to kube, and would be asked again at once.
+            Some(Err(_)) | None if is_too_short => {
+                self.began = None;
+                Some(Err(ShortWatch.into()))
+            }
+            Some(Err(error)) => Some(Err(error.into())),
+            None => None,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.began.is_none() && self.body.is_end_stream()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::poll_fn;
+
+    use axum::body::Body as AnyBody;
+    use futures::stream;
+    use tokio::time::sleep;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    const WATCH: &str = "/api/v1/pods?allowWatchBookmarks=true&watch=true&resourceVersion=1";
+    const EVENT: &str = "{\"type\":\"ADDED\"}\n";
+
+    /// What the client reads of these pieces, the last of which is followed by the end.
+    async fn read(
+        uri: &str,
+        pieces: Vec<(Duration, Result<&'static str, &'static str>)>,
+    ) -> String {
+        let pieces = stream::unfold(pieces.into_iter(), async |mut pieces| {
+            let (after, piece) = pieces.next()?;
+            sleep(after).await;
+            Some((
+                piece.map(Bytes::from).map_err(std::io::Error::other),
+                pieces,
+            ))
+        });
+        let answer = Response::new(AnyBody::from_stream(pieces));
+        let mut answer = Some(answer);
+        let inner = tower::service_fn(move |_: Request<()>| {
+            let answer = answer.take().expect("one request");
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        let request = Request::get(uri).body(()).expect("a request");
+        let answered = ShortWatches.layer(inner).oneshot(request).await;
+        let mut body = answered.unwrap_or_else(|never| match never {}).into_body();
+        let mut read = String::new();
+        while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+            match frame {
+                Ok(frame) => {
+                    let data = frame.into_data().expect("data");
+                    read.push_str(&String::from_utf8_lossy(&data));
+                }
+                Err(error) => return format!("{read}{error}"),
+            }
+        }
+        read
+    }
+
+    const NOW: Duration = Duration::ZERO;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_ends_at_once_is_an_error_however_it_ends() {
+        let short = ShortWatch.to_string();
+        assert_eq!(read(WATCH, vec![]).await, short);
+        assert_eq!(read(WATCH, vec![(NOW, Err("reset"))]).await, short);
+        let half = read(WATCH, vec![(NOW, Ok("{\"type\":\"AD"))]).await;
+        assert_eq!(half, format!("{{\"type\":\"AD{short}"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_told_something_or_lasted_ends_as_it_ends() {
+        assert_eq!(read(WATCH, vec![(NOW, Ok(EVENT))]).await, EVENT);
+        assert_eq!(read(WATCH, vec![(SHORTEST, Ok(""))]).await, "");
+        assert_eq!(read(WATCH, vec![(SHORTEST, Err("reset"))]).await, "reset");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_no_watch_may_be_empty() {
+        assert_eq!(read("/api/v1/pods?limit=500", vec![]).await, "");
+    }
+}
