@@ -24,15 +24,17 @@ use crate::webhook::certificates::{Files, WebhookUrl};
 /// A configuration that can be served as it stands.
 #[derive(Clone)]
 pub struct Config {
-    /// Where `/metrics` is served over plain HTTP; `None` is off.
+    /// Where `/metrics` is served; `None` is off.
     pub metrics_address: Option<BindAddress>,
+    /// How it is served there, and to whom.
+    pub metrics_security: MetricsSecurity,
     /// Where `/healthz` and `/readyz` are served; `None` is off.
     pub health_address: Option<BindAddress>,
     /// Where the webhook server's certificate is from.
     pub certificates: CertificateSource,
     /// Where webhooks are served over TLS; `None` is off.
     pub webhook_address: Option<BindAddress>,
-    /// The oldest version of TLS that the webhook server speaks.
+    /// The oldest version of TLS that is spoken.
     pub tls_min_version: TlsVersion,
     /// A kubeconfig file that wins over `KUBECONFIG` and over the pod's service account.
     pub kubeconfig: Option<PathBuf>,
@@ -48,6 +50,18 @@ pub struct Config {
     pub log_format: LogFormat,
     /// The least severe events that are logged.
     pub log_level: LogLevel,
+}
+
+/// How `/metrics` is served, and to whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MetricsSecurity {
+    /// Over plain HTTP, to anybody.
+    Plain,
+    /// Over TLS with a certificate that is made in memory, to those whom the API server lets.
+    SelfSigned,
+    /// Over TLS with a certificate that somebody else writes, to those whom the API server
+    /// lets.
+    Directory(Files),
 }
 
 /// Where the webhook server's certificate is from.
@@ -81,12 +95,6 @@ pub enum ConfigError {
          --leader-elect=false"
     )]
     LeaderElection,
-    /// Metrics over HTTPS, which this version cannot serve.
-    #[error(
-        "--metrics-bind-address={0} with --metrics-secure=true: this version has no metrics over \
-         HTTPS; pass --metrics-secure=false for plain HTTP, or --metrics-bind-address=0 for none"
-    )]
-    SecureMetrics(BindAddress),
     /// Two sources of certificates.
     #[error(
         "--webhook-url and --cert-mode=self-managed exclude each other: the first makes its own \
@@ -132,15 +140,13 @@ impl Config {
             images: images(|name| std::env::var_os(name))?,
         };
         let certificates = certificates(&flags)?;
+        let metrics_security = metrics_security(&flags);
         let metrics_address = flags.metrics_bind_address.0;
         let health_address = flags.health_probe_bind_address.0;
         let webhook_address = flags.enable_webhooks.then_some(BindAddress {
             host: None,
             port: flags.webhook_port,
         });
-        if let Some(address) = metrics_address.as_ref().filter(|_| flags.metrics_secure) {
-            return Err(ConfigError::SecureMetrics(address.clone()));
-        }
         differ([
             ("--health-probe-bind-address", &health_address),
             ("--metrics-bind-address", &metrics_address),
@@ -148,6 +154,7 @@ impl Config {
         ])?;
         Ok(Self {
             metrics_address,
+            metrics_security,
             health_address,
             certificates,
             webhook_address,
@@ -163,12 +170,29 @@ impl Config {
     }
 }
 
+fn metrics_security(flags: &Flags) -> MetricsSecurity {
+    if !flags.metrics_secure {
+        return MetricsSecurity::Plain;
+    }
+    if flags.metrics_cert_path.is_empty() {
+        return MetricsSecurity::SelfSigned;
+    }
+    let folder = PathBuf::from(&flags.metrics_cert_path);
+    MetricsSecurity::Directory(Files {
+        certificate: folder.join(or(&flags.metrics_cert_name, "tls.crt")),
+        key: folder.join(or(&flags.metrics_cert_key, "tls.key")),
+    })
+}
+
 /// An empty value counts as not given, as with the scaffold's `--webhook-cert-path=""`.
-fn certificates(flags: &Flags) -> Result<CertificateSource, ConfigError> {
-    let or = |given: &OsString, default: &str| match given.is_empty() {
+fn or(given: &OsString, default: &str) -> PathBuf {
+    match given.is_empty() {
         true => PathBuf::from(default),
         false => PathBuf::from(given),
-    };
+    }
+}
+
+fn certificates(flags: &Flags) -> Result<CertificateSource, ConfigError> {
     if let Some(url) = flags.webhook_url.clone() {
         return match flags.cert_mode {
             CertMode::SelfManaged => Err(ConfigError::UrlAndSelfManaged),

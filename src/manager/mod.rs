@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{BindAddress, Config};
-use crate::webhook::certificates::RegistrationError;
+use crate::webhook::certificates::{self, RegistrationError};
 pub use cluster::{Clients, ClusterError};
 pub use explain::explain;
 use health::Endpoint;
@@ -137,6 +137,7 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
 
     let mut registry = metrics::registry();
     let requests = RequestCounter::registered(&mut registry);
+    let reads = certificates::Reads::registered(&mut registry);
     let clients = cluster::connect(config.kubeconfig.as_deref(), &requests).await?;
     // All ports are bound before anything starts, so that no reconcile is cut short by a
     // port that is taken.
@@ -168,7 +169,7 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
             &config,
             &clients,
             listener,
-            &mut registry,
+            (&mut registry, &reads),
             parts,
             &work_shutdown,
         )?;
@@ -178,7 +179,7 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
         "controllers",
         controllers::run(&config, &clients, &mut registry, work_shutdown.clone()),
     );
-    let greeting = greeting::greet(clients.calls, clients.server, work_shutdown.clone());
+    let greeting = greeting::greet(clients.calls.clone(), clients.server, work_shutdown.clone());
     work.parts.start("API server greeting", greeting);
     if let Some(listener) = health {
         let router = health::router([Endpoint::new("healthz"), ready]);
@@ -188,10 +189,14 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
         );
     }
     if let Some(listener) = metrics {
-        let router = metrics::router(registry);
-        servers.parts.start(
-            "metrics server",
-            http::serve(listener, router, servers_shutdown),
+        let parts = &mut servers.parts;
+        metrics::start(
+            &config,
+            clients.calls.clone(),
+            listener,
+            (registry, &reads),
+            parts,
+            servers_shutdown,
         );
     }
 
