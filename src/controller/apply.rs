@@ -9,6 +9,7 @@ use tracing::{debug, info};
 
 use super::call::{CallError, Caller, Location, Part};
 use super::children::{Children, Standing, taken};
+use super::event::{Notice, Recorder, Severity};
 use super::fingerprint::{self, Fingerprint};
 use super::lean::{LeanService, Owner};
 use super::memory::{Memories, Rewritten};
@@ -43,6 +44,7 @@ pub(super) struct Applier {
     kind: &'static Kind,
     controller: String,
     caller: Caller,
+    recorder: Recorder,
     children: Arc<Children>,
     memories: Arc<Memories>,
     metrics: Arc<Metrics>,
@@ -70,7 +72,7 @@ impl Applier {
     /// An applier for `kind`.
     pub(super) fn new(
         kind: &'static Kind,
-        caller: Caller,
+        (caller, recorder): (Caller, Recorder),
         children: Arc<Children>,
         memories: Arc<Memories>,
         metrics: Arc<Metrics>,
@@ -79,6 +81,7 @@ impl Applier {
             kind,
             controller: kind.controller_name(),
             caller,
+            recorder,
             children,
             memories,
             metrics,
@@ -221,9 +224,21 @@ impl Applier {
             self.caller
                 .json_patch(at, Part::Object, manager, &patch)
                 .await?;
+            self.tell_of_takeover(wanted);
         }
         let child_uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         self.apply(wanted, child_uid).await
+    }
+
+    fn tell_of_takeover(&self, wanted: Wanted<'_>) {
+        let (kind, name) = (wanted.child.kind.name(), &wanted.child.name);
+        let notice = Notice {
+            severity: Severity::Normal,
+            reason: "TakenOver".to_owned(),
+            note: format!("{kind} {name}, which an older operator made, is kept from now on"),
+        };
+        info!(child = kind, name, "taken over from an older operator");
+        self.recorder.record(self.kind, wanted.resource, notice);
     }
 
     /// Makes us the only owner of a list of our own child in which others' items stand in the

@@ -35,6 +35,7 @@ use requests::RequestCounter;
 use shutdown::Signals;
 pub use shutdown::{Shutdown, Stopper, shutdown};
 use supervise::{Group, supervise};
+use telemetry::LogControl;
 use webhooks::Webhooks;
 
 /// `EX_USAGE` of sysexits.h: the configuration cannot be served, and a restart with the
@@ -100,9 +101,9 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, Cluste
 /// # Errors
 /// [`RunError`], for its exit code.
 pub fn run(config: Config) -> Result<(), RunError> {
-    telemetry::start(config.log_format, config.log_level);
+    let log = telemetry::start(config.log_format, config.log_level);
     let result = runtime().and_then(|runtime| {
-        let result = runtime.block_on(start_and_stop(config));
+        let result = runtime.block_on(start_and_stop(config, log));
         // What is still running after the stop is not waited for.
         runtime.shutdown_background();
         result
@@ -127,11 +128,13 @@ fn runtime() -> Result<Runtime, RunError> {
         })
 }
 
-async fn start_and_stop(config: Config) -> Result<(), RunError> {
-    let mut signals = Signals::listen().map_err(|source| RunError::System {
+async fn start_and_stop(config: Config, log: LogControl) -> Result<(), RunError> {
+    let refused = |source| RunError::System {
         doing: "listen for signals",
         source,
-    })?;
+    };
+    let mut signals = Signals::listen().map_err(refused)?;
+    tokio::spawn(log.obey_signals().map_err(refused)?);
     // rustls takes whichever provider is installed first; another one may be linked in.
     let _ = rustls::crypto::ring::default_provider().install_default();
 

@@ -354,6 +354,7 @@ fn running(
     worker: impl Future<Output = ()> + Send + 'static,
 ) -> Running {
     let mut running = Running {
+        events: tokio::spawn(pending()),
         informers: JoinSet::new(),
         workers: JoinSet::new(),
         queues: Vec::new(),

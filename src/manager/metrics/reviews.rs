@@ -16,11 +16,10 @@ use crate::manager::explain;
 /// Longest wait for one answer; two of them fit into the 10 s that Prometheus waits.
 pub(super) const DEADLINE: Duration = Duration::from_secs(4);
 
-/// Whose token it is, as a SubjectAccessReview wants it told.
+/// Whose token it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct User {
-    #[serde(rename(serialize = "user"))]
     pub(super) username: String,
     uid: String,
     groups: Vec<String>,
@@ -83,8 +82,16 @@ pub(super) async fn authorize(
         allowed: bool,
         denied: bool,
     }
-    let mut spec = json!(user);
-    spec["nonResourceAttributes"] = json!({"path": path, "verb": verb});
+    let User {
+        username,
+        uid,
+        groups,
+        extra,
+    } = user;
+    let spec = json!({
+        "user": username, "uid": uid, "groups": groups, "extra": extra,
+        "nonResourceAttributes": {"path": path, "verb": verb},
+    });
     let status: Status =
         review(client, "authorization.k8s.io", "SubjectAccessReview", spec).await?;
     Ok(status.allowed && !status.denied)

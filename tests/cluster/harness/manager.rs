@@ -78,7 +78,8 @@ impl Manager {
         (code.expect("a status"), body.to_owned())
     }
 
-    async fn address_of(&self, purpose: &str) -> String {
+    /// Where it listens for `purpose`.
+    pub(crate) async fn address_of(&self, purpose: &str) -> String {
         let started = Instant::now();
         loop {
             let log = self.log();
