@@ -71,7 +71,7 @@ impl LogControl {
                     else => return,
                 };
                 if self.filter.reload(filter(level)).is_ok() {
-                    tracing::info!(?level, "log level changed");
+                    tracing::info!(log_level = ?level, "log level changed");
                 }
             }
         })
