@@ -25,24 +25,8 @@ const OTHERS: &[(&str, &str, &[&str])] = &[
         "deployments",
         &["create", "get", "list", "patch", "watch"],
     ),
-    // `patch` counts an event that happens again.
-    ("events.k8s.io", "events", &["create", "patch"]),
+    ("events.k8s.io", "events", &["create"]),
 ];
-
-/// Rights that concern no namespace: to ask who reads the metrics.
-const REVIEWS: [(&str, &str); 2] = [
-    ("authentication.k8s.io", "tokenreviews"),
-    ("authorization.k8s.io", "subjectaccessreviews"),
-];
-
-/// The rights that the manager has besides [`granted`], wherever it watches.
-#[allow(dead_code)] // not where one namespace is looked at
-pub(crate) fn reviews() -> BTreeSet<Right> {
-    let create = |(group, resource): (&str, &str)| {
-        (group.to_owned(), resource.to_owned(), "create".to_owned())
-    };
-    REVIEWS.map(create).into()
-}
 
 /// Every right that the manager has.
 pub(crate) fn granted() -> BTreeSet<Right> {

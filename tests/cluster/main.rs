@@ -8,13 +8,9 @@ mod cost;
 mod definitions;
 mod drift;
 mod elasticweb;
-mod events;
 mod granted;
 mod harness;
-#[path = "../support/https.rs"]
-mod https;
 mod lifecycle;
-mod metrics;
 mod outage;
 mod ownership;
 mod private;

@@ -2,14 +2,12 @@
 //! all of them used.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::granted::{granted, used};
 use crate::harness::{
-    DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, SERVICE,
-    Stage, condition,
+    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, condition,
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
@@ -146,38 +144,6 @@ async fn fault_24_and_30_the_manager_needs_no_right_that_it_lacks_and_has_none_t
     stage
         .until_degraded(ELASTIC_WEB, "taken-too", "NameConflict")
         .await;
-
-    // The same Event twice, which is one whose count is written.
-    for paused in [json!("true"), json!(null), json!("true")] {
-        let annotations = json!({"quartet-operator.example.com/paused": paused});
-        let wanted = if paused.is_null() { "True" } else { "Unknown" };
-        stage
-            .patch(
-                NGINX,
-                "mine-nginxes",
-                json!({"metadata": {"annotations": annotations}}),
-            )
-            .await
-            .expect("patched");
-        stage
-            .until(NGINX, "mine-nginxes", "paused or resumed", |resource| {
-                condition(resource, "Ready").is_some_and(|ready| ready["status"] == wanted)
-            })
-            .await;
-    }
-    let counted = |requests: &[Request]| {
-        let mut requests = requests.iter();
-        requests.any(|request| request.resource == "events" && request.verb == "patch")
-    };
-    let started = Instant::now();
-    while !counted(&stage.all_requests()) {
-        assert!(
-            started.elapsed() < DEADLINE,
-            "no count of an Event\n{}",
-            stage.log()
-        );
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 
     let requests = stage.all_requests();
     let refused: Vec<_> = requests

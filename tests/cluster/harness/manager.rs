@@ -78,8 +78,7 @@ impl Manager {
         (code.expect("a status"), body.to_owned())
     }
 
-    /// Where it listens for `purpose`.
-    pub(crate) async fn address_of(&self, purpose: &str) -> String {
+    async fn address_of(&self, purpose: &str) -> String {
         let started = Instant::now();
         loop {
             let log = self.log();
