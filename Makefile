@@ -8,8 +8,13 @@ KEEP ?=
 # More arguments for the manager of `make run`, e.g. ARGS=--log-level=debug, or for the
 # benchmark of `make bench`, e.g. ARGS=--rest=10.
 ARGS ?=
+# Where the API server is to call the webhooks of `make run`. With kind or minikube, whose
+# API server is in a container, an address of this machine as seen from there.
+WEBHOOK_URL ?= https://127.0.0.1:9443
 # How many resources `make bench` creates.
 N ?= 1000
+# How many restarts `make test-rollout` makes.
+RESTARTS ?= 20
 # More arguments for `cargo test`, e.g. TESTFLAGS='--test manager'.
 TESTFLAGS ?=
 
@@ -64,7 +69,8 @@ devcluster-down: ## Stop every local Kubernetes that was left running.
 
 .PHONY: manifests
 manifests: ## Write every generated file from the Rust types.
-	cargo run --locked --bin generate -- manifests
+	$(CARGO_BUILD) --bin generate
+	$(CARGO_TARGET_DIR)/debug/generate manifests
 
 .PHONY: generate
 generate: manifests ## Same as manifests: Rust derives what Go generates as DeepCopy code.
@@ -103,6 +109,12 @@ test: ## Every test, against a local Kubernetes that is started for them.
 	$(CARGO_BUILD)
 	$(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- cargo test --locked --workspace $(TESTFLAGS)
 
+.PHONY: test-rollout
+test-rollout: ## Rolling restarts under load, without a failed call; RESTARTS=20.
+	$(CARGO_BUILD)
+	ROLLING_RESTARTS=$(RESTARTS) $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
+		cargo test --locked --workspace --test rollout rolling_restarts -- --nocapture
+
 .PHONY: bench
 bench: ## Measure requests, CPU and memory of the manager; N=10000 resources, ARGS=--help.
 	$(CARGO_BUILD) --release --bin manager --bin bench
@@ -116,14 +128,15 @@ build: ## Build the manager, at target/release/manager.
 
 .PHONY: run
 run: ## Run the manager on this machine against the cluster of KUBECONFIG.
-	ENABLE_WEBHOOKS=false cargo run --locked --bin manager -- --log-format=text $(ARGS)
+	$(CARGO_BUILD) --bin manager
+	@exec env WEBHOOK_URL=$(WEBHOOK_URL) $(CARGO_TARGET_DIR)/debug/manager --log-format=text $(ARGS)
 
 ##@ Deployment
 
 .PHONY: install
-install: ## Install the CRDs into the cluster of KUBECONFIG.
-	$(KUBECTL) apply --server-side --force-conflicts -k config/crd-seed-only
+install: ## Install the CRDs, with both versions, into the cluster of KUBECONFIG.
+	$(KUBECTL) apply --server-side --force-conflicts -k config/crd
 
 .PHONY: uninstall
 uninstall: ## Remove the CRDs, and with them every resource of the four kinds; ignore-not-found=true.
-	$(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -k config/crd-seed-only
+	$(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -k config/crd

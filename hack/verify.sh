@@ -18,9 +18,9 @@ trap 'rm -rf "$fresh"' EXIT
 cargo build --quiet --locked --workspace --bin generate
 "${CARGO_TARGET_DIR:-target}/debug/generate" manifests --root "$fresh"
 while read -r file; do
-    diff --unified --new-file --label "committed config/$file" --label "generated config/$file" \
-        "config/$file" "$fresh/$file" >&2 ||
-        fail "config/$file is stale: run 'make manifests' and commit what changes"
+    diff --unified --new-file --label "committed $file" --label "generated $file" \
+        "$file" "$fresh/$file" >&2 ||
+        fail "$file is stale: run 'make manifests' and commit what changes"
 done < <(cd "$fresh" && find . -type f -printf '%P\n' | sort)
 
 # Relative links in Markdown: ](path) or ](path#heading).

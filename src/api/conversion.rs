@@ -12,16 +12,7 @@ use thiserror::Error;
 
 pub use raw::{ConvertedText, MOST_VALUES, convert_into};
 
-use super::kind::{Kind, Version};
-
-/// Where one field of the seed's spec lives in the hub's spec. Paths below `spec`.
-#[derive(Debug)]
-pub struct FieldMove {
-    /// Path in the seed version.
-    pub seed: &'static [&'static str],
-    /// Path in the hub version.
-    pub hub: &'static [&'static str],
-}
+use super::kind::{FieldMove, Kind, Version};
 
 /// The annotation that carries what the version it is written in cannot say:
 /// `{"<the other version>": {<fields of its spec>}}`.

@@ -3,8 +3,7 @@
 
 use serde_json::Value;
 
-use super::conversion::FieldMove;
-use super::kind::{Kind, Version};
+use super::kind::{FieldMove, Kind, Version};
 use super::replicas::Pods;
 use super::schema;
 use super::shape::{COUNT, Field, PORT, Shape};

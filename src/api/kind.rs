@@ -6,7 +6,6 @@ use std::fmt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use super::conversion::FieldMove;
 use super::replicas::{Path, Pods};
 use super::shape::Shape;
 use super::validation::{FieldError, ServiceName};
@@ -31,6 +30,15 @@ pub struct Kind {
     pub hub: Version,
     /// Where the seed's spec fields live in the hub's spec.
     pub moves: &'static [FieldMove],
+}
+
+/// Where one field of the seed's spec lives in the hub's spec. Paths below `spec`.
+#[derive(Debug)]
+pub struct FieldMove {
+    /// Path in the seed version.
+    pub seed: &'static [&'static str],
+    /// Path in the hub version.
+    pub hub: &'static [&'static str],
 }
 
 /// One served version of a kind.

@@ -55,6 +55,20 @@ impl Pods {
         let (Self::Counted(path) | Self::Derived { target: path, .. }) = *self;
         (format!("spec.{}", path.join(".")), at(spec, path))
     }
+
+    /// The number of pods, and its path below `spec`, if it keeps the API server from writing
+    /// anything of the object: what the scale subresource shows is checked at each write,
+    /// changed or not. What is derived is not shown there, and what is absent not checked.
+    pub fn unwritable<'a>(&self, spec: &'a Value) -> Option<(Path, &'a Value)> {
+        let Self::Counted(path) = *self else {
+            return None;
+        };
+        let number = at(spec, path)?;
+        let is_writable = number
+            .as_i64()
+            .is_some_and(|it| within_limit(it, 0).is_ok());
+        (!is_writable).then_some((path, number))
+    }
 }
 
 /// ⌈`target` / `per_pod`⌉, the pods that serve `target` queries per second. Unsigned and

@@ -1,4 +1,4 @@
-//! Writes the generated manifests: `generate manifests [--root config] [--check]`. With
+//! Writes the generated manifests: `generate manifests [--root .] [--check]`. With
 //! `--check` it writes nothing and fails, naming each file that differs.
 
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// CRDs, samples and their kustomizations.
+    /// Everything below `config` and `grafana`.
     Manifests {
-        /// Folder to write to.
-        #[arg(long, default_value = "config")]
+        /// Root of the repository to write to.
+        #[arg(long, default_value = ".")]
         root: PathBuf,
         /// Compare in place of writing; exit 1 when a file is stale.
         #[arg(long)]
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 /// Writes, or finds what is stale.
 fn manifests(root: &std::path::Path, check: bool) -> Result<Vec<PathBuf>, ManifestError> {
     let mut stale = Vec::new();
-    for manifest in packaging::manifests()? {
+    for manifest in packaging::files()? {
         if !check {
             manifest.write(root)?;
         } else if manifest.is_stale(root) {

@@ -3,6 +3,7 @@
 //! sent; nothing is ever read but where the API server's refusal leaves open whose a child is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tracing::{debug, info};
@@ -12,7 +13,7 @@ use super::children::{Children, Standing, taken};
 use super::event::{Notice, Recorder, Severity};
 use super::fingerprint::{self, Fingerprint};
 use super::lean::{LeanService, Owner};
-use super::memory::{Memories, Rewritten};
+use super::memory::{Attempt, Memories, Rewritten, until_next_look};
 use super::metrics::Metrics;
 use super::object::ObjectKey;
 use super::takeover;
@@ -23,8 +24,8 @@ use crate::operators::{Child, ChildKind, Problem, Resource, names};
 /// Why the children are not as they should be.
 #[derive(Debug)]
 pub(super) enum Setback {
-    /// Something outside is in the way; looked at again every 15 s.
-    Blocked(Problem),
+    /// Something outside is in the way; to be looked at again after this time.
+    Blocked(Problem, Duration),
     /// The API server refuses a child for what it is; tried again by the back-off.
     Refused(Problem, CallError),
     /// Passing trouble; tried again by the back-off, and told nobody.
@@ -112,6 +113,7 @@ impl Applier {
                 self.delete_service(resource, &service).await?;
             }
         }
+        self.memories.unblock(resource);
         Ok(())
     }
 
@@ -138,32 +140,51 @@ impl Applier {
         };
         let standing = self.children.standing(child.kind, &key, &owner);
         if let Standing::Foreign(problem) = standing {
-            return Err(Setback::Blocked(problem));
+            return Err(Setback::Blocked(problem, until_next_look()));
         }
         if !self.children.claims.claim(child.kind, &key, &resource.uid) {
-            return Err(Setback::Blocked(taken(child.kind, &key, None)));
+            let problem = taken(child.kind, &key, None);
+            return Err(Setback::Blocked(problem, until_next_look()));
         }
-        match standing {
+        if let Standing::Ours { fingerprint, .. } = &standing
+            && self.is_settled(wanted, *fingerprint)
+        {
+            return Ok(());
+        }
+        let attempt = Attempt {
+            kind: child.kind,
+            desired,
+            generation: resource.generation,
+            found: self.children.found(child.kind, &key),
+        };
+        if let Some((problem, wait)) = self.memories.blocked(resource, &attempt) {
+            return Err(Setback::Blocked(problem, wait));
+        }
+        let outcome = match &standing {
             Standing::Unknown => self.apply(wanted, None).await,
             Standing::Ours {
                 fingerprint: None, ..
             } => self.look_whose(wanted).await,
-            Standing::Ours {
-                uid,
-                fingerprint: Some(observed),
-            } => {
-                let rewritten = Rewritten {
-                    kind: child.kind,
-                    desired,
-                    answered: observed,
-                };
-                if observed == desired || self.memories.is_rewritten(resource, rewritten) {
-                    return Ok(());
-                }
-                self.apply(wanted, Some(&uid)).await
-            }
+            Standing::Ours { uid, .. } => self.apply(wanted, Some(uid)).await,
             Standing::Ending | Standing::Foreign(_) => Ok(()),
+        };
+        if let Err(Setback::Blocked(problem, wait)) = &outcome {
+            self.memories
+                .block(resource, attempt, problem.clone(), *wait);
         }
+        outcome
+    }
+
+    /// Whether a child of ours is as it shall be, or as the API server makes it of that.
+    fn is_settled(&self, wanted: Wanted<'_>, observed: Option<Fingerprint>) -> bool {
+        observed.is_some_and(|observed| {
+            let rewritten = Rewritten {
+                kind: wanted.child.kind,
+                desired: wanted.desired,
+                answered: observed,
+            };
+            observed == wanted.desired || self.memories.is_rewritten(wanted.resource, rewritten)
+        })
     }
 
     /// Applies a child: with force and its uid when it is known to be ours, else without.
@@ -196,7 +217,7 @@ impl Applier {
                 }
                 Box::pin(self.apply(wanted, ours)).await
             }
-            Some(Verdict::Blocked(problem)) => Err(Setback::Blocked(problem)),
+            Some(Verdict::Blocked(problem)) => Err(Setback::Blocked(problem, until_next_look())),
             Some(Verdict::Refused(problem)) => Err(Setback::Refused(problem, error)),
             Some(Verdict::NamespaceEnding) => {
                 debug!(controller = self.controller, %error, "the namespace is going away");
@@ -215,7 +236,7 @@ impl Applier {
         let uid = &wanted.resource.uid;
         if owner.as_ref().is_none_or(|owner| *owner.uid != **uid) {
             let problem = taken(wanted.child.kind, &wanted.key(), owner.as_ref());
-            return Err(Setback::Blocked(problem));
+            return Err(Setback::Blocked(problem, until_next_look()));
         }
         let manager = self.kind.field_manager;
         if fingerprint::of_observed(&object, manager).is_none()

@@ -106,6 +106,12 @@ impl<'a> Location<'a> {
         }
     }
 
+    /// API group, empty for the core.
+    pub(super) fn group(&self) -> &'a str {
+        let group = self.api.strip_prefix("/apis/");
+        group.map_or("", |group| group.split('/').next().unwrap_or(group))
+    }
+
     fn path(&self) -> String {
         format!(
             "{}/namespaces/{}/{}/{}",

@@ -86,6 +86,16 @@ impl Children {
         }
     }
 
+    /// UID and owner of what the cache holds under a child's name.
+    pub(crate) fn found(
+        &self,
+        kind: ChildKind,
+        key: &ObjectKey,
+    ) -> Option<(Box<str>, Option<Owner>)> {
+        let cached = self.cached(kind, key)?;
+        Some((cached.meta.uid, cached.owner))
+    }
+
     fn cached(&self, kind: ChildKind, key: &ObjectKey) -> Option<Cached> {
         match kind {
             ChildKind::Deployment => self.deployments.get(key).map(|child| (&*child).into()),

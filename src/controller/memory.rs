@@ -9,9 +9,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fingerprint::Fingerprint;
+use super::lean::Owner;
 use super::object::ObjectKey;
 use super::pending_status::PendingStatus;
-use crate::operators::{ChildKind, Observed, Resource};
+use crate::operators::{ChildKind, Observed, Problem, Resource};
+
+/// How long a blocker outside (a foreign name, a taken port, a quota) is left alone before it
+/// is looked at again; ± 20 %, so that many of them do not come at once.
+const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 
 /// The memories of all resources of one kind.
 #[derive(Debug, Default)]
@@ -28,6 +33,34 @@ struct Memory {
     rewritten: Vec<Rewritten>,
     /// A status that differs from the stored one and is not written yet.
     pending: Option<PendingStatus>,
+    /// The child that cannot be had; until its time nothing is sent for it, whatever else
+    /// wakes the resource.
+    blocked: Option<Box<Blocked>>,
+}
+
+/// An attempt that something outside was in the way of.
+#[derive(Debug)]
+struct Blocked {
+    attempt: Attempt,
+    problem: Problem,
+    until: Instant,
+}
+
+/// What an attempt at a child is made from. One more, made from the same, would end the same.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Attempt {
+    pub(super) kind: ChildKind,
+    pub(super) desired: Fingerprint,
+    /// Of the resource: a change of its spec is worth an attempt even if this child is to
+    /// stay as it is, since somebody is waiting for what becomes of it.
+    pub(super) generation: i64,
+    /// UID and owner of what the cache holds under the child's name.
+    pub(super) found: Option<(Box<str>, Option<Owner>)>,
+}
+
+/// How long to wait for the next look at a blocker: 15 s ± 20 %.
+pub(super) fn until_next_look() -> Duration {
+    BLOCKED_RETRY.mul_f64(0.8 + 0.4 * fastrand::f64())
 }
 
 /// An apply whose answer was not what was sent.
@@ -59,6 +92,42 @@ impl Memories {
         memory
             .filter(|memory| *memory.uid == *resource.uid)
             .is_some_and(|memory| memory.rewritten.contains(&rewritten))
+    }
+
+    /// What was in the way of the last attempt made from the same, and for how much longer
+    /// it is left alone; `None` if it is time to try.
+    pub(super) fn blocked(
+        &self,
+        resource: &Resource,
+        attempt: &Attempt,
+    ) -> Option<(Problem, Duration)> {
+        let memories = self.lock();
+        let memory = memories.get(&key_of(resource))?;
+        let blocked = memory.blocked.as_ref()?;
+        let left = blocked.until.checked_duration_since(Instant::now())?;
+        let is_same = *memory.uid == *resource.uid && blocked.attempt == *attempt;
+        (is_same && !left.is_zero()).then(|| (blocked.problem.clone(), left))
+    }
+
+    /// Notes what was in the way of an attempt, and how long it is to be left alone.
+    pub(super) fn block(
+        &self,
+        resource: &Resource,
+        attempt: Attempt,
+        problem: Problem,
+        wait: Duration,
+    ) {
+        let blocked = Blocked {
+            attempt,
+            problem,
+            until: Instant::now() + wait,
+        };
+        self.change(resource, |memory| memory.blocked = Some(Box::new(blocked)));
+    }
+
+    /// Notes that nothing is in the way of any child.
+    pub(super) fn unblock(&self, resource: &Resource) {
+        self.change(resource, |memory| memory.blocked = None);
     }
 
     /// Notes that the status differs from the stored one; returns how long its write still
@@ -101,7 +170,7 @@ impl Memories {
             };
         }
         let result = change(memory);
-        if memory.rewritten.is_empty() && memory.pending.is_none() {
+        if memory.is_empty() {
             memories.remove(&key);
         }
         result
@@ -112,6 +181,12 @@ impl Memories {
         self.by_resource
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    fn is_empty(&self) -> bool {
+        self.rewritten.is_empty() && self.pending.is_none() && self.blocked.is_none()
     }
 }
 

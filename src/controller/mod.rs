@@ -16,6 +16,7 @@ pub mod informer;
 #[cfg(test)]
 mod kube_runtime_faults;
 mod lean;
+mod legacy_finalizers;
 mod memory;
 pub mod metrics;
 pub mod object;
@@ -26,6 +27,7 @@ mod reconcile;
 #[cfg(test)]
 mod reconcile_tests;
 mod report;
+pub mod rights;
 pub mod store;
 mod stored_version;
 mod takeover;

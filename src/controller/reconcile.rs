@@ -12,6 +12,7 @@ use super::call::{CallError, Caller, Location, Part};
 use super::children::Children;
 use super::event::Recorder;
 use super::lean::LeanResource;
+use super::legacy_finalizers;
 use super::memory::Memories;
 use super::metrics::Metrics;
 use super::object::ObjectKey;
@@ -20,10 +21,6 @@ use super::store::Store;
 use crate::api::conversion::{self, DATA_ANNOTATION};
 use crate::api::{Kind, Version};
 use crate::operators::{Child, Operator, Refused, Resource, Settings};
-
-/// How long a blocker outside (a foreign name, a taken port, a quota) is left alone before it
-/// is looked at again; ± 20 %, so that many of them do not come at once.
-const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 
 /// When to look at the resource again without a new event.
 #[derive(Debug, PartialEq, Eq)]
@@ -131,9 +128,9 @@ impl Reconciler {
                 Err(refused) => problem = Some(refused.problem()),
                 Ok(children) => match self.applier.ensure(&resource, &children).await {
                     Ok(()) => {}
-                    Err(Setback::Blocked(blocker)) => {
+                    Err(Setback::Blocked(blocker, wait)) => {
                         problem = Some(blocker);
-                        retry = Some(BLOCKED_RETRY.mul_f64(0.8 + 0.4 * fastrand::f64()));
+                        retry = Some(wait);
                     }
                     Err(Setback::Refused(refused, error)) => {
                         problem = Some(refused);
@@ -197,23 +194,12 @@ impl Reconciler {
 
     /// Finalizers that an older operator left: nobody else would ever remove them.
     async fn strip_legacy_finalizers(&self, lean: &LeanResource) -> Result<(), CallError> {
-        let is_legacy = |finalizer: &str| self.kind.legacy_finalizers.contains(&finalizer);
-        if !lean.finalizers.iter().any(|finalizer| is_legacy(finalizer)) {
+        let version = self.version_of(lean);
+        let Some(operations) = legacy_finalizers::removal(self.kind, version, lean) else {
             return Ok(());
-        }
-        let kept: Vec<_> = lean
-            .finalizers
-            .iter()
-            .filter(|one| !is_legacy(one))
-            .collect();
-        let operations = json!([
-            {"op": "test", "path": "/metadata/uid", "value": lean.meta.uid},
-            {"op": "test", "path": "/metadata/finalizers", "value": lean.finalizers},
-            {"op": "replace", "path": "/metadata/finalizers", "value": kept},
-        ]);
+        };
         let manager = self.kind.field_manager;
-        let version = self.kind.api_version(self.version_of(lean));
-        let api = format!("/apis/{version}");
+        let api = format!("/apis/{}", self.kind.api_version(version));
         let at = self.location(lean, &api);
         match self
             .caller

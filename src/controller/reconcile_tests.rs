@@ -240,6 +240,58 @@ async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
     assert_eq!(scenario.told(), ["NameConflict"]);
 }
 
+/// Requests for children among those sent since the last look.
+fn of_children(scenario: &Scenario) -> Vec<String> {
+    let mut sent = scenario.sent();
+    sent.retain(|line| line.contains("/deployments/"));
+    sent
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_42_a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
+    let scenario = Scenario::new(|line, body| match line {
+        line if line.contains("force=") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.selector")
+        }
+        line if line.starts_with("GET") => Some((200, json!({"metadata": {"uid": "stranger"}}))),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    let Ok(Next::After(wait)) = scenario.reconcile().await else {
+        panic!("a blocker is looked at again")
+    };
+    assert_eq!(of_children(&scenario), [APPLY, GET]);
+    tokio::time::advance(Duration::from_secs(10)).await;
+    let left = wait - Duration::from_secs(10);
+    assert_eq!(scenario.reconcile().await, Ok(Next::After(left)));
+    assert_eq!(scenario.sent(), Vec::<String>::new());
+    tokio::time::advance(left).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(of_children(&scenario), [APPLY, GET], "its time has come");
+
+    // A changed spec is tried at once, even one that asks for the same child.
+    scenario.holds(
+        1,
+        json!({"metadata": {"resourceVersion": "6", "generation": 2}}),
+    );
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(of_children(&scenario), [APPLY, GET]);
+    // So is a name under which something else is seen than before.
+    let stranger = json!({"metadata": {
+        "name": "cache", "namespace": "ns", "uid": "another", "resourceVersion": "7",
+    }});
+    assert!(
+        scenario
+            .children
+            .put_written(ChildKind::Deployment, &stranger)
+            .is_none()
+    );
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(of_children(&scenario), [APPLY, GET]);
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(of_children(&scenario), Vec::<String>::new());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_child_that_lost_its_label_is_taken_back_by_force() {
     let scenario = Scenario::new(|line, body| match line {

@@ -22,9 +22,9 @@ use tokio_rustls::TlsAcceptor;
 
 use self::access::Access;
 use super::http;
-use super::parts::Parts;
 use super::process_metrics::ProcessMetrics;
 use super::shutdown::Shutdown;
+use super::supervise::Group;
 use super::webhooks::until;
 use crate::config::{Config, MetricsSecurity};
 use crate::webhook::certificates::{self, Resolver, directory, in_memory};
@@ -46,39 +46,39 @@ pub(super) fn registry() -> Registry {
     registry
 }
 
-/// Starts the server, and what looks after its certificate, among `parts`. `client` is asked
+/// Starts the server, and what looks after its certificate, in `group`. `client` is asked
 /// who may read.
 pub(super) fn start(
     config: &Config,
     client: Client,
     listener: TcpListener,
     (mut registry, reads): (Registry, &certificates::Reads),
-    parts: &mut Parts,
-    shutdown: Shutdown,
+    group: &mut Group,
 ) {
     let (certificate, server) = ("metrics certificate", "metrics server");
     let metrics = |registry| reads.of("metrics", registry);
+    let shutdown = group.shutdown();
     let stop = shutdown.clone();
     let resolver = match &config.metrics_security {
         MetricsSecurity::Plain => {
             let router = router(registry, None);
-            return parts.start(server, http::serve(listener, router, shutdown));
+            return group.start(server, http::serve(listener, router, shutdown));
         }
         MetricsSecurity::SelfSigned => {
             let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
             let (resolver, run) = in_memory(names.to_vec(), metrics(&mut registry));
-            parts.start(certificate, until(stop, run));
+            group.start(certificate, until(stop, run));
             resolver
         }
         MetricsSecurity::Directory(files) => {
             let (resolver, run) = directory(files.clone(), metrics(&mut registry));
-            parts.start(certificate, until(stop, run));
+            group.start(certificate, until(stop, run));
             resolver
         }
     };
     let router = router(registry, Some(Access::new(client)));
     let minimum = config.tls_min_version;
-    parts.start(
+    group.start(
         server,
         serve_tls(listener, resolver, minimum, router, shutdown),
     );

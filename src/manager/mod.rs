@@ -30,11 +30,10 @@ pub use cluster::{Clients, ClusterError};
 pub use explain::explain;
 use health::Endpoint;
 pub use http::BindError;
-use parts::Parts;
 use requests::RequestCounter;
 use shutdown::Signals;
 pub use shutdown::{Shutdown, Stopper, shutdown};
-use supervise::{Group, supervise};
+use supervise::Process;
 use telemetry::LogControl;
 use webhooks::Webhooks;
 
@@ -153,57 +152,40 @@ async fn start_and_stop(config: Config, log: LogControl) -> Result<(), RunError>
     let metrics = listen("metrics", "--metrics-bind-address", &config.metrics_address).await?;
     let webhooks = listen("webhooks", "--webhook-port", &config.webhook_address).await?;
 
-    let (stopper, work_shutdown) = shutdown();
-    let mut work = Group {
-        parts: Parts::default(),
-        stopper,
-    };
-    let (stopper, servers_shutdown) = shutdown();
-    let mut servers = Group {
-        parts: Parts::default(),
-        stopper,
-    };
-
     log_start(&config, &clients);
-    let mut ready = readiness(work_shutdown.clone());
+    let mut process = Process::new();
+    let mut ready = readiness(process.stopping());
     if let Some(listener) = webhooks {
-        let parts = &mut work.parts;
-        let webhooks = Webhooks::start(
-            &config,
-            &clients,
-            listener,
-            (&mut registry, &reads),
-            parts,
-            &work_shutdown,
-        )?;
+        let group = &mut process.webhooks;
+        let measured = (&mut registry, &reads);
+        let webhooks = Webhooks::start(&config, &clients, listener, measured, group)?;
         ready = webhooks.check(ready);
     }
-    work.parts.start(
+    let controllers = &mut process.controllers;
+    let stop = controllers.shutdown();
+    controllers.start(
         "controllers",
-        controllers::run(&config, &clients, &mut registry, work_shutdown.clone()),
+        controllers::run(&config, &clients, &mut registry, stop.clone()),
     );
-    let greeting = greeting::greet(clients.calls.clone(), clients.server, work_shutdown.clone());
-    work.parts.start("API server greeting", greeting);
+    let greeting = greeting::greet(clients.calls.clone(), clients.server, stop);
+    controllers.start("API server greeting", greeting);
+    let servers = &mut process.servers;
+    let stop = servers.shutdown();
     if let Some(listener) = health {
         let router = health::router([Endpoint::new("healthz"), ready]);
-        servers.parts.start(
-            "health server",
-            http::serve(listener, router, servers_shutdown.clone()),
-        );
+        servers.start("health server", http::serve(listener, router, stop.clone()));
     }
     if let Some(listener) = metrics {
-        let parts = &mut servers.parts;
         metrics::start(
             &config,
-            clients.calls.clone(),
+            clients.calls,
             listener,
             (registry, &reads),
-            parts,
-            servers_shutdown,
+            servers,
         );
     }
 
-    supervise(work, servers, async || signals.next().await).await
+    process.supervise(async || signals.next().await).await
 }
 
 /// The process is ready until it is told to stop.

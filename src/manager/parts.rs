@@ -76,6 +76,11 @@ impl Parts {
         }
     }
 
+    /// Cuts short what still runs, wherever it waits next.
+    pub(super) fn abort(&mut self) {
+        self.tasks.abort_all();
+    }
+
     /// The names of the parts that are still running, sorted.
     pub(super) fn running(&self) -> Vec<&'static str> {
         let mut names: Vec<_> = self.names.values().copied().collect();

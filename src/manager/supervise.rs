@@ -1,196 +1,200 @@
-//! The order in which the process stops, and what makes it stop: a signal, or the end of
-//! any part. The work (controllers) goes first, the servers that tell of it last.
+//! What makes the process stop (a signal, or the end of any part) and the order in which it
+//! does, each phase within its bound and with a line in the log:
+//!
+//! 1. `/readyz` answers 503, `/healthz` still 200.
+//! 2. Side by side: webhook calls are taken for a time of grace and then drained; running
+//!    reconciles end, and after the last of them the lease is given away.
+//! 3. The servers that tell of all this, health and metrics.
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::RunError;
 use super::parts::{How, Parts};
-use super::shutdown::Stopper;
+use super::shutdown::{Shutdown, Stopper, shutdown};
+use crate::webhook::Stopping;
 
-/// How long the work has to end: to finish running reconciles. With [`SERVERS_STOP`] it
-/// stays below the 5 s in which the whole process is to stop.
-const WORK_STOP: Duration = Duration::from_secs(4);
-/// How long the servers then have to answer running requests.
+/// How the webhook server stops behind a Service: until every node has learnt that this
+/// replica goes, new calls come in. kube-proxy writes its rules at most once a second, and
+/// takes some on a large cluster.
+pub(super) const BEHIND_A_SERVICE: Stopping = Stopping {
+    grace: Duration::from_secs(5),
+    // The API server waits 5 s for an admission and 30 s for a conversion; all but the largest
+    // lists take milliseconds.
+    drain: Duration::from_millis(2500),
+};
+/// How it stops when the API server calls a URL, which is taken back at the first signal.
+pub(super) const AT_A_URL: Stopping = Stopping {
+    grace: Duration::from_secs(1),
+    ..BEHIND_A_SERVICE
+};
+
+/// How long the webhooks have to stop: their own bounds, and a moment for what surrounds them.
+const WEBHOOKS_STOP: Duration = BEHIND_A_SERVICE
+    .grace
+    .saturating_add(BEHIND_A_SERVICE.drain)
+    .saturating_add(Duration::from_millis(500));
+/// How long running reconciles have to end. Less than the 5 s for which a lease that was lost
+/// is still nobody else's.
+const CONTROLLERS_STOP: Duration = Duration::from_secs(4);
+/// How long the lease's release may take.
+const LEASE_STOP: Duration = Duration::from_secs(2);
+/// How long the other servers then have to answer running requests.
 const SERVERS_STOP: Duration = Duration::from_millis(500);
+
+/// Everything that runs.
+pub(super) struct Process {
+    /// What answers the API server.
+    pub(super) webhooks: Group,
+    /// What writes: whatever needs the lease.
+    pub(super) controllers: Group,
+    /// What holds the lease, and gives it away when it is told to stop: after the controllers.
+    pub(super) lease: Group,
+    /// What tells of the rest.
+    pub(super) servers: Group,
+}
 
 /// Parts that are told to stop together.
 pub(super) struct Group {
-    /// The parts, each of which ends soon after `stopper` was used.
-    pub(super) parts: Parts,
-    /// What tells them.
-    pub(super) stopper: Stopper,
+    /// What the log calls their stop.
+    phase: &'static str,
+    /// How long that may take.
+    limit: Duration,
+    // Dropped before the stopper, so that nothing is told to stop by the end of the process.
+    parts: Parts,
+    stopper: Stopper,
+    shutdown: Shutdown,
 }
 
-/// Waits for a signal or for the end of a part, and then stops everything in order. A
-/// further signal ends it at once.
-///
-/// `next_signal` waits for the next signal and returns its name.
-pub(super) async fn supervise(
-    mut work: Group,
-    mut servers: Group,
-    mut next_signal: impl AsyncFnMut() -> &'static str,
-) -> Result<(), RunError> {
-    let died = tokio::select! {
-        signal = next_signal() => {
-            tracing::info!(signal, "stopping");
-            None
+impl Process {
+    pub(super) fn new() -> Self {
+        Self {
+            webhooks: Group::new("webhooks", WEBHOOKS_STOP),
+            controllers: Group::new("controllers", CONTROLLERS_STOP),
+            lease: Group::new("lease", LEASE_STOP),
+            servers: Group::new("servers", SERVERS_STOP),
         }
-        Some(ended) = work.parts.next_end() => Some(ended),
-        Some(ended) = servers.parts.next_end() => Some(ended),
-    };
-    if let Some(ended) = &died {
-        tracing::error!(part = ended.part, "{ended}; stopping");
     }
-    let stopped = tokio::select! {
-        signal = next_signal() => Err(RunError::Interrupted(signal)),
-        stopped = stop_in_order(&mut work, &mut servers) => stopped,
-    };
-    match died {
-        Some(ended) => Err(RunError::Died(ended.to_string())),
-        None => stopped,
+
+    /// What hears of the stop first.
+    pub(super) fn stopping(&self) -> Shutdown {
+        self.webhooks.shutdown()
     }
-}
 
-async fn stop_in_order(work: &mut Group, servers: &mut Group) -> Result<(), RunError> {
-    let work = stop(work, WORK_STOP).await;
-    let servers = stop(servers, SERVERS_STOP).await;
-    work.and(servers)
-}
-
-/// Tells a group to stop and waits for it. A part that fails while it stops has died.
-async fn stop(group: &mut Group, limit: Duration) -> Result<(), RunError> {
-    group.stopper.stop();
-    let mut died = None;
-    let all_ended = group.parts.all_ended(|ended| {
-        if ended.how != How::Returned {
-            tracing::error!(part = ended.part, "{ended}");
-            died.get_or_insert(RunError::Died(ended.to_string()));
+    /// Waits for a signal or for the end of a part, and then stops everything in order. A
+    /// further signal ends it at once.
+    ///
+    /// `next_signal` waits for the next signal and returns its name.
+    pub(super) async fn supervise(
+        mut self,
+        mut next_signal: impl AsyncFnMut() -> &'static str,
+    ) -> Result<(), RunError> {
+        let died = tokio::select! {
+            signal = next_signal() => {
+                tracing::info!(signal, "stopping");
+                None
+            }
+            Some(ended) = self.webhooks.parts.next_end() => Some(ended),
+            Some(ended) = self.controllers.parts.next_end() => Some(ended),
+            Some(ended) = self.lease.parts.next_end() => Some(ended),
+            Some(ended) = self.servers.parts.next_end() => Some(ended),
+        };
+        if let Some(ended) = &died {
+            tracing::error!(part = ended.part, "{ended}; stopping");
         }
-    });
-    if timeout(limit, all_ended).await.is_err() {
-        return Err(RunError::Stuck(group.parts.running().join(", ")));
+        let stopped = tokio::select! {
+            signal = next_signal() => Err(RunError::Interrupted(signal)),
+            stopped = self.stop_in_order() => stopped,
+        };
+        match died {
+            Some(ended) => Err(RunError::Died(ended.to_string())),
+            None => stopped,
+        }
     }
-    died.map_or(Ok(()), Err)
+
+    /// The order of the stop: see the top of this file.
+    async fn stop_in_order(&mut self) -> Result<(), RunError> {
+        let (webhooks, controllers, lease) =
+            (&mut self.webhooks, &mut self.controllers, &mut self.lease);
+        let (calls, reconciles) = tokio::join!(webhooks.stop(), release(controllers, lease));
+        let servers = self.servers.stop().await;
+        calls.and(reconciles).and(servers)
+    }
+}
+
+/// Ends the reconciles and then gives the lease away, as soon as nothing writes any more. If a
+/// reconcile had to be cut short, its last request may still be under way: then the lease is
+/// kept, until it expires.
+async fn release(controllers: &mut Group, lease: &mut Group) -> Result<(), RunError> {
+    let reconciles = controllers.stop().await;
+    if matches!(reconciles, Err(RunError::Stuck(_))) {
+        lease.parts.abort();
+        return reconciles;
+    }
+    reconciles.and(lease.stop().await)
+}
+
+impl Group {
+    fn new(phase: &'static str, limit: Duration) -> Self {
+        let (stopper, shutdown) = shutdown();
+        Self {
+            phase,
+            limit,
+            parts: Parts::default(),
+            stopper,
+            shutdown,
+        }
+    }
+
+    /// What tells its parts to stop.
+    pub(super) fn shutdown(&self) -> Shutdown {
+        self.shutdown.clone()
+    }
+
+    /// Starts a part, which is to end soon after [`Group::shutdown`] said so.
+    pub(super) fn start<E>(
+        &mut self,
+        name: &'static str,
+        part: impl Future<Output = Result<(), E>> + Send + 'static,
+    ) where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.parts.start(name, part);
+    }
+
+    /// Tells the parts to stop and waits for them; those that do not in time are aborted. A
+    /// part that fails while it stops has died.
+    async fn stop(&mut self) -> Result<(), RunError> {
+        let began = Instant::now();
+        self.stopper.stop();
+        if self.parts.running().is_empty() {
+            return Ok(());
+        }
+        let mut died = None;
+        let all_ended = self.parts.all_ended(|ended| {
+            if ended.how != How::Returned {
+                tracing::error!(part = ended.part, "{ended}");
+                died.get_or_insert(RunError::Died(ended.to_string()));
+            }
+        });
+        let in_time = timeout(self.limit, all_ended).await.is_ok();
+        let took_ms = millis(began.elapsed());
+        if !in_time {
+            let running = self.parts.running().join(", ");
+            let phase = self.phase;
+            tracing::error!(phase, took_ms, running, "a phase of the stop was cut short");
+            self.parts.abort();
+            return Err(RunError::Stuck(running));
+        }
+        tracing::info!(phase = self.phase, took_ms, "a phase of the stop ended");
+        died.map_or(Ok(()), Err)
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::pending;
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
-    use tokio::time::{Instant, sleep};
-
-    use super::super::shutdown::{Shutdown, shutdown};
-    use super::*;
-
-    /// A group, and what its parts listen to.
-    fn group() -> (Group, Shutdown) {
-        let (stopper, shutdown) = shutdown();
-        (
-            Group {
-                parts: Parts::default(),
-                stopper,
-            },
-            shutdown,
-        )
-    }
-
-    /// A part that ends `delay` after it is told to.
-    async fn obedient(shutdown: Shutdown, delay: Duration) -> io::Result<()> {
-        shutdown.stopped().await;
-        sleep(delay).await;
-        Ok(())
-    }
-
-    /// One signal after a second, then one each `interval`.
-    fn signals(interval: Duration) -> impl AsyncFnMut() -> &'static str {
-        let mut wait = Duration::from_secs(1);
-        async move || {
-            sleep(std::mem::replace(&mut wait, interval)).await;
-            "SIGTERM"
-        }
-    }
-
-    const NEVER: Duration = Duration::from_secs(3600);
-
-    #[tokio::test(start_paused = true)]
-    async fn the_servers_answer_until_the_work_has_ended() {
-        let ((mut work, work_shutdown), (mut servers, servers_shutdown)) = (group(), group());
-        let order = Arc::new(Mutex::new(Vec::new()));
-        let note = |name, shutdown, delay| {
-            let order = Arc::clone(&order);
-            async move {
-                obedient(shutdown, delay).await?;
-                order.lock().unwrap().push(name);
-                io::Result::Ok(())
-            }
-        };
-        work.parts
-            .start("work", note("work", work_shutdown, Duration::from_secs(3)));
-        servers
-            .parts
-            .start("server", note("server", servers_shutdown, Duration::ZERO));
-        supervise(work, servers, signals(NEVER)).await.unwrap();
-        assert_eq!(*order.lock().unwrap(), ["work", "server"]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_part_that_dies_stops_the_others_and_is_named() {
-        let ((mut work, work_shutdown), (servers, _)) = (group(), group());
-        work.parts
-            .start("dying", async { Err(io::Error::other("no luck")) });
-        work.parts
-            .start("healthy", obedient(work_shutdown, Duration::ZERO));
-        let error = supervise(work, servers, signals(NEVER)).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "a part of the process died: dying failed: no luck"
-        );
-        assert_eq!(error.exit_code(), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_part_that_panics_while_it_stops_fails_the_stop() {
-        let ((mut work, work_shutdown), (servers, _)) = (group(), group());
-        work.parts.start("clumsy", async move {
-            obedient(work_shutdown, Duration::ZERO).await?;
-            panic!("tripped");
-            #[allow(unreachable_code)]
-            io::Result::Ok(())
-        });
-        let error = supervise(work, servers, signals(NEVER)).await.unwrap_err();
-        assert!(
-            error.to_string().ends_with("clumsy panicked: tripped"),
-            "{error}"
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn parts_that_never_stop_are_named_within_five_seconds() {
-        let ((mut work, _work), (mut servers, _servers)) = (group(), group());
-        work.parts.start("stuck", pending::<io::Result<()>>());
-        servers
-            .parts
-            .start("also stuck", pending::<io::Result<()>>());
-        let began = Instant::now();
-        let error = supervise(work, servers, signals(NEVER)).await.unwrap_err();
-        assert_eq!(error.to_string(), "did not stop in time: stuck");
-        let since_signal = began.elapsed() - Duration::from_secs(1);
-        assert!(since_signal < Duration::from_secs(5), "{since_signal:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_second_signal_ends_the_stop_at_once() {
-        let ((mut work, _work), (servers, _)) = (group(), group());
-        work.parts.start("stuck", pending::<io::Result<()>>());
-        let began = Instant::now();
-        let error = supervise(work, servers, signals(Duration::from_millis(10)))
-            .await
-            .unwrap_err();
-        assert!(matches!(error, RunError::Interrupted("SIGTERM")), "{error}");
-        assert_eq!(began.elapsed(), Duration::from_millis(1010));
-    }
-}
+mod tests;

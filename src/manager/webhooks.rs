@@ -3,7 +3,6 @@
 //! informers themselves may need conversions to be answered.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::http::StatusCode;
 use prometheus_client::registry::Registry;
@@ -13,24 +12,15 @@ use super::RunError;
 use super::cluster::Clients;
 use super::handshake::handshake;
 use super::health::Endpoint;
-use super::parts::Parts;
 use super::shutdown::Shutdown;
+use super::supervise::{AT_A_URL, BEHIND_A_SERVICE, Group};
 use crate::config::{CertificateSource, Config};
 use crate::operators::OPERATORS;
 use crate::packaging::{self, names};
 use crate::webhook::certificates::{
-    self, Registered, Registration, Resolver, SECRET, SelfManaged, directory, registered,
-    self_managed,
+    self, Registration, Resolver, SECRET, SelfManaged, directory, registered, self_managed,
 };
-use crate::webhook::{self, Handlers, Stopping, serve};
-
-/// The stop of the webhook server; together below what the whole work has to stop.
-const STOPPING: Stopping = Stopping {
-    // Until the API servers have learnt that this replica goes.
-    grace: Duration::from_secs(2),
-    // The timeout of an admission is 5 s, but one that takes more than this is lost.
-    drain: Duration::from_millis(1500),
-};
+use crate::webhook::{self, Handlers, serve};
 
 /// Where a pod finds the name of its namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -42,7 +32,7 @@ pub(super) struct Webhooks {
 }
 
 impl Webhooks {
-    /// Starts the certificate source and the server among `parts`.
+    /// Starts the certificate source and the server in `group`.
     ///
     /// # Errors
     /// When the certificate source cannot be used as it is configured.
@@ -51,21 +41,24 @@ impl Webhooks {
         clients: &Clients,
         listener: TcpListener,
         (registry, reads): (&mut Registry, &certificates::Reads),
-        parts: &mut Parts,
-        shutdown: &Shutdown,
+        group: &mut Group,
     ) -> Result<Self, RunError> {
         let metrics = webhook::Metrics::register(registry);
         let of_certificate = reads.of("webhook", registry);
-        let resolver = start_source(config, clients, of_certificate, parts, shutdown)?;
+        let resolver = start_source(config, clients, of_certificate, group)?;
         let port = listener.local_addr().map_or(0, |address| address.port());
         // All kinds, whichever controllers run: a stored object of any must be readable.
         let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
         let handlers = Handlers::new(&kinds, config.settings.max_replicas, &metrics);
         let certificates = Arc::clone(&resolver);
-        let (minimum, stop) = (config.tls_min_version, shutdown.clone().stopped());
-        parts.start(
+        let stopping = match config.certificates {
+            CertificateSource::Url { .. } => AT_A_URL,
+            CertificateSource::Directory(_) | CertificateSource::SelfManaged => BEHIND_A_SERVICE,
+        };
+        let (minimum, stop) = (config.tls_min_version, group.shutdown().stopped());
+        group.start(
             "webhook server",
-            serve(listener, certificates, minimum, handlers, STOPPING, stop),
+            serve(listener, certificates, minimum, handlers, stopping, stop),
         );
         Ok(Self { resolver, port })
     }
@@ -88,14 +81,13 @@ fn start_source(
     config: &Config,
     clients: &Clients,
     metrics: certificates::Metrics,
-    parts: &mut Parts,
-    shutdown: &Shutdown,
+    group: &mut Group,
 ) -> Result<Arc<Resolver>, RunError> {
     let name = "webhook certificates";
     match &config.certificates {
         CertificateSource::Directory(files) => {
             let (resolver, run) = directory(files.clone(), metrics);
-            parts.start(name, until(shutdown.clone(), run));
+            group.start(name, until(group.shutdown(), run));
             Ok(resolver)
         }
         CertificateSource::SelfManaged => {
@@ -103,11 +95,11 @@ fn start_source(
                 namespace: own_namespace(),
                 secret: SECRET.to_owned(),
                 service: names::WEBHOOK_SERVICE.to_owned(),
-                registered: registered_objects(),
+                registered: packaging::webhook::registered(&packaging::kinds()),
             };
             let (calls, watches) = (clients.calls.clone(), clients.watches.clone());
             let (resolver, run) = self_managed(options, calls, watches, metrics);
-            parts.start(name, until(shutdown.clone(), run));
+            group.start(name, until(group.shutdown(), run));
             Ok(resolver)
         }
         CertificateSource::Url { url, force } => {
@@ -122,22 +114,12 @@ fn start_source(
                     .map(|kind| packaging::crd::both_versions(kind))
                     .collect(),
             };
-            let stop = shutdown.clone().stopped();
+            let stop = group.shutdown().stopped();
             let (resolver, run) = registered(options, clients.calls.clone(), metrics, stop)?;
-            parts.start(name, run);
+            group.start(name, run);
             Ok(resolver)
         }
     }
-}
-
-/// The objects that carry the caBundle.
-fn registered_objects() -> Vec<Registered> {
-    let crds = OPERATORS.iter().map(|operator| {
-        let kind = operator.kind();
-        Registered::Converted(format!("{}.{}", kind.plural, kind.group))
-    });
-    let configuration = Registered::Validating(names::WEBHOOK_CONFIGURATION.to_owned());
-    crds.chain([configuration]).collect()
 }
 
 /// The namespace that this pod is in, or the one that it is installed into by default.

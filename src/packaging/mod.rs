@@ -4,9 +4,13 @@
 
 pub mod crd;
 pub mod manifest;
+pub mod monitoring;
 pub mod names;
+pub mod rbac;
 pub mod sample;
 pub mod webhook;
+
+use std::path::Path;
 
 use crate::api::Kind;
 use crate::operators::OPERATORS;
@@ -27,7 +31,25 @@ pub fn manifests() -> Result<Vec<Manifest>, ManifestError> {
     let mut manifests = crd::manifests(&kinds)?;
     manifests.extend(sample::manifests(&kinds)?);
     manifests.extend(webhook::manifests(&kinds)?);
+    manifests.extend(monitoring::manifests()?);
+    manifests.extend(rbac::manifests(&kinds)?);
     Ok(manifests)
+}
+
+/// Every generated file, by its path below the root of the repository, in a stable order.
+///
+/// # Errors
+/// When a type cannot be written as YAML or JSON, which a test rules out.
+pub fn files() -> Result<Vec<Manifest>, ManifestError> {
+    let below = |folder: &'static str| {
+        move |manifest: Manifest| Manifest {
+            path: Path::new(folder).join(manifest.path),
+            ..manifest
+        }
+    };
+    let config = manifests()?.into_iter().map(below("config"));
+    let grafana = monitoring::dashboards()?.into_iter().map(below("grafana"));
+    Ok(config.chain(grafana).collect())
 }
 
 #[cfg(test)]

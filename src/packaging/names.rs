@@ -11,5 +11,15 @@ pub const WEBHOOK_SERVICE_PORT: i32 = 443;
 pub const WEBHOOK_PORT_NAME: &str = "webhook-server";
 /// The configuration that has the API server ask our webhooks.
 pub const WEBHOOK_CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
+/// The ServiceAccount that the manager runs as.
+pub const SERVICE_ACCOUNT: &str = "quartet-operator-controller-manager";
 /// `app.kubernetes.io/name` and the prefix of what is installed.
 pub const PROJECT: &str = "quartet-operator";
+/// The Service in front of the metrics, and with it the label `job` of every series.
+pub const METRICS_SERVICE: &str = "quartet-operator-controller-manager-metrics-service";
+/// The Secret with the token that Prometheus shows when it scrapes.
+pub const METRICS_READER_TOKEN: &str = "quartet-operator-metrics-reader-token";
+/// Where the project lives.
+pub const REPOSITORY: &str = "https://github.com/quartet-operator/quartet-operator";
+/// The Lease by which one of several replicas reconciles, in the manager's own namespace.
+pub const LEASE: &str = "quartet-operator.example.com";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Manifest, crd, kinds, manifests, sample, webhook};
+use super::{Manifest, crd, files, kinds, manifests, sample, webhook};
 
 fn committed() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("config")
@@ -14,10 +14,11 @@ fn committed() -> PathBuf {
 /// To renew them: `make manifests` (or `cargo run --bin generate -- manifests`).
 #[test]
 fn the_committed_manifests_are_those_that_the_types_give() {
-    let stale: Vec<_> = manifests()
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let stale: Vec<_> = files()
         .unwrap()
         .into_iter()
-        .filter(|manifest| manifest.is_stale(&committed()))
+        .filter(|manifest| manifest.is_stale(root))
         .collect();
     let paths: Vec<_> = stale.iter().map(|manifest| &manifest.path).collect();
     assert!(stale.is_empty(), "stale, run `make manifests`: {paths:?}");
@@ -34,8 +35,11 @@ fn the_generated_folders_hold_no_file_that_nothing_generates() {
         "crd/bases",
         "crd-transition",
         "crd-seed-only",
+        "rbac",
+        "rbac-self-managed",
         "samples",
         "webhook",
+        "prometheus",
     ] {
         for entry in std::fs::read_dir(committed().join(folder)).unwrap() {
             let path = Path::new(folder).join(entry.unwrap().file_name());
@@ -262,5 +266,69 @@ fn the_step_between_differs_from_the_whole_only_in_what_is_stored() {
             version.storage = !version.storage;
         }
         assert_eq!(whole, step);
+    }
+}
+
+/// The generated object in this file.
+fn object(file: &str) -> Value {
+    let manifests = manifests().unwrap();
+    let manifest = manifests.iter().find(|it| it.path == Path::new(file));
+    serde_saphyr::from_str(&manifest.unwrap_or_else(|| panic!("no {file}")).text).unwrap()
+}
+
+#[test]
+fn every_binding_gives_a_role_that_is_there_to_the_account_that_is_there() {
+    let generated: Vec<Value> = manifests()
+        .unwrap()
+        .iter()
+        .map(|manifest| serde_saphyr::from_str(&manifest.text).unwrap())
+        .collect();
+    let account = object("rbac/service_account.yaml")["metadata"].clone();
+    let bindings = generated
+        .iter()
+        .filter(|it| it["roleRef"].is_object())
+        .collect::<Vec<_>>();
+    assert_eq!(bindings.len(), 5);
+    for binding in bindings {
+        let named = |it: &&Value| {
+            it["kind"] == binding["roleRef"]["kind"]
+                && it["metadata"]["name"] == binding["roleRef"]["name"]
+                && it["metadata"]["namespace"] == binding["metadata"]["namespace"]
+        };
+        assert!(generated.iter().any(|it| named(&it)), "{binding}");
+        let subject = &binding["subjects"][0];
+        assert_eq!(subject["name"], account["name"]);
+        assert_eq!(subject["namespace"], account["namespace"]);
+    }
+}
+
+#[test]
+fn the_manager_may_do_nothing_everywhere_and_neither_creates_nor_patches_what_registers_it() {
+    for file in [
+        "rbac/role.yaml",
+        "rbac/leader_election_role.yaml",
+        "rbac/metrics_auth_role.yaml",
+        "rbac-self-managed/webhook_registration_role.yaml",
+        "rbac-self-managed/webhook_certificate_role.yaml",
+    ] {
+        assert!(!object(file).to_string().contains('*'), "{file}");
+    }
+    let registration = object("rbac-self-managed/webhook_registration_role.yaml");
+    for rule in registration["rules"].as_array().unwrap() {
+        assert_eq!(rule["verbs"], json!(["get", "list", "watch", "update"]));
+        assert_eq!(rule["resourceNames"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn each_kind_has_roles_for_people_that_become_part_of_the_built_in_ones() {
+    for kind in kinds() {
+        let name = kind.controller_name();
+        for (person, built_in) in [("admin", "admin"), ("editor", "edit"), ("viewer", "view")] {
+            let role = object(&format!("rbac/{name}_{person}_role.yaml"));
+            let label = format!("rbac.authorization.k8s.io/aggregate-to-{built_in}");
+            assert_eq!(role["metadata"]["labels"][label], "true");
+            assert_eq!(role["rules"][0]["resources"], json!([kind.plural]));
+        }
     }
 }

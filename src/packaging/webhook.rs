@@ -14,6 +14,7 @@ use super::names::{
     WEBHOOK_SERVICE_PORT,
 };
 use crate::api::{Kind, Version};
+use crate::webhook::certificates::Registered;
 use crate::webhook::paths;
 
 /// Longest time that a write waits for us. An answer takes a millisecond; what takes longer is
@@ -57,6 +58,15 @@ pub fn validating_webhook_configuration(kinds: &[&Kind]) -> ValidatingWebhookCon
         .into(),
     );
     configuration
+}
+
+/// The objects that carry the caBundle.
+pub fn registered(kinds: &[&Kind]) -> Vec<Registered> {
+    let crds = kinds
+        .iter()
+        .map(|kind| Registered::Converted(format!("{}.{}", kind.plural, kind.group)));
+    let configuration = Registered::Validating(WEBHOOK_CONFIGURATION.to_owned());
+    crds.chain([configuration]).collect()
 }
 
 fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {
@@ -103,7 +113,8 @@ fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {
     }
 }
 
-fn has_scale(version: &Version) -> bool {
+/// Whether `kubectl scale` works on this version.
+pub(super) fn has_scale(version: &Version) -> bool {
     let crd = (version.crd)();
     crd.spec
         .versions

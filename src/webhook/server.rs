@@ -19,13 +19,13 @@ use rustls::server::ResolvesServerCert;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
 
 use super::metrics::Metrics;
 use super::routes::Handlers;
-use super::seats::{Seat, Seats};
+use super::seats::{self, Seat, Seats};
 use super::tls::{TlsError, TlsVersion, server_config};
 
 /// Most bytes of a request header, and of a body that is read at a time.
@@ -35,6 +35,9 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// How long a connection that came last of all has to send its request.
 const NEWCOMER_TIME: Duration = Duration::from_secs(1);
+/// How long an idle connection is listened to before it is closed: what the kernel has
+/// received already is read in that time.
+const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// How long a stop may take.
 #[derive(Debug, Clone, Copy)]
@@ -68,22 +71,36 @@ pub async fn serve(
         is_closing: AtomicBool::new(false),
         draining,
     });
-    let seats = Seats::new(server.metrics.clone());
-    let mut connections = JoinSet::new();
-    accept_until(shutdown, &listener, &server, &seats, &mut connections).await;
+    let mut connections = Connections {
+        seats: Seats::new(server.metrics.clone()),
+        server: Arc::clone(&server),
+        running: JoinSet::new(),
+    };
+    connections.accept_until(shutdown, &listener).await;
+
+    let began = Instant::now();
     server.is_closing.store(true, Ordering::Relaxed);
-    let grace = sleep(stopping.grace);
-    accept_until(grace, &listener, &server, &seats, &mut connections).await;
-    drop(listener);
+    connections
+        .accept_until(sleep(stopping.grace), &listener)
+        .await;
+    connections.accept_waiting(listener);
+    log_phase("webhook grace", began, connections.running.len());
+
+    let began = Instant::now();
     drain.send_replace(true);
-    let all_ended = async { while connections.join_next().await.is_some() {} };
-    if timeout(stopping.drain, all_ended).await.is_err() {
-        tracing::warn!(
-            connections = connections.len(),
-            "webhook calls were still running when the time to stop was over"
-        );
+    let all_ended = async { while connections.running.join_next().await.is_some() {} };
+    let in_time = timeout(stopping.drain, all_ended).await.is_ok();
+    let left = connections.running.len();
+    log_phase("webhook drain", began, left);
+    if !in_time {
+        tracing::warn!(connections = left, "webhook calls are cut short");
     }
     Ok(())
+}
+
+fn log_phase(phase: &'static str, began: Instant, connections: usize) {
+    let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(phase, took_ms, connections, "a phase of the stop ended");
 }
 
 /// What every connection needs.
@@ -97,37 +114,61 @@ struct Server {
     draining: watch::Receiver<bool>,
 }
 
-async fn accept_until(
-    end: impl Future<Output = ()>,
-    listener: &TcpListener,
-    server: &Arc<Server>,
-    seats: &Arc<Seats>,
-    connections: &mut JoinSet<()>,
-) {
-    let mut end = pin!(end);
-    loop {
-        tokio::select! {
-            biased;
-            () = &mut end => return,
-            Some(_) = connections.join_next() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => {
-                    let Some(taker) = seats.take() else { continue };
-                    let server = Arc::clone(server);
-                    connections.spawn(async move {
-                        tokio::select! {
-                            () = server.serve_connection(stream, peer, &taker.seat) => {}
-                            () = taker.seat.is_lost() => {}
-                        }
-                        drop(taker);
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    sleep(ACCEPT_RETRY).await;
+/// The connections that are open, and what the next one needs.
+struct Connections {
+    server: Arc<Server>,
+    seats: Arc<Seats>,
+    running: JoinSet<()>,
+}
+
+impl Connections {
+    async fn accept_until(&mut self, end: impl Future<Output = ()>, listener: &TcpListener) {
+        let mut end = pin!(end);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut end => return,
+                Some(_) = self.running.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => self.start(stream, peer),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        sleep(ACCEPT_RETRY).await;
+                    }
                 }
             }
         }
+    }
+
+    /// Accepts what the kernel has accepted already, and closes the listener, which would
+    /// reset those connections.
+    fn accept_waiting(&mut self, listener: TcpListener) {
+        let Ok(listener) = listener.into_std() else {
+            return;
+        };
+        // The listener does not block: when nobody waits any more, it says so.
+        for (stream, peer) in
+            std::iter::from_fn(|| listener.accept().ok()).take(seats::MAX_CONNECTIONS)
+        {
+            let stream = stream.set_nonblocking(true).map(|()| stream);
+            if let Ok(stream) = stream.and_then(TcpStream::from_std) {
+                self.start(stream, peer);
+            }
+        }
+    }
+
+    fn start(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let Some(taker) = self.seats.take() else {
+            return;
+        };
+        let server = Arc::clone(&self.server);
+        self.running.spawn(async move {
+            tokio::select! {
+                () = server.serve_connection(stream, peer, &taker.seat) => {}
+                () = taker.seat.is_lost() => {}
+            }
+            drop(taker);
+        });
     }
 }
 
@@ -153,12 +194,13 @@ impl Server {
         let mut draining = self.draining.clone();
         let drained = async {
             drop(draining.wait_for(|draining| *draining).await);
-            // hyper closes at once what has not sent anything yet; its request is under way.
-            if seat.is_new() {
-                sleep(NEWCOMER_TIME).await;
-            }
+            // hyper closes at once what it has not read a request from, though one may be there
+            // or under way.
+            let is_new = seat.is_new();
+            sleep(if is_new { NEWCOMER_TIME } else { LAST_LOOK }).await;
         };
         let served = tokio::select! {
+            biased;
             served = connection.as_mut() => served,
             () = drained => {
                 connection.as_mut().graceful_shutdown();

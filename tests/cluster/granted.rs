@@ -1,53 +1,80 @@
-//! What the manager may ask of the API server: the least that it needs, written out by hand
-//! as the word that its requests are held against. Data only; used by the test that runs a
-//! manager with these rights and by the one that reads the audit log of a whole test run.
+//! What the manager may ask of the API server, as the generated roles say, and what requests
+//! need. Reads files; asks nothing. Used by the tests that run a manager with these roles and
+//! by the one that reads the audit log of a whole test run.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
-use quartet_operator::operators::OPERATORS;
+use serde_json::Value;
 
 use crate::audit::Request;
 
 /// API group, resource, verb.
 pub(crate) type Right = (String, String, String);
 
-/// Rights on what is not ours.
-const OTHERS: &[(&str, &str, &[&str])] = &[
-    ("", "pods", &["list", "watch"]),
-    // `create` because an apply that creates needs it, `get` to see whose a name is.
-    (
-        "",
-        "services",
-        &["create", "delete", "get", "list", "patch", "watch"],
-    ),
-    (
-        "apps",
-        "deployments",
-        &["create", "get", "list", "patch", "watch"],
-    ),
-    ("events.k8s.io", "events", &["create"]),
+/// The roles of the manager, below `config`.
+pub(crate) const CORE: &[&str] = &[
+    "rbac/role.yaml",
+    "rbac/leader_election_role.yaml",
+    "rbac/metrics_auth_role.yaml",
 ];
 
-/// Every right that the manager has.
-pub(crate) fn granted() -> BTreeSet<Right> {
-    let right = |group: &str, resource: &str, verb: &str| {
-        (group.to_owned(), resource.to_owned(), verb.to_owned())
+/// The roles that `--cert-mode=self-managed` needs besides.
+#[allow(dead_code)] // unused by the test of the whole run
+pub(crate) const SELF_MANAGED: &[&str] = &[
+    "rbac-self-managed/webhook_registration_role.yaml",
+    "rbac-self-managed/webhook_certificate_role.yaml",
+];
+
+/// Rights that no request shows, on each of our kinds: what an admission plugin of OpenShift
+/// asks about.
+const NEVER_SEEN: (&str, &str) = ("/finalizers", "update");
+
+/// Rights of what the manager does not do yet: elect a leader, ask who wants to read its
+/// metrics, count repeated Events in one. To be emptied as it learns these.
+const NOT_USED_YET: &[(&str, &str, &str)] = &[
+    ("authentication.k8s.io", "tokenreviews", "create"),
+    ("authorization.k8s.io", "subjectaccessreviews", "create"),
+    ("coordination.k8s.io", "leases", "create"),
+    ("coordination.k8s.io", "leases", "get"),
+    ("coordination.k8s.io", "leases", "list"),
+    ("coordination.k8s.io", "leases", "update"),
+    ("coordination.k8s.io", "leases", "watch"),
+    ("events.k8s.io", "events", "patch"),
+];
+
+/// One generated file below `config`.
+pub(crate) fn generated(file: &str) -> Value {
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
+    let path: PathBuf = config.join(file);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    serde_saphyr::from_str(&text).expect("YAML")
+}
+
+/// Every right that these roles give and that a request could show.
+pub(crate) fn granted(roles: &[&str]) -> BTreeSet<Right> {
+    let texts = |rule: &Value, field: &str| -> Vec<String> {
+        let items = rule[field].as_array().expect("a list").iter();
+        items
+            .map(|text| text.as_str().expect("a text").to_owned())
+            .collect()
     };
     let mut rights = BTreeSet::new();
-    for (group, resource, verbs) in OTHERS {
-        rights.extend(verbs.iter().map(|verb| right(group, resource, verb)));
-    }
-    for kind in OPERATORS.iter().map(|operator| operator.kind()) {
-        rights.extend(["list", "watch"].map(|verb| right(kind.group, kind.plural, verb)));
-        rights.insert(right(
-            kind.group,
-            &format!("{}/status", kind.plural),
-            "patch",
-        ));
-        // To strip a finalizer that an older operator left.
-        if !kind.legacy_finalizers.is_empty() {
-            rights.insert(right(kind.group, kind.plural, "patch"));
+    for role in roles {
+        for rule in generated(role)["rules"].as_array().expect("rules") {
+            for group in texts(rule, "apiGroups") {
+                for resource in texts(rule, "resources") {
+                    let verbs = texts(rule, "verbs").into_iter();
+                    rights.extend(verbs.map(|verb| (group.clone(), resource.clone(), verb)));
+                }
+            }
         }
+    }
+    rights
+        .retain(|(_, resource, verb)| !(resource.ends_with(NEVER_SEEN.0) && verb == NEVER_SEEN.1));
+    for (group, resource, verb) in NOT_USED_YET {
+        let unused: Right = [group, resource, verb].map(ToString::to_string).into();
+        assert!(rights.remove(&unused), "nobody grants {unused:?}");
     }
     rights
 }

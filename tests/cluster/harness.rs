@@ -80,15 +80,15 @@ impl Stage {
 
     /// Starts the manager with `flags` besides those it always needs here.
     pub(crate) fn start_manager(&mut self, flags: &[&str]) {
-        let mut all = vec![format!("--watch-namespace={}", self.namespace)];
-        all.extend(flags.iter().map(ToString::to_string));
-        self.manager = Some(Manager::start(&self.environment.kubeconfig, &all));
+        let kubeconfig = self.environment.kubeconfig.clone();
+        self.start_manager_as(&kubeconfig, flags);
     }
 
     /// As [`Stage::start_manager`], as somebody else.
-    pub(crate) fn start_manager_as(&mut self, kubeconfig: &Path) {
-        let watch = format!("--watch-namespace={}", self.namespace);
-        self.manager = Some(Manager::start(kubeconfig, &[watch]));
+    pub(crate) fn start_manager_as(&mut self, kubeconfig: &Path, flags: &[&str]) {
+        let mut all = vec![format!("--watch-namespace={}", self.namespace)];
+        all.extend(flags.iter().map(ToString::to_string));
+        self.manager = Some(Manager::start(kubeconfig, &all));
     }
 
     /// Opens new connections, after the API server was gone.

@@ -4,6 +4,7 @@
 
 use harness::audit;
 
+mod blocked;
 mod cost;
 mod definitions;
 mod drift;
@@ -11,6 +12,7 @@ mod elasticweb;
 mod granted;
 mod harness;
 mod lifecycle;
+mod monitoring;
 mod outage;
 mod ownership;
 mod private;

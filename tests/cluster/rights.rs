@@ -1,14 +1,17 @@
-//! A manager with the rights of a ServiceAccount and no others: enough for all it does, and
+//! A manager with the rights of the generated roles and no others: enough for all it does, and
 //! all of them used.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::granted::{granted, used};
+use crate::granted::{CORE, SELF_MANAGED, generated, granted, used};
 use crate::harness::{
-    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, condition,
+    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, SERVICE, Stage, audit,
+    condition,
 };
+use crate::private;
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 const ROLE: Kind = Kind {
@@ -27,10 +30,11 @@ const ACCOUNT: Kind = Kind {
     plural: "serviceaccounts",
 };
 
-/// A ServiceAccount with exactly [`granted`] in the stage's namespace, as a kubeconfig.
+/// A ServiceAccount with the rules of the core roles in the stage's namespace, as a kubeconfig.
 async fn service_account(stage: &Stage) -> PathBuf {
-    let rules = granted().into_iter().map(|(group, resource, verb)| {
-        json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]})
+    let rules = CORE.iter().flat_map(|role| {
+        let role = generated(role);
+        role["rules"].as_array().expect("rules").clone()
     });
     let metadata = json!({"name": "manager"});
     let role = json!({
@@ -46,10 +50,12 @@ async fn service_account(stage: &Stage) -> PathBuf {
     for object in [role, binding, account] {
         stage.apply(&object).await.expect("applied");
     }
-    let path = format!(
-        "/api/v1/namespaces/{}/serviceaccounts/manager/token",
-        stage.namespace
-    );
+    kubeconfig(stage, &stage.namespace, "manager").await
+}
+
+/// A kubeconfig of this ServiceAccount.
+async fn kubeconfig(stage: &Stage, namespace: &str, account: &str) -> PathBuf {
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
     let request =
         json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let answer = stage
@@ -89,10 +95,8 @@ fn resources(node_port: u16) -> [(Kind, Value); 4] {
     resources
 }
 
-#[tokio::test]
-async fn fault_24_and_30_the_manager_needs_no_right_that_it_lacks_and_has_none_that_it_does_not_use()
- {
-    let mut stage = Stage::without_manager("rights").await;
+/// Has the manager do all that it does for resources.
+async fn exercise(stage: &Stage) {
     let strangers = [
         json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "taken"},
@@ -108,9 +112,6 @@ async fn fault_24_and_30_the_manager_needs_no_right_that_it_lacks_and_has_none_t
     for stranger in strangers {
         stage.apply(&stranger).await.expect("applied");
     }
-    let kubeconfig = service_account(&stage).await;
-    stage.start_manager_as(&kubeconfig);
-
     for (kind, object) in resources(30140) {
         stage.apply(&object).await.expect("applied");
         let name = object["metadata"]["name"].as_str().expect("a name");
@@ -144,19 +145,148 @@ async fn fault_24_and_30_the_manager_needs_no_right_that_it_lacks_and_has_none_t
     stage
         .until_degraded(ELASTIC_WEB, "taken-too", "NameConflict")
         .await;
+}
 
-    let requests = stage.all_requests();
+/// Nothing was refused, and everything was asked as this ServiceAccount.
+fn assert_enough(requests: &[Request], account: &str) {
     let refused: Vec<_> = requests
         .iter()
         .filter(|request| request.code == 403)
         .collect();
     assert!(refused.is_empty(), "more rights are needed: {refused:#?}");
-    let account = format!("system:serviceaccount:{}:manager", stage.namespace);
     assert!(
         requests.iter().all(|request| request.user == account),
         "the test bites"
     );
-    assert_eq!(used(&requests), granted());
+}
+
+#[tokio::test]
+async fn fault_24_and_30_the_manager_needs_no_right_that_it_lacks_and_has_none_that_it_does_not_use()
+ {
+    let mut stage = Stage::without_manager("rights").await;
+    let kubeconfig = service_account(&stage).await;
+    stage.start_manager_as(&kubeconfig, &[]);
+    exercise(&stage).await;
+
+    let requests = stage.all_requests();
+    let account = format!("system:serviceaccount:{}:manager", stage.namespace);
+    assert_enough(&requests, &account);
+    assert_eq!(used(&requests), granted(CORE));
+    let _ = std::fs::remove_file(kubeconfig);
+}
+
+/// Where the generated manifests put the manager.
+const NAMESPACE: &str = "quartet-operator-system";
+
+/// Applies `config/<folder>` as it is.
+fn install(stage: &Stage, folder: &str) {
+    let path = format!("{}/config/{folder}", env!("CARGO_MANIFEST_DIR"));
+    let said = stage.kubectl(&[
+        "apply",
+        "--server-side",
+        "--namespace",
+        NAMESPACE,
+        "-k",
+        &path,
+    ]);
+    assert!(
+        said.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said.stderr)
+    );
+}
+
+/// Has the webhook Service lead to `port` of this machine, at an address that a Service may
+/// lead to: not a loopback one. No packet is sent to find it.
+async fn route_webhooks(stage: &Stage, port: u16) {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    socket
+        .connect("198.51.100.1:9")
+        .expect("an address other than loopback");
+    let address = socket.local_addr().expect("an address").ip().to_string();
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": "here", "labels": {
+            "kubernetes.io/service-name": "quartet-operator-controller-manager-service",
+        }},
+        "addressType": "IPv4", "endpoints": [{"addresses": [address]}],
+        "ports": [{"name": "webhook-server", "port": port}],
+    });
+    let path = format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices");
+    let created = stage
+        .send(http::Method::POST, &path, "application/json", &slice)
+        .await;
+    created.expect("an EndpointSlice");
+}
+
+/// Waits until `done`, for as long as a rotation of the certificate may take five times over.
+async fn until(stage: &Stage, what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        let late = started.elapsed() > Duration::from_secs(200);
+        assert!(!late, "not in time: {what}\n{}", stage.log());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    println!("{what} after {:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn the_self_managed_profile_as_it_is_installed_is_enough_and_all_of_it_is_used() {
+    let private = private::cluster().await;
+    let mut stage = Stage::on(private.cluster.environment(), "self-managed").await;
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    let created = stage
+        .send(
+            http::Method::POST,
+            "/api/v1/namespaces",
+            "application/json",
+            &namespace,
+        )
+        .await;
+    created.expect("a namespace");
+    for folder in ["crd", "webhook", "rbac-self-managed"] {
+        install(&stage, folder);
+    }
+    let port = devcluster::free_port().expect("a port");
+    route_webhooks(&stage, port).await;
+    let account = "quartet-operator-controller-manager";
+    let kubeconfig = kubeconfig(&stage, NAMESPACE, account).await;
+    stage.start_manager_as(
+        &kubeconfig,
+        &[
+            "--enable-webhooks=true",
+            &format!("--webhook-port={port}"),
+            "--cert-mode=self-managed",
+        ],
+    );
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/config/samples/cache_v1alpha1_memcached.yaml"
+    );
+    until(&stage, "the webhooks are called", || {
+        let tried = stage.kubectl(&["create", "--dry-run=server", "-f", sample]);
+        tried.status.success()
+    })
+    .await;
+    exercise(&stage).await;
+
+    // So that it makes and replaces its Secret once more.
+    let secret = "quartet-operator-webhook-server-cert";
+    let deleted = stage.kubectl(&["delete", "secret", secret, "--namespace", NAMESPACE]);
+    assert!(deleted.status.success());
+    let log = private.cluster.audit_log();
+    let granted = granted(&[CORE, SELF_MANAGED].concat());
+    until(&stage, "every right is used", || {
+        used(&audit::requests(&log, None)).is_superset(&granted)
+    })
+    .await;
+    let requests = audit::requests(&log, None);
+    assert_enough(
+        &requests,
+        &format!("system:serviceaccount:{NAMESPACE}:{account}"),
+    );
+    assert_eq!(used(&requests), granted);
     let _ = std::fs::remove_file(kubeconfig);
 }
 

@@ -11,7 +11,7 @@ use crate::harness::{DEPLOYMENT, Stage};
 use crate::private::{self, Private};
 
 /// A cluster with both versions of the CRDs and a manager that serves their webhooks.
-async fn stage(test: &str) -> (Private, Stage) {
+pub(crate) async fn stage(test: &str, flags: &[&str]) -> (Private, Stage) {
     let private = private::cluster().await;
     let mut stage = Stage::on(private.cluster.environment(), test).await;
     let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd");
@@ -21,11 +21,12 @@ async fn stage(test: &str) -> (Private, Stage) {
         .local_addr()
         .expect("a port")
         .port();
-    stage.start_manager(&[
-        "--enable-webhooks=true",
-        &format!("--webhook-port={port}"),
-        &format!("--webhook-url=https://127.0.0.1:{port}"),
-    ]);
+    let (port, url) = (
+        format!("--webhook-port={port}"),
+        format!("--webhook-url=https://127.0.0.1:{port}"),
+    );
+    let own = ["--enable-webhooks=true", &port, &url];
+    stage.start_manager(&[&own, flags].concat());
     let started = Instant::now();
     while !stage
         .kubectl(&["get", "memcacheds.v1alpha1.cache.example.com"])
@@ -87,7 +88,7 @@ fn read(stage: &Stage, resource: &str, name: &str) -> Value {
 
 #[tokio::test]
 async fn what_is_written_in_one_version_is_read_in_the_other_without_loss() {
-    let (_private, stage) = stage("two-versions").await;
+    let (_private, stage) = stage("two-versions", &[]).await;
     for file in
         std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/config/samples")).expect("samples")
     {
@@ -165,7 +166,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other_without_loss() {
 
 #[tokio::test]
 async fn what_the_schema_cannot_refuse_the_webhook_does_in_the_words_of_the_version() {
-    let (_private, mut stage) = stage("refused").await;
+    let (_private, mut stage) = stage("refused", &[]).await;
     let sample = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/config/samples/cache_v1alpha1_memcached.yaml"

@@ -216,6 +216,11 @@ impl Cluster {
         self.layout.server_url()
     }
 
+    /// Where etcd answers, to everybody on this machine: `http://127.0.0.1:PORT`.
+    pub fn etcd_url(&self) -> String {
+        self.layout.etcd_url()
+    }
+
     /// What a child process needs to know to use this cluster.
     pub fn environment(&self) -> Environment {
         Environment {

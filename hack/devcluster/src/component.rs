@@ -100,6 +100,10 @@ impl Layout {
         format!("https://127.0.0.1:{}", self.server_port)
     }
 
+    pub(crate) fn etcd_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.etcd_port)
+    }
+
     pub(crate) fn admin_kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
     }
@@ -180,7 +184,7 @@ impl Layout {
     }
 
     fn etcd(&self) -> Vec<String> {
-        let url = format!("http://127.0.0.1:{}", self.etcd_port);
+        let url = self.etcd_url();
         vec![
             flag("data-dir", self.folder.join("etcd")),
             text("listen-client-urls", &url),
@@ -195,10 +199,7 @@ impl Layout {
     fn api_server(&self) -> Vec<String> {
         let certificates = &self.certificates;
         vec![
-            text(
-                "etcd-servers",
-                format!("http://127.0.0.1:{}", self.etcd_port),
-            ),
+            text("etcd-servers", self.etcd_url()),
             text("bind-address", "127.0.0.1"),
             text("secure-port", self.server_port.to_string()),
             text("advertise-address", "127.0.0.1"),

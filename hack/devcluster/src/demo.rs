@@ -4,6 +4,7 @@
 
 mod samples;
 mod stage;
+mod transcript;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -16,14 +17,23 @@ use std::time::Instant;
 use devcluster::{Cluster, Options};
 
 use crate::demo::samples::{MEMCACHED, SAMPLES};
-use crate::demo::stage::{Stage, print_indented, took};
+use crate::demo::stage::Stage;
+use crate::demo::transcript::{print_indented, took};
 use crate::{background, interrupt};
 
-/// The kinds' old versions alone, which need no conversion webhook.
-const DEFINITIONS: &str = "config/crd-seed-only";
+/// Both versions of every kind.
+const DEFINITIONS: &str = "config/crd";
+
+/// The Memcached as its users know it, and as it is stored. Without a version, kubectl
+/// speaks the new one.
+const OLD: &str = "memcacheds.v1alpha1.cache.example.com";
+const NEW: &str = "memcacheds.v1.cache.example.com";
 
 /// The size that the Memcached sample is scaled to.
 const SCALED: usize = 5;
+
+/// And then, through its old version.
+const RESCALED: usize = 4;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -120,7 +130,7 @@ fn play(stage: &mut Stage<'_>, arguments: &Arguments) -> Result<(), Box<dyn Erro
     println!("\n# One manager for all four");
     let began = Instant::now();
     stage.start_manager(&arguments.manager)?;
-    took("ready", began.elapsed());
+    took("ready, and called by the API server", began.elapsed());
 
     println!("\n# One resource of each kind");
     let began = Instant::now();
@@ -144,31 +154,69 @@ fn play(stage: &mut Stage<'_>, arguments: &Arguments) -> Result<(), Box<dyn Erro
     let status = stage.wait_until_ready(&MEMCACHED, SCALED)?;
     took(&status, began.elapsed());
 
-    println!("\n# A mistake is refused by the API server, in the field's name");
-    let mistake = r#"{"spec":{"size":-1}}"#;
-    let refusal = stage.kubectl_refused(&[
-        "patch",
-        "memcached",
-        MEMCACHED.name,
-        "--type=merge",
-        "-p",
-        mistake,
-    ])?;
-    if !refusal.contains("spec.size") {
-        return Err("the refusal does not name spec.size".into());
-    }
+    show_both_versions(stage)?;
+    show_refusals(stage)?;
 
     println!("\n# Deletion takes everything along");
     let children = stage.children_of(&MEMCACHED)?;
-    if children.len() <= SCALED {
-        return Err(format!("{SCALED} pods and a Deployment expected, not {children:?}").into());
+    if children.len() <= RESCALED {
+        return Err(format!("{RESCALED} pods and a Deployment expected, not {children:?}").into());
     }
     let began = Instant::now();
     stage.kubectl(&["delete", "-f", MEMCACHED.file])?;
     stage.wait_until_gone(&children)?;
     took(
-        &format!("Deployment and {SCALED} pods garbage-collected"),
+        &format!("Deployment and {RESCALED} pods garbage-collected"),
         began.elapsed(),
     );
+    Ok(())
+}
+
+/// What is written in one version is read in the other, and an edit through the old one
+/// keeps what only the new one can say.
+fn show_both_versions(stage: &mut Stage<'_>) -> Result<(), Box<dyn Error>> {
+    println!("\n# One object, in the version you know and in the new one");
+    let began = Instant::now();
+    let memory = r#"{"spec":{"memory":128}}"#;
+    stage.kubectl(&["patch", NEW, MEMCACHED.name, "--type=merge", "-p", memory])?;
+    let size = format!(r#"{{"spec":{{"size":{RESCALED}}}}}"#);
+    stage.kubectl(&["patch", OLD, MEMCACHED.name, "--type=merge", "-p", &size])?;
+    for (resource, told) in [
+        (OLD, vec![format!("size: {RESCALED}")]),
+        (
+            NEW,
+            vec!["memory: 128".to_owned(), format!("replicas: {RESCALED}")],
+        ),
+    ] {
+        let spec = stage.kubectl_spec(&["get", resource, MEMCACHED.name, "-o", "yaml"])?;
+        if spec.lines().map(str::trim).ne(told) {
+            return Err(format!("{resource} says {spec:?}").into());
+        }
+    }
+    let status = stage.wait_until_ready(&MEMCACHED, RESCALED)?;
+    took(&format!("rolled out: {status}"), began.elapsed());
+    Ok(())
+}
+
+/// What is wrong is refused by the schema, or by our webhook where a schema cannot.
+fn show_refusals(stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
+    println!("\n# A mistake is refused by the API server, in the field's name");
+    let negative = r#"{"spec":{"size":-1}}"#;
+    let mistakes: [(&[&str], &str); 2] = [
+        (
+            &["patch", OLD, MEMCACHED.name, "--type=merge", "-p", negative],
+            "spec.size",
+        ),
+        (
+            &["scale", "memcached", MEMCACHED.name, "--replicas=5000"],
+            "spec.replicas",
+        ),
+    ];
+    for (command, field) in mistakes {
+        let refusal = stage.kubectl_refused(command)?;
+        if !refusal.contains(field) {
+            return Err(format!("the refusal does not name {field}").into());
+        }
+    }
     Ok(())
 }

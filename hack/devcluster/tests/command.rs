@@ -202,13 +202,13 @@ fn up_leaves_one_cluster_running_and_down_stops_it() {
 #[test]
 fn a_manager_that_ends_fails_the_demo_with_its_last_words() {
     let cache = Cache::new("devcluster-demo");
-    fs::create_dir_all(cache.0.join("config/crd-seed-only")).unwrap();
+    fs::create_dir_all(cache.0.join("config/crd")).unwrap();
     fs::write(
-        cache.0.join("config/crd-seed-only/kustomization.yaml"),
+        cache.0.join("config/crd/kustomization.yaml"),
         "resources: [crd.yaml]\n",
     )
     .unwrap();
-    fs::write(cache.0.join("config/crd-seed-only/crd.yaml"), DEFINITION).unwrap();
+    fs::write(cache.0.join("config/crd/crd.yaml"), DEFINITION).unwrap();
     let manager = cache.0.join("manager");
     fs::write(&manager, "#!/bin/sh\necho no port for me\nexit 3\n").unwrap();
     assert!(

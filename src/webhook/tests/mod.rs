@@ -108,6 +108,14 @@ impl Server {
         Ok(Client { stream })
     }
 
+    /// TLS on a connection that was made already.
+    async fn handshake(&self, stream: TcpStream) -> Client {
+        let name = ServerName::try_from("localhost").unwrap();
+        let connector = TlsConnector::from(Arc::new(self.tls.clone()));
+        let stream = connector.connect(name, stream).await.unwrap();
+        Client { stream }
+    }
+
     /// One call on a connection of its own.
     async fn post(&self, path: &str, body: &Value) -> Reply {
         self.connect().await.post(path, body).await.unwrap()

@@ -88,3 +88,22 @@ async fn a_stop_without_clients_takes_the_time_of_grace_only() {
     server.running.await.unwrap().unwrap();
     assert!(began.elapsed() < STOPPING.grace + Duration::from_millis(100));
 }
+
+#[tokio::test]
+#[allow(clippy::disallowed_methods)] // holds the only thread, the server's too
+async fn who_waits_in_the_listener_s_queue_when_it_closes_is_served() {
+    let server = Server::start().await;
+    server.stop.notify_one();
+    // The server comes to its time of grace.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let stream = std::net::TcpStream::connect(server.address).unwrap();
+    // When it gets to run again, the time of grace is over and nobody has been accepted.
+    std::thread::sleep(2 * STOPPING.grace);
+    stream.set_nonblocking(true).unwrap();
+    let mut client = server.handshake(TcpStream::from_std(stream).unwrap()).await;
+    let review = conversion("cache.example.com/v1", &[]);
+    let reply = client.post("/convert", &review).await.unwrap();
+    assert_eq!(reply.code, 200);
+    assert_eq!(reply.header("connection"), Some("close"));
+    server.running.await.unwrap().unwrap();
+}

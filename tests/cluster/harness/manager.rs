@@ -78,7 +78,8 @@ impl Manager {
         (code.expect("a status"), body.to_owned())
     }
 
-    async fn address_of(&self, purpose: &str) -> String {
+    /// Where it listens for `purpose`, once it does.
+    pub(crate) async fn address_of(&self, purpose: &str) -> String {
         let started = Instant::now();
         loop {
             let log = self.log();
@@ -98,13 +99,18 @@ impl Manager {
         }
     }
 
+    /// SIGTERM; whether it could be sent.
+    pub(crate) fn terminate(&self) -> bool {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &id]).status();
+        sent.is_ok_and(|status| status.success())
+    }
+
     /// SIGTERM, and how it ended.
     #[allow(clippy::disallowed_methods)] // also called when a stage is dropped
     pub(crate) fn stop(mut self) -> Exit {
         let told = Instant::now();
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status();
-        if !sent.is_ok_and(|status| status.success()) {
+        if !self.terminate() {
             let _ = self.child.kill();
         }
         while self.runs() && told.elapsed() < DEADLINE {
@@ -116,6 +122,13 @@ impl Manager {
         let log = self.log();
         let _ = std::fs::remove_file(&self.log);
         Exit { code, took, log }
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -14,6 +14,7 @@ use devcluster::{Cluster, Process, Program, free_port, tail};
 use serde_json::Value;
 
 use crate::demo::samples::Sample;
+use crate::demo::transcript::{print_indented, print_spec, show_command, took};
 
 /// Each thing shown takes a second or two; a machine that is very busy gets a minute.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -22,6 +23,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 const MANAGER_GRACE: Duration = Duration::from_secs(10);
 
 const POLL: Duration = Duration::from_millis(25);
+
+/// The samples that are tried to see whether the webhooks are called.
+const SAMPLES: &str = "config/samples";
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -44,35 +48,42 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Starts the manager and waits for its `/readyz`.
+    /// Starts the manager and waits for its `/readyz`, and until the API server calls its
+    /// webhooks.
     pub(crate) fn start_manager(&mut self, binary: &Path) -> Result<(), Box<dyn Error>> {
-        let port = free_port()?;
+        let (health, webhooks) = (free_port()?, free_port()?);
         let arguments = [
             format!("--kubeconfig={}", self.cluster.kubeconfig().display()),
             "--leader-elect=false".to_owned(),
-            format!("--health-probe-bind-address=127.0.0.1:{port}"),
+            format!("--health-probe-bind-address=127.0.0.1:{health}"),
+            format!("--webhook-port={webhooks}"),
+            format!("--webhook-url=https://127.0.0.1:{webhooks}"),
         ];
-        println!(
-            "$ ENABLE_WEBHOOKS=false {} {}",
-            binary.display(),
-            arguments.join(" ")
-        );
-        let webhooks_off = ("ENABLE_WEBHOOKS".to_owned(), "false".to_owned());
+        // The default, whatever the variables say that this was started with.
+        let webhooks_on = ("ENABLE_WEBHOOKS".to_owned(), "true".to_owned());
+        println!("$ {} {}", binary.display(), arguments.join(" "));
         let program = Program::foreign(std::path::absolute(binary)?);
         let log = self.manager_log();
-        self.manager = Some(Process::spawn(
-            "manager",
-            &program,
-            arguments,
-            [webhooks_off],
-            &log,
-        )?);
+        let manager = Process::spawn("manager", &program, arguments, [webhooks_on], &log)?;
+        self.manager = Some(manager);
         self.wait("/readyz of the manager", || {
-            Ok(if is_ready(port) {
+            Ok(if is_ready(health) {
                 Ok(())
             } else {
                 Err("no 200".to_owned())
             })
+        })?;
+        self.wait_until_called()
+    }
+
+    /// Waits until the API server takes objects in the old versions, for which it has to
+    /// have them converted. Nothing is created.
+    fn wait_until_called(&mut self) -> Result<(), Box<dyn Error>> {
+        let cluster = self.cluster;
+        let samples = self.root.join(SAMPLES).display().to_string();
+        self.wait("the first call of the webhooks", || {
+            let tried = cluster.kubectl(&["create", "--dry-run=server", "-k", &samples])?;
+            Ok(succeeded(&tried))
         })
     }
 
@@ -109,28 +120,24 @@ impl<'a> Stage<'a> {
 
     /// Shows a kubectl command and what it prints.
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<(), Box<dyn Error>> {
-        println!(
-            "$ kubectl {}",
-            arguments.iter().map(quoted).collect::<Vec<_>>().join(" ")
-        );
+        show_command(arguments);
         let output = self.run_kubectl(arguments)?;
         print_indented(&String::from_utf8_lossy(&output.stdout));
-        if output.status.success() {
-            Ok(())
-        } else {
-            Err(String::from_utf8_lossy(&output.stderr)
-                .trim()
-                .to_owned()
-                .into())
-        }
+        Ok(succeeded(&output)?)
+    }
+
+    /// Shows a kubectl command that prints one object as YAML, and of the object what it is
+    /// and its spec, which is returned.
+    pub(crate) fn kubectl_spec(&self, arguments: &[&str]) -> Result<String, Box<dyn Error>> {
+        show_command(arguments);
+        let output = self.run_kubectl(arguments)?;
+        succeeded(&output)?;
+        Ok(print_spec(&String::from_utf8_lossy(&output.stdout)))
     }
 
     /// Shows a kubectl command that has to fail, and returns what it is told.
     pub(crate) fn kubectl_refused(&self, arguments: &[&str]) -> Result<String, Box<dyn Error>> {
-        println!(
-            "$ kubectl {}",
-            arguments.iter().map(quoted).collect::<Vec<_>>().join(" ")
-        );
+        show_command(arguments);
         let output = self.run_kubectl(arguments)?;
         let refusal = String::from_utf8_lossy(&output.stderr).into_owned();
         print_indented(&refusal);
@@ -227,24 +234,11 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Ends what was just shown with the time it took.
-pub(crate) fn took(what: &str, time: Duration) {
-    println!("  {what:<72} {:>6.2} s", time.as_secs_f64());
-}
-
-pub(crate) fn print_indented(text: &str) {
-    for line in text.lines() {
-        println!("{}", format!("  {line}").trim_end());
-    }
-}
-
-/// As one would have to type it.
-fn quoted(argument: &&str) -> String {
-    let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_=./,:".contains(one);
-    if argument.chars().all(is_plain) {
-        (*argument).to_owned()
-    } else {
-        format!("'{argument}'")
+/// What a command that failed complained of.
+fn succeeded(output: &Output) -> Result<(), String> {
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
     }
 }
 
@@ -293,15 +287,6 @@ fn is_ready(port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_shown_command_can_be_typed_as_it_stands() {
-        assert_eq!(quoted(&"--type=merge"), "--type=merge");
-        assert_eq!(
-            quoted(&r#"{"spec":{"size":-1}}"#),
-            r#"'{"spec":{"size":-1}}'"#
-        );
-    }
 
     #[test]
     fn ready_means_the_current_generation_with_all_its_pods() {

@@ -1,51 +1,33 @@
-//! The webhook server behind a real API server, which is private to these tests: they install
-//! CRDs whose conversion and webhooks whose configuration point into this process.
-//!
-//! The schemas lose their lower bounds first, so that it is the webhook that refuses.
-#![allow(clippy::disallowed_types)] // the API server lives in real time
+//! What the API server makes of the webhooks' answers, on one API server for all tests of this
+//! file. The schemas lose their lower bounds first, so that it is the webhook that refuses.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use devcluster::{Cluster, Options};
-use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config, Error};
-use prometheus_client::encoding::text::encode;
-use prometheus_client::registry::Registry;
 use quartet_operator::api::conversion::{DATA_ANNOTATION, convert};
 use quartet_operator::api::replicas::Pods;
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::packaging::{crd, kinds, webhook};
-use quartet_operator::webhook::{Handlers, Metrics, Stopping, TlsVersion, serve};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
+use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+
+use crate::webhook_server::WebhookServer;
 
 /// How long anything may take until it is so.
 const DEADLINE: Duration = Duration::from_secs(30);
 const MAX_REPLICAS: u32 = 10;
 
-#[derive(Debug)]
-struct OneCertificate(Arc<CertifiedKey>);
-
-impl ResolvesServerCert for OneCertificate {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0))
-    }
-}
-
 /// One API server and one webhook server for all tests of this file.
 struct Stage {
     cluster: Cluster,
-    registry: Registry,
+    webhooks: WebhookServer,
     _runtime: Runtime,
 }
 
@@ -54,53 +36,23 @@ fn stage() -> &'static Stage {
     STAGE.get_or_init(|| {
         let cluster = Cluster::start_api_server(Options::default()).expect("an API server");
         let runtime = Runtime::new().unwrap();
-        let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
-        let (port, ca) = runtime.block_on(start_webhooks(&metrics));
-        let url = move |path: &str| format!("https://127.0.0.1:{port}{path}");
         let stage = Stage {
             cluster,
-            registry,
+            webhooks: runtime.block_on(WebhookServer::start(MAX_REPLICAS)),
             _runtime: runtime,
         };
-        stage._runtime.block_on(install(&stage, &url, &ca));
+        stage._runtime.block_on(install(&stage));
         stage
     })
 }
 
-/// Starts the server; returns its port and the certificate to trust.
-async fn start_webhooks(metrics: &Metrics) -> (u16, String) {
-    let issued = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
-    let key = rustls::crypto::ring::sign::any_supported_type(&key).unwrap();
-    let certified = CertifiedKey::new(vec![issued.cert.der().clone()], key);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let handlers = Handlers::new(&kinds(), MAX_REPLICAS, metrics);
-    let stopping = Stopping {
-        grace: Duration::ZERO,
-        drain: Duration::ZERO,
-    };
-    tokio::spawn(serve(
-        listener,
-        Arc::new(OneCertificate(Arc::new(certified))),
-        TlsVersion::Tls13,
-        handlers,
-        stopping,
-        std::future::pending(),
-    ));
-    (port, issued.cert.pem())
-}
-
-async fn install(stage: &Stage, url: &(impl Fn(&str) -> String + Sync), ca: &str) {
+async fn install(stage: &Stage) {
     let client = stage.client().await;
     let apply = PatchParams::apply("webhook-tests").force();
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     for kind in kinds() {
         let mut crd = serde_json::to_value(crd::both_versions(kind)).unwrap();
-        crd["spec"]["conversion"]["webhook"]["clientConfig"] = json!({
-            "url": url("/convert"), "caBundle": ByteString(ca.as_bytes().to_vec()),
-        });
+        crd["spec"]["conversion"] = stage.webhooks.endpoint.conversion();
         for version in crd["spec"]["versions"].as_array_mut().unwrap() {
             let spec = version.pointer_mut("/schema/openAPIV3Schema/properties/spec");
             without_minimum(spec.unwrap());
@@ -109,16 +61,7 @@ async fn install(stage: &Stage, url: &(impl Fn(&str) -> String + Sync), ca: &str
         let applied = crds.patch(&name, &apply, &Patch::Apply(&crd)).await;
         applied.expect("the API server takes the CRD");
     }
-    let mut configuration =
-        serde_json::to_value(webhook::validating_webhook_configuration(&kinds())).unwrap();
-    configuration["apiVersion"] = json!("admissionregistration.k8s.io/v1");
-    configuration["kind"] = json!("ValidatingWebhookConfiguration");
-    for webhook in configuration["webhooks"].as_array_mut().unwrap() {
-        let path = webhook["clientConfig"]["service"]["path"].take();
-        webhook["clientConfig"] = json!({
-            "url": url(path.as_str().unwrap()), "caBundle": ByteString(ca.as_bytes().to_vec()),
-        });
-    }
+    let configuration = stage.webhooks.endpoint.validation();
     let name = configuration["metadata"]["name"]
         .as_str()
         .unwrap()
@@ -155,7 +98,7 @@ async fn install(stage: &Stage, url: &(impl Fn(&str) -> String + Sync), ca: &str
 }
 
 /// The field of a sample that says how many pods there are to be.
-fn number_of_pods<'a>(object: &'a mut Value, version: &Version) -> &'a mut Value {
+pub(crate) fn number_of_pods<'a>(object: &'a mut Value, version: &Version) -> &'a mut Value {
     let (field, _) = version.pods.blamed(&object["spec"]);
     let pointer = format!("/{}", field.replace('.', "/"));
     object.pointer_mut(&pointer).unwrap()
@@ -177,7 +120,7 @@ fn wrong(version: &Version) -> (Value, String) {
     (sample, format!("Invalid value: {number}: {detail}"))
 }
 
-fn without_minimum(schema: &mut Value) {
+pub(crate) fn without_minimum(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             fields.remove("minimum");
@@ -220,20 +163,6 @@ impl Stage {
         let gvk = GroupVersionKind::gvk(kind.group, version.name, kind.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
         Api::namespaced_with(self.client().await, "default", &resource)
-    }
-
-    /// Decisions for one kind so far, by version.
-    fn decisions(&self, kind: &Kind, version: &Version) -> f64 {
-        let mut text = String::new();
-        encode(&mut text, &self.registry).unwrap();
-        let prefix = format!(
-            "quartet_operator_admission_decisions_total{{kind=\"{}\",version=\"{}\",",
-            kind.kind, version.name
-        );
-        text.lines()
-            .filter(|line| line.starts_with(&prefix))
-            .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
-            .sum()
     }
 }
 
@@ -299,7 +228,10 @@ fn what_only_the_webhook_refuses_is_told_with_its_cause_in_the_version_that_was_
     let (stage, _turn) = (stage(), turn());
     block_on(async {
         for kind in kinds() {
-            let decisions = || stage.decisions(kind, &kind.seed) + stage.decisions(kind, &kind.hub);
+            let decisions = || {
+                stage.webhooks.decisions(kind, &kind.seed)
+                    + stage.webhooks.decisions(kind, &kind.hub)
+            };
             for version in [&kind.seed, &kind.hub] {
                 let (wrong, detail) = wrong(version);
                 let objects = stage.objects(kind, version).await;
@@ -399,12 +331,12 @@ fn what_leaves_the_spec_alone_or_goes_away_asks_no_webhook() {
                 let objects = stage.objects(kind, version).await;
                 let mut sample = (version.sample)().unwrap();
                 sample["metadata"] = json!({"name": "calm"});
-                let before = stage.decisions(kind, version);
+                let before = stage.webhooks.decisions(kind, version);
                 objects
                     .create(&PostParams::default(), &object(&sample))
                     .await
                     .unwrap();
-                assert_eq!(stage.decisions(kind, version), before + 1.0);
+                assert_eq!(stage.webhooks.decisions(kind, version), before + 1.0);
                 merge(
                     &objects,
                     "calm",
@@ -427,7 +359,7 @@ fn what_leaves_the_spec_alone_or_goes_away_asks_no_webhook() {
                 *number_of_pods(&mut whole, version) = json!(i32::MAX);
                 whole["metadata"] = json!({"finalizers": []});
                 merge(&objects, "calm", &whole).await;
-                assert_eq!(stage.decisions(kind, version), before + 1.0);
+                assert_eq!(stage.webhooks.decisions(kind, version), before + 1.0);
                 assert!(objects.get_opt("calm").await.unwrap().is_none());
             }
         }

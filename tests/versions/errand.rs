@@ -39,7 +39,7 @@ fn changed(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end() {
-    let stage = Stage::with_api_server().await;
+    let mut stage = Stage::with_api_server().await;
     let (code, said, _) = stage.errand(&["migrate-storage"]).await;
     assert_eq!(code, 0);
     assert_eq!(said.matches("not installed").count(), 4, "{said}");
@@ -86,17 +86,18 @@ async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end
     );
 
     // Conversion stops in the middle, and so does the migration; then it is killed.
-    stage.converter.hold_after(400);
+    let middle = stage.webhooks.conversions() + 400.0;
     let mut command = stage.manager(&["migrate-storage", "--page-size=50"]);
     let mut killed = Running(command.stderr(Stdio::null()).spawn().expect("started"));
     let started = Instant::now();
-    while stage.converter.calls_held() == 0 {
-        assert!(started.elapsed() < Duration::from_secs(60), "never held");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    while stage.webhooks.conversions() < middle {
+        assert!(started.elapsed() < Duration::from_secs(60), "never there");
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
+    stage.webhooks.go_away().await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     killed.kill();
-    stage.converter.release();
+    stage.webhooks.come_back().await;
     let half_way = written(&stage).await;
     let first = changed(&before, &half_way);
     println!("killed after {first} of {OBJECTS}");

@@ -1,5 +1,5 @@
-//! A cluster of a test's own whose CRDs it changes at will, with the conversion server that
-//! they name, and a client that speaks JSON. Knows the kinds and no test.
+//! A cluster of a test's own whose CRDs it changes at will, with the webhook server that they
+//! name, and a client that speaks JSON. Knows the kinds and no test.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -10,14 +10,19 @@ use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::Status;
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::packaging::kinds;
+use quartet_operator::packaging::{kinds, sample};
 use serde_json::{Value, json};
 
-use crate::conversion_server::ConversionServer;
+use crate::webhook_server::WebhookServer;
 
-/// The longest anything may take here.
-const DEADLINE: Duration = Duration::from_secs(60);
+/// The longest anything may take here, ten thousand conversions included.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(150);
 const POLL: Duration = Duration::from_millis(50);
+/// Of the number of pods: what the old operators stored is to be written too.
+const NO_LIMIT: u32 = 0;
+
+const CONFIGURATIONS: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
 /// A form of the CRD of a kind.
 pub(crate) type Form = fn(&Kind) -> CustomResourceDefinition;
@@ -28,7 +33,7 @@ pub(crate) type Answer = Result<Value, Status>;
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
     pub(crate) client: kube::Client,
-    pub(crate) converter: ConversionServer,
+    pub(crate) webhooks: WebhookServer,
 }
 
 impl Stage {
@@ -38,7 +43,7 @@ impl Stage {
         let cluster = Cluster::start_api_server(Options::default()).expect("an API server");
         Self {
             client: client(&cluster).await,
-            converter: ConversionServer::start().await,
+            webhooks: WebhookServer::start(NO_LIMIT).await,
             cluster,
         }
     }
@@ -58,7 +63,7 @@ impl Stage {
     /// Gives one kind this CRD; its conversion, if it has any, is done here.
     pub(crate) async fn apply_crd(&self, kind: &Kind, mut crd: Value) -> Answer {
         if crd["spec"]["conversion"].is_object() {
-            crd["spec"]["conversion"] = self.converter.clause();
+            crd["spec"]["conversion"] = self.webhooks.endpoint.conversion();
         }
         let target = format!("{}?fieldManager=installer&force=true", crd_path(kind));
         let applied = self.apply(&target, &crd).await?;
@@ -71,6 +76,42 @@ impl Stage {
                 .await;
         }
         Ok(applied)
+    }
+
+    /// Registers these validating webhooks; the API server hears of it a moment later.
+    pub(crate) async fn register_validation(&self, configuration: &Value) {
+        let name = configuration["metadata"]["name"].as_str().expect("a name");
+        let target = format!("{CONFIGURATIONS}/{name}?fieldManager=installer&force=true");
+        let applied = self.apply(&target, configuration).await;
+        applied.expect("the API server takes the configuration");
+    }
+
+    /// The opposite of [`Stage::register_webhooks`]; the API server hears of it a moment later.
+    pub(crate) async fn unregister_webhooks(&self) {
+        let name = self.webhooks.endpoint.validation()["metadata"]["name"].take();
+        let path = format!("{CONFIGURATIONS}/{}", name.as_str().expect("a name"));
+        self.delete(&path).await.expect("deleted");
+    }
+
+    /// Has the API server ask the webhooks about every write, and waits until it does.
+    pub(crate) async fn register_webhooks(&self) {
+        let configuration = self.webhooks.endpoint.validation();
+        self.register_validation(&configuration).await;
+        for kind in kinds() {
+            for version in [&kind.seed, &kind.hub] {
+                let sample = sample::sample(version).expect("a sample");
+                let target = format!("{}?dryRun=All", collection(kind, version, "default"));
+                let (started, before) = (Instant::now(), self.webhooks.decisions(kind, version));
+                while self.webhooks.decisions(kind, version) == before {
+                    let created = self.create(&target, &sample).await;
+                    created.expect("the sample is taken");
+                    assert!(
+                        started.elapsed() < DEADLINE,
+                        "{kind:?} {version:?}: not asked"
+                    );
+                }
+            }
+        }
     }
 
     /// Discovery says so a moment after the handler of the resources has heard of it.
@@ -111,6 +152,15 @@ impl Stage {
             .await
     }
 
+    /// Creates an object as soon as nobody refuses it any more.
+    pub(crate) async fn until_created(&self, path: &str, object: &Value) {
+        let started = Instant::now();
+        while let Err(refused) = self.create(path, object).await {
+            assert!(started.elapsed() < DEADLINE, "{path}: {refused:?}");
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
     pub(crate) async fn replace(&self, path: &str, object: &Value) -> Answer {
         self.send(Method::PUT, path, "application/json", object)
             .await
@@ -130,6 +180,14 @@ impl Stage {
             object,
         )
         .await
+    }
+
+    /// Deletes what is at `path` after its children.
+    pub(crate) async fn delete_in_foreground(&self, path: &str) {
+        let deleted = self
+            .delete(&format!("{path}?propagationPolicy=Foreground"))
+            .await;
+        deleted.expect("deleted");
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Answer {
@@ -177,6 +235,18 @@ impl Stage {
             .env("ENABLE_WEBHOOKS", "false")
             .stdin(Stdio::null());
         command
+    }
+
+    /// The manager at work on one namespace, until it is dropped. Its webhooks are those of
+    /// this process.
+    pub(crate) fn start_manager(&self, namespace: &str) -> Running {
+        let log = std::fs::File::create(self.manager_log()).expect("a log");
+        let mut command = self.manager(&[
+            "--health-probe-bind-address=0",
+            &format!("--watch-namespace={namespace}"),
+            "--log-format=text",
+        ]);
+        Running(command.stderr(log).spawn().expect("the manager starts"))
     }
 
     /// Where the manager's log belongs: it goes away with the cluster.
@@ -292,6 +362,21 @@ pub(crate) fn object(kind: &Kind, version: &Version, name: &str, spec: Value) ->
         object["spec"] = spec;
     }
     object
+}
+
+/// Whether the condition of an object's status is true, and for which reason.
+pub(crate) fn is_true<'a>(object: &'a Value, condition: &str) -> Option<&'a str> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    let condition = conditions.iter().find(|one| one["type"] == condition)?;
+    let reason = condition["reason"].as_str()?;
+    (condition["status"] == "True").then_some(reason)
+}
+
+/// Whether all of so many pods run for the present generation.
+pub(crate) fn is_ready_with(object: &Value, pods: i64) -> bool {
+    is_true(object, "Ready").is_some()
+        && object["status"]["readyReplicas"] == pods
+        && object["status"]["observedGeneration"] == object["metadata"]["generation"]
 }
 
 /// A process that is killed when dropped.

@@ -12,7 +12,7 @@ use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
 
 use crate::seed;
-use crate::stage::{Running, Stage, collection, crd_path, object, path};
+use crate::stage::{Stage, collection, crd_path, is_ready_with, object, path};
 
 /// Where nobody reconciles.
 const ODD: &str = "odd";
@@ -124,17 +124,6 @@ fn live_spec(kind: &Kind, pods: i64) -> Value {
     }
 }
 
-fn is_ready_with(object: &Value, pods: i64) -> bool {
-    let conditions = object["status"]["conditions"].as_array();
-    let ready = conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-    ready
-        && object["status"]["readyReplicas"] == pods
-        && object["status"]["observedGeneration"] == object["metadata"]["generation"]
-}
-
 /// Scales every live object through one version, and waits for the pods.
 async fn scale(stage: &Stage, version: fn(&Kind) -> &Version, pods: i64) {
     for kind in kinds() {
@@ -167,16 +156,6 @@ async fn until_owned_in(stage: &Stage, version: fn(&Kind) -> &Version) {
         let named = |child: &Value| child["metadata"]["ownerReferences"][0]["apiVersion"] == *owner;
         stage.until(&path, "owned in another version", named).await;
     }
-}
-
-fn start_manager(stage: &Stage) -> Running {
-    let log = std::fs::File::create(stage.manager_log()).expect("a log");
-    let mut command = stage.manager(&[
-        "--health-probe-bind-address=0",
-        "--watch-namespace=live",
-        "--log-format=text",
-    ]);
-    Running(command.stderr(log).spawn().expect("the manager starts"))
 }
 
 /// The controllers of the release before the new version, which know nothing of it but how
@@ -240,7 +219,7 @@ async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothin
     // Our manager takes over the cluster, on CRDs of one version still.
     stage.apply_crds(crd::seed_only).await;
     assert_eq!(objects(&stage, in_seed).await, before, "bounds came in");
-    let manager = start_manager(&stage);
+    let manager = stage.start_manager(LIVE);
     for kind in kinds() {
         let path = path(kind, &kind.seed, LIVE, &live(kind));
         let ready = |object: &Value| is_ready_with(object, 2);
@@ -287,7 +266,7 @@ async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothin
     scale(&stage, in_seed, 2).await;
     assert!(!previous.is_finished());
     previous.abort();
-    let _manager = start_manager(&stage);
+    let _manager = stage.start_manager(LIVE);
     until_owned_in(&stage, in_hub).await;
 
     // The API server refuses the CRDs that do not know what is stored; the step between is
@@ -315,7 +294,7 @@ async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothin
 /// The webhook is away, and the API server has nothing in memory: what is stored is read as
 /// it is, and the manager goes on.
 async fn without_conversion(stage: &mut Stage, before: &Objects) {
-    stage.converter.go_away().await;
+    stage.webhooks.go_away().await;
     stage.restart_api_server();
     let hub = objects(stage, in_hub).await;
     assert_eq!(hub, converted(before), "without conversion");
@@ -335,11 +314,8 @@ async fn without_conversion(stage: &mut Stage, before: &Objects) {
     let new = path(kind, &kind.hub, LIVE, "new");
     let ready = |object: &Value| is_ready_with(object, 1);
     stage.until(&new, "ready", ready).await;
-    stage
-        .delete(&format!("{new}?propagationPolicy=Foreground"))
-        .await
-        .expect("deleted");
+    stage.delete_in_foreground(&new).await;
     stage.until_gone(&new).await;
-    stage.converter.come_back().await;
+    stage.webhooks.come_back().await;
     scale(stage, in_seed, 2).await;
 }

@@ -1,0 +1,106 @@
+//! Values made from a shape, for the property tests of validation and conversion: those of
+//! this crate, and those of `tests/versions` against a real API server, which includes this
+//! file. Whoever does has the module `shape` beside it.
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::shape::{Characters, Fields, Merge, Shape};
+
+/// Values that keep every bound of `shape`. Tombstones are left out; rules over several
+/// fields may be broken.
+pub(crate) fn within(shape: &'static Shape) -> BoxedStrategy<Value> {
+    match shape {
+        Shape::Boolean => any::<bool>().prop_map(Value::from).boxed(),
+        Shape::Integer { min, max } => prop_oneof![Just(*min), Just(*max), *min..=*max]
+            .prop_map(Value::from)
+            .boxed(),
+        Shape::Text {
+            min,
+            max,
+            characters,
+        } => text(*min, *max, characters).prop_map(Value::from).boxed(),
+        Shape::Time => Just(json!("2026-11-21T06:39:00Z")).boxed(),
+        Shape::Choice(choices) => prop::sample::select(*choices).prop_map(Value::from).boxed(),
+        Shape::Quantity => prop_oneof![
+            (0..=i64::from(u32::MAX)).prop_map(Value::from),
+            prop::sample::select(vec!["0", "100m", "64Mi", "1.5", "1e3", ".5Gi"])
+                .prop_map(Value::from),
+        ]
+        .boxed(),
+        Shape::List { items, max, merge } => vec(within(items), 0..=usize::from(*max).min(3))
+            .prop_map(move |mut items| {
+                let mut seen = Vec::new();
+                items.retain(|item| {
+                    let identity = identity(*merge, item);
+                    let is_new = identity.is_none() || !seen.contains(&identity);
+                    seen.push(identity);
+                    is_new
+                });
+                Value::Array(items)
+            })
+            .boxed(),
+        Shape::Map {
+            max,
+            key_max,
+            key_characters,
+            values,
+        } => btree_map(
+            text(1, *key_max, key_characters),
+            within(values),
+            0..=usize::from(*max).min(3),
+        )
+        .prop_map(|map| Value::Object(map.into_iter().collect()))
+        .boxed(),
+        Shape::Object { fields, .. } => object(fields),
+        Shape::Tombstone { .. } => Just(Value::Null).boxed(),
+    }
+}
+
+fn identity(merge: Merge, item: &Value) -> Option<Vec<Value>> {
+    match merge {
+        Merge::Atomic => None,
+        Merge::Set => Some(vec![item.clone()]),
+        Merge::Map(keys) => Some(keys.iter().map(|key| item[*key].clone()).collect()),
+    }
+}
+
+fn object(fields: Fields) -> BoxedStrategy<Value> {
+    fields
+        .iter()
+        .copied()
+        .flatten()
+        .fold(Just(Map::new()).boxed(), |so_far, field| {
+            if matches!(field.shape, Shape::Tombstone { .. }) {
+                return so_far;
+            }
+            let value = within(&field.shape);
+            let value = if field.required {
+                value.prop_map(Some).boxed()
+            } else {
+                prop_oneof![Just(None), Just(Some(Value::Null)), value.prop_map(Some)].boxed()
+            };
+            (so_far, value)
+                .prop_map(|(mut object, value)| {
+                    if let Some(value) = value {
+                        object.insert(field.name.to_owned(), value);
+                    }
+                    object
+                })
+                .boxed()
+        })
+        .prop_map(Value::Object)
+        .boxed()
+}
+
+fn text(min: u16, max: u16, characters: &Characters) -> BoxedStrategy<String> {
+    let character = match characters {
+        Characters::In(ranges) => prop::sample::select(*ranges)
+            .prop_flat_map(|(first, last)| prop::char::range(first, last))
+            .boxed(),
+        Characters::Any | Characters::Matching(_) => prop::char::range('a', 'z').boxed(),
+    };
+    let length = usize::from(min)..=usize::from(max).min(usize::from(min) + 8);
+    vec(character, length).prop_map(String::from_iter).boxed()
+}

@@ -1,0 +1,54 @@
+//! What the controllers ask of the API server, as RBAC rules: the word that the packaged roles
+//! carry and that the requests of a whole test run are held against. Data only; a verb is here
+//! because a request beside it in this folder needs it.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+use super::call::Location;
+use crate::api::Kind;
+use crate::operators::ChildKind;
+
+/// The rules that controllers of these kinds need wherever they reconcile.
+pub fn rights(kinds: &[&Kind]) -> Vec<PolicyRule> {
+    let mut rules = vec![
+        // `create` because an apply that creates needs it, `get` to see whose a name is.
+        of_child(
+            ChildKind::Deployment,
+            &["create", "get", "list", "patch", "watch"],
+        ),
+        of_child(
+            ChildKind::Service,
+            &["create", "delete", "get", "list", "patch", "watch"],
+        ),
+        rule("", "pods", &["list", "watch"]),
+        rule("events.k8s.io", "events", &["create", "patch"]),
+    ];
+    for kind in kinds {
+        let part = |subresource: &str| format!("{}/{subresource}", kind.plural);
+        // To strip a finalizer that an older operator left.
+        let verbs: &[&str] = match kind.legacy_finalizers {
+            [] => &["list", "watch"],
+            _ => &["list", "patch", "watch"],
+        };
+        rules.push(rule(kind.group, kind.plural, verbs));
+        rules.push(rule(kind.group, &part("status"), &["patch"]));
+        // No request, but what OpenShift's OwnerReferencesPermissionEnforcement wants of who
+        // makes a child whose owner reference has `blockOwnerDeletion`.
+        rules.push(rule(kind.group, &part("finalizers"), &["update"]));
+    }
+    rules
+}
+
+fn of_child(kind: ChildKind, verbs: &[&str]) -> PolicyRule {
+    let at = Location::of_child(kind, "", "");
+    rule(at.group(), at.plural, verbs)
+}
+
+fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(vec![resource.to_owned()]),
+        verbs: verbs.iter().map(ToString::to_string).collect(),
+        ..PolicyRule::default()
+    }
+}

@@ -1,0 +1,167 @@
+//! The order and the bounds of the stop, on a clock of the tests' own.
+
+use std::future::pending;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use tokio::time::sleep;
+
+use super::*;
+
+/// What the scaffold's manifest allows, `terminationGracePeriodSeconds: 10`.
+const GRACE_PERIOD: Duration = Duration::from_secs(10);
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// A part that ends `delay` after it is told to.
+async fn obedient(shutdown: Shutdown, delay: Duration) -> io::Result<()> {
+    shutdown.stopped().await;
+    sleep(delay).await;
+    Ok(())
+}
+
+/// One signal after a second, then one each `interval`.
+fn signals(interval: Duration) -> impl AsyncFnMut() -> &'static str {
+    let mut wait = Duration::from_secs(1);
+    async move || {
+        sleep(std::mem::replace(&mut wait, interval)).await;
+        "SIGTERM"
+    }
+}
+
+/// Which part ended when, in milliseconds after the signal.
+type Ends = Arc<Mutex<Vec<(&'static str, u64)>>>;
+
+/// One part in each group, each of which takes so long to stop.
+fn process(
+    webhooks: Duration,
+    controllers: Duration,
+    lease: Duration,
+    servers: Duration,
+) -> (Process, Ends) {
+    let ends = Ends::default();
+    let mut process = Process::new();
+    let origin = Instant::now() + Duration::from_secs(1);
+    for (group, name, delay) in [
+        (&mut process.webhooks, "webhooks", webhooks),
+        (&mut process.controllers, "controllers", controllers),
+        (&mut process.lease, "lease", lease),
+        (&mut process.servers, "servers", servers),
+    ] {
+        let (ends, shutdown) = (Arc::clone(&ends), group.shutdown());
+        group.start(name, async move {
+            obedient(shutdown, delay).await?;
+            let end = (name, millis(origin.elapsed()));
+            ends.lock().unwrap().push(end);
+            io::Result::Ok(())
+        });
+    }
+    (process, ends)
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_waits_for_the_controllers_only_and_the_servers_for_all() {
+    let (process, ends) = process(ms(7000), ms(30), ms(5), ms(1));
+    process.supervise(signals(NEVER)).await.unwrap();
+    let expected = [
+        ("controllers", 30),
+        ("lease", 35),
+        ("webhooks", 7000),
+        ("servers", 7001),
+    ];
+    assert_eq!(*ends.lock().unwrap(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_just_keeps_its_bounds_still_stops_within_the_grace_period_of_a_pod() {
+    let nearly = |limit: Duration| limit - ms(10);
+    let (process, ends) = process(
+        nearly(WEBHOOKS_STOP),
+        nearly(CONTROLLERS_STOP),
+        nearly(LEASE_STOP),
+        nearly(SERVERS_STOP),
+    );
+    let began = Instant::now();
+    process.supervise(signals(NEVER)).await.unwrap();
+    assert_eq!(ends.lock().unwrap().len(), 4);
+    let since_signal = began.elapsed() - Duration::from_secs(1);
+    assert!(since_signal < GRACE_PERIOD, "{since_signal:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_that_never_stop_are_aborted_and_named_within_the_grace_period() {
+    let mut process = Process::new();
+    for group in [
+        &mut process.webhooks,
+        &mut process.controllers,
+        &mut process.servers,
+    ] {
+        group.start("stuck", pending::<io::Result<()>>());
+    }
+    let began = Instant::now();
+    let error = process.supervise(signals(NEVER)).await.unwrap_err();
+    assert_eq!(error.to_string(), "did not stop in time: stuck");
+    let since_signal = began.elapsed() - Duration::from_secs(1);
+    assert!(since_signal < GRACE_PERIOD, "{since_signal:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_kept_when_a_reconcile_was_cut_short() {
+    let (mut process, ends) = process(ms(1), ms(1), ms(1), ms(1));
+    process
+        .controllers
+        .start("stuck", pending::<io::Result<()>>());
+    let error = process.supervise(signals(NEVER)).await.unwrap_err();
+    assert_eq!(error.to_string(), "did not stop in time: stuck");
+    let ends = ends.lock().unwrap();
+    assert!(ends.iter().all(|(part, _)| *part != "lease"), "{ends:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_dies_stops_the_others_in_order_and_is_named() {
+    let (mut process, ends) = process(ms(1), ms(2), ms(3), ms(4));
+    process
+        .webhooks
+        .start("dying", async { Err(io::Error::other("no luck")) });
+    let error = process.supervise(signals(NEVER)).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a part of the process died: dying failed: no luck"
+    );
+    assert_eq!(error.exit_code(), 1);
+    let ends = ends.lock().unwrap();
+    let order: Vec<_> = ends.iter().map(|(part, _)| *part).collect();
+    assert_eq!(order, ["webhooks", "controllers", "lease", "servers"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_panics_while_it_stops_fails_the_stop() {
+    let mut process = Process::new();
+    let shutdown = process.controllers.shutdown();
+    process.controllers.start("clumsy", async move {
+        obedient(shutdown, Duration::ZERO).await?;
+        panic!("tripped");
+        #[allow(unreachable_code)]
+        io::Result::Ok(())
+    });
+    let error = process.supervise(signals(NEVER)).await.unwrap_err();
+    assert!(
+        error.to_string().ends_with("clumsy panicked: tripped"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_signal_ends_the_stop_at_once() {
+    let mut process = Process::new();
+    process
+        .controllers
+        .start("stuck", pending::<io::Result<()>>());
+    let began = Instant::now();
+    let error = process.supervise(signals(ms(10))).await.unwrap_err();
+    assert!(matches!(error, RunError::Interrupted("SIGTERM")), "{error}");
+    assert_eq!(began.elapsed(), ms(1010));
+}

@@ -1,0 +1,54 @@
+//! What a Prometheus and a Grafana need to watch the manager: alerts, dashboards and where to
+//! scrape. The metrics that they name are registered elsewhere; `tests/monitoring` has a real
+//! Prometheus find each of them.
+
+pub mod alert;
+pub mod dashboard;
+mod scrape;
+
+use std::path::PathBuf;
+
+use super::crd::kustomization;
+use super::manifest::{Manifest, ManifestError};
+
+/// Everything below `config/prometheus`.
+///
+/// # Errors
+/// When an object has no YAML form, which a test rules out.
+pub fn manifests() -> Result<Vec<Manifest>, ManifestError> {
+    Ok(vec![
+        Manifest::object("prometheus/monitor.yaml", &scrape::service_monitor())?,
+        Manifest::object("prometheus/rules.yaml", &alert::prometheus_rule())?,
+        kustomization(
+            "prometheus/kustomization.yaml",
+            "# For clusters with the Prometheus operator: where to scrape the manager, and alerts.\n",
+            &["monitor.yaml".to_owned(), "rules.yaml".to_owned()],
+        )?,
+    ])
+}
+
+/// Every dashboard, for `grafana/`.
+///
+/// # Errors
+/// When a dashboard has no JSON form, which a test rules out.
+pub fn dashboards() -> Result<Vec<Manifest>, ManifestError> {
+    dashboard::DASHBOARDS
+        .iter()
+        .map(|dashboard| {
+            let path = PathBuf::from(dashboard.file);
+            let text = serde_json::to_string_pretty(&dashboard.to_json()).map_err(|source| {
+                ManifestError::Json {
+                    path: path.clone(),
+                    source,
+                }
+            })?;
+            Ok(Manifest {
+                path,
+                text: text + "\n",
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

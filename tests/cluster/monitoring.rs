@@ -1,0 +1,117 @@
+//! The alerts and dashboards on a real Prometheus: promtool tries each rule on series that
+//! make it fire and on series that do not, and every metric and label that a query names is
+//! looked for in what a running manager shows.
+
+mod examples;
+mod prometheus;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use devcluster::Component;
+
+use quartet_operator::packaging::monitoring::alert::{ALERTS, rule_file};
+use quartet_operator::packaging::monitoring::dashboard::DASHBOARDS;
+use quartet_operator::packaging::names::METRICS_SERVICE;
+use serde_json::json;
+
+use self::examples::{EXAMPLES, promtool_tests};
+use self::prometheus::{DEADLINE, Prometheus, promtool};
+use crate::webhooks;
+
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(100);
+
+/// An empty folder of this test's own.
+fn folder(test: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("monitoring-{test}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn every_alert_fires_when_it_should_and_only_then() {
+    let tried: BTreeSet<_> = EXAMPLES.iter().map(|example| example.alert).collect();
+    let all: BTreeSet<_> = ALERTS.iter().map(|alert| alert.name).collect();
+    assert_eq!(tried, all);
+    let folder = folder("rules");
+    std::fs::write(folder.join("rules.json"), rule_file().to_string()).unwrap();
+    let tests = promtool_tests("rules.json", METRICS_SERVICE);
+    std::fs::write(folder.join("tests.json"), tests.to_string()).unwrap();
+    promtool(&folder, &["check", "rules", "--lint-fatal", "rules.json"]);
+    promtool(&folder, &["test", "rules", "tests.json"]);
+}
+
+#[tokio::test]
+async fn every_metric_that_a_rule_or_a_dashboard_names_is_there() {
+    let folder = folder("queries");
+    let (private, mut stage) = webhooks::stage("monitoring", &["--leader-elect"]).await;
+    let target = stage.manager().address_of("metrics").await;
+    let prometheus = Prometheus::start(&folder, METRICS_SERVICE, &target);
+    prometheus.ready().await;
+    convert_badly(&stage.manager().address_of("webhooks").await).await;
+    // Requests and watches that fail.
+    private.cluster.kill(Component::ApiServer);
+    private
+        .cluster
+        .restart(Component::ApiServer)
+        .expect("an API server");
+
+    let panels: BTreeSet<String> = DASHBOARDS
+        .iter()
+        .flat_map(|dashboard| dashboard.rows)
+        .flat_map(|row| row.panels)
+        .flat_map(|panel| panel.queries)
+        .map(|query| query.expression_for_all())
+        .collect();
+    let rules = ALERTS.iter().map(|alert| alert.expression());
+    let selectors: BTreeSet<String> = rules
+        .chain(panels.iter().cloned())
+        .flat_map(|query| prometheus.selectors(&query))
+        .collect();
+    assert!(selectors.len() > 30, "{selectors:?}");
+
+    let began = Instant::now();
+    let mut missing: BTreeSet<String> = selectors.into_iter().chain(panels).collect();
+    while !missing.is_empty() {
+        assert!(began.elapsed() < DEADLINE, "no series for {missing:#?}");
+        tokio::time::sleep(POLL).await;
+        missing.retain(|query| prometheus.series(query) == 0);
+    }
+    println!(
+        "every query has series after {} ms",
+        began.elapsed().as_millis()
+    );
+}
+
+/// Two calls that a healthy cluster never makes: of an unknown kind, and of an object that
+/// leaves no room for what the other version lacks.
+async fn convert_badly(webhooks: &str) {
+    let uri = format!("https://{webhooks}").parse().expect("a URL");
+    let mut config = kube::Config::new(uri);
+    config.accept_invalid_certs = true;
+    let client = kube::Client::try_from(config).expect("a client");
+    let crowded = json!({
+        "apiVersion": "cache.example.com/v1", "kind": "Memcached",
+        "metadata": {"name": "crowded", "annotations": {"a": "x".repeat(262_100)}},
+        "spec": {"replicas": 1, "memory": 128},
+    });
+    let unknown =
+        json!({"apiVersion": "example.com/v1", "kind": "Unknown", "metadata": {"name": "x"}});
+    for (object, desired) in [
+        (crowded, "cache.example.com/v1alpha1"),
+        (unknown, "example.com/v2"),
+    ] {
+        let review = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+            "request": {"uid": "1", "desiredAPIVersion": desired, "objects": [object]},
+        });
+        let request = http::Request::post("/convert")
+            .header("Content-Type", "application/json")
+            .body(review.to_string().into_bytes())
+            .expect("a request");
+        client.request_text(request).await.expect("an answer");
+    }
+}

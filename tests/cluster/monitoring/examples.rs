@@ -1,0 +1,221 @@
+//! For each alert, series that make it fire and series that do not, in the notation of
+//! `promtool test rules`: `0+6x20` starts at 0 and grows by 6 each minute, twenty times.
+
+use serde_json::{Value, json};
+
+type Series = &'static [(&'static str, &'static str)];
+
+/// What one alert is tried with. In the names of series `JOB` stands for our job.
+pub(crate) struct Example {
+    pub(crate) alert: &'static str,
+    /// It fires on these,
+    fires: Series,
+    /// and not on these.
+    rests: Series,
+    /// When to look.
+    at: &'static str,
+}
+
+pub(crate) const EXAMPLES: &[Example] = &[
+    Example {
+        alert: "QuartetOperatorDown",
+        fires: &[("up{JOB,instance=\"a\"}", "0x10")],
+        rests: &[
+            ("up{JOB,instance=\"a\"}", "0x10"),
+            ("up{JOB,instance=\"b\"}", "1x10"),
+        ],
+        at: "6m",
+    },
+    Example {
+        alert: "QuartetOperatorNoLeader",
+        fires: &[(LEADER_A, "1 0x10"), (LEADER_B, "0x10")],
+        rests: &[(LEADER_A, "1 0x10"), (LEADER_B, "0 0 1x10")],
+        at: "5m",
+    },
+    Example {
+        alert: "QuartetOperatorTwoLeaders",
+        fires: &[(LEADER_A, "1x10"), (LEADER_B, "1x10")],
+        rests: &[(LEADER_A, "1x10"), (LEADER_B, "0x10")],
+        at: "5m",
+    },
+    Example {
+        alert: "QuartetOperatorWebhookErrors",
+        fires: &[(
+            "controller_runtime_webhook_requests_total{JOB,webhook=\"/v\",code=\"503\"}",
+            "0+6x20",
+        )],
+        rests: &[
+            (
+                "controller_runtime_webhook_requests_total{JOB,webhook=\"/v\",code=\"200\"}",
+                "0+6x20",
+            ),
+            (
+                "controller_runtime_webhook_requests_total{JOB,webhook=\"/v\",code=\"500\"}",
+                "3x20",
+            ),
+        ],
+        at: "15m",
+    },
+    Example {
+        alert: "QuartetOperatorConversionFailures",
+        fires: &[(
+            "quartet_operator_conversions_total{JOB,result=\"failure\"}",
+            "0 0 1x20",
+        )],
+        rests: &[(
+            "quartet_operator_conversions_total{JOB,result=\"success\"}",
+            "0+9x20",
+        )],
+        at: "5m",
+    },
+    Example {
+        alert: "QuartetOperatorCertificateExpires",
+        fires: &[(NOT_AFTER, "600000x40")],
+        rests: &[(NOT_AFTER, "800000x40")],
+        at: "30m",
+    },
+    Example {
+        alert: "QuartetOperatorCrashLooping",
+        fires: &[(
+            "process_start_time_seconds{JOB,instance=\"a\"}",
+            "1 2 3 4 5x30",
+        )],
+        rests: &[("process_start_time_seconds{JOB,instance=\"a\"}", "1 2 3x30")],
+        at: "10m",
+    },
+    Example {
+        alert: "QuartetOperatorReconcileErrors",
+        fires: &[(ERRORS, "0+30x60"), (RECONCILES, "0+60x60")],
+        rests: &[(ERRORS, "0+6x60"), (RECONCILES, "0+60x60")],
+        at: "40m",
+    },
+    Example {
+        alert: "QuartetOperatorReconcilePanics",
+        fires: &[(
+            "controller_runtime_reconcile_panics_total{JOB,controller=\"nginx\"}",
+            "0 0 1x20",
+        )],
+        rests: &[(
+            "controller_runtime_reconcile_panics_total{JOB,controller=\"nginx\"}",
+            "1x20",
+        )],
+        at: "10m",
+    },
+    Example {
+        alert: "QuartetOperatorReconcileStuck",
+        fires: &[(LONGEST, "0+60x10")],
+        rests: &[(LONGEST, "0 60 0 60 0 60 0")],
+        at: "5m",
+    },
+    Example {
+        alert: "QuartetOperatorQueueBacklog",
+        fires: &[(DEPTH_A, "500x40"), (LEADER_A, "1x40")],
+        rests: &[(DEPTH_A, "500x40"), (LEADER_A, "0x40")],
+        at: "30m",
+    },
+    Example {
+        alert: "QuartetOperatorWatchErrors",
+        fires: &[(
+            "quartet_operator_watch_errors_total{JOB,kind=\"Pod\",code=\"403\"}",
+            "0+6x60",
+        )],
+        rests: &[(
+            "quartet_operator_watch_errors_total{JOB,kind=\"Pod\",code=\"410\"}",
+            "0+1x60",
+        )],
+        at: "40m",
+    },
+    Example {
+        alert: "QuartetOperatorApiErrors",
+        fires: &[(NO_ANSWER, "0+30x60"), (ANSWERED, "0+60x60")],
+        rests: &[(NO_ANSWER, "0+1x60"), (ANSWERED, "0+60x60")],
+        at: "40m",
+    },
+    Example {
+        alert: "QuartetOperatorWebhookSlow",
+        fires: &[(LATENCY_FAST, "0+50x40"), (LATENCY_ALL, "0+60x40")],
+        rests: &[(LATENCY_FAST, "0+60x40"), (LATENCY_ALL, "0+60x40")],
+        at: "30m",
+    },
+    Example {
+        alert: "QuartetOperatorConversionDataLeftOut",
+        fires: &[(
+            "quartet_operator_conversion_data_left_out_total{JOB,kind=\"Nginx\"}",
+            "0 0 2x20",
+        )],
+        rests: &[(
+            "quartet_operator_conversion_data_left_out_total{JOB,kind=\"Nginx\"}",
+            "2x20",
+        )],
+        at: "10m",
+    },
+    Example {
+        alert: "QuartetOperatorCertificateReadErrors",
+        fires: &[(
+            "certwatcher_read_certificate_errors_total{JOB,instance=\"a\"}",
+            "0+1x90",
+        )],
+        rests: &[(
+            "certwatcher_read_certificate_errors_total{JOB,instance=\"a\"}",
+            "0 1x90",
+        )],
+        at: "60m",
+    },
+];
+
+const LEADER_A: &str =
+    "leader_election_master_status{JOB,instance=\"a\",name=\"quartet-operator.example.com\"}";
+const LEADER_B: &str =
+    "leader_election_master_status{JOB,instance=\"b\",name=\"quartet-operator.example.com\"}";
+const NOT_AFTER: &str =
+    "quartet_operator_webhook_certificate_not_after_timestamp_seconds{JOB,instance=\"a\"}";
+const ERRORS: &str = "controller_runtime_reconcile_errors_total{JOB,controller=\"nginx\"}";
+const RECONCILES: &str = "controller_runtime_reconcile_total{JOB,controller=\"nginx\"}";
+const LONGEST: &str =
+    "workqueue_longest_running_processor_seconds{JOB,controller=\"nginx\",name=\"nginx\"}";
+const DEPTH_A: &str = "workqueue_depth{JOB,instance=\"a\",controller=\"nginx\",name=\"nginx\"}";
+const NO_ANSWER: &str = "rest_client_requests_total{JOB,code=\"<error>\"}";
+const ANSWERED: &str = "rest_client_requests_total{JOB,code=\"200\"}";
+const LATENCY_FAST: &str = "controller_runtime_webhook_latency_seconds_bucket{JOB,le=\"0.5\"}";
+const LATENCY_ALL: &str = "controller_runtime_webhook_latency_seconds_bucket{JOB,le=\"+Inf\"}";
+
+/// The file for `promtool test rules` that tries every example on `rules`.
+pub(crate) fn promtool_tests(rules: &str, job: &str) -> Value {
+    let tests: Vec<_> = EXAMPLES
+        .iter()
+        .flat_map(|example| {
+            [
+                example.test(
+                    "fires",
+                    example.fires,
+                    &[json!({"labels": "{}", "value": 1})],
+                    job,
+                ),
+                example.test("rests", example.rests, &[], job),
+            ]
+        })
+        .collect();
+    json!({ "rule_files": [rules], "evaluation_interval": "1m", "tests": tests })
+}
+
+impl Example {
+    fn test(&self, how: &str, series: Series, expected: &[Value], job: &str) -> Value {
+        let series: Vec<_> = series
+            .iter()
+            .map(|(name, values)| {
+                let name = name.replace("JOB", &format!("job=\"{job}\""));
+                json!({ "series": name, "values": values })
+            })
+            .collect();
+        let firing = format!(
+            "count(ALERTS{{alertname=\"{}\",alertstate=\"firing\"}})",
+            self.alert
+        );
+        json!({
+            "name": format!("{} {how}", self.alert),
+            "interval": "1m",
+            "input_series": series,
+            "promql_expr_test": [{ "expr": firing, "eval_time": self.at, "exp_samples": expected }],
+        })
+    }
+}

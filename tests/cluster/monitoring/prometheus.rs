@@ -1,0 +1,159 @@
+//! A real Prometheus, and promtool, built from source: started, asked over HTTP, stopped.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// How long anything may take until it is so, on a busy machine.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+
+/// The folder with `prometheus` and `promtool`.
+fn programs() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let build = Command::new(root.join("hack/build-go.sh"))
+        .arg(root.join("hack/prometheus"))
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("hack/build-go.sh runs");
+    assert!(
+        build.status.success(),
+        "Prometheus cannot be built, see above"
+    );
+    PathBuf::from(String::from_utf8(build.stdout).unwrap().trim())
+}
+
+/// Runs promtool in `folder`, and fails with what it says.
+pub(crate) fn promtool(folder: &Path, arguments: &[&str]) {
+    let run = Command::new(programs().join("promtool"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("promtool runs");
+    let said = [run.stdout, run.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(
+        run.status.success(),
+        "promtool {arguments:?}: {}",
+        said.concat()
+    );
+    println!("{}", said.concat());
+}
+
+/// A Prometheus that scrapes one target each second, until dropped.
+pub(crate) struct Prometheus {
+    child: Child,
+    address: String,
+}
+
+impl Prometheus {
+    /// Starts it, with its files below `folder`.
+    pub(crate) fn start(folder: &Path, job: &str, target: &str) -> Self {
+        let configuration = json!({
+            "global": { "scrape_interval": "1s", "scrape_timeout": "1s" },
+            "scrape_configs": [{ "job_name": job, "static_configs": [{ "targets": [target] }] }],
+        });
+        let file = folder.join("prometheus.json");
+        std::fs::write(&file, configuration.to_string()).unwrap();
+        let log = std::fs::File::create(folder.join("prometheus.log")).unwrap();
+        let address = free_address();
+        let child = Command::new(programs().join("prometheus"))
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!(
+                "--storage.tsdb.path={}",
+                folder.join("data").display()
+            ))
+            .arg(format!("--web.listen-address={address}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("prometheus starts");
+        Self { child, address }
+    }
+
+    /// How many series `query` gives now.
+    pub(crate) fn series(&self, query: &str) -> usize {
+        let answer = self.get("query", query);
+        answer
+            .pointer("/data/result")
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len)
+    }
+
+    /// The selectors in `query`, each as a query of its own.
+    pub(crate) fn selectors(&self, query: &str) -> Vec<String> {
+        let answer = self.get("parse_query", query);
+        assert_eq!(answer["status"], "success", "{query}: {answer}");
+        let mut selectors = Vec::new();
+        collect_selectors(&answer["data"], &mut selectors);
+        selectors
+    }
+
+    /// Waits until it answers.
+    pub(crate) async fn ready(&self) {
+        let began = Instant::now();
+        while TcpStream::connect(&self.address).is_err() {
+            assert!(began.elapsed() < DEADLINE, "Prometheus does not start");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn get(&self, what: &str, query: &str) -> Value {
+        let path = format!("/api/v1/{what}?query={}", percent_encoded(query));
+        let mut stream = TcpStream::connect(&self.address).expect("Prometheus listens");
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let head = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address);
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{query}: {error}: {answer}"))
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+fn percent_encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// Finds the vector selectors of a syntax tree, at any depth.
+fn collect_selectors(node: &Value, selectors: &mut Vec<String>) {
+    if matches!(
+        node["type"].as_str(),
+        Some("vectorSelector" | "matrixSelector")
+    ) {
+        let matchers: Vec<_> = node["matchers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|matcher| {
+                let text = |field: &str| matcher[field].as_str().unwrap_or_default().to_owned();
+                format!("{}{}{:?}", text("name"), text("type"), text("value"))
+            })
+            .collect();
+        selectors.push(format!("{{{}}}", matchers.join(",")));
+    }
+    match node {
+        Value::Object(fields) => fields
+            .values()
+            .for_each(|value| collect_selectors(value, selectors)),
+        Value::Array(items) => items
+            .iter()
+            .for_each(|item| collect_selectors(item, selectors)),
+        _ => {}
+    }
+}

@@ -1,0 +1,160 @@
+//! A load balancer of TCP connections, as a Service is one: a new connection goes to one of
+//! the replicas that were ready when last asked, each in turn; one that is open stays where
+//! it is. What fails is not tried elsewhere.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio::time::{interval, sleep, timeout};
+
+use crate::{DEADLINE, POLL};
+
+/// How long a replica has to say whether it is ready, as for the kubelet by default.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Probes that fail in a row before a replica counts as not ready, as for the kubelet by
+/// default; one that says 503, that it stops, is off the list at once, as a deleted pod is.
+const FAILURE_THRESHOLD: u32 = 3;
+
+/// A running balancer; it ends when dropped.
+pub(crate) struct Balancer {
+    address: SocketAddr,
+    state: Arc<State>,
+    /// Between two questions whether a replica is ready.
+    period: Duration,
+    accepting: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct State {
+    backends: Mutex<Vec<Backend>>,
+    turn: AtomicUsize,
+}
+
+/// One replica.
+struct Backend {
+    webhooks: SocketAddr,
+    is_ready: bool,
+    probing: JoinHandle<()>,
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.probing.abort();
+    }
+}
+
+impl Drop for Balancer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl State {
+    fn backends(&self) -> MutexGuard<'_, Vec<Backend>> {
+        self.backends.lock().unwrap()
+    }
+
+    fn next(&self) -> Option<SocketAddr> {
+        let backends = self.backends();
+        let ready: Vec<_> = backends.iter().filter(|backend| backend.is_ready).collect();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        Some(ready.get(turn % ready.len().max(1))?.webhooks)
+    }
+}
+
+impl Balancer {
+    /// A balancer without replicas, which asks each every `period` whether it is ready.
+    pub(crate) async fn start(period: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let state = Arc::new(State::default());
+        Self {
+            address: listener.local_addr().unwrap(),
+            accepting: tokio::spawn(accept(listener, Arc::clone(&state))),
+            state,
+            period,
+        }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes up a replica once it is ready; returns when that is so.
+    pub(crate) async fn add(&self, webhooks: SocketAddr, health: SocketAddr) {
+        let (state, period) = (Arc::clone(&self.state), self.period);
+        let probing = tokio::spawn(async move {
+            let mut ticks = interval(period);
+            let mut failures = 0;
+            loop {
+                ticks.tick().await;
+                let answer = ask(health, "/readyz").await;
+                failures = if answer == Some(200) { 0 } else { failures + 1 };
+                let is_gone = answer == Some(503) || failures >= FAILURE_THRESHOLD;
+                let mut backends = state.backends();
+                let backend = backends.iter_mut().find(|it| it.webhooks == webhooks);
+                if let Some(backend) = backend {
+                    backend.is_ready = failures == 0 || (backend.is_ready && !is_gone);
+                }
+            }
+        });
+        self.state.backends().push(Backend {
+            webhooks,
+            is_ready: false,
+            probing,
+        });
+        let started = Instant::now();
+        while !self.is_ready(webhooks) {
+            assert!(started.elapsed() < DEADLINE, "{webhooks} is never ready");
+            sleep(POLL).await;
+        }
+    }
+
+    fn is_ready(&self, webhooks: SocketAddr) -> bool {
+        let backends = self.state.backends();
+        backends
+            .iter()
+            .any(|backend| backend.webhooks == webhooks && backend.is_ready)
+    }
+
+    /// Forgets a replica that has ended.
+    pub(crate) fn remove(&self, webhooks: SocketAddr) {
+        let mut backends = self.state.backends();
+        backends.retain(|backend| backend.webhooks != webhooks);
+    }
+}
+
+async fn accept(listener: TcpListener, state: Arc<State>) {
+    while let Ok((mut client, _)) = listener.accept().await {
+        let Some(backend) = state.next() else {
+            println!("balancer: no replica is ready");
+            continue;
+        };
+        tokio::spawn(async move {
+            let Ok(mut server) = TcpStream::connect(backend).await else {
+                println!("balancer: {backend} takes no connection");
+                return;
+            };
+            let _ = (client.set_nodelay(true), server.set_nodelay(true));
+            let _ = copy_bidirectional(&mut client, &mut server).await;
+        });
+    }
+}
+
+/// The status of an answer to a GET, as a probe asks; none if there is no answer in time.
+pub(crate) async fn ask(address: SocketAddr, path: &str) -> Option<u16> {
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.ok()?;
+        answer.split(' ').nth(1)?.parse().ok()
+    };
+    timeout(PROBE_TIMEOUT, asked).await.ok().flatten()
+}

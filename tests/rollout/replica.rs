@@ -1,0 +1,59 @@
+//! A manager process that serves webhooks, and where to reach it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Instant;
+
+use tokio::time::sleep;
+
+use crate::balancer::ask;
+use crate::certificates::Folder;
+use crate::manager::{Exit, Manager};
+use crate::{DEADLINE, POLL};
+
+/// A running replica.
+pub(crate) struct Replica {
+    pub(crate) manager: Manager,
+    pub(crate) webhooks: SocketAddr,
+    pub(crate) health: SocketAddr,
+}
+
+impl Replica {
+    /// Starts a manager that has nothing to reconcile; returns when it listens.
+    pub(crate) async fn start(kubeconfig: &Path, certificates: &Folder) -> Self {
+        let flags = [
+            "--enable-webhooks=true".to_owned(),
+            "--webhook-port=0".to_owned(),
+            format!("--webhook-cert-path={}", certificates.path().display()),
+            "--watch-namespace=nobody".to_owned(),
+        ];
+        let manager = Manager::start(kubeconfig, &flags);
+        let address = async |purpose| manager.address_of(purpose).await.parse().unwrap();
+        let health = address("health probes").await;
+        let webhooks: SocketAddr = address("webhooks").await;
+        Self {
+            // It listens on every interface.
+            webhooks: (Ipv4Addr::LOCALHOST, webhooks.port()).into(),
+            health,
+            manager,
+        }
+    }
+
+    /// As [`Replica::start`]; returns when it is ready.
+    pub(crate) async fn start_ready(kubeconfig: &Path, certificates: &Folder) -> Self {
+        let replica = Self::start(kubeconfig, certificates).await;
+        let started = Instant::now();
+        while ask(replica.health, "/readyz").await != Some(200) {
+            let log = replica.manager.log();
+            assert!(started.elapsed() < DEADLINE, "never ready:\n{log}");
+            sleep(POLL).await;
+        }
+        replica
+    }
+
+    /// SIGTERM, and how it ended.
+    pub(crate) async fn stop(self) -> Exit {
+        let stopped = tokio::task::spawn_blocking(|| self.manager.stop()).await;
+        stopped.unwrap()
+    }
+}

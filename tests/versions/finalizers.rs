@@ -1,0 +1,106 @@
+//! The finalizer of operator-sdk's Memcached on objects that the API server lets nobody write,
+//! since their number of pods is negative, which the old CRD allowed.
+
+use quartet_operator::api::{Kind, Version, memcached, nginx};
+use quartet_operator::packaging::crd;
+use serde_json::{Value, json};
+
+use crate::seed;
+use crate::stage::{Form, Stage, collection, is_ready_with, is_true, object, path};
+
+const MEMCACHED: &Kind = &memcached::KIND;
+const NGINX: &Kind = &nginx::KIND;
+const LEGACY: &str = "cache.example.com/finalizer";
+
+/// A cluster of the old operator with an object of each name, all negative and with its
+/// finalizer, and a negative Nginx; the CRDs then become those of `form`.
+async fn cluster(form: Form, names: &[&str]) -> Stage {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(seed::crd).await;
+    stage.cluster.start_controllers().expect("controllers");
+    let seed = collection(MEMCACHED, &MEMCACHED.seed, "default");
+    for name in names {
+        let mut object = object(MEMCACHED, &MEMCACHED.seed, name, json!({"size": -5}));
+        object["metadata"]["finalizers"] = json!([LEGACY]);
+        let created = stage.create(&seed, &object).await;
+        created.expect("created");
+    }
+    let negative = object(NGINX, &NGINX.seed, "n", json!({"count": -5}));
+    let seed = collection(NGINX, &NGINX.seed, "default");
+    stage.create(&seed, &negative).await.expect("created");
+    stage.apply_crds(form).await;
+    stage
+}
+
+async fn is_removed_with_the_object_or_when_the_number_is_put_right(form: Form, version: &Version) {
+    let early = "deleted-before";
+    let stage = cluster(form, &[early, "deleted", "foreground", "kept"]).await;
+    let at = |name: &str| path(MEMCACHED, version, "default", name);
+    stage.delete(&at(early)).await.expect("deleted");
+    // Nobody else could do it.
+    let patch = json!({"metadata": {"finalizers": null}});
+    let refused = stage.merge(&at(early), patch).await;
+    let refused = refused.expect_err("the test bites");
+    assert_eq!(refused.code, 422, "{refused:?}");
+
+    let _manager = stage.start_manager("default");
+    stage.until_gone(&at(early)).await;
+    let told = |object: &Value| is_true(object, "Degraded") == Some("InvalidSpec");
+    for name in ["deleted", "foreground", "kept"] {
+        let object = stage
+            .until(&at(name), "Degraded for InvalidSpec", told)
+            .await;
+        assert_eq!(object["metadata"]["finalizers"], json!([LEGACY]));
+        assert_eq!(
+            *version.pods.blamed(&object["spec"]).1.expect("a number"),
+            json!(-5)
+        );
+    }
+    stage.delete(&at("deleted")).await.expect("deleted");
+    stage.until_gone(&at("deleted")).await;
+    stage.delete_in_foreground(&at("foreground")).await;
+    stage.until_gone(&at("foreground")).await;
+
+    let mut patch = json!({"spec": stage.get(&at("kept")).await.expect("there")["spec"]});
+    let (field, _) = version.pods.blamed(&patch["spec"]);
+    let pointer = format!("/{}", field.replace('.', "/"));
+    *patch.pointer_mut(&pointer).expect("a number") = json!(1);
+    stage.merge(&at("kept"), patch).await.expect("put right");
+    let free =
+        |object: &Value| is_ready_with(object, 1) && object["metadata"]["finalizers"].is_null();
+    stage
+        .until(&at("kept"), "Ready without the finalizer", free)
+        .await;
+}
+
+/// Without a finalizer of ours it is the garbage collector that cannot remove its own, which
+/// the operations guide has the user help with.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_negative_object_that_is_deleted_in_the_foreground_goes_once_its_number_is_zero() {
+    let stage = cluster(crd::seed_only, &[]).await;
+    let at = path(NGINX, &NGINX.seed, "default", "n");
+    stage.delete_in_foreground(&at).await;
+    let object = stage.get(&at).await.expect("still there");
+    let finalizers = &object["metadata"]["finalizers"];
+    assert_eq!(*finalizers, json!(["foregroundDeletion"]));
+    let patch = json!({"metadata": {"finalizers": null}});
+    let refused = stage.merge(&at, patch).await.expect_err("negative");
+    assert_eq!(refused.code, 422, "{refused:?}");
+    let patch = json!({"spec": {"count": 0}});
+    stage.merge(&at, patch).await.expect("put right");
+    stage.until_gone(&at).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_negative_object_of_the_old_version_is_freed_of_the_legacy_finalizer_when_it_is_deleted()
+{
+    is_removed_with_the_object_or_when_the_number_is_put_right(crd::seed_only, &MEMCACHED.seed)
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_negative_object_of_the_new_version_is_freed_of_the_legacy_finalizer_when_it_is_deleted()
+{
+    is_removed_with_the_object_or_when_the_number_is_put_right(crd::both_versions, &MEMCACHED.hub)
+        .await;
+}

@@ -1,0 +1,125 @@
+//! The three layers that each refuse a negative number of pods on their own: the schema, the
+//! webhook when the schema has lost its bounds, the reconciler when nobody asked the webhook.
+
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::packaging::{crd, kinds, sample};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, collection, is_true, object, path};
+use crate::webhooks::{number_of_pods, without_minimum};
+
+const NAMESPACE: &str = "negative";
+
+/// A sample with a negative number of pods, under a name of its own, and the field that says
+/// so.
+fn negative(kind: &Kind, version: &Version) -> (Value, String) {
+    let mut sample = sample::sample(version).expect("a sample");
+    let name = format!("{}-{}", kind.controller_name(), version.name);
+    sample["metadata"] = json!({"name": name});
+    *number_of_pods(&mut sample, version) = json!(-1);
+    let (field, _) = version.pods.blamed(&sample["spec"]);
+    (sample, field)
+}
+
+/// Tries to create a negative one of every kind in every version; each must be refused in
+/// these words, by the webhook or not.
+async fn all_are_refused(stage: &Stage, by_webhook: bool, words: fn(field: &str) -> String) {
+    for kind in kinds() {
+        for version in [&kind.seed, &kind.hub] {
+            let (object, field) = negative(kind, version);
+            let refused = stage
+                .create(&collection(kind, version, NAMESPACE), &object)
+                .await;
+            let refused = refused.expect_err("a negative number of pods");
+            assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
+            let message = &refused.message;
+            assert_eq!(
+                message.starts_with("admission webhook "),
+                by_webhook,
+                "{message}"
+            );
+            assert!(message.contains(&words(&field)), "{message}");
+            let causes = refused.details.expect("details").causes;
+            assert!(
+                causes.iter().any(|cause| cause.field == field),
+                "{causes:?}"
+            );
+        }
+    }
+}
+
+/// What webhook and reconciler say, which share the rule.
+fn ours(field: &str) -> String {
+    format!("{field}: Invalid value: -1: must be greater than or equal to 0")
+}
+
+/// CRDs without any bound below, and without the scale subresource, whose own check the API
+/// server makes besides.
+async fn take_the_bounds_away(stage: &Stage) {
+    for kind in kinds() {
+        let mut crd = serde_json::to_value(crd::both_versions(kind)).expect("JSON");
+        for version in crd["spec"]["versions"].as_array_mut().expect("versions") {
+            let subresources = version["subresources"].as_object_mut().expect("an object");
+            subresources.remove("scale");
+            without_minimum(&mut version["schema"]);
+        }
+        stage.apply_crd(kind, crd).await.expect("applied");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn schema_webhook_and_reconciler_each_refuse_a_negative_number_of_pods() {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(crd::both_versions).await;
+    stage.create_namespace(NAMESPACE).await;
+    all_are_refused(&stage, false, |field| {
+        format!("{field}: Invalid value: -1: {field} in body should be greater than or equal to 0")
+    })
+    .await;
+
+    stage.register_webhooks().await;
+    take_the_bounds_away(&stage).await;
+    all_are_refused(&stage, true, ours).await;
+
+    stage.unregister_webhooks().await;
+    for kind in kinds() {
+        for version in [&kind.seed, &kind.hub] {
+            let (object, _) = negative(kind, version);
+            // Until the API server has heard that nobody is to be asked.
+            stage
+                .until_created(&collection(kind, version, NAMESPACE), &object)
+                .await;
+        }
+    }
+    let memcached = kinds()[0];
+    let right = object(memcached, &memcached.hub, "right", json!({"replicas": 1}));
+    let hub = collection(memcached, &memcached.hub, NAMESPACE);
+    stage.create(&hub, &right).await.expect("created");
+
+    let _manager = stage.start_manager(NAMESPACE);
+    for kind in kinds() {
+        for version in [&kind.seed, &kind.hub] {
+            let (object, _) = negative(kind, version);
+            let name = object["metadata"]["name"].as_str().expect("a name");
+            // Objects are watched in the hub version: its words.
+            let (_, field) = negative(kind, &kind.hub);
+            let told = |object: &Value| is_true(object, "Degraded") == Some("InvalidSpec");
+            let path = path(kind, version, NAMESPACE, name);
+            let object = stage.until(&path, "Degraded for InvalidSpec", told).await;
+            let conditions = object["status"]["conditions"].to_string();
+            assert!(conditions.contains(&ours(&field)), "{conditions}");
+        }
+    }
+    // The manager applies what is right, and nothing of the others.
+    let deployments = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
+    stage
+        .until(&format!("{deployments}/right"), "applied", |_| true)
+        .await;
+    let services = format!("/api/v1/namespaces/{NAMESPACE}/services");
+    for (list, expected) in [(deployments, vec![json!("right")]), (services, Vec::new())] {
+        let list = stage.get(&list).await.expect("a list");
+        let items = list["items"].as_array().expect("items").iter();
+        let names: Vec<_> = items.map(|item| item["metadata"]["name"].clone()).collect();
+        assert_eq!(names, expected);
+    }
+}

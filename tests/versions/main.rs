@@ -1,0 +1,18 @@
+//! Two versions of every kind, on API servers of these tests' own which ask the webhook server
+//! in this process: CRDs are changed here under live objects, which no shared cluster would
+//! stand.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // other processes' real time
+
+mod both;
+mod errand;
+mod finalizers;
+mod layers;
+mod many;
+mod outage;
+mod random;
+mod reload;
+mod seed;
+mod stage;
+mod upgrade;
+mod webhook_server;
+mod webhooks;

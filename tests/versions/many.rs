@@ -1,0 +1,133 @@
+//! Ten thousand objects of one kind: how long a change of its CRD keeps them from being read.
+//! 20 s are promised.
+
+use std::time::Instant;
+
+use k8s_openapi::ByteString;
+use quartet_operator::api::{Kind, Version, memcached};
+use quartet_operator::packaging::crd;
+use serde_json::{Value, json};
+
+use crate::stage::{DEADLINE, Form, Stage, collection, object};
+
+const MEMCACHED: &Kind = &memcached::KIND;
+const OBJECTS: usize = 10_000;
+/// etcd takes 128 in one transaction.
+const PUTS_AT_ONCE: usize = 100;
+
+/// Creates one object, and then copies what etcd holds of it: through the API server, so many
+/// would take longer than all that is measured here.
+async fn create_all(stage: &Stage) {
+    let started = Instant::now();
+    let first = object(MEMCACHED, &MEMCACHED.seed, &name(0), json!({"size": 0}));
+    let seed = collection(MEMCACHED, &MEMCACHED.seed, "default");
+    stage.create(&seed, &first).await.expect("created");
+    let etcd = Etcd::of(stage);
+    let first = etcd.get(&key(0)).await;
+    let numbers: Vec<usize> = (1..OBJECTS).collect();
+    for numbers in numbers.chunks(PUTS_AT_ONCE) {
+        let copies = numbers.iter().map(|&number| {
+            let mut copy = first.clone();
+            copy["metadata"]["name"] = json!(name(number));
+            copy["metadata"]["uid"] = json!(format!("00000000-0000-4000-8000-{number:012}"));
+            copy["spec"]["size"] = json!(number);
+            (key(number), copy)
+        });
+        etcd.put(copies).await;
+    }
+    println!("{OBJECTS} objects stored in {:?}", started.elapsed());
+}
+
+fn name(number: usize) -> String {
+    format!("m-{number}")
+}
+
+/// Where the API server keeps an object.
+fn key(number: usize) -> String {
+    let (group, plural) = (MEMCACHED.group, MEMCACHED.plural);
+    format!("/registry/{group}/{plural}/default/{}", name(number))
+}
+
+/// etcd's own API, in its form for HTTP and JSON.
+struct Etcd(kube::Client);
+
+impl Etcd {
+    fn of(stage: &Stage) -> Self {
+        let url = stage.cluster.etcd_url().parse().expect("a URL");
+        Self(kube::Client::try_from(kube::Config::new(url)).expect("a client"))
+    }
+
+    async fn get(&self, key: &str) -> Value {
+        let answer = self
+            .call("/v3/kv/range", &json!({"key": base64(key)}))
+            .await;
+        let value = answer["kvs"][0]["value"].clone();
+        let value: ByteString = serde_json::from_value(value).expect("a value");
+        serde_json::from_slice(&value.0).expect("JSON")
+    }
+
+    async fn put(&self, objects: impl Iterator<Item = (String, Value)>) {
+        let puts = objects.map(|(key, value)| {
+            json!({"requestPut": {"key": base64(&key), "value": base64(&value.to_string())}})
+        });
+        let transaction = json!({"success": puts.collect::<Vec<_>>()});
+        let answer = self.call("/v3/kv/txn", &transaction).await;
+        assert_eq!(answer["succeeded"], true, "{answer}");
+    }
+
+    async fn call(&self, path: &str, body: &Value) -> Value {
+        let request = http::Request::post(path).body(body.to_string().into_bytes());
+        let answer = self.0.request(request.expect("a request")).await;
+        answer.expect("etcd answers")
+    }
+}
+
+fn base64(text: &str) -> ByteString {
+    ByteString(text.as_bytes().to_vec())
+}
+
+/// Every object is listed in this version, with the number that it was created with.
+async fn assert_all_are_listed(stage: &Stage, version: &Version, field: &str) {
+    let started = Instant::now();
+    let list = stage.get(&collection(MEMCACHED, version, "default")).await;
+    let list = list.expect("a list");
+    let items = list["items"].as_array().expect("items");
+    assert_eq!(items.len(), OBJECTS);
+    let mut seen = vec![false; OBJECTS];
+    for item in items {
+        assert_eq!(item["apiVersion"], MEMCACHED.api_version(version));
+        let number = item["spec"][field].as_u64().expect("a number");
+        let number = usize::try_from(number).expect("small");
+        assert_eq!(item["metadata"]["name"], name(number));
+        seen[number] = true;
+    }
+    assert!(seen.iter().all(|seen| *seen), "each once");
+    println!("listed in {version:?} within {:?}", started.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn ten_thousand_objects_are_readable_in_both_versions_right_after_a_change_of_their_crd() {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(crd::seed_only).await;
+    create_all(&stage).await;
+    let (seed, hub) = (&MEMCACHED.seed, &MEMCACHED.hub);
+    // The hub is served besides, then stored; then it is the seed's turn to be read through
+    // conversion, of objects that were written in the meantime.
+    let changes: [(&str, Form); 2] = [
+        ("both versions are served", crd::transition),
+        ("the new version is stored", crd::both_versions),
+    ];
+    for (what, form) in changes {
+        let converted = stage.webhooks.conversions();
+        let started = Instant::now();
+        let crd = serde_json::to_value(form(MEMCACHED)).expect("JSON");
+        stage.apply_crd(MEMCACHED, crd).await.expect("applied");
+        assert_all_are_listed(&stage, hub, "replicas").await;
+        assert_all_are_listed(&stage, seed, "size").await;
+        let took = started.elapsed();
+        let converted = stage.webhooks.conversions() - converted;
+        println!("{what}: {OBJECTS} objects read in both after {took:?}, {converted} conversions");
+        assert!(converted >= 10_000.0, "the test bites: {converted}");
+        assert!(took < DEADLINE, "{what}: {took:?}");
+    }
+}

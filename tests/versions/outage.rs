@@ -1,0 +1,179 @@
+//! The webhook servers of all replicas are away for a minute, and the API server has nothing
+//! in memory: what goes on in the version that is stored, and what waits.
+
+use std::time::{Duration, Instant};
+
+use quartet_operator::api::Kind;
+use quartet_operator::api::conversion::convert;
+use quartet_operator::packaging::{crd, kinds, sample};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, collection, is_ready_with, path};
+
+const OUTAGE: Duration = Duration::from_secs(60);
+const NAMESPACE: &str = "live";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/live/deployments";
+
+/// The hub's form of the seed's sample with so many pods. Names of two kinds differ, and so do
+/// the ports of two names.
+fn live(kind: &Kind, name: &str, pods: i64) -> Value {
+    let mut seed = sample::sample(&kind.seed).expect("a sample");
+    let spec = &mut seed["spec"];
+    match spec["singlePodsQPS"].as_i64() {
+        Some(queries) => {
+            spec["totalQPS"] = json!(queries * pods);
+            spec["port"] = json!(30_200 + name.bytes().map(u32::from).sum::<u32>());
+        }
+        None => {
+            let (field, _) = kind.seed.pods.blamed(spec);
+            let field = field.trim_start_matches("spec.");
+            spec[field] = json!(pods);
+        }
+    }
+    seed["metadata"] = json!({"name": format!("{name}-{}", kind.controller_name())});
+    convert(kind, seed, &kind.hub).expect("converts").object
+}
+
+fn at(kind: &Kind, object: &Value) -> String {
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    path(kind, &kind.hub, NAMESPACE, name)
+}
+
+/// One resource of every kind.
+struct Life<'a> {
+    stage: &'a Stage,
+    name: String,
+}
+
+fn life<'a>(stage: &'a Stage, name: &str) -> Life<'a> {
+    Life {
+        stage,
+        name: name.to_owned(),
+    }
+}
+
+impl Life<'_> {
+    async fn each_is_ready_with(&self, pods: i64) {
+        for kind in kinds() {
+            let ready = |object: &Value| is_ready_with(object, pods);
+            let path = at(kind, &live(kind, &self.name, pods));
+            self.stage.until(&path, "ready", ready).await;
+        }
+    }
+
+    async fn create(&self) {
+        for kind in kinds() {
+            let hub = collection(kind, &kind.hub, NAMESPACE);
+            self.stage
+                .until_created(&hub, &live(kind, &self.name, 1))
+                .await;
+        }
+        self.each_is_ready_with(1).await;
+    }
+
+    /// By the scale subresource where there is one, else by the spec.
+    async fn scale(&self, pods: i64) {
+        for kind in kinds() {
+            let object = live(kind, &self.name, pods);
+            let (path, replicas) = (at(kind, &object), json!({"spec": {"replicas": pods}}));
+            let scaled = match self.stage.merge(&format!("{path}/scale"), replicas).await {
+                Err(status) if status.code == 404 => {
+                    self.stage
+                        .merge(&path, json!({"spec": object["spec"]}))
+                        .await
+                }
+                scaled => scaled,
+            };
+            scaled.expect("scaled");
+        }
+        self.each_is_ready_with(pods).await;
+    }
+
+    async fn delete_in_foreground(&self) {
+        for kind in kinds() {
+            let object = live(kind, &self.name, 1);
+            self.stage.delete_in_foreground(&at(kind, &object)).await;
+        }
+        for kind in kinds() {
+            let object = live(kind, &self.name, 1);
+            self.stage.until_gone(&at(kind, &object)).await;
+            let child = object["metadata"]["name"].as_str().expect("a name");
+            let child = self.stage.get(&format!("{DEPLOYMENTS}/{child}")).await;
+            assert!(child.is_err(), "the child goes first");
+        }
+    }
+
+    /// A child that somebody deletes comes back.
+    async fn repair(&self) {
+        for kind in kinds() {
+            let object = live(kind, &self.name, 1);
+            let child = object["metadata"]["name"].as_str().expect("a name");
+            let path = format!("{DEPLOYMENTS}/{child}");
+            let before = self.stage.get(&path).await.expect("a child")["metadata"]["uid"].take();
+            self.stage.delete(&path).await.expect("deleted");
+            let is_new = |child: &Value| child["metadata"]["uid"] != before;
+            self.stage.until(&path, "there again", is_new).await;
+        }
+        self.each_is_ready_with(1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_minute_without_webhooks_stops_no_reconciler_and_no_deletion() {
+    let mut stage = Stage::with_api_server().await;
+    stage.cluster.start_controllers().expect("controllers");
+    stage.create_namespace(NAMESPACE).await;
+    stage.apply_crds(crd::both_versions).await;
+    stage.register_webhooks().await;
+    let _manager = stage.start_manager(NAMESPACE);
+    life(&stage, "old").create().await;
+    life(&stage, "going").create().await;
+
+    stage.webhooks.go_away().await;
+    let gone = Instant::now();
+    stage.restart_api_server();
+    // What must be checked is refused, and told why; what is not the spec's works.
+    let kind = kinds()[0];
+    let memcached = at(kind, &live(kind, "old", 1));
+    let refused = stage
+        .merge(&memcached, json!({"spec": {"replicas": 2}}))
+        .await;
+    let refused = refused.expect_err("nobody has checked it").message;
+    assert!(
+        refused.contains("failed calling webhook \"vmemcached-v1.cache.example.com\""),
+        "{refused}"
+    );
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    stage.merge(&memcached, label).await.expect("labelled");
+    life(&stage, "old").repair().await;
+    life(&stage, "going").delete_in_foreground().await;
+
+    // The administrator's way out.
+    stage.unregister_webhooks().await;
+    let mut rounds = 0;
+    while gone.elapsed() < OUTAGE {
+        rounds += 1;
+        let new = life(&stage, &format!("new{rounds}"));
+        new.create().await;
+        new.scale(2).await;
+        life(&stage, "old").scale(1 + rounds % 2).await;
+        new.delete_in_foreground().await;
+        let in_seed = path(kind, &kind.seed, NAMESPACE, "old-memcached");
+        let refused = stage
+            .get(&in_seed)
+            .await
+            .expect_err("needs conversion")
+            .message;
+        assert!(refused.contains("conversion webhook"), "{refused}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    println!("{rounds} rounds in {:?}", gone.elapsed());
+
+    stage.webhooks.come_back().await;
+    stage.register_webhooks().await;
+    life(&stage, "old").scale(3).await;
+    let in_seed = path(kind, &kind.seed, NAMESPACE, "old-memcached");
+    let has_three = |object: &Value| is_ready_with(object, 3) && object["spec"]["size"] == 3;
+    stage.until(&in_seed, "read by conversion", has_three).await;
+    stage.cluster.check().expect("everything still runs");
+}

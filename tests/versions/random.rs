@@ -1,0 +1,159 @@
+//! Any valid object, in each version of each kind: the API server takes what our conversion
+//! answers, and what is read in a version is valid in that version.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use quartet_operator::api::conversion::convert;
+use quartet_operator::api::{Kind, Version, shape};
+use quartet_operator::packaging::{crd, kinds};
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use crate::stage::{Stage, collection, object, path};
+
+#[path = "../../src/api/shape/tests/within.rs"]
+mod within;
+
+/// Of each version of each kind; every object costs some twelve requests.
+const CASES: u32 = 16;
+/// Unknown and repeated fields are errors in place of warnings.
+const STRICT: &str = "fieldValidation=Strict";
+
+/// What went wrong with which request.
+type Outcome = Result<(), String>;
+
+/// Specs that keep every rule of the version.
+fn valid_spec(version: &'static Version) -> impl Strategy<Value = Value> {
+    within::within(version.spec).prop_filter("keeps the rules over several fields", |spec| {
+        (version.validate)(spec).is_empty()
+    })
+}
+
+/// A status with every field that the kind's can have.
+fn full_status(kind: &Kind) -> Value {
+    let condition = json!({
+        "type": "Ready", "status": "True", "reason": "RolloutComplete", "message": "all is well",
+        "observedGeneration": 1, "lastTransitionTime": "2026-01-01T12:00:00Z",
+    });
+    let mut status = json!({
+        "observedGeneration": 1, "replicas": 2, "readyReplicas": 2, "selector": "a=b",
+        "nodes": ["one", "two"], "conditions": [condition],
+    });
+    if kind.kind == "ElasticWeb" {
+        status["realQPS"] = json!(1600);
+    }
+    status
+}
+
+/// As `kubectl get -o yaml` shows it and a user applies it elsewhere.
+fn copy(read: &Value) -> Value {
+    let mut copy = read.clone();
+    let annotations = copy["metadata"]["annotations"].take();
+    copy["metadata"] = json!({"name": "copy", "annotations": annotations});
+    copy
+}
+
+/// What was read in a version is an object of that version, status included.
+async fn is_valid(stage: &Stage, kind: &Kind, version: &Version, read: &Value) -> Outcome {
+    let is = |holds: bool, what: &str| {
+        holds
+            .then_some(())
+            .ok_or_else(|| format!("{what}: {read:#}"))
+    };
+    is(
+        read["apiVersion"] == kind.api_version(version),
+        "apiVersion",
+    )?;
+    is(
+        (version.validate)(&read["spec"]).is_empty(),
+        "our own rules",
+    )?;
+    let dry_run = format!("dryRun=All&{STRICT}");
+    let target = format!(
+        "{}?{dryRun}",
+        collection(kind, version, "default"),
+        dryRun = dry_run
+    );
+    let copied = stage.create(&target, &copy(read)).await;
+    let copied = copied.map_err(|status| format!("a copy of {read:#}: {status:#?}"))?;
+    is(copied["spec"] == read["spec"], "a copy differs")?;
+    let name = read["metadata"]["name"].as_str().unwrap_or_default();
+    let path = path(kind, version, "default", name);
+    for target in [
+        format!("{path}?{dry_run}"),
+        format!("{path}/status?{dry_run}"),
+    ] {
+        let replaced = stage.replace(&target, read).await;
+        let replaced = replaced.map_err(|status| format!("{target} with {read:#}: {status:#?}"))?;
+        is(
+            replaced["spec"] == read["spec"] && replaced["status"] == read["status"],
+            &target,
+        )?;
+    }
+    Ok(())
+}
+
+/// Creates the object in one version and reads it in both.
+async fn both_versions_are_valid(
+    stage: &Stage,
+    kind: &'static Kind,
+    (own, other): (&Version, &Version),
+    spec: &Value,
+) -> Outcome {
+    let object = object(kind, own, "random", spec.clone());
+    let target = format!("{}?{STRICT}", collection(kind, own, "default"));
+    let created = stage.create(&target, &object).await;
+    created.map_err(|status| format!("not created: {status:#?}"))?;
+    let status = json!({"status": full_status(kind)});
+    let own_path = path(kind, own, "default", "random");
+    let written = stage
+        .merge(&format!("{own_path}/status?{STRICT}"), status)
+        .await;
+    let written = written.map_err(|status| format!("no status: {status:#?}"))?;
+    let read = stage.get(&path(kind, other, "default", "random")).await;
+    let read = read.map_err(|status| format!("not readable in {other:?}: {status:#?}"))?;
+    let mut outcome = is_valid(stage, kind, own, &written).await;
+    if outcome.is_ok() {
+        outcome = is_valid(stage, kind, other, &read).await;
+    }
+    let expected = convert(kind, written, other).expect("converts").object;
+    if outcome.is_ok() && read != expected {
+        outcome = Err(format!("read {read:#}\nin place of {expected:#}"));
+    }
+    stage
+        .delete(&own_path)
+        .await
+        .map_err(|status| format!("not deleted: {status:#?}"))?;
+    outcome
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn any_valid_object_is_valid_in_the_other_version_too_and_the_api_server_takes_the_answers() {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(crd::both_versions).await;
+    stage.register_webhooks().await;
+    let stage = Arc::new(stage);
+    for kind in kinds() {
+        for pair in [(&kind.seed, &kind.hub), (&kind.hub, &kind.seed)] {
+            let stage = Arc::clone(&stage);
+            let cases = tokio::task::spawn_blocking(move || {
+                let config = Config {
+                    cases: CASES,
+                    failure_persistence: None,
+                    max_shrink_iters: 100,
+                    ..Config::default()
+                };
+                let outcome = TestRunner::new(config).run(&valid_spec(pair.0), |spec| {
+                    let outcome = both_versions_are_valid(&stage, kind, pair, &spec);
+                    Handle::current()
+                        .block_on(outcome)
+                        .map_err(TestCaseError::fail)
+                });
+                outcome.unwrap_or_else(|error| panic!("{kind:?} {:?}: {error}", pair.0));
+            });
+            cases.await.expect("no case failed");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The manager's webhook server for tests of everything around it, in this process and at a
+//! URL of its own. It can be away for a while, and tells what it has counted.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::packaging::{kinds, webhook};
+use quartet_operator::webhook::{Handlers, Metrics, Stopping, TlsError, TlsVersion, serve};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// Where a webhook server answers, and which authority its certificate is from.
+pub(crate) struct Endpoint {
+    pub(crate) address: SocketAddr,
+    /// PEM.
+    pub(crate) authority: String,
+}
+
+impl Endpoint {
+    /// `spec.conversion` of a CRD that is converted there.
+    pub(crate) fn conversion(&self) -> Value {
+        json!({"strategy": "Webhook", "webhook": {
+            "clientConfig": self.client_config("/convert"),
+            "conversionReviewVersions": ["v1"],
+        }})
+    }
+
+    /// The configuration of our validating webhooks, which ask there.
+    pub(crate) fn validation(&self) -> Value {
+        let configuration = webhook::validating_webhook_configuration(&kinds());
+        let mut configuration = serde_json::to_value(configuration).expect("JSON");
+        configuration["apiVersion"] = json!("admissionregistration.k8s.io/v1");
+        configuration["kind"] = json!("ValidatingWebhookConfiguration");
+        for webhook in configuration["webhooks"].as_array_mut().expect("webhooks") {
+            let path = webhook["clientConfig"]["service"]["path"].take();
+            webhook["clientConfig"] = self.client_config(path.as_str().expect("a path"));
+        }
+        configuration
+    }
+
+    fn client_config(&self, path: &str) -> Value {
+        json!({
+            "url": format!("https://{}{path}", self.address),
+            "caBundle": ByteString(self.authority.clone().into_bytes()),
+        })
+    }
+}
+
+/// A running server; it ends when dropped.
+pub(crate) struct WebhookServer {
+    pub(crate) endpoint: Endpoint,
+    certificate: Arc<OneCertificate>,
+    max_replicas: u32,
+    metrics: Metrics,
+    registry: Registry,
+    /// None while the server is away.
+    running: Option<JoinHandle<Result<(), TlsError>>>,
+}
+
+#[derive(Debug)]
+struct OneCertificate(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for OneCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0))
+    }
+}
+
+impl WebhookServer {
+    /// A server on a free port of the loopback address that allows so many pods of one
+    /// resource; 0 is no limit.
+    pub(crate) async fn start(max_replicas: u32) -> Self {
+        let issued = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])
+            .expect("a certificate");
+        let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).expect("a key");
+        let key = rustls::crypto::ring::sign::any_supported_type(&key).expect("a key");
+        let certified = CertifiedKey::new(vec![issued.cert.der().clone()], key);
+        let mut registry = Registry::default();
+        let mut server = Self {
+            endpoint: Endpoint {
+                address: ([127, 0, 0, 1], 0).into(),
+                authority: issued.cert.pem(),
+            },
+            certificate: Arc::new(OneCertificate(Arc::new(certified))),
+            max_replicas,
+            metrics: Metrics::register(&mut registry),
+            registry,
+            running: None,
+        };
+        server.come_back().await;
+        server
+    }
+
+    /// The sum of all series whose name and labels begin like this.
+    fn counted(&self, prefix: &str) -> f64 {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("metrics");
+        text.lines()
+            .filter(|line| line.starts_with(prefix))
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum()
+    }
+
+    /// Objects converted so far.
+    pub(crate) fn conversions(&self) -> f64 {
+        self.counted("quartet_operator_conversions_total{")
+    }
+
+    /// Decisions on objects of this kind in this version so far.
+    pub(crate) fn decisions(&self, kind: &Kind, version: &Version) -> f64 {
+        self.counted(&format!(
+            "quartet_operator_admission_decisions_total{{kind=\"{}\",version=\"{}\",",
+            kind.kind, version.name
+        ))
+    }
+
+    /// Closes port and connections, as the end of the process does.
+    pub(crate) async fn go_away(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.abort();
+            let _ = running.await;
+        }
+    }
+
+    /// Listens again, where it did before.
+    pub(crate) async fn come_back(&mut self) {
+        let listener = TcpListener::bind(self.endpoint.address).await;
+        let listener = listener.expect("a port");
+        self.endpoint.address = listener.local_addr().expect("its address");
+        let stopping = Stopping {
+            grace: Duration::ZERO,
+            drain: Duration::ZERO,
+        };
+        self.running = Some(tokio::spawn(serve(
+            listener,
+            Arc::clone(&self.certificate) as Arc<dyn ResolvesServerCert>,
+            TlsVersion::Tls13,
+            Handlers::new(&kinds(), self.max_replicas, &self.metrics),
+            stopping,
+            std::future::pending(),
+        )));
+    }
+}
+
+impl Drop for WebhookServer {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.abort();
+        }
+    }
+}
