@@ -16,8 +16,11 @@ pub(crate) type Right = (String, String, String);
 pub(crate) const CORE: &[&str] = &[
     "rbac/role.yaml",
     "rbac/leader_election_role.yaml",
-    "rbac/metrics_auth_role.yaml",
+    METRICS_AUTH,
 ];
+
+/// To ask who may read the metrics, which is asked of no namespace.
+pub(crate) const METRICS_AUTH: &str = "rbac/metrics_auth_role.yaml";
 
 /// The roles that `--cert-mode=self-managed` needs besides.
 #[allow(dead_code)] // unused by the test of the whole run
@@ -30,17 +33,13 @@ pub(crate) const SELF_MANAGED: &[&str] = &[
 /// asks about.
 const NEVER_SEEN: (&str, &str) = ("/finalizers", "update");
 
-/// Rights of what the manager does not do yet: elect a leader, ask who wants to read its
-/// metrics, count repeated Events in one. To be emptied as it learns these.
+/// Rights of what the manager does not do yet: elect a leader. To be emptied as it learns this.
 const NOT_USED_YET: &[(&str, &str, &str)] = &[
-    ("authentication.k8s.io", "tokenreviews", "create"),
-    ("authorization.k8s.io", "subjectaccessreviews", "create"),
     ("coordination.k8s.io", "leases", "create"),
     ("coordination.k8s.io", "leases", "get"),
     ("coordination.k8s.io", "leases", "list"),
     ("coordination.k8s.io", "leases", "update"),
     ("coordination.k8s.io", "leases", "watch"),
-    ("events.k8s.io", "events", "patch"),
 ];
 
 /// One generated file below `config`.
