@@ -104,9 +104,6 @@ async fn trouble_and_pauses_are_told_and_a_healthy_life_is_not() {
     }
     assert!(described.contains("quartet-operator"), "{described}");
     stage.until_ready(MEMCACHED, "healthy").await;
-    assert_eq!(
-        told(&stage, "healthy").await,
-        [],
-        "a healthy life emits none"
-    );
+    let healthy = told(&stage, "healthy").await;
+    assert!(healthy.is_empty(), "a healthy life emits none: {healthy:?}");
 }

@@ -13,8 +13,12 @@ pub(crate) fn documented() -> Metrics {
     rows.map(|row| {
         let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
         let words = |cell: &str| {
-            let words = cell.split(',').map(|word| word.trim().trim_matches('`').to_owned());
-            words.filter(|word| !word.is_empty()).collect::<BTreeSet<_>>()
+            let words = cell
+                .split(',')
+                .map(|word| word.trim().trim_matches('`').to_owned());
+            words
+                .filter(|word| !word.is_empty())
+                .collect::<BTreeSet<_>>()
         };
         let (name, kind) = (cells[0].trim_matches('`'), cells[1]);
         let suffix = match kind {
@@ -22,7 +26,9 @@ pub(crate) fn documented() -> Metrics {
             "info" => "_info",
             _ => "",
         };
-        let name = name.strip_suffix(suffix).unwrap_or_else(|| panic!("{name} lacks {suffix}"));
+        let name = name
+            .strip_suffix(suffix)
+            .unwrap_or_else(|| panic!("{name} lacks {suffix}"));
         (name.to_owned(), (kind.to_owned(), words(cells[2])))
     })
     .collect()
@@ -49,10 +55,16 @@ pub(crate) fn assert_listed(scrape: &str) -> BTreeSet<String> {
                 labels.remove("le");
             }
             let (_, expected) = &documented[name];
-            assert_eq!(&labels, expected, "the labels of {name} in docs/metrics.md: {line}");
+            assert_eq!(
+                &labels, expected,
+                "the labels of {name} in docs/metrics.md: {line}"
+            );
         }
     }
-    documented.into_keys().filter(|name| !seen.contains(name)).collect()
+    documented
+        .into_keys()
+        .filter(|name| !seen.contains(name))
+        .collect()
 }
 
 /// The names of the labels of a series, whose values may hold anything.
