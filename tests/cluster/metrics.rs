@@ -52,7 +52,11 @@ fn ask(address: &str, token: Option<&str>) -> Answer {
     let value = token.map(|token| format!("Bearer {token}"));
     let header = value.iter().map(|value| ("Authorization", value.as_str()));
     let answer = https::get(address, "/metrics", &header.collect::<Vec<_>>());
-    println!("{}", answer.head.lines().next().unwrap_or_default());
+    println!(
+        "{} {}",
+        answer.code,
+        answer.body.lines().next().unwrap_or_default()
+    );
     answer
 }
 

@@ -215,7 +215,10 @@ async fn fault_24_and_30_the_manager_needs_no_right_that_it_lacks_and_has_none_t
     let account = format!("system:serviceaccount:{}:manager", stage.namespace);
     assert_enough(&requests, &account);
     let in_a_namespace = CORE.iter().copied().filter(|role| *role != METRICS_AUTH);
-    assert_eq!(used(&requests), granted(&in_a_namespace.collect::<Vec<_>>()));
+    assert_eq!(
+        used(&requests),
+        granted(&in_a_namespace.collect::<Vec<_>>())
+    );
     let _ = std::fs::remove_file(kubeconfig);
 }
 
@@ -318,7 +321,7 @@ async fn the_self_managed_profile_as_it_is_installed_is_enough_and_all_of_it_is_
     // Nobody lets the manager itself read its metrics, which it has to ask to find out.
     let address = stage.manager().address_of("metrics").await;
     let token = format!("Bearer {}", token_of(&kubeconfig));
-    let answer = https::get(&address, "/metrics", &[("Authorization", &token)]);
+    let answer = https::get(&address, "/metrics", &[("Authorization", token.as_str())]);
     assert_eq!(answer.code, 403, "{}", answer.body);
 
     // So that it makes and replaces its Secret once more.
