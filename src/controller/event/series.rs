@@ -203,7 +203,10 @@ mod tests {
         }
         assert_eq!(correlator.next_due(), Some(start + 61 * SECOND));
         assert!(correlator.due(start + 60 * SECOND).is_empty());
-        assert_eq!(correlator.due(start + 61 * SECOND), [key.clone()]);
+        assert_eq!(
+            correlator.due(start + 61 * SECOND),
+            std::slice::from_ref(&key)
+        );
         assert_eq!(correlator.series(&key).map(|series| series.count), Some(50));
         correlator.written(&key, start + 61 * SECOND);
         assert_eq!(correlator.next_due(), None);
