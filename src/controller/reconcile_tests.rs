@@ -248,7 +248,7 @@ fn of_children(scenario: &Scenario) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fault_42_a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
+async fn a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
     let scenario = Scenario::new(|line, body| match line {
         line if line.contains("force=") => {
             refusal(409, "conflict", "FieldManagerConflict", ".spec.selector")
