@@ -24,8 +24,10 @@ use crate::webhook::certificates::{Files, WebhookUrl};
 /// A configuration that can be served as it stands.
 #[derive(Clone)]
 pub struct Config {
-    /// Where `/metrics` is served over plain HTTP; `None` is off.
+    /// Where `/metrics` is served; `None` is off.
     pub metrics_address: Option<BindAddress>,
+    /// How it is served there, and to whom.
+    pub metrics_security: MetricsSecurity,
     /// Where `/healthz` and `/readyz` are served; `None` is off.
     pub health_address: Option<BindAddress>,
     /// One of several replicas reconciles; `None`: this is the only one.
@@ -34,7 +36,7 @@ pub struct Config {
     pub certificates: CertificateSource,
     /// Where webhooks are served over TLS; `None` is off.
     pub webhook_address: Option<BindAddress>,
-    /// The oldest version of TLS that the webhook server speaks.
+    /// The oldest version of TLS that is spoken.
     pub tls_min_version: TlsVersion,
     /// A kubeconfig file that wins over `KUBECONFIG` and over the pod's service account.
     pub kubeconfig: Option<PathBuf>,
@@ -57,6 +59,18 @@ pub struct Config {
 pub struct LeaderElection {
     /// Where the lease is; `None` is the namespace of the pod.
     pub namespace: Option<String>,
+}
+
+/// How `/metrics` is served, and to whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MetricsSecurity {
+    /// Over plain HTTP, to anybody.
+    Plain,
+    /// Over TLS with a certificate that is made in memory, to those whom the API server lets.
+    SelfSigned,
+    /// Over TLS with a certificate that somebody else writes, to those whom the API server
+    /// lets.
+    Directory(Files),
 }
 
 /// Where the webhook server's certificate is from.
@@ -90,12 +104,6 @@ pub enum ConfigError {
          lower-case letters, digits and '-', with a letter or digit at both ends"
     )]
     LeaseNamespace(String),
-    /// Metrics over HTTPS, which this version cannot serve.
-    #[error(
-        "--metrics-bind-address={0} with --metrics-secure=true: this version has no metrics over \
-         HTTPS; pass --metrics-secure=false for plain HTTP, or --metrics-bind-address=0 for none"
-    )]
-    SecureMetrics(BindAddress),
     /// Two sources of certificates.
     #[error(
         "--webhook-url and --cert-mode=self-managed exclude each other: the first makes its own \
@@ -139,15 +147,13 @@ impl Config {
         };
         let certificates = certificates(&flags)?;
         let leader_election = leader_election(&flags, std::env::var("POD_NAMESPACE").ok())?;
+        let metrics_security = metrics_security(&flags);
         let metrics_address = flags.metrics_bind_address.0;
         let health_address = flags.health_probe_bind_address.0;
         let webhook_address = flags.enable_webhooks.then_some(BindAddress {
             host: None,
             port: flags.webhook_port,
         });
-        if let Some(address) = metrics_address.as_ref().filter(|_| flags.metrics_secure) {
-            return Err(ConfigError::SecureMetrics(address.clone()));
-        }
         differ([
             ("--health-probe-bind-address", &health_address),
             ("--metrics-bind-address", &metrics_address),
@@ -155,6 +161,7 @@ impl Config {
         ])?;
         Ok(Self {
             metrics_address,
+            metrics_security,
             health_address,
             leader_election,
             certificates,
@@ -184,12 +191,29 @@ fn leader_election(
     }
 }
 
+fn metrics_security(flags: &Flags) -> MetricsSecurity {
+    if !flags.metrics_secure {
+        return MetricsSecurity::Plain;
+    }
+    if flags.metrics_cert_path.is_empty() {
+        return MetricsSecurity::SelfSigned;
+    }
+    let folder = PathBuf::from(&flags.metrics_cert_path);
+    MetricsSecurity::Directory(Files {
+        certificate: folder.join(or(&flags.metrics_cert_name, "tls.crt")),
+        key: folder.join(or(&flags.metrics_cert_key, "tls.key")),
+    })
+}
+
 /// An empty value counts as not given, as with the scaffold's `--webhook-cert-path=""`.
-fn certificates(flags: &Flags) -> Result<CertificateSource, ConfigError> {
-    let or = |given: &OsString, default: &str| match given.is_empty() {
+fn or(given: &OsString, default: &str) -> PathBuf {
+    match given.is_empty() {
         true => PathBuf::from(default),
         false => PathBuf::from(given),
-    };
+    }
+}
+
+fn certificates(flags: &Flags) -> Result<CertificateSource, ConfigError> {
     if let Some(url) = flags.webhook_url.clone() {
         return match flags.cert_mode {
             CertMode::SelfManaged => Err(ConfigError::UrlAndSelfManaged),

@@ -22,4 +22,5 @@ pub mod manager;
 pub mod migration;
 pub mod operators;
 pub mod packaging;
+mod trace_target;
 pub mod webhook;

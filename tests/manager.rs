@@ -3,6 +3,11 @@
 // Waits for another process, whose time cannot be paused, on a thread of its own.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+#[path = "support/https.rs"]
+mod https;
+#[path = "support/metrics_list.rs"]
+mod metrics_list;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -397,4 +402,81 @@ fn every_log_line_is_json_with_a_time_in_utc() {
             "{line}"
         );
     }
+}
+
+/// A manager whose API server is not there, with every server it has, over TLS.
+fn start_all_servers(kubeconfig: &Kubeconfig) -> Running {
+    let mut command = manager();
+    command.args(["--kubeconfig", &kubeconfig.file, "--webhook-port=0"]);
+    command.args([
+        "--health-probe-bind-address=127.0.0.1:0",
+        "--metrics-bind-address=127.0.0.1:0",
+    ]);
+    command.env("ENABLE_WEBHOOKS", "true");
+    Running::start(command)
+}
+
+#[test]
+fn while_the_api_server_is_away_nobody_gets_the_metrics_and_the_log_says_why_once() {
+    let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
+    let mut running = start_all_servers(&kubeconfig);
+    let address = running.address_of("metrics");
+    let ask = |headers: &[(&str, &str)]| https::get(&address, "/metrics", headers);
+    assert_eq!(ask(&[]).code, 401);
+    let token = [("Authorization", "Bearer some-token")];
+    for _ in 0..2 {
+        let answer = ask(&token);
+        assert_eq!(answer.code, 503, "{}", answer.body);
+        assert!(!answer.body.contains("process_"), "{}", answer.body);
+    }
+    let line = running.log_line(&["cannot find out who may read the metrics"]);
+    assert!(line.contains("TokenReview"), "{line}");
+    running.signal("-TERM");
+    running.wait();
+    let rest = running.rest_of_log();
+    assert!(!rest.contains("cannot find out"), "{rest}");
+    assert!(!rest.contains("some-token") && !line.contains("some-token"));
+}
+
+#[test]
+fn every_metric_is_in_the_documented_list_and_every_one_of_the_list_is_there() {
+    let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
+    let mut command = manager();
+    command.args([
+        "--kubeconfig",
+        &kubeconfig.file,
+        "--webhook-port=0",
+        "--metrics-secure=false",
+    ]);
+    command.args([
+        "--health-probe-bind-address=127.0.0.1:0",
+        "--metrics-bind-address=127.0.0.1:0",
+    ]);
+    command.env("ENABLE_WEBHOOKS", "true");
+    let mut running = Running::start(command);
+    let (_, scrape) = get(&running.address_of("metrics"), "/metrics");
+    let missing = metrics_list::assert_listed(&scrape);
+    // The one that is there with --metrics-secure only.
+    let secure = "quartet_operator_metrics_certificate_not_after_timestamp_seconds";
+    assert_eq!(Vec::from_iter(missing), [secure]);
+}
+
+#[test]
+fn signals_change_what_is_logged() {
+    let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
+    let mut running = start_without_api_server(&kubeconfig);
+    running.address_of("metrics");
+    running.signal("-USR1");
+    running.log_line(&["log level changed", "Debug"]);
+    running.log_line(&["\"level\":\"DEBUG\""]);
+    running.signal("-USR2");
+    running.log_line(&["log level changed", "Info"]);
+    running.signal("-TERM");
+    running.wait();
+    let rest = running.rest_of_log();
+    let late = rest.matches("\"level\":\"DEBUG\"").count();
+    assert!(
+        late <= 2,
+        "more than what was being written already:\n{rest}"
+    );
 }

@@ -31,7 +31,7 @@ pub(super) struct Flags {
     #[command(subcommand)]
     pub(super) errand: Option<Errand>,
 
-    /// Address of /metrics, e.g. ":8080"; "0" turns it off.
+    /// Address of /metrics, e.g. ":8443"; "0" turns it off.
     #[arg(
         long,
         env,
@@ -41,12 +41,42 @@ pub(super) struct Flags {
     )]
     pub(super) metrics_bind_address: OptionalAddress,
 
-    /// Serve /metrics over HTTPS with authentication. Not in this version: with a metrics
-    /// address, pass --metrics-secure=false.
+    /// Serve /metrics over HTTPS, to whom the API server lets get the nonResourceURL
+    /// /metrics; false serves plain HTTP to anybody.
     #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "true",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
     pub(super) metrics_secure: bool,
+
+    /// Folder of the certificate and key of /metrics; without it they are made in memory.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "FOLDER",
+        default_value = ""
+    )]
+    pub(super) metrics_cert_path: OsString,
+
+    /// File of the certificate chain in that folder.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "FILE",
+        default_value = "tls.crt"
+    )]
+    pub(super) metrics_cert_name: OsString,
+
+    /// File of the key in that folder.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "FILE",
+        default_value = "tls.key"
+    )]
+    pub(super) metrics_cert_key: OsString,
 
     /// Address of /healthz and /readyz; "0" turns them off.
     #[arg(
@@ -92,7 +122,7 @@ pub(super) struct Flags {
     )]
     pub(super) webhook_port: u16,
 
-    /// Oldest version of TLS that the webhook server speaks: VersionTLS12 or VersionTLS13.
+    /// Oldest version of TLS that is spoken: VersionTLS12 or VersionTLS13.
     #[arg(
         long,
         env,

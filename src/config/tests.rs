@@ -33,6 +33,7 @@ fn refusal(arguments: &[&str]) -> String {
 fn the_defaults_are_those_of_the_scaffold() {
     let config = load(&[]).unwrap();
     assert_eq!(config.metrics_address, None);
+    assert_eq!(config.metrics_security, MetricsSecurity::SelfSigned);
     assert_eq!(
         config.health_address,
         Some(BindAddress {
@@ -154,12 +155,36 @@ fn the_last_of_two_equal_flags_wins() {
 }
 
 #[test]
-fn what_this_version_cannot_honour_is_refused_with_the_way_out() {
-    let message = refusal(&["--metrics-bind-address=:8443"]);
-    assert!(
-        message.contains(":8443") && message.contains("--metrics-secure=false"),
-        "{message}"
+fn metrics_are_for_those_who_may_read_them_unless_told_otherwise() {
+    let security = |arguments: &[&str]| load(arguments).unwrap().metrics_security;
+    assert_eq!(
+        security(&["--metrics-bind-address=:8443"]),
+        MetricsSecurity::SelfSigned
     );
+    assert_eq!(
+        security(&["--metrics-cert-path="]),
+        MetricsSecurity::SelfSigned
+    );
+    assert_eq!(
+        security(&["--metrics-secure=false"]),
+        MetricsSecurity::Plain
+    );
+    let files = |certificate: &str, key: &str| {
+        MetricsSecurity::Directory(Files {
+            certificate: certificate.into(),
+            key: key.into(),
+        })
+    };
+    assert_eq!(
+        security(&["--metrics-cert-path=/c"]),
+        files("/c/tls.crt", "/c/tls.key")
+    );
+    let named = [
+        "--metrics-cert-path=/c",
+        "--metrics-cert-name=a",
+        "--metrics-cert-key=b",
+    ];
+    assert_eq!(security(&named), files("/c/a", "/c/b"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use tracing::{debug, info};
 
 use super::call::{CallError, Caller, Location, Part};
 use super::children::{Children, Standing, taken};
+use super::event::{Notice, Recorder, Severity};
 use super::fingerprint::{self, Fingerprint};
 use super::lean::{LeanService, Owner};
 use super::memory::{Attempt, Memories, Rewritten, until_next_look};
@@ -44,6 +45,7 @@ pub(super) struct Applier {
     kind: &'static Kind,
     controller: String,
     caller: Caller,
+    recorder: Recorder,
     children: Arc<Children>,
     memories: Arc<Memories>,
     metrics: Arc<Metrics>,
@@ -71,7 +73,7 @@ impl Applier {
     /// An applier for `kind`.
     pub(super) fn new(
         kind: &'static Kind,
-        caller: Caller,
+        (caller, recorder): (Caller, Recorder),
         children: Arc<Children>,
         memories: Arc<Memories>,
         metrics: Arc<Metrics>,
@@ -80,6 +82,7 @@ impl Applier {
             kind,
             controller: kind.controller_name(),
             caller,
+            recorder,
             children,
             memories,
             metrics,
@@ -242,9 +245,21 @@ impl Applier {
             self.caller
                 .json_patch(at, Part::Object, manager, &patch)
                 .await?;
+            self.tell_of_takeover(wanted);
         }
         let child_uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         self.apply(wanted, child_uid).await
+    }
+
+    fn tell_of_takeover(&self, wanted: Wanted<'_>) {
+        let (kind, name) = (wanted.child.kind.name(), &wanted.child.name);
+        let notice = Notice {
+            severity: Severity::Normal,
+            reason: "TakenOver".to_owned(),
+            note: format!("{kind} {name}, which an older operator made, is kept from now on"),
+        };
+        info!(child = kind, name, "taken over from an older operator");
+        self.recorder.record(self.kind, wanted.resource, notice);
     }
 
     /// Makes us the only owner of a list of our own child in which others' items stand in the

@@ -12,9 +12,12 @@ use http::Method;
 use kube::core::Status as ApiStatus;
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use tracing::field::Empty;
+use tracing::{Instrument as _, info_span};
 
 use super::leadership::Leadership;
 use crate::operators::ChildKind;
+use crate::trace_target::TRACES;
 
 /// The longest a single request may take, from the first byte sent to the last received.
 /// The API server's own limit for a request that writes is 60 s, but a healthy one answers
@@ -239,6 +242,20 @@ impl Caller {
         .await
     }
 
+    /// A merge patch (RFC 7386) of the object.
+    ///
+    /// # Errors
+    /// 404 when the object is gone.
+    pub(crate) async fn merge_patch(
+        &self,
+        at: Location<'_>,
+        patch: &Value,
+    ) -> Result<Value, CallError> {
+        let form = "application/merge-patch+json";
+        self.send(at.action("patch"), Method::PATCH, at.path(), form, patch)
+            .await
+    }
+
     /// Creates the object `at.name` in its collection.
     ///
     /// # Errors
@@ -276,11 +293,36 @@ impl Caller {
                 return Err(CallError::Transport { action, source });
             }
         };
+        // Without the object, which the path names.
+        let name = action
+            .rsplit_once(' ')
+            .map_or(action.as_str(), |(name, _)| name);
+        let span = info_span!(
+            target: TRACES,
+            "API call",
+            otel.name = name,
+            otel.kind = "client",
+            otel.status_code = Empty,
+            http.request.method = request.method().as_str(),
+            url.path = request.uri().path(),
+            http.response.status_code = Empty,
+        );
         let exchange = timeout(DEADLINE, self.client.request::<Value>(request));
+        let exchange = exchange.instrument(span.clone());
         let ended = match is_write {
             true => self.while_allowed(exchange).await,
             false => Some(exchange.await),
         };
+        match &ended {
+            Some(Ok(Ok(_))) => {}
+            Some(Ok(Err(kube::Error::Api(refusal)))) => {
+                span.record("http.response.status_code", refusal.code);
+                span.record("otel.status_code", "ERROR");
+            }
+            Some(Ok(Err(_)) | Err(_)) | None => {
+                span.record("otel.status_code", "ERROR");
+            }
+        }
         match ended {
             Some(Ok(Ok(object))) => Ok(object),
             Some(Ok(Err(kube::Error::Api(refusal)))) => Err(CallError::Refused { action, refusal }),

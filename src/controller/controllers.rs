@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use futures::Stream;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -14,14 +15,16 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
 
 use super::call::Caller;
 use super::children::Children;
+use super::event::{Recorder, Writer};
 use super::informer::{self, Change, Informer, InformerError, Synced};
 use super::leadership::Leadership;
 use super::lean::{ChildState, LeanChild, LeanPod, LeanResource, Owner};
-use super::metrics::Metrics;
+use super::metrics::{ConditionView, Metrics, ObserveConditions};
 use super::object::{Object, ObjectKey};
 use super::queue::{Priority, Queue};
 use super::reconcile::Reconciler;
@@ -34,6 +37,9 @@ use crate::operators::{Operator, Settings};
 
 /// Label that selects the children in the shared watches; every child and every pod has it.
 const CHILD_SELECTOR: &str = "app.kubernetes.io/managed-by=quartet-operator";
+
+/// Longest wait, after the last reconcile, for Events that are being written.
+const LAST_EVENTS: Duration = Duration::from_millis(500);
 
 /// What the controllers are started with.
 pub struct Options {
@@ -108,7 +114,11 @@ pub async fn run(
         namespaces: options.namespaces.clone(),
     });
 
+    let caller = Caller::new(options.client.clone(), options.leadership.clone());
+    let (recorder, recorded) = Recorder::new(Arc::clone(&options.metrics));
+    let writer = Writer::new(caller.clone(), Arc::clone(&options.metrics));
     let mut running = Running {
+        events: tokio::spawn(writer.run(recorded)),
         informers: JoinSet::new(),
         workers: JoinSet::new(),
         queues: wakers.queues(),
@@ -119,7 +129,7 @@ pub async fn run(
         let reconciler = Arc::new(Reconciler::new(
             *operator,
             options.settings.clone(),
-            Caller::new(options.client.clone(), options.leadership.clone()),
+            (caller.clone(), recorder.clone()),
             Arc::clone(&controller.resources),
             Arc::clone(&children),
             Arc::clone(&options.metrics),
@@ -134,6 +144,11 @@ pub async fn run(
         ));
         let name = operator.kind().controller_name();
         options.metrics.controller_started(&name, options.workers);
+        let reported = Reported {
+            resources: Arc::downgrade(&controller.resources),
+            namespaces: options.namespaces.clone(),
+        };
+        options.metrics.resources(&name, Box::new(reported));
         for _ in 0..options.workers {
             let (name, synced) = (name.clone(), synced.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
@@ -153,11 +168,33 @@ pub async fn run(
         }
     }
 
+    // The workers have theirs; when they are gone, the writer of the events ends.
+    drop(recorder);
     running.until(stop).await
+}
+
+/// The resources of one kind that are reconciled here, as the metrics tell of them.
+struct Reported {
+    resources: Weak<Store<LeanResource>>,
+    /// Empty for all.
+    namespaces: BTreeSet<String>,
+}
+
+impl ObserveConditions for Reported {
+    fn visit(&self, visit: &mut dyn FnMut(&str, &str, Vec<ConditionView>)) {
+        for resource in self.resources.upgrade().iter().flat_map(|it| it.snapshot()) {
+            let key = &resource.meta.key;
+            if self.namespaces.is_empty() || self.namespaces.contains(key.namespace()) {
+                visit(key.namespace(), key.name(), resource.conditions());
+            }
+        }
+    }
 }
 
 /// What runs: none of it may end before it is told to.
 struct Running {
+    /// The writer of Events, which ends after the workers.
+    events: JoinHandle<()>,
     informers: JoinSet<Result<Infallible, InformerError>>,
     workers: JoinSet<Result<(), Fenced>>,
     /// Where the workers get their work from; shut down, they end.
@@ -180,6 +217,7 @@ impl Running {
                 Ok(Err(fenced)) => return Err(fenced.into()),
                 ended => ended.map(|_| "a worker".to_owned()),
             },
+            ended = &mut self.events => ended.map(|()| "the writer of Events".to_owned()),
             () = stop => return self.stop().await,
         };
         Err(match ended {
@@ -198,7 +236,16 @@ impl Running {
         while let Some(ended) = self.workers.join_next().await {
             ended.map_err(ControllersError::Panicked)??;
         }
-        Ok(())
+        // They too hold recorders of Events.
+        self.informers.shutdown().await;
+        // What it still had to write is less important than to stop in time.
+        match timeout(LAST_EVENTS, &mut self.events).await {
+            Ok(ended) => ended.map_err(ControllersError::Panicked),
+            Err(_elapsed) => {
+                self.events.abort();
+                Ok(())
+            }
+        }
     }
 }
 

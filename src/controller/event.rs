@@ -1,66 +1,152 @@
-//! Events on a resource, for transitions that want a human's eye. A healthy life emits none.
+//! Events on a resource, for transitions that want a human's eye; a healthy life has none.
+//! Recording one costs a reconcile nothing: it is put into a bounded queue, and lost (and
+//! counted) if that is full. A [`writer`] of its own brings them to the API server.
 
+mod series;
+mod transitions;
+mod writer;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
-use super::call::{CallError, Caller, Location};
+pub(super) use self::transitions::transitions;
+pub(super) use self::writer::Writer;
+use super::metrics::{EventFate, Metrics};
 use crate::api::Kind;
 use crate::operators::Resource;
 
 /// Who reports: the name that `kubectl describe` shows.
-const REPORTER: &str = "quartet-operator.example.com/manager";
-
+const REPORTER: &str = "quartet-operator";
 /// The API server's limit of `note` (`pkg/apis/core/validation/events.go`, `NoteLengthLimit`).
 const NOTE_LIMIT: usize = 1024;
+/// Most events that wait to be written: a few hundred bytes each.
+const QUEUE: usize = 256;
 
-/// Writes one Warning Event about `resource`.
-///
-/// # Errors
-/// As the API server answers; the caller goes on without.
-pub(crate) async fn publish(
-    caller: &Caller,
-    kind: &Kind,
-    resource: &Resource,
-    reason: &str,
-    note: &str,
-) -> Result<Value, CallError> {
-    let now = jiff::Timestamp::now();
-    // Names of Events need only be unique: the resource's, cut, and the time in nanoseconds.
-    let prefix = resource
-        .name
-        .get(..resource.name.len().min(200))
-        .unwrap_or(kind.plural);
-    let name = format!(
-        "{}.{:x}",
-        prefix.trim_end_matches(['-', '.']),
-        now.as_nanosecond()
-    );
-    let note = note
-        .get(..note.floor_char_boundary(NOTE_LIMIT))
-        .unwrap_or(note);
-    let body = json!({
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": resource.namespace},
-        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
-        "type": "Warning",
-        "reason": reason,
-        "action": "Reconcile",
-        "note": note,
-        "reportingController": REPORTER,
-        "reportingInstance": kind.field_manager,
-        "regarding": {
-            "apiVersion": resource.api_version,
-            "kind": kind.kind,
-            "namespace": resource.namespace,
-            "name": resource.name,
-            "uid": resource.uid,
-        },
-    });
-    let at = Location {
-        api: "/apis/events.k8s.io/v1",
-        plural: "events",
-        namespace: &resource.namespace,
-        name: &name,
-    };
-    caller.create(at, &body).await
+/// How an event is to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Severity {
+    /// Something a user may want to know.
+    Normal,
+    /// Something a user has to do something about.
+    Warning,
+}
+
+/// What happened, in words; each kind of note has few different ones, since equal ones are
+/// counted as one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Notice {
+    pub(super) severity: Severity,
+    /// CamelCase.
+    pub(super) reason: String,
+    /// A sentence.
+    pub(super) note: String,
+}
+
+/// Something that happened to a resource.
+#[derive(Debug, Clone)]
+pub(super) struct Event {
+    pub(super) regarding: Regarding,
+    pub(super) notice: Notice,
+    pub(super) at: Timestamp,
+}
+
+/// The resource that an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Regarding {
+    api_version: String,
+    kind: &'static str,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+/// Takes events; clones take them for the same writer.
+#[derive(Clone)]
+pub(super) struct Recorder {
+    queue: mpsc::Sender<Event>,
+    metrics: Arc<Metrics>,
+}
+
+impl Recorder {
+    /// A recorder, and what it records.
+    pub(super) fn new(metrics: Arc<Metrics>) -> (Self, mpsc::Receiver<Event>) {
+        let (queue, recorded) = mpsc::channel(QUEUE);
+        (Self { queue, metrics }, recorded)
+    }
+
+    /// Records `notice` about `resource`, without waiting.
+    pub(super) fn record(&self, kind: &Kind, resource: &Resource, notice: Notice) {
+        let event = Event {
+            regarding: Regarding {
+                api_version: resource.api_version.clone(),
+                kind: kind.kind,
+                namespace: resource.namespace.clone(),
+                name: resource.name.clone(),
+                uid: resource.uid.clone(),
+            },
+            notice,
+            at: Timestamp::now(),
+        };
+        if self.queue.try_send(event).is_err() {
+            self.metrics.event(EventFate::Dropped);
+        }
+    }
+}
+
+impl Event {
+    /// The name of its object, unique by the time in nanoseconds.
+    fn object_name(&self) -> String {
+        let name = &self.regarding.name;
+        let prefix = name
+            .get(..name.len().min(200))
+            .unwrap_or(self.regarding.kind);
+        let prefix = prefix.trim_end_matches(['-', '.']);
+        format!("{prefix}.{:x}", self.at.as_nanosecond())
+    }
+
+    /// Its object, reported by the process `instance`.
+    fn body(&self, name: &str, instance: &str) -> Value {
+        let Notice {
+            severity,
+            reason,
+            note,
+        } = &self.notice;
+        let note = note
+            .get(..note.floor_char_boundary(NOTE_LIMIT))
+            .unwrap_or(note);
+        let Regarding {
+            api_version,
+            kind,
+            namespace,
+            name: regarding,
+            uid,
+        } = &self.regarding;
+        json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "eventTime": micro_time(self.at),
+            "type": match severity {
+                Severity::Normal => "Normal",
+                Severity::Warning => "Warning",
+            },
+            "reason": reason,
+            "action": "Reconcile",
+            "note": note,
+            "reportingController": REPORTER,
+            "reportingInstance": instance,
+            "regarding": {
+                "apiVersion": api_version, "kind": kind,
+                "namespace": namespace, "name": regarding, "uid": uid,
+            },
+        })
+    }
+}
+
+/// The notation of `MicroTime`.
+fn micro_time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }

@@ -2,9 +2,11 @@
 //! small structs, never whole objects. Decoding is total: what is missing or of another type
 //! is taken as absent, since a watch must not end over one odd object.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::fingerprint::{self, Fingerprint};
+use super::metrics::ConditionView;
 use super::object::{Object, ObjectKey};
 use super::watched::Lean;
 use crate::api::conversion::DATA_ANNOTATION;
@@ -304,6 +306,31 @@ pub(crate) struct LeanResource {
 }
 
 impl LeanResource {
+    /// The conditions of its status, without times and messages.
+    pub(crate) fn conditions(&self) -> Vec<ConditionView> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Condition {
+            #[serde(rename = "type")]
+            type_: String,
+            status: String,
+            reason: String,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Conditions {
+            conditions: Vec<Condition>,
+        }
+        // An older operator may have stored what our type cannot hold.
+        let status: Conditions = serde_json::from_str(&self.status).unwrap_or_default();
+        let view = |condition: Condition| ConditionView {
+            type_: condition.type_,
+            status: condition.status,
+            reason: condition.reason,
+        };
+        status.conditions.into_iter().map(view).collect()
+    }
+
     /// Whether nothing differs but the resourceVersion: a label, an annotation that is not
     /// ours, `managedFields`.
     pub(crate) fn is_as(&self, other: &Self) -> bool {

@@ -5,6 +5,7 @@
 //! Sources: controller-runtime `pkg/internal/controller/metrics/metrics.go` and
 //! `pkg/metrics/workqueue.go`.
 
+mod conditions;
 mod workqueue;
 
 use std::sync::Weak;
@@ -16,6 +17,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use self::conditions::ResourceCollector;
+pub(crate) use self::conditions::{ConditionView, ObserveConditions};
 use self::workqueue::QueueFamilies;
 pub(crate) use self::workqueue::{ObserveBacklog, QueueMetrics};
 
@@ -57,6 +60,46 @@ impl Outcome {
     }
 }
 
+/// What became of an Event about a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventFate {
+    /// It was written.
+    Created,
+    /// It is one more of a series, and the count was written.
+    Counted,
+    /// It is one more of a series, whose count is written later.
+    Aggregated,
+    /// The resource had too many.
+    Suppressed,
+    /// Too many were waiting to be written.
+    Dropped,
+    /// The API server did not take it.
+    Failed,
+}
+
+impl EventFate {
+    const ALL: [Self; 6] = [
+        Self::Created,
+        Self::Counted,
+        Self::Aggregated,
+        Self::Suppressed,
+        Self::Dropped,
+        Self::Failed,
+    ];
+
+    /// The label `result`.
+    fn result(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Counted => "counted",
+            Self::Aggregated => "aggregated",
+            Self::Suppressed => "suppressed",
+            Self::Dropped => "dropped",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// The values of `result` that dashboards ask for; `requeue` stays 0 here.
 const RESULTS: [&str; 4] = ["error", "requeue", "requeue_after", "success"];
 
@@ -86,7 +129,9 @@ pub struct Metrics {
     rewritten: Family<Labels, Counter>,
     watch_errors: Family<Labels, Counter>,
     undecodable: Family<Labels, Counter>,
+    events: Family<Labels, Counter>,
     queues: QueueFamilies,
+    resources: ResourceCollector,
 }
 
 impl Metrics {
@@ -104,7 +149,9 @@ impl Metrics {
             rewritten: Family::default(),
             watch_errors: Family::default(),
             undecodable: Family::default(),
+            events: Family::default(),
             queues: QueueFamilies::register(registry),
+            resources: ResourceCollector::registered(registry),
         };
         // The registry ends each help text with a full stop, and each counter's name with
         // `_total`.
@@ -149,6 +196,11 @@ impl Metrics {
                 "Object states that a watch delivered and that could not be decoded",
                 &metrics.undecodable,
             ),
+            (
+                "quartet_operator_events",
+                "Events about resources, by what became of them",
+                &metrics.events,
+            ),
         ] {
             registry.register(name, help, family.clone());
         }
@@ -167,6 +219,9 @@ impl Metrics {
             "Number of currently used workers per controller",
             metrics.active.clone(),
         );
+        for fate in EventFate::ALL {
+            metrics.events.get_or_create_owned(&of_event(fate));
+        }
         metrics
     }
 
@@ -250,6 +305,16 @@ impl Metrics {
             .inc();
     }
 
+    /// An Event about a resource came to this.
+    pub(crate) fn event(&self, fate: EventFate) {
+        self.events.get_or_create_owned(&of_event(fate)).inc();
+    }
+
+    /// The conditions of the resources of a controller, which are asked for at each scrape.
+    pub(crate) fn resources(&self, controller: &str, conditions: Box<dyn ObserveConditions>) {
+        self.resources.observe(controller, conditions);
+    }
+
     /// The metrics of the work queue `name`, whose backlog is asked for at each scrape as
     /// long as it is there.
     pub(crate) fn queue(&self, name: &str, backlog: Weak<dyn ObserveBacklog>) -> QueueMetrics {
@@ -267,6 +332,10 @@ impl Drop for ActiveWorker {
     fn drop(&mut self) {
         self.active.dec();
     }
+}
+
+fn of_event(fate: EventFate) -> Labels {
+    vec![("result", fate.result().to_owned())]
 }
 
 fn of_controller(controller: &str) -> Labels {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::apply::{Applier, Setback};
 use super::call::{CallError, Caller, Location, Part};
 use super::children::Children;
+use super::event::Recorder;
 use super::lean::LeanResource;
 use super::legacy_finalizers;
 use super::memory::Memories;
@@ -54,7 +55,7 @@ impl Reconciler {
     pub(crate) fn new(
         operator: &'static dyn Operator,
         settings: Settings,
-        caller: Caller,
+        (caller, recorder): (Caller, Recorder),
         resources: Arc<Store<LeanResource>>,
         children: Arc<Children>,
         metrics: Arc<Metrics>,
@@ -66,7 +67,7 @@ impl Reconciler {
             kind,
             applier: Applier::new(
                 kind,
-                caller.clone(),
+                (caller.clone(), recorder.clone()),
                 Arc::clone(&children),
                 Arc::clone(&memories),
                 metrics,
@@ -74,7 +75,7 @@ impl Reconciler {
             reporter: Reporter::new(
                 operator,
                 settings.clone(),
-                caller.clone(),
+                (caller.clone(), recorder),
                 Arc::clone(&resources),
                 children,
                 Arc::clone(&memories),

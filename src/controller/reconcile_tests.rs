@@ -7,9 +7,11 @@ use std::time::Duration;
 use http::{Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 use super::call::Caller;
 use super::children::Children;
+use super::event::{Event, Recorder};
 use super::leadership::Leadership;
 use super::lean::LeanResource;
 use super::metrics::Metrics;
@@ -30,6 +32,7 @@ struct Scenario {
     children: Arc<Children>,
     /// `METHOD path?query body` of each request.
     sent: Arc<Mutex<Vec<(String, Value)>>>,
+    recorded: Mutex<mpsc::Receiver<Event>>,
 }
 
 impl Scenario {
@@ -57,20 +60,33 @@ impl Scenario {
         });
         let (resources, children) = (Arc::<Store<_>>::default(), Arc::<Children>::default());
         let mut registry = prometheus_client::registry::Registry::default();
+        let metrics = Arc::new(Metrics::register(&mut registry));
+        let (recorder, recorded) = Recorder::new(Arc::clone(&metrics));
         let reconciler = Reconciler::new(
             &Memcached,
             Settings::default(),
-            Caller::new(kube::Client::new(service, "default"), Leadership::sole()),
+            (
+                Caller::new(kube::Client::new(service, "default"), Leadership::sole()),
+                recorder,
+            ),
             Arc::clone(&resources),
             Arc::clone(&children),
-            Arc::new(Metrics::register(&mut registry)),
+            metrics,
         );
         Scenario {
             reconciler,
             resources,
             children,
             sent,
+            recorded: Mutex::new(recorded),
         }
+    }
+
+    /// The reasons of the Events that were recorded since the last call.
+    fn told(&self) -> Vec<String> {
+        let mut recorded = self.recorded.lock().expect("not poisoned");
+        let events = std::iter::from_fn(|| recorded.try_recv().ok());
+        events.map(|event| event.notice.reason).collect()
     }
 
     /// The resource as the watch would bring it.
@@ -165,8 +181,6 @@ const STATUS: &str =
 fn willing(line: &str, body: &Value) -> Option<(u16, Value)> {
     if line.contains("/status") {
         Some((200, with_status(body)))
-    } else if line.contains("/events") {
-        Some((201, json!({})))
     } else {
         Some((200, applied(body, 2)))
     }
@@ -226,11 +240,8 @@ async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
         "15 s ± 20 %: {retry:?}"
     );
     let sent = scenario.sent();
-    assert_eq!(sent[..3], [APPLY, GET, STATUS]);
-    assert!(
-        sent[3].contains("/events"),
-        "an Event tells of it: {sent:?}"
-    );
+    assert_eq!(sent, [APPLY, GET, STATUS]);
+    assert_eq!(scenario.told(), ["NameConflict"]);
 }
 
 /// Requests for children among those sent since the last look.

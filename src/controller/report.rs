@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::call::{CallError, Caller, Location, Part};
 use super::children::Children;
-use super::event;
+use super::event::{Recorder, transitions};
 use super::lean::LeanResource;
 use super::memory::Memories;
 use super::store::Store;
@@ -23,6 +23,7 @@ pub(super) struct Reporter {
     kind: &'static Kind,
     settings: Settings,
     caller: Caller,
+    recorder: Recorder,
     resources: Arc<Store<LeanResource>>,
     children: Arc<Children>,
     memories: Arc<Memories>,
@@ -33,7 +34,7 @@ impl Reporter {
     pub(super) fn new(
         operator: &'static dyn Operator,
         settings: Settings,
-        caller: Caller,
+        (caller, recorder): (Caller, Recorder),
         resources: Arc<Store<LeanResource>>,
         children: Arc<Children>,
         memories: Arc<Memories>,
@@ -44,6 +45,7 @@ impl Reporter {
             kind,
             settings,
             caller,
+            recorder,
             resources,
             children,
             memories,
@@ -89,7 +91,7 @@ impl Reporter {
             Ok(object) => {
                 self.memories.status_is_written(resource);
                 let is_as_read = self.take(lean, &object);
-                self.tell(resource, &wanted).await;
+                self.tell(resource, &wanted);
                 Ok((!is_as_read).then_some(Duration::ZERO))
             }
             Err(error) if error.is_not_found() || error.is_failed_test() => {
@@ -128,14 +130,13 @@ impl Reporter {
         observed
     }
 
-    async fn tell(&self, resource: &Resource, wanted: &Status) {
-        let changed = |type_: &str| {
-            let after = status::condition(wanted, type_)?;
-            let before = status::condition(&resource.status, type_);
-            let gist = |condition: &Condition| (condition.status.clone(), condition.reason.clone());
-            (before.map(gist) != Some(gist(after))).then_some(after)
-        };
-        if let Some(ready) = changed(status::READY) {
+    /// One line for each transition of Ready, and Events for what wants a human's eye.
+    fn tell(&self, resource: &Resource, wanted: &Status) {
+        let gist = |condition: &Condition| (condition.status.clone(), condition.reason.clone());
+        let before = status::condition(&resource.status, status::READY).map(gist);
+        if let Some(ready) = status::condition(wanted, status::READY)
+            && before != Some(gist(ready))
+        {
             let Condition {
                 status,
                 reason,
@@ -145,14 +146,8 @@ impl Reporter {
             // A field called `message` would be taken for the line itself.
             info!(ready = status, reason, detail = message, "status");
         }
-        if let Some(degraded) = changed(status::DEGRADED).filter(|is| is.status == "True") {
-            let Condition {
-                reason, message, ..
-            } = degraded;
-            let published = event::publish(&self.caller, self.kind, resource, reason, message);
-            if let Err(error) = published.await {
-                warn!(%error, "the Event was not written");
-            }
+        for notice in transitions(&resource.status, wanted) {
+            self.recorder.record(self.kind, resource, notice);
         }
     }
 }

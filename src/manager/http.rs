@@ -1,5 +1,6 @@
-//! A small HTTP/1.1 server for health and metrics: what `axum::serve` does, plus the
-//! limits that keep a slow or hostile client from holding the process. Knows no route.
+//! A small HTTP/1.1 server for health and metrics, with or without TLS: what `axum::serve`
+//! does, plus the limits that keep a slow or hostile client from holding the process. Knows
+//! no route.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,10 +13,12 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
 use super::shutdown::Shutdown;
 use crate::config::BindAddress;
@@ -23,6 +26,8 @@ use crate::config::BindAddress;
 /// Longest wait for a complete request header, on a new connection and between two
 /// requests: controller-runtime's ReadHeaderTimeout.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
+/// Longest time for a TLS handshake, which takes a client some milliseconds.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest life of a connection, so that a client that sends or reads a byte now and then
 /// does not hold one for ever. A probe or a scrape takes milliseconds.
 const CONNECTION_LIFETIME: Duration = Duration::from_secs(10 * 60);
@@ -80,6 +85,26 @@ pub(super) async fn serve(
     router: Router,
     shutdown: Shutdown,
 ) -> Result<(), Infallible> {
+    accept(listener, None, router, shutdown).await;
+    Ok(())
+}
+
+/// As [`serve`], over TLS.
+pub(super) async fn serve_tls(
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    router: Router,
+    shutdown: Shutdown,
+) {
+    accept(listener, Some(tls), router, shutdown).await;
+}
+
+async fn accept(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    shutdown: Shutdown,
+) {
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     let mut stopped = pin!(shutdown.clone().stopped());
@@ -93,7 +118,8 @@ pub(super) async fn serve(
             Some(_) = connections.join_next() => {}
             (permit, accepted) = accepted => match accepted {
                 Ok((stream, peer)) => {
-                    let connection = serve_connection(stream, peer, router.clone(), shutdown.clone());
+                    let (tls, router, shutdown) = (tls.clone(), router.clone(), shutdown.clone());
+                    let connection = serve_stream(stream, peer, tls, router, shutdown);
                     connections.spawn(async move {
                         connection.await;
                         drop(permit);
@@ -108,12 +134,39 @@ pub(super) async fn serve(
     }
     drop(listener);
     while connections.join_next().await.is_some() {}
-    Ok(())
 }
 
-async fn serve_connection(stream: TcpStream, peer: SocketAddr, router: Router, shutdown: Shutdown) {
+async fn serve_stream(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    shutdown: Shutdown,
+) {
     // An answer is one small write: waiting for more to send only adds delay.
     let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else {
+        return serve_connection(stream, peer, router, shutdown).await;
+    };
+    let handshake = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
+    let stopped = shutdown.clone().stopped();
+    tokio::select! {
+        // Nobody waits for an answer yet.
+        () = stopped => {}
+        accepted = handshake => match accepted {
+            Ok(Ok(stream)) => serve_connection(stream, peer, router, shutdown).await,
+            Ok(Err(error)) => tracing::debug!(%peer, %error, "a TLS handshake failed"),
+            Err(_elapsed) => tracing::debug!(%peer, "a TLS handshake took too long"),
+        },
+    }
+}
+
+async fn serve_connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+    peer: SocketAddr,
+    router: Router,
+    shutdown: Shutdown,
+) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)

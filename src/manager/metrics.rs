@@ -1,18 +1,34 @@
-//! The metrics of the process as a whole, and `/metrics`, in the OpenMetrics text format.
-//! What the controllers measure they register themselves, in the registry made here.
+//! `/metrics`: of the process as a whole, in the OpenMetrics text format, over TLS to those who
+//! may read it, or over plain HTTP to anybody. What the controllers and the webhooks measure
+//! they register themselves, in the registry made here.
+
+mod access;
+mod cache;
+mod reviews;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use kube::Client;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
+use self::access::Access;
+use super::http;
 use super::process_metrics::ProcessMetrics;
+use super::shutdown::Shutdown;
+use super::supervise::Group;
+use super::webhooks::until;
+use crate::config::{Config, MetricsSecurity};
+use crate::webhook::certificates::{self, Resolver, directory, in_memory};
+use crate::webhook::{TlsError, TlsVersion, server_config};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -30,19 +46,85 @@ pub(super) fn registry() -> Registry {
     registry
 }
 
-/// Serves `/metrics`.
-pub(super) fn router(registry: Registry) -> Router {
-    Router::new()
-        .route("/metrics", get(scrape))
-        .with_state(Arc::new(registry))
+/// Starts the server, and what looks after its certificate, in `group`. `client` is asked
+/// who may read.
+pub(super) fn start(
+    config: &Config,
+    client: Client,
+    listener: TcpListener,
+    (mut registry, reads): (Registry, &certificates::Reads),
+    group: &mut Group,
+) {
+    let (certificate, server) = ("metrics certificate", "metrics server");
+    let metrics = |registry| reads.of("metrics", registry);
+    let shutdown = group.shutdown();
+    let stop = shutdown.clone();
+    let resolver = match &config.metrics_security {
+        MetricsSecurity::Plain => {
+            let router = router(registry, None);
+            return group.start(server, http::serve(listener, router, shutdown));
+        }
+        MetricsSecurity::SelfSigned => {
+            let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+            let (resolver, run) = in_memory(names.to_vec(), metrics(&mut registry));
+            group.start(certificate, until(stop, run));
+            resolver
+        }
+        MetricsSecurity::Directory(files) => {
+            let (resolver, run) = directory(files.clone(), metrics(&mut registry));
+            group.start(certificate, until(stop, run));
+            resolver
+        }
+    };
+    let router = router(registry, Some(Access::new(client)));
+    let minimum = config.tls_min_version;
+    group.start(
+        server,
+        serve_tls(listener, resolver, minimum, router, shutdown),
+    );
 }
 
-async fn scrape(State(registry): State<Arc<Registry>>) -> Response {
-    let mut text = String::new();
-    match encode(&mut text, &registry) {
-        Ok(()) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
-        Err(error) => {
-            tracing::error!(%error, "cannot write the metrics");
+async fn serve_tls(
+    listener: TcpListener,
+    certificates: Arc<Resolver>,
+    minimum: TlsVersion,
+    router: Router,
+    shutdown: Shutdown,
+) -> Result<(), TlsError> {
+    let tls = TlsAcceptor::from(server_config(certificates, minimum)?);
+    http::serve_tls(listener, tls, router, shutdown).await;
+    Ok(())
+}
+
+/// What is served, and to whom: to anybody if `access` is `None`.
+struct Served {
+    registry: Registry,
+    access: Option<Access>,
+}
+
+fn router(registry: Registry, access: Option<Access>) -> Router {
+    Router::new()
+        .route("/metrics", get(scrape))
+        .with_state(Arc::new(Served { registry, access }))
+}
+
+async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response {
+    if let Some(access) = &served.access {
+        let path = request.uri().path();
+        let checked = access.check(request.method(), path, request.headers());
+        if let Err(denied) = checked.await {
+            return denied.into_response();
+        }
+    }
+    // Some collectors read files, and with many resources there is much to write.
+    let text = tokio::task::spawn_blocking(move || {
+        let mut text = String::new();
+        encode(&mut text, &served.registry).map(|()| text)
+    });
+    match text.await {
+        Ok(Ok(text)) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+        Ok(Err(_)) | Err(_) => {
+            tracing::error!("cannot write the metrics");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }

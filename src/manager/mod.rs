@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{BindAddress, Config};
-use crate::webhook::certificates::RegistrationError;
+use crate::webhook::certificates::{self, RegistrationError};
 pub use cluster::{Clients, ClusterError};
 use election::Election;
 pub use election::ElectionError;
@@ -39,6 +39,7 @@ use requests::RequestCounter;
 use shutdown::Signals;
 pub use shutdown::{Shutdown, Stopper, shutdown};
 use supervise::Process;
+use telemetry::LogControl;
 use webhooks::Webhooks;
 
 /// `EX_USAGE` of sysexits.h: the configuration cannot be served, and a restart with the
@@ -107,9 +108,9 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, Cluste
 /// # Errors
 /// [`RunError`], for its exit code.
 pub fn run(config: Config) -> Result<(), RunError> {
-    telemetry::start(config.log_format, config.log_level);
+    let log = telemetry::start(config.log_format, config.log_level);
     let result = runtime().and_then(|runtime| {
-        let result = runtime.block_on(start_and_stop(config));
+        let result = runtime.block_on(start_and_stop(config, log));
         // What is still running after the stop is not waited for.
         runtime.shutdown_background();
         result
@@ -134,16 +135,19 @@ fn runtime() -> Result<Runtime, RunError> {
         })
 }
 
-async fn start_and_stop(config: Config) -> Result<(), RunError> {
-    let mut signals = Signals::listen().map_err(|source| RunError::System {
+async fn start_and_stop(config: Config, log: LogControl) -> Result<(), RunError> {
+    let refused = |source| RunError::System {
         doing: "listen for signals",
         source,
-    })?;
+    };
+    let mut signals = Signals::listen().map_err(refused)?;
+    tokio::spawn(log.obey_signals().map_err(refused)?);
     // rustls takes whichever provider is installed first; another one may be linked in.
     let _ = rustls::crypto::ring::default_provider().install_default();
 
     let mut registry = metrics::registry();
     let requests = RequestCounter::registered(&mut registry);
+    let reads = certificates::Reads::registered(&mut registry);
     let clients = cluster::connect(config.kubeconfig.as_deref(), &requests).await?;
     let election = Election::prepare(&config, &clients, &requests).await?;
     // All ports are bound before anything starts, so that no reconcile is cut short by a
@@ -162,7 +166,8 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
     let mut ready = readiness(process.stopping());
     if let Some(listener) = webhooks {
         let group = &mut process.webhooks;
-        let webhooks = Webhooks::start(&config, &clients, listener, &mut registry, group)?;
+        let measured = (&mut registry, &reads);
+        let webhooks = Webhooks::start(&config, &clients, listener, measured, group)?;
         ready = webhooks.check(ready);
     }
     let controllers = &mut process.controllers;
@@ -171,7 +176,7 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
         "controllers",
         controllers::run(&config, &clients, election, &mut registry, stop.clone()),
     );
-    let greeting = greeting::greet(clients.calls, clients.server, stop);
+    let greeting = greeting::greet(clients.calls.clone(), clients.server, stop);
     controllers.start("API server greeting", greeting);
     let servers = &mut process.servers;
     let stop = servers.shutdown();
@@ -180,8 +185,13 @@ async fn start_and_stop(config: Config) -> Result<(), RunError> {
         servers.start("health server", http::serve(listener, router, stop.clone()));
     }
     if let Some(listener) = metrics {
-        let router = metrics::router(registry);
-        servers.start("metrics server", http::serve(listener, router, stop));
+        metrics::start(
+            &config,
+            clients.calls,
+            listener,
+            (registry, &reads),
+            servers,
+        );
     }
 
     process.supervise(async || signals.next().await).await

@@ -5,18 +5,26 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
 use std::panic::{self, PanicHookInfo};
 
+use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, Registry, fmt};
 
 use crate::config::{LogFormat, LogLevel};
+use crate::trace_target::TRACES;
 
-/// Sends the events of this process to standard error, from now on. Only the first call of
-/// a process has an effect.
-pub(super) fn start(format: LogFormat, level: LogLevel) {
-    let filter = filter(level);
+/// Changes what is logged while the process runs.
+pub(super) struct LogControl {
+    filter: reload::Handle<Targets, Registry>,
+    level: LogLevel,
+}
+
+/// Sends the events of this process to standard error, from now on. Only the first call of a process has an effect.
+pub(super) fn start(format: LogFormat, level: LogLevel) -> LogControl {
+    let (filter, control) = reload::Layer::new(filter(level));
     // The default timer writes UTC with microseconds: 2026-01-31T23:59:59.000000Z.
     let started = match format {
         LogFormat::Json => {
@@ -40,12 +48,43 @@ pub(super) fn start(format: LogFormat, level: LogLevel) {
     if started.is_ok() {
         panic::set_hook(Box::new(log_panic));
     }
+    LogControl {
+        filter: control,
+        level,
+    }
+}
+
+impl LogControl {
+    /// From now on SIGUSR1 logs everything that `--log-level=debug` does, and SIGUSR2 again
+    /// what the flag says. Must be called on the runtime.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn obey_signals(self) -> io::Result<impl Future<Output = ()> + Send + 'static> {
+        let mut more = signal(SignalKind::user_defined1())?;
+        let mut again = signal(SignalKind::user_defined2())?;
+        Ok(async move {
+            loop {
+                let level = tokio::select! {
+                    Some(()) = more.recv() => LogLevel::Debug,
+                    Some(()) = again.recv() => self.level,
+                    else => return,
+                };
+                if self.filter.reload(filter(level)).is_ok() {
+                    tracing::info!(log_level = ?level, "log level changed");
+                }
+            }
+        })
+    }
 }
 
 /// kube's client logs each failed request as an error, though it also returns it to a
 /// caller who logs it with the object and what is done about it: one line is enough.
 fn filter(level: LogLevel) -> Targets {
-    let targets = Targets::new().with_default(LevelFilter::from(level));
+    let targets = Targets::new()
+        .with_default(LevelFilter::from(level))
+        // Spans for traces alone.
+        .with_target(TRACES, LevelFilter::OFF);
     match level {
         LogLevel::Error | LogLevel::Warn | LogLevel::Info => {
             targets.with_target("kube_client::client", LevelFilter::OFF)

@@ -38,11 +38,12 @@ impl Webhooks {
         config: &Config,
         clients: &Clients,
         listener: TcpListener,
-        registry: &mut Registry,
+        (registry, reads): (&mut Registry, &certificates::Reads),
         group: &mut Group,
     ) -> Result<Self, RunError> {
         let metrics = webhook::Metrics::register(registry);
-        let resolver = start_source(config, clients, registry, group)?;
+        let of_certificate = reads.of("webhook", registry);
+        let resolver = start_source(config, clients, of_certificate, group)?;
         let port = listener.local_addr().map_or(0, |address| address.port());
         // All kinds, whichever controllers run: a stored object of any must be readable.
         let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
@@ -77,10 +78,9 @@ impl Webhooks {
 fn start_source(
     config: &Config,
     clients: &Clients,
-    registry: &mut Registry,
+    metrics: certificates::Metrics,
     group: &mut Group,
 ) -> Result<Arc<Resolver>, RunError> {
-    let metrics = certificates::Metrics::registered(registry);
     let name = "webhook certificates";
     match &config.certificates {
         CertificateSource::Directory(files) => {
@@ -126,7 +126,10 @@ fn own_namespace() -> String {
 }
 
 /// `run`, which never ends by itself, until it is time to stop.
-async fn until<E>(shutdown: Shutdown, run: impl Future<Output = Result<(), E>>) -> Result<(), E> {
+pub(super) async fn until<E>(
+    shutdown: Shutdown,
+    run: impl Future<Output = Result<(), E>>,
+) -> Result<(), E> {
     tokio::select! {
         ended = run => ended,
         () = shutdown.stopped() => Ok(()),

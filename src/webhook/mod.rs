@@ -22,4 +22,5 @@ mod tls;
 pub use metrics::Metrics;
 pub use routes::Handlers;
 pub use server::{Stopping, serve};
+pub(crate) use tls::server_config;
 pub use tls::{TlsError, TlsVersion};

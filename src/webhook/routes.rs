@@ -11,6 +11,8 @@ use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::routing::post;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
+use tracing::field::Empty;
+use tracing::{Instrument as _, info_span};
 
 use super::admission::{self, Admission};
 use super::answer::Answer;
@@ -20,6 +22,7 @@ use super::metrics::{EndpointMetrics, Metrics};
 use super::paths;
 use super::seats::Seat;
 use crate::api::Kind;
+use crate::trace_target::TRACES;
 
 /// Largest body of an admission review: controller-runtime's. An object may have 3 MiB, and a
 /// review holds two.
@@ -124,10 +127,27 @@ impl Handlers {
 async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Response<Body> {
     let began = Instant::now();
     let _in_flight = endpoint.series.started();
-    let answer = match read(&endpoint, &memory, request).await {
-        Ok(body) => answer(&endpoint, body).await,
-        Err(refusal) => refusal,
+    let span = info_span!(
+        target: TRACES,
+        "webhook call",
+        otel.name = endpoint.path,
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = "POST",
+        http.route = endpoint.path,
+        http.response.status_code = Empty,
+    );
+    let answered = async {
+        match read(&endpoint, &memory, request).await {
+            Ok(body) => answer(&endpoint, body).await,
+            Err(refusal) => refusal,
+        }
     };
+    let answer = answered.instrument(span.clone()).await;
+    span.record("http.response.status_code", answer.status.as_u16());
+    if answer.status.is_server_error() {
+        span.record("otel.status_code", "ERROR");
+    }
     endpoint
         .series
         .answered(answer.status.as_u16(), began.elapsed());

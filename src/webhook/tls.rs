@@ -38,10 +38,14 @@ impl FromStr for TlsVersion {
 
 /// The cryptography that is linked in cannot speak TLS as configured.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot set up TLS for the webhook server")]
+#[error("cannot set up TLS")]
 pub struct TlsError(#[from] rustls::Error);
 
-pub(super) fn server_config(
+/// How our servers speak TLS, with what `certificates` shows at each handshake.
+///
+/// # Errors
+/// [`TlsError`]
+pub(crate) fn server_config(
     certificates: Arc<dyn ResolvesServerCert>,
     minimum: TlsVersion,
 ) -> Result<Arc<ServerConfig>, TlsError> {

@@ -9,9 +9,13 @@ mod cost;
 mod definitions;
 mod drift;
 mod elasticweb;
+mod events;
 mod granted;
 mod harness;
+#[path = "../support/https.rs"]
+mod https;
 mod lifecycle;
+mod metrics;
 mod monitoring;
 mod outage;
 mod ownership;

@@ -105,7 +105,14 @@ async fn sigterm_in_the_middle_of_the_work_is_obeyed_and_a_restart_finishes_it_a
         "nothing to do: {:?}",
         &after[before.len()..]
     );
-    assert_eq!(stage.stop_manager().and_then(|exit| exit.code), Some(0));
+    let exit = stage.stop_manager().expect("it ran");
+    assert_eq!(exit.code, Some(0));
+    let of_reconciles = exit.log.lines().filter(|line| line.contains("reconcileID"));
+    let of_reconciles: Vec<_> = of_reconciles.collect();
+    assert!(
+        of_reconciles.is_empty(),
+        "nothing to tell: {of_reconciles:#?}"
+    );
 }
 
 #[tokio::test]

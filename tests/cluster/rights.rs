@@ -1,17 +1,17 @@
 //! A manager with the rights of the generated roles and no others: enough for all it does, and
 //! all of them used.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::granted::{CORE, SELF_MANAGED, generated, granted, used};
+use crate::granted::{CORE, METRICS_AUTH, SELF_MANAGED, generated, granted, used};
 use crate::harness::{
-    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, SERVICE, Stage, audit,
-    condition,
+    DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, SERVICE,
+    Stage, audit, condition,
 };
-use crate::private;
+use crate::{https, private};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 const ROLE: Kind = Kind {
@@ -69,6 +69,14 @@ async fn kubeconfig(stage: &Stage, namespace: &str, account: &str) -> PathBuf {
     let file = std::env::temp_dir().join(format!("{}.kubeconfig", stage.namespace));
     std::fs::write(&file, kubeconfig.to_string()).expect("written");
     file
+}
+
+/// The token in such a kubeconfig.
+fn token_of(kubeconfig: &Path) -> String {
+    let text = std::fs::read_to_string(kubeconfig).expect("a kubeconfig");
+    let kubeconfig: Value = serde_saphyr::from_str(&text).expect("YAML");
+    let token = kubeconfig["users"][0]["user"]["token"].as_str();
+    token.expect("a token").to_owned()
 }
 
 /// Memcached, Nginx and HelloWorld with a Service each, ElasticWeb, and the finalizer that
@@ -145,6 +153,41 @@ async fn exercise(stage: &Stage) {
     stage
         .until_degraded(ELASTIC_WEB, "taken-too", "NameConflict")
         .await;
+    count_an_event(stage).await;
+}
+
+/// The same Event twice, which is one whose count is written.
+async fn count_an_event(stage: &Stage) {
+    for paused in [json!("true"), json!(null), json!("true")] {
+        let annotations = json!({"quartet-operator.example.com/paused": paused});
+        let wanted = if paused.is_null() { "True" } else { "Unknown" };
+        stage
+            .patch(
+                NGINX,
+                "mine-nginxes",
+                json!({"metadata": {"annotations": annotations}}),
+            )
+            .await
+            .expect("patched");
+        stage
+            .until(NGINX, "mine-nginxes", "paused or resumed", |resource| {
+                condition(resource, "Ready").is_some_and(|ready| ready["status"] == wanted)
+            })
+            .await;
+    }
+    let counted = |requests: &[Request]| {
+        let mut requests = requests.iter();
+        requests.any(|request| request.resource == "events" && request.verb == "patch")
+    };
+    let started = Instant::now();
+    while !counted(&stage.all_requests()) {
+        assert!(
+            started.elapsed() < DEADLINE,
+            "no count of an Event\n{}",
+            stage.log()
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Nothing was refused, and everything was asked as this ServiceAccount.
@@ -169,7 +212,9 @@ async fn fault_24_and_30_the_manager_needs_no_right_that_it_lacks_and_has_none_t
     stage.start_manager_as(&kubeconfig, &["--leader-elect", &namespace]);
     exercise(&stage).await;
 
-    let granted = granted(CORE);
+    // Reviews belong to no namespace; they are for the whole profile's test.
+    let in_a_namespace = CORE.iter().copied().filter(|role| *role != METRICS_AUTH);
+    let granted = granted(&in_a_namespace.collect::<Vec<_>>());
     until(&stage, "every right is used", || {
         used(&stage.all_requests()).is_superset(&granted)
     })
@@ -266,6 +311,7 @@ async fn the_self_managed_profile_as_it_is_installed_is_enough_and_all_of_it_is_
             "--cert-mode=self-managed",
             "--leader-elect",
             &format!("--leader-election-namespace={NAMESPACE}"),
+            "--metrics-secure=true",
         ],
     );
     let sample = concat!(
@@ -278,6 +324,11 @@ async fn the_self_managed_profile_as_it_is_installed_is_enough_and_all_of_it_is_
     })
     .await;
     exercise(&stage).await;
+    // Nobody lets the manager itself read its metrics, which it has to ask to find out.
+    let address = stage.manager().address_of("metrics").await;
+    let token = format!("Bearer {}", token_of(&kubeconfig));
+    let answer = https::get(&address, "/metrics", &[("Authorization", token.as_str())]);
+    assert_eq!(answer.code, 403, "{}", answer.body);
 
     // So that it makes and replaces its Secret once more.
     let secret = "quartet-operator-webhook-server-cert";

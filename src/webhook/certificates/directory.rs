@@ -100,15 +100,16 @@ impl Watcher {
     async fn look(&mut self, now: Timestamp) {
         let looked = self.take_up(now).await;
         self.metrics.read(looked.is_ok());
+        let server = self.metrics.server();
         match looked {
             Ok(None) => self.said = None,
             Ok(Some(validity)) => {
                 self.said = None;
                 let certificate = self.files.certificate.display();
                 if validity.contains(now) {
-                    tracing::info!(%certificate, %validity, "serving a new webhook certificate");
+                    tracing::info!(server, %certificate, %validity, "serving a new certificate");
                 } else {
-                    tracing::error!(%certificate, %validity, "the webhook certificate is not valid now");
+                    tracing::error!(server, %certificate, %validity, "the certificate is not valid now");
                 }
             }
             Err((content, error)) => {
@@ -116,7 +117,7 @@ impl Watcher {
                 // The content belongs to it: the same mistake made again is news.
                 let saying = format!("{content:02x?} {text}");
                 if self.said.as_ref() != Some(&saying) {
-                    tracing::warn!(error = text, "keeping the webhook certificate as it is");
+                    tracing::warn!(server, error = text, "keeping the certificate as it is");
                     self.said = Some(saying);
                 }
             }

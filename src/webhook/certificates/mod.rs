@@ -1,5 +1,5 @@
-//! The webhook server's certificates: found in a folder, kept in a Secret of our own, or
-//! made for a URL. Each source is one function that returns what rustls serves from and a
+//! The certificates of our servers: found in a folder, kept in a Secret of our own, made for
+//! a URL, or made for nobody in particular. Each source is one function that returns what rustls serves from and a
 //! future to run; which source it is, the server does not know.
 
 mod calls;
@@ -7,6 +7,7 @@ mod contents;
 mod directory;
 mod explained;
 mod identity;
+mod in_memory;
 mod issue;
 mod metrics;
 mod objects;
@@ -24,7 +25,8 @@ mod wake;
 mod webhook_url;
 
 pub use directory::{Files, POLL_INTERVAL, directory};
-pub use metrics::Metrics;
+pub use in_memory::in_memory;
+pub use metrics::{Metrics, Reads};
 pub use objects::Registered;
 pub use pair::{PairError, ServingPair};
 pub use registration::{Registration, RegistrationError, registered};

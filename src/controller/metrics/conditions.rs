@@ -1,0 +1,286 @@
+//! The conditions of the resources, read off the caches at each scrape: how many are in which
+//! state, and by name those that want attention. controller-runtime has nothing like it.
+//!
+//! The number of series is bounded whatever the cluster holds: states that are not ours to
+//! write are summed up, and of very many resources in trouble the first are named.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use crate::operators::status::{AVAILABLE, DEGRADED, PROGRESSING, READY};
+
+/// Conditions that are counted: those that we write.
+const TYPES: [&str; 4] = [READY, AVAILABLE, PROGRESSING, DEGRADED];
+/// Most combinations of status and reason of one controller that are counted apart; ours are
+/// fewer. What a user or an older operator wrote beyond them has the reason `other`.
+const MOST_STATES: usize = 100;
+/// Most conditions of one controller that are named.
+const MOST_NAMED: usize = 500;
+
+/// A condition of a resource.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ConditionView {
+    pub(crate) type_: String,
+    pub(crate) status: String,
+    pub(crate) reason: String,
+}
+
+/// Resources that can say how they are.
+pub(crate) trait ObserveConditions: Send + Sync {
+    /// Calls `visit` with namespace, name and conditions of each.
+    fn visit(&self, visit: &mut dyn FnMut(&str, &str, Vec<ConditionView>));
+}
+
+/// Asks every controller's cache at each scrape.
+#[derive(Clone, Default)]
+pub(super) struct ResourceCollector {
+    controllers: Arc<Mutex<Vec<Named>>>,
+}
+
+/// A controller by name, and its resources.
+type Named = (String, Box<dyn ObserveConditions>);
+
+/// What one controller's resources come to.
+#[derive(Debug, Default)]
+struct Tally {
+    /// Resources by condition, status and reason.
+    counts: BTreeMap<ConditionView, u64>,
+    /// Namespace, name and condition of those that want attention.
+    named: Vec<(String, String, ConditionView)>,
+    left_out: usize,
+}
+
+impl ResourceCollector {
+    pub(super) fn registered(registry: &mut Registry) -> Self {
+        let collector = Self::default();
+        registry.register_collector(Box::new(collector.clone()));
+        collector
+    }
+
+    pub(super) fn observe(&self, controller: &str, resources: Box<dyn ObserveConditions>) {
+        self.controllers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((controller.to_owned(), resources));
+    }
+
+    fn tallies(&self) -> Vec<(String, Tally)> {
+        let controllers = self
+            .controllers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let tally = |(name, resources): &Named| (name.clone(), Tally::of(resources.as_ref()));
+        controllers.iter().map(tally).collect()
+    }
+}
+
+impl Tally {
+    fn of(resources: &dyn ObserveConditions) -> Self {
+        let mut tally = Tally::default();
+        resources.visit(&mut |namespace, name, mut conditions| {
+            conditions.retain(|condition| TYPES.contains(&condition.type_.as_str()));
+            if !conditions.iter().any(|condition| condition.type_ == READY) {
+                conditions.push(ConditionView {
+                    type_: READY.to_owned(),
+                    status: "Unknown".to_owned(),
+                    reason: "NotReported".to_owned(),
+                });
+            }
+            for condition in conditions {
+                if wants_attention(&condition) {
+                    let (namespace, name) = (namespace.to_owned(), name.to_owned());
+                    tally.named.push((namespace, name, condition.clone()));
+                }
+                tally.count(condition);
+            }
+        });
+        // The same ones at every scrape.
+        tally.named.sort_unstable();
+        tally.left_out = tally.named.len().saturating_sub(MOST_NAMED);
+        tally.named.truncate(MOST_NAMED);
+        tally
+    }
+
+    fn count(&mut self, condition: ConditionView) {
+        if let Some(count) = self.counts.get_mut(&condition) {
+            *count += 1;
+            return;
+        }
+        let key = match self.counts.len() < MOST_STATES {
+            true => condition,
+            false => ConditionView {
+                status: "Unknown".to_owned(),
+                reason: "other".to_owned(),
+                ..condition
+            },
+        };
+        *self.counts.entry(key).or_default() += 1;
+    }
+}
+
+fn wants_attention(condition: &ConditionView) -> bool {
+    match condition.type_.as_str() {
+        READY => condition.status != "True",
+        DEGRADED => condition.status == "True",
+        _ => false,
+    }
+}
+
+fn of_condition(condition: &ConditionView) -> [(&'static str, String); 3] {
+    [
+        ("condition", condition.type_.clone()),
+        ("status", condition.status.clone()),
+        ("reason", condition.reason.clone()),
+    ]
+}
+
+impl Collector for ResourceCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let tallies = self.tallies();
+        let gauge = MetricType::Gauge;
+
+        let help = "Resources by condition, its status and reason; those that have no Ready \
+                    yet are NotReported.";
+        let mut counts =
+            encoder.encode_descriptor("quartet_operator_resources", help, None, gauge)?;
+        for (controller, tally) in &tallies {
+            for (condition, count) in &tally.counts {
+                let whose = [("controller", controller.clone())];
+                let labels = [&whose[..], &of_condition(condition)[..]];
+                let count = i64::try_from(*count).unwrap_or(i64::MAX);
+                ConstGauge::new(count).encode(counts.encode_family(&labels.concat())?)?;
+            }
+        }
+
+        let name = "quartet_operator_resource_condition";
+        let help = "1 for each resource that is not Ready or is Degraded, up to 500 of a \
+                    controller.";
+        let mut named = encoder.encode_descriptor(name, help, None, gauge)?;
+        for (controller, tally) in &tallies {
+            for (namespace, name, condition) in &tally.named {
+                let whose = [
+                    ("controller", controller.clone()),
+                    ("namespace", namespace.clone()),
+                    ("name", name.clone()),
+                ];
+                let labels = [&whose[..], &of_condition(condition)[..]].concat();
+                ConstGauge::new(1_i64).encode(named.encode_family(&labels)?)?;
+            }
+        }
+
+        let name = "quartet_operator_resource_condition_left_out";
+        let help = "Conditions beyond those of quartet_operator_resource_condition.";
+        let mut left_out = encoder.encode_descriptor(name, help, None, gauge)?;
+        for (controller, tally) in &tallies {
+            let labels = [("controller", controller.clone())];
+            let count = i64::try_from(tally.left_out).unwrap_or(i64::MAX);
+            ConstGauge::new(count).encode(left_out.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ResourceCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceCollector").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    /// Resources by name: status and reason of Ready and of Degraded.
+    struct Fixed(Vec<(String, [(&'static str, String); 2])>);
+
+    impl ObserveConditions for Fixed {
+        fn visit(&self, visit: &mut dyn FnMut(&str, &str, Vec<ConditionView>)) {
+            for (name, conditions) in &self.0 {
+                let named = [READY, DEGRADED].into_iter().zip(conditions);
+                let conditions = named.filter(|(_, (status, _))| !status.is_empty());
+                let conditions = conditions.map(|(type_, (status, reason))| ConditionView {
+                    type_: type_.to_owned(),
+                    status: (*status).to_owned(),
+                    reason: reason.clone(),
+                });
+                visit("ns", name, conditions.collect());
+            }
+        }
+    }
+
+    fn shown(resources: Vec<(String, [(&'static str, String); 2])>) -> String {
+        let mut registry = Registry::default();
+        ResourceCollector::registered(&mut registry).observe("nginx", Box::new(Fixed(resources)));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    fn resource(
+        name: &str,
+        ready: (&'static str, &str),
+        degraded: (&'static str, &str),
+    ) -> (String, [(&'static str, String); 2]) {
+        let own = |(status, reason): (&'static str, &str)| (status, reason.to_owned());
+        (name.to_owned(), [own(ready), own(degraded)])
+    }
+
+    #[test]
+    fn states_are_counted_and_only_what_wants_attention_is_named() {
+        let text = shown(vec![
+            resource("a", ("True", "RolloutComplete"), ("False", "AsExpected")),
+            resource("b", ("True", "RolloutComplete"), ("False", "AsExpected")),
+            resource("c", ("False", "NameConflict"), ("True", "NameConflict")),
+            resource("d", ("", ""), ("", "")),
+        ]);
+        let prefix = r#"quartet_operator_resource_condition{controller="nginx",namespace="ns","#;
+        for line in [
+            r#"quartet_operator_resources{controller="nginx",condition="Ready",status="True",reason="RolloutComplete"} 2"#,
+            r#"quartet_operator_resources{controller="nginx",condition="Ready",status="Unknown",reason="NotReported"} 1"#,
+            r#"quartet_operator_resources{controller="nginx",condition="Degraded",status="True",reason="NameConflict"} 1"#,
+            &format!(
+                r#"{prefix}name="c",condition="Ready",status="False",reason="NameConflict"}} 1"#
+            ),
+            &format!(
+                r#"{prefix}name="c",condition="Degraded",status="True",reason="NameConflict"}} 1"#
+            ),
+            &format!(
+                r#"{prefix}name="d",condition="Ready",status="Unknown",reason="NotReported"}} 1"#
+            ),
+            r#"quartet_operator_resource_condition_left_out{controller="nginx"} 0"#,
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
+        }
+        assert_eq!(text.matches(prefix).count(), 3, "{text}");
+    }
+
+    #[test]
+    fn however_many_are_in_trouble_and_whatever_they_say_the_series_are_few() {
+        let resources = (0..2000).map(|number| {
+            let reason = format!("Reason{number}");
+            resource(
+                &format!("r{number:04}"),
+                ("False", &reason),
+                ("False", "AsExpected"),
+            )
+        });
+        let text = shown(resources.collect());
+        let series = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
+        assert_eq!(series("quartet_operator_resource_condition{"), MOST_NAMED);
+        assert!(series("quartet_operator_resources{") <= MOST_STATES + TYPES.len());
+        assert!(
+            text.contains("left_out{controller=\"nginx\"} 1500\n"),
+            "{text}"
+        );
+        assert!(text.contains("name=\"r0000\""), "the first are named");
+    }
+}

@@ -1,0 +1,202 @@
+//! Who may read the metrics: as with controller-runtime, whoever the API server knows by the
+//! bearer token and lets `get` the URL `/metrics`. Answers are remembered for as long as
+//! there; when the API server cannot be asked nobody gets in whom it has not let in before.
+//!
+//! Source: controller-runtime `pkg/metrics/filters/filters.go`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use kube::Client;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::cache::Cache;
+use super::reviews::{self, DEADLINE, ReviewError, User};
+
+/// How long a token is known, or known to be nobody's.
+const TOKEN_TTL: Duration = Duration::from_secs(60);
+/// How long a user who may read is not asked about again.
+const ALLOW_TTL: Duration = Duration::from_secs(5 * 60);
+/// How long one who may not is not.
+const DENY_TTL: Duration = Duration::from_secs(30);
+/// Reviews at the same time, and how long each at least keeps others from being asked for:
+/// somebody who tries tokens costs the API server at most 40 requests a second.
+const REVIEWS: usize = 4;
+const REVIEW_PAUSE: Duration = Duration::from_millis(100);
+/// Tokens and users that are remembered: more than can be reviewed within [`TOKEN_TTL`]
+/// (2400), so that nobody's token is forgotten because others try theirs.
+const REMEMBERED: usize = 4096;
+/// Most bytes of a token; those of the API server have about one thousand.
+const MAX_TOKEN_BYTES: usize = 16 * 1024;
+
+/// A digest of a token or of a user: a token itself is kept nowhere.
+type Key = [u8; 32];
+
+/// Decides who may read the metrics.
+pub(super) struct Access {
+    client: Client,
+    tokens: Cache<Key, Option<Arc<User>>>,
+    rights: Cache<Key, bool>,
+    permits: Arc<Semaphore>,
+    /// Whether the last review brought no answer: only a change is logged.
+    failing: AtomicBool,
+}
+
+/// Why a caller does not get the metrics.
+#[derive(Debug)]
+pub(super) enum Denied {
+    /// There is no token, or it is nobody's.
+    Unauthenticated,
+    /// It is this user's, who may not.
+    Forbidden(String),
+    /// It is not known whether.
+    Unknown(ReviewError),
+}
+
+impl Access {
+    /// `client` must have the right to create TokenReviews and SubjectAccessReviews.
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            tokens: Cache::new(REMEMBERED),
+            rights: Cache::new(REMEMBERED),
+            permits: Arc::new(Semaphore::new(REVIEWS)),
+            failing: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a request with these headers may `method` the URL `path`.
+    ///
+    /// # Errors
+    /// [`Denied`], why not.
+    pub(super) async fn check(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Result<(), Denied> {
+        let token = bearer_token(headers).ok_or(Denied::Unauthenticated)?;
+        let user = self.user(token).await.map_err(Denied::Unknown)?;
+        let user = user.ok_or(Denied::Unauthenticated)?;
+        let verb = method.as_str().to_lowercase();
+        match self
+            .may(&user, &verb, path)
+            .await
+            .map_err(Denied::Unknown)?
+        {
+            true => Ok(()),
+            false => Err(Denied::Forbidden(user.username.clone())),
+        }
+    }
+
+    async fn user(&self, token: &str) -> Result<Option<Arc<User>>, ReviewError> {
+        let key = digest(&[token]);
+        if let Some(known) = self.tokens.get(&key, Instant::now()) {
+            return Ok(known);
+        }
+        let review = reviews::authenticate(&self.client, token);
+        let user = self.reviewed("TokenReview", review).await?.map(Arc::new);
+        let now = Instant::now();
+        self.tokens.put(key, user.clone(), now, now + TOKEN_TTL);
+        Ok(user)
+    }
+
+    async fn may(&self, user: &User, verb: &str, path: &str) -> Result<bool, ReviewError> {
+        let who = serde_json::to_string(user).unwrap_or_default();
+        let key = digest(&[&who, verb, path]);
+        if let Some(known) = self.rights.get(&key, Instant::now()) {
+            return Ok(known);
+        }
+        let review = reviews::authorize(&self.client, user, verb, path);
+        let allowed = self.reviewed("SubjectAccessReview", review).await?;
+        let (now, ttl) = (Instant::now(), if allowed { ALLOW_TTL } else { DENY_TTL });
+        self.rights.put(key, allowed, now, now + ttl);
+        Ok(allowed)
+    }
+
+    /// Awaits `review` when it is its turn.
+    async fn reviewed<T>(
+        &self,
+        kind: &'static str,
+        review: impl Future<Output = Result<T, ReviewError>>,
+    ) -> Result<T, ReviewError> {
+        let turn = timeout(DEADLINE, Arc::clone(&self.permits).acquire_owned()).await;
+        let Ok(Ok(permit)) = turn else {
+            let reason = "too many callers with tokens that are not known";
+            return Err(ReviewError::Failed(kind, reason.to_owned()));
+        };
+        let answer = review.await;
+        tokio::spawn(async move {
+            sleep(REVIEW_PAUSE).await;
+            drop(permit);
+        });
+        self.log_change(answer.as_ref().err());
+        answer
+    }
+
+    fn log_change(&self, failure: Option<&ReviewError>) {
+        let failed_before = self.failing.swap(failure.is_some(), Ordering::Relaxed);
+        match failure {
+            Some(error) if !failed_before => {
+                tracing::warn!(%error, "cannot find out who may read the metrics");
+            }
+            None if failed_before => {
+                tracing::info!("it is known again who may read the metrics");
+            }
+            _ => {}
+        }
+    }
+}
+
+impl IntoResponse for Denied {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Unauthenticated => (
+                StatusCode::UNAUTHORIZED,
+                [(header::WWW_AUTHENTICATE, "Bearer")],
+                "send a bearer token that the API server knows\n".to_owned(),
+            )
+                .into_response(),
+            Self::Forbidden(user) => {
+                let reason = format!("{user} may not get the nonResourceURL /metrics\n");
+                (StatusCode::FORBIDDEN, reason).into_response()
+            }
+            Self::Unknown(error) => {
+                let code = match error {
+                    ReviewError::Forbidden(_) => StatusCode::INTERNAL_SERVER_ERROR,
+                    ReviewError::Timeout(_) | ReviewError::Failed(..) => {
+                        StatusCode::SERVICE_UNAVAILABLE
+                    }
+                };
+                let reason = "the API server cannot be asked who you are; the log tells why\n";
+                (code, reason).into_response()
+            }
+        }
+    }
+}
+
+/// The token of `Authorization: Bearer <token>` (RFC 6750).
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= MAX_TOKEN_BYTES)
+        .then_some(token)
+}
+
+fn digest(parts: &[&str]) -> Key {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    digest.finalize().into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Who gets in, how often the API server is asked, and that nobody does when it cannot be.
+//! The API server is a scripted one; the real one is asked in `tests/cluster/metrics.rs`.
+
+use std::sync::Mutex;
+
+use axum::http::Request;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// What the scripted API server was asked: kind and spec of each review.
+type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+
+/// An API server that knows `anna` and `otto` by the tokens of their names, and lets only
+/// `anna` read.
+fn answer(kind: &str, spec: &Value) -> Value {
+    match kind {
+        "TokenReview" => match spec["token"].as_str() {
+            Some(name @ ("anna" | "otto")) => json!({"authenticated": true, "user": {
+                "username": name, "uid": "u", "groups": ["all"], "extra": {"pod": ["p"]}}}),
+            _ => json!({"error": "invalid bearer token"}),
+        },
+        _ => json!({"allowed": spec["user"] == "anna"}),
+    }
+}
+
+fn client(asked: &Asked, code: u16) -> Client {
+    let asked = Arc::clone(asked);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let asked = Arc::clone(&asked);
+        async move {
+            let body = request.into_body().collect_bytes().await?;
+            let mut review: Value = serde_json::from_slice(&body)?;
+            let kind = review["kind"].as_str().unwrap_or_default().to_owned();
+            asked
+                .lock()
+                .unwrap()
+                .push((kind.clone(), review["spec"].clone()));
+            let body = if code == 201 {
+                review["status"] = answer(&kind, &review["spec"]);
+                review
+            } else {
+                json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"})
+            };
+            let response = axum::http::Response::builder()
+                .status(code)
+                .body(Body::from(body.to_string().into_bytes()));
+            response.map_err(Into::<Box<dyn std::error::Error + Send + Sync>>::into)
+        }
+    });
+    Client::new(service, "default")
+}
+
+fn access(code: u16) -> (Access, Asked) {
+    let asked = Asked::default();
+    (Access::new(client(&asked, code)), asked)
+}
+
+async fn ask(access: &Access, authorization: Option<&str>) -> StatusCode {
+    let mut headers = HeaderMap::new();
+    if let Some(value) = authorization {
+        headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+    }
+    match access.check(&Method::GET, "/metrics", &headers).await {
+        Ok(()) => StatusCode::OK,
+        Err(denied) => denied.into_response().status(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_decides_who_it_is_and_the_right_whether_he_may() {
+    let (access, asked) = access(201);
+    assert_eq!(ask(&access, Some("Bearer anna")).await, StatusCode::OK);
+    assert_eq!(
+        ask(&access, Some("bearer  otto ")).await,
+        StatusCode::FORBIDDEN
+    );
+    assert_eq!(
+        ask(&access, Some("Bearer eve")).await,
+        StatusCode::UNAUTHORIZED
+    );
+    let asked = asked.lock().unwrap();
+    let kinds: Vec<_> = asked.iter().map(|(kind, _)| kind.as_str()).collect();
+    let both = ["TokenReview", "SubjectAccessReview"];
+    assert_eq!(kinds, [both[0], both[1], both[0], both[1], both[0]]);
+    assert_eq!(
+        asked[1].1,
+        json!({
+            "user": "anna", "uid": "u", "groups": ["all"], "extra": {"pod": ["p"]},
+            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+        })
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_bearer_token_nobody_is_asked() {
+    let (access, asked) = access(201);
+    let long = format!("Bearer {}", "a".repeat(MAX_TOKEN_BYTES + 1));
+    for authorization in [
+        None,
+        Some("Basic YTpi"),
+        Some("Bearer"),
+        Some("Bearer  "),
+        Some(&long),
+    ] {
+        assert_eq!(ask(&access, authorization).await, StatusCode::UNAUTHORIZED);
+    }
+    assert!(asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_remembered_for_as_long_as_with_controller_runtime() {
+    for (token, at_once, after_31, after_61, after_301) in [
+        ("Bearer anna", 2, 0, 1, 2),
+        ("Bearer otto", 2, 1, 2, 2),
+        ("Bearer eve", 1, 0, 1, 1),
+    ] {
+        let (access, asked) = access(201);
+        let count = async || {
+            let before = asked.lock().unwrap().len();
+            ask(&access, Some(token)).await;
+            asked.lock().unwrap().len() - before
+        };
+        assert_eq!(count().await, at_once, "{token}");
+        sleep(Duration::from_secs(31)).await;
+        assert_eq!(count().await, after_31, "{token} after 31 s");
+        sleep(Duration::from_secs(31)).await;
+        assert_eq!(count().await, after_61, "{token} after 62 s");
+        sleep(Duration::from_secs(301)).await;
+        assert_eq!(count().await, after_301, "{token} after 363 s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_fails_or_refuses_lets_nobody_in_and_is_asked_again() {
+    for (code, expected) in [(403, 500), (500, 503), (429, 503)] {
+        let (access, asked) = access(code);
+        for round in 1..=2 {
+            assert_eq!(ask(&access, Some("Bearer anna")).await.as_u16(), expected);
+            assert_eq!(
+                asked.lock().unwrap().len(),
+                round,
+                "a failure is not remembered"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_never_answers_is_given_up_on() {
+    let silent = tower::service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<axum::http::Response<Body>, std::io::Error>>()
+    });
+    let access = Access::new(Client::new(silent, "default"));
+    let began = Instant::now();
+    let status = ask(&access, Some("Bearer anna")).await;
+    assert_eq!(
+        (status, began.elapsed()),
+        (StatusCode::SERVICE_UNAVAILABLE, DEADLINE)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_who_tries_tokens_makes_few_requests() {
+    let (access, asked) = access(201);
+    let access = Arc::new(access);
+    for number in 0..1000 {
+        let access = Arc::clone(&access);
+        tokio::spawn(async move { ask(&access, Some(&format!("Bearer {number}"))).await });
+    }
+    sleep(Duration::from_secs(1)).await;
+    let count = asked.lock().unwrap().len();
+    assert!((36..=44).contains(&count), "{count} requests in a second");
+}

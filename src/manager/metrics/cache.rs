@@ -1,0 +1,83 @@
+//! Answers that hold for a while, in bounded number. Knows no clock but the one handed in.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+/// Values by key, each until a time of its own.
+#[derive(Debug)]
+pub(super) struct Cache<K, V> {
+    capacity: usize,
+    entries: Mutex<HashMap<K, (V, Instant)>>,
+}
+
+impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
+    /// An empty cache of at most `capacity` entries.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            entries: Mutex::default(),
+        }
+    }
+
+    /// The value of `key`, if there is one that still holds.
+    pub(super) fn get(&self, key: &K, now: Instant) -> Option<V> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let (value, end) = entries.get(key)?;
+        (now < *end).then(|| value.clone())
+    }
+
+    /// Keeps `value` until `end`. A full cache loses what has ended, or else what would have
+    /// ended first.
+    pub(super) fn put(&self, key: K, value: V, now: Instant, end: Instant) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= self.capacity && !entries.contains_key(&key) {
+            entries.retain(|_, (_, end)| now < *end);
+        }
+        if entries.len() >= self.capacity && !entries.contains_key(&key) {
+            let first = entries.iter().min_by_key(|(_, (_, end))| *end);
+            if let Some(first) = first.map(|(key, _)| key.clone()) {
+                entries.remove(&first);
+            }
+        }
+        entries.insert(key, (value, end));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_value_holds_until_its_end_and_no_longer() {
+        let (cache, now) = (Cache::new(2), Instant::now());
+        cache.put("a", 1, now, now + SECOND);
+        assert_eq!(cache.get(&"a", now), Some(1));
+        assert_eq!(cache.get(&"a", now + SECOND), None);
+        assert_eq!(cache.get(&"b", now), None);
+    }
+
+    #[test]
+    fn a_full_cache_loses_what_has_ended_and_else_what_ends_first() {
+        let (cache, now) = (Cache::new(2), Instant::now());
+        cache.put("short", 1, now, now + SECOND);
+        cache.put("long", 2, now, now + 9 * SECOND);
+        cache.put("longer", 3, now, now + 10 * SECOND);
+        assert_eq!(cache.get(&"short", now), None);
+        assert_eq!(cache.get(&"long", now), Some(2));
+        // The one that is there takes no place of another.
+        cache.put("long", 4, now, now + 2 * SECOND);
+        assert_eq!(cache.get(&"longer", now), Some(3));
+        // What has ended goes first.
+        let later = now + 2 * SECOND;
+        cache.put("new", 5, later, later + SECOND);
+        assert_eq!(cache.get(&"longer", later), Some(3));
+        assert_eq!(cache.get(&"new", later), Some(5));
+    }
+}

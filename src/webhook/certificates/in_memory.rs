@@ -1,0 +1,100 @@
+//! A certificate for clients that do not ask whose it is, such as a Prometheus with
+//! `insecure_skip_verify`: made in memory, known to nobody else, and made anew in good time.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::sleep;
+
+use super::explained::Explained;
+use super::issue::{LIFE, issue};
+use super::metrics::Metrics;
+use super::resolver::Resolver;
+
+/// Between two looks at the clock.
+const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Serves a certificate for `names` (DNS names or IP addresses) that lasts 90 days, and
+/// another one after 60. There is one at once; the future renews it and never ends.
+pub fn in_memory(
+    names: Vec<String>,
+    metrics: Metrics,
+) -> (
+    Arc<Resolver>,
+    impl Future<Output = Result<(), Infallible>> + Send + 'static,
+) {
+    let resolver = Resolver::new(metrics.clone());
+    renew(&resolver, &names, &metrics, Timestamp::now());
+    let served = Arc::clone(&resolver);
+    let run = async move {
+        loop {
+            sleep(CHECK_INTERVAL).await;
+            renew(&served, &names, &metrics, Timestamp::now());
+        }
+    };
+    (resolver, run)
+}
+
+/// Makes a certificate if there is none that lasts.
+fn renew(resolver: &Resolver, names: &[String], metrics: &Metrics, now: Timestamp) {
+    if resolver.check_at(now).is_ok() && resolver.check_at(now + LIFE / 3).is_ok() {
+        return;
+    }
+    let made = issue(names, now);
+    metrics.read(made.is_ok());
+    let server = metrics.server();
+    match made {
+        Ok(identity) => {
+            let validity = identity.pair().validity();
+            resolver.install(identity.pair().clone());
+            tracing::info!(server, %validity, "serving a new certificate of our own making");
+        }
+        Err(error) => {
+            let error = Explained(&error).to_string();
+            tracing::error!(server, error, "keeping the certificate as it is");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_made_at_once_and_again_when_a_third_of_its_life_is_left() {
+        let names = ["localhost".to_owned()];
+        let (resolver, _run) = in_memory(names.to_vec(), Metrics::default());
+        let first = resolver.validity().unwrap();
+        let second = SignedDuration::from_secs(1);
+        let metrics = Metrics::default();
+
+        renew(
+            &resolver,
+            &names,
+            &metrics,
+            first.not_after - LIFE / 3 - second,
+        );
+        assert_eq!(resolver.validity(), Some(first));
+        renew(
+            &resolver,
+            &names,
+            &metrics,
+            first.not_after - LIFE / 3 + second,
+        );
+        let next = resolver.validity().unwrap();
+        assert!(next.not_after > first.not_after, "{next}");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_followed() {
+        let names = ["localhost".to_owned()];
+        let (resolver, _run) = in_memory(names.to_vec(), Metrics::default());
+        let before = resolver.validity().unwrap().not_before - SignedDuration::from_hours(48);
+        renew(&resolver, &names, &Metrics::default(), before);
+        assert_eq!(resolver.check_at(before), Ok(()));
+    }
+}

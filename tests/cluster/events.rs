@@ -1,0 +1,109 @@
+//! What a user sees with `kubectl describe` and `kubectl events`: transitions that want a human's
+//! eye, each once, and nothing of a healthy life.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{DEADLINE, EVENT, MEMCACHED, Stage, condition};
+
+/// `type reason` and count of each Event about the Memcached `name`, in the order of time.
+async fn told(stage: &Stage, name: &str) -> Vec<(String, u64)> {
+    let mut events = stage.list(EVENT).await;
+    events.retain(|event| {
+        event["regarding"]["kind"] == "Memcached" && event["regarding"]["name"] == name
+    });
+    events.sort_by_key(|event| event["eventTime"].as_str().map(str::to_owned));
+    let told = events.iter().map(|event| {
+        assert_eq!(event["reportingController"], "quartet-operator");
+        let text = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
+        let count = event["series"]["count"].as_u64().unwrap_or(1);
+        (format!("{} {}", text("type"), text("reason")), count)
+    });
+    told.collect()
+}
+
+async fn until_told(stage: &Stage, name: &str, expected: &[(&str, u64)]) {
+    let started = Instant::now();
+    loop {
+        let told = told(stage, name).await;
+        let told: Vec<_> = told
+            .iter()
+            .map(|(what, count)| (what.as_str(), *count))
+            .collect();
+        if told == expected {
+            println!("{expected:?} after {:?}", started.elapsed());
+            return;
+        }
+        assert!(
+            started.elapsed() < DEADLINE,
+            "{told:?}, not {expected:?}\n{}",
+            stage.log()
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn pause(stage: &Stage, paused: Value, ready: &str) {
+    let annotations = json!({"quartet-operator.example.com/paused": paused});
+    stage
+        .patch(
+            MEMCACHED,
+            "cache",
+            json!({"metadata": {"annotations": annotations}}),
+        )
+        .await
+        .expect("patched");
+    stage
+        .until(MEMCACHED, "cache", "paused or resumed", |resource| {
+            condition(resource, "Ready").is_some_and(|it| it["status"] == ready)
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn trouble_and_pauses_are_told_and_a_healthy_life_is_not() {
+    let mut stage = Stage::without_manager("events").await;
+    stage.start_manager(&["--max-replicas=2"]);
+    for name in ["cache", "healthy"] {
+        stage
+            .apply(&MEMCACHED.object(name, json!({"size": 1})))
+            .await
+            .expect("applied");
+    }
+    for name in ["cache", "healthy"] {
+        stage.until_ready(MEMCACHED, name).await;
+    }
+    stage.scale(MEMCACHED, "healthy", 2).await.expect("scaled");
+    stage.scale(MEMCACHED, "cache", 3).await.expect("scaled");
+    stage
+        .until_degraded(MEMCACHED, "cache", "ReplicasOverLimit")
+        .await;
+    let mut expected = vec![("Warning ReplicasOverLimit", 1)];
+    until_told(&stage, "cache", &expected).await;
+    stage.scale(MEMCACHED, "cache", 1).await.expect("scaled");
+    stage.until_ready(MEMCACHED, "cache").await;
+    expected.push(("Normal Recovered", 1));
+    until_told(&stage, "cache", &expected).await;
+
+    pause(&stage, json!("true"), "Unknown").await;
+    pause(&stage, Value::Null, "True").await;
+    expected.extend([("Normal Paused", 1), ("Normal Resumed", 1)]);
+    until_told(&stage, "cache", &expected).await;
+    pause(&stage, json!("true"), "Unknown").await;
+    expected[2].1 = 2;
+    until_told(&stage, "cache", &expected).await;
+
+    let described = stage.kubectl(&["describe", "memcached", "cache"]);
+    let described = String::from_utf8_lossy(&described.stdout).into_owned();
+    let listed = stage.kubectl(&["events", "--for", "memcached/cache"]);
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    for reason in ["ReplicasOverLimit", "Recovered", "Paused", "Resumed"] {
+        assert!(described.contains(reason), "{described}");
+        assert!(listed.contains(reason), "{listed}");
+    }
+    assert!(described.contains("quartet-operator"), "{described}");
+    stage.until_ready(MEMCACHED, "healthy").await;
+    let healthy = told(&stage, "healthy").await;
+    assert!(healthy.is_empty(), "a healthy life emits none: {healthy:?}");
+}

@@ -1,0 +1,108 @@
+//! Who may read `/metrics` over TLS: real ServiceAccounts, real tokens, and the real API server
+//! asked about them; and that no token ever is in the log.
+
+use serde_json::{Value, json};
+
+use crate::harness::Stage;
+use crate::https::{self, Answer};
+
+const AUTHENTICATION: &str = "authentication.k8s.io/v1";
+
+/// A ServiceAccount's token.
+async fn token(stage: &Stage, account: &str) -> String {
+    let metadata = json!({"name": account});
+    let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
+    stage.apply(&object).await.expect("applied");
+    let path = format!(
+        "/api/v1/namespaces/{}/serviceaccounts/{account}/token",
+        stage.namespace
+    );
+    let request = json!({"apiVersion": AUTHENTICATION, "kind": "TokenRequest", "spec": {}});
+    let answer = stage
+        .send(http::Method::POST, &path, "application/json", &request)
+        .await
+        .expect("a token");
+    answer["status"]["token"]
+        .as_str()
+        .expect("a token")
+        .to_owned()
+}
+
+/// Lets a ServiceAccount get the nonResourceURL `/metrics`, with objects named after the stage.
+async fn let_read(stage: &Stage, account: &str) {
+    const RBAC: &str = "rbac.authorization.k8s.io/v1";
+    let metadata = json!({"name": stage.namespace});
+    let role = json!({
+        "apiVersion": RBAC, "kind": "ClusterRole", "metadata": metadata,
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    });
+    let binding = json!({
+        "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": stage.namespace},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": stage.namespace}],
+    });
+    for (plural, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+        let path = format!("/apis/{RBAC}/{plural}");
+        let created = stage.send(http::Method::POST, &path, "application/json", &object);
+        created.await.expect("created");
+    }
+}
+
+fn ask(address: &str, token: Option<&str>) -> Answer {
+    let value = token.map(|token| format!("Bearer {token}"));
+    let header = value.iter().map(|value| ("Authorization", value.as_str()));
+    let answer = https::get(address, "/metrics", &header.collect::<Vec<_>>());
+    println!(
+        "{} {}",
+        answer.code,
+        answer.body.lines().next().unwrap_or_default()
+    );
+    answer
+}
+
+#[tokio::test]
+async fn the_metrics_are_for_those_who_may_get_them_and_no_token_is_logged() {
+    let mut stage = Stage::without_manager("metrics-access").await;
+    let (reader, stranger) = (
+        token(&stage, "reader").await,
+        token(&stage, "stranger").await,
+    );
+    let_read(&stage, "reader").await;
+    stage.start_manager(&["--metrics-secure=true", "--log-level=trace"]);
+    let address = stage.manager().address_of("metrics").await;
+
+    assert_eq!(ask(&address, None).code, 401);
+    assert_eq!(ask(&address, Some("not-a-token")).code, 401);
+    let (header_and_claims, _) = reader.rsplit_once('.').expect("a JWT");
+    let forged = format!("{header_and_claims}.c2lnbmF0dXJl");
+    assert_eq!(
+        ask(&address, Some(&forged)).code,
+        401,
+        "a signature that is none"
+    );
+    let denied = ask(&address, Some(&stranger));
+    assert_eq!(denied.code, 403);
+    let name = format!("system:serviceaccount:{}:stranger", stage.namespace);
+    assert!(denied.body.contains(&name), "{}", denied.body);
+    for _ in 0..2 {
+        let answer = ask(&address, Some(&reader));
+        assert_eq!(answer.code, 200, "{}", answer.body);
+        assert!(answer.body.contains("controller_runtime_reconcile_total"));
+    }
+
+    let log = stage.log();
+    let kubeconfig = std::fs::read_to_string(stage.kubeconfig()).expect("a kubeconfig");
+    let kubeconfig: Value = serde_saphyr::from_str(&kubeconfig).expect("YAML");
+    let key = kubeconfig["users"][0]["user"]["client-key"].as_str();
+    let key = std::fs::read_to_string(key.expect("a key")).expect("a key");
+    let mut of_key = key.lines().filter(|line| !line.starts_with("-----"));
+    let of_key = of_key.next().expect("base64");
+    for secret in [of_key, &reader, &stranger, &forged] {
+        assert!(!log.contains(secret), "a secret is in the log");
+    }
+    assert!(!log.contains("PRIVATE KEY"), "a key is in the log");
+    assert!(
+        log.contains("TRACE") || log.contains("DEBUG"),
+        "the test bites"
+    );
+}
