@@ -135,7 +135,7 @@ proptest! {
 
     #[test]
     fn real_qps_is_that_of_the_ready_pods(per_pod in 1_i32..=i32::MAX, observed in any_observed()) {
-        let resource = resource(&ElasticWeb, elastic_web(json!(0), per_pod.into()));
+        let resource = resource(&ElasticWeb, elastic_web(json!(0), per_pod));
         let ready = observed.pods.iter().filter(|pod| pod.ready).count();
         let expected = i128::from(per_pod) * i128::try_from(ready).expect("fits");
         prop_assert_eq!(
@@ -147,7 +147,7 @@ proptest! {
     /// Its schema's bound, past which the API server refuses the status and all it tells.
     #[test]
     fn real_qps_is_a_number_that_a_status_may_hold(per_pod: i64, observed in any_observed()) {
-        let resource = resource(&ElasticWeb, elastic_web(json!(0), per_pod.into()));
+        let resource = resource(&ElasticWeb, elastic_web(json!(0), per_pod));
         let real_qps = status(&ElasticWeb, &resource, &observed).real_qps;
         prop_assert!(real_qps.is_some_and(|qps| (0..1 << 53).contains(&qps)), "{real_qps:?}");
     }

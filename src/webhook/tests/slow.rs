@@ -105,7 +105,7 @@ async fn large_bodies_share_their_memory_and_leave_small_ones_alone() {
     let took = good_call(&server).await;
     println!("a small call beside it: {took:?}");
     let body = vec![b' '; 1_000_000];
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     loop {
         let mut other = server.connect().await;
         let reply = other.send("/convert", "application/json", &body).await;
