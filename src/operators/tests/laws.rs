@@ -135,7 +135,7 @@ proptest! {
 
     #[test]
     fn real_qps_is_that_of_the_ready_pods(per_pod in 1_i32..=i32::MAX, observed in any_observed()) {
-        let resource = resource(&ElasticWeb, elastic_web(json!(0), per_pod));
+        let resource = resource(&ElasticWeb, elastic_web(json!(0), per_pod.into()));
         let ready = observed.pods.iter().filter(|pod| pod.ready).count();
         let expected = i128::from(per_pod) * i128::try_from(ready).expect("fits");
         prop_assert_eq!(

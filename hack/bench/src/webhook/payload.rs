@@ -27,7 +27,7 @@ pub(crate) fn update() -> Vec<u8> {
 }
 
 /// The review that asks for `objects` objects of the hub version in the seed version, as all
-/// clients of the old version cause it: 1.3 KB each.
+/// clients of the old version cause it: 1.1 KB each.
 pub(crate) fn conversion(objects: u32) -> Vec<u8> {
     let objects: Vec<_> = (0..objects).map(hub_object).collect();
     text(&json!({
