@@ -176,7 +176,7 @@ async fn the_first_creates_the_lease_and_keeps_it_and_a_released_one_is_taken() 
             .filter(|(method, _)| *method == Method::PUT)
             .count()
     };
-    assert_eq!(renewals, 30, "every two seconds");
+    assert!((29..=31).contains(&renewals), "{renewals} in 60 s");
 
     one.resign.send(()).unwrap();
     one.task.await.unwrap().unwrap();

@@ -133,7 +133,11 @@ pub(crate) const EXAMPLES: &[Example] = &[
     },
     Example {
         alert: "QuartetOperatorWebhookSlow",
-        fires: &[(LATENCY_FAST, "0+50x40"), (LATENCY_ALL, "0+60x40")],
+        fires: &[
+            (LATENCY_FAST, "0+50x40"),
+            (LATENCY_SLOW, "0+60x40"),
+            (LATENCY_ALL, "0+60x40"),
+        ],
         rests: &[(LATENCY_FAST, "0+60x40"), (LATENCY_ALL, "0+60x40")],
         at: "30m",
     },
@@ -177,6 +181,7 @@ const DEPTH_A: &str = "workqueue_depth{JOB,instance=\"a\",controller=\"nginx\",n
 const NO_ANSWER: &str = "rest_client_requests_total{JOB,code=\"<error>\"}";
 const ANSWERED: &str = "rest_client_requests_total{JOB,code=\"200\"}";
 const LATENCY_FAST: &str = "controller_runtime_webhook_latency_seconds_bucket{JOB,le=\"0.5\"}";
+const LATENCY_SLOW: &str = "controller_runtime_webhook_latency_seconds_bucket{JOB,le=\"1.0\"}";
 const LATENCY_ALL: &str = "controller_runtime_webhook_latency_seconds_bucket{JOB,le=\"+Inf\"}";
 
 /// The file for `promtool test rules` that tries every example on `rules`.
