@@ -53,6 +53,11 @@ async fn every_metric_that_a_rule_or_a_dashboard_names_is_there() {
     let prometheus = Prometheus::start(&folder, METRICS_SERVICE, &target);
     prometheus.ready().await;
     convert_badly(&stage.manager().address_of("webhooks").await).await;
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/config/samples/cache_v1alpha1_memcached.yaml"
+    );
+    assert!(stage.kubectl(&["apply", "-f", sample]).status.success());
     // Requests and watches that fail.
     private.cluster.kill(Component::ApiServer);
     private
