@@ -16,15 +16,24 @@ use super::manifest::{Manifest, ManifestError};
 /// # Errors
 /// When an object has no YAML form, which a test rules out.
 pub fn manifests() -> Result<Vec<Manifest>, ManifestError> {
-    Ok(vec![
-        Manifest::object("prometheus/monitor.yaml", &scrape::service_monitor())?,
-        Manifest::object("prometheus/rules.yaml", &alert::prometheus_rule())?,
-        kustomization(
-            "prometheus/kustomization.yaml",
-            "# For clusters with the Prometheus operator: where to scrape the manager, and alerts.\n",
-            &["monitor.yaml".to_owned(), "rules.yaml".to_owned()],
-        )?,
-    ])
+    let objects = [
+        ("monitor.yaml", scrape::service_monitor()),
+        ("reader_service_account.yaml", scrape::reader_account()),
+        ("reader_token.yaml", scrape::reader_token()),
+        ("reader_role_binding.yaml", scrape::reader_binding()),
+        ("rules.yaml", alert::prometheus_rule()),
+    ];
+    let mut manifests = Vec::new();
+    for (file, object) in &objects {
+        manifests.push(Manifest::object(format!("prometheus/{file}"), object)?);
+    }
+    let files = objects.map(|(file, _)| file.to_owned());
+    manifests.push(kustomization(
+        "prometheus/kustomization.yaml",
+        "# For clusters with the Prometheus operator: where to scrape the manager, and alerts.\n",
+        &files,
+    )?);
+    Ok(manifests)
 }
 
 /// Every dashboard, for `grafana/`.

@@ -19,6 +19,8 @@ pub const SERVICE_ACCOUNT: &str = "quartet-operator-controller-manager";
 pub const PROJECT: &str = "quartet-operator";
 /// The Service in front of the metrics, and with it the label `job` of every series.
 pub const METRICS_SERVICE: &str = "quartet-operator-controller-manager-metrics-service";
+/// The account of whoever reads the metrics, and the ClusterRole that allows it.
+pub const METRICS_READER: &str = "quartet-operator-metrics-reader";
 /// The Secret with the token that Prometheus shows when it scrapes.
 pub const METRICS_READER_TOKEN: &str = "quartet-operator-metrics-reader-token";
 /// Where the project lives.

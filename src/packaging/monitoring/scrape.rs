@@ -1,8 +1,11 @@
-//! Where the Prometheus operator finds the metrics: the Service in front of them.
+//! Where the Prometheus operator finds the metrics, the Service in front of them, and the
+//! account whose token it shows there.
 
 use serde_json::{Value, json};
 
-use super::super::names::{METRICS_READER_TOKEN, METRICS_SERVICE, NAMESPACE, PROJECT};
+use super::super::names::{
+    METRICS_READER, METRICS_READER_TOKEN, METRICS_SERVICE, NAMESPACE, PROJECT,
+};
 
 /// The ServiceMonitor. It shows a token out of a Secret: a `bearerTokenFile`, as the scaffold
 /// has it, is refused by a Prometheus that denies access to its file system. The certificate
@@ -41,5 +44,55 @@ pub(super) fn service_monitor() -> Value {
                 }],
             }],
         },
+    })
+}
+
+/// The account that may read the metrics and nothing else.
+pub(super) fn reader_account() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": { "name": METRICS_READER, "namespace": NAMESPACE, "labels": labels() },
+    })
+}
+
+/// Its token, which the control plane fills in.
+pub(super) fn reader_token() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/service-account-token",
+        "metadata": {
+            "name": METRICS_READER_TOKEN,
+            "namespace": NAMESPACE,
+            "labels": labels(),
+            "annotations": { "kubernetes.io/service-account.name": METRICS_READER },
+        },
+    })
+}
+
+/// What gives it the right, by the ClusterRole of `config/rbac`.
+pub(super) fn reader_binding() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": { "name": METRICS_READER, "labels": labels() },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": METRICS_READER,
+        },
+        "subjects": [{
+            "kind": "ServiceAccount",
+            "name": METRICS_READER,
+            "namespace": NAMESPACE,
+        }],
+    })
+}
+
+fn labels() -> Value {
+    json!({
+        "app.kubernetes.io/name": PROJECT,
+        "app.kubernetes.io/managed-by": "kustomize",
     })
 }

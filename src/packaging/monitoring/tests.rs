@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::alert::ALERTS;
 use super::dashboard::DASHBOARDS;
+use super::scrape;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -75,4 +76,28 @@ fn every_query_is_limited_to_what_the_variables_select() {
             assert!(expression.contains(r#"job=~"$job""#), "{expression}");
         }
     }
+}
+
+#[test]
+fn the_reader_has_the_role_that_is_generated_and_the_token_that_is_shown() {
+    let role = crate::packaging::manifests()
+        .unwrap()
+        .into_iter()
+        .find(|manifest| manifest.path.ends_with("metrics_reader_role.yaml"))
+        .expect("the role");
+    let binding = scrape::reader_binding();
+    let name = binding["roleRef"]["name"].as_str().unwrap();
+    assert!(
+        role.text.contains(&format!("name: {name}\n")),
+        "{}",
+        role.text
+    );
+    let account = &scrape::reader_account()["metadata"];
+    assert_eq!(binding["subjects"][0]["name"], account["name"]);
+    assert_eq!(binding["subjects"][0]["namespace"], account["namespace"]);
+    let token = scrape::reader_token();
+    let of = &token["metadata"]["annotations"]["kubernetes.io/service-account.name"];
+    assert_eq!(*of, account["name"]);
+    let shown = &scrape::service_monitor()["spec"]["endpoints"][0]["authorization"]["credentials"];
+    assert_eq!(shown["name"], token["metadata"]["name"]);
 }
