@@ -25,7 +25,7 @@ module=$(basename "$PWD")
 
 # The version that go.mod asks for MODULE.
 module_version() {
-    awk -v module="$1" '$1 == module && $2 ~ /^v/ { print $2; exit }' go.mod
+    awk -v module="$1" '{ sub(/^require /, "") } $1 == module && $2 ~ /^v/ { print $2; exit }' go.mod
 }
 
 title='' expectation='' packages=. tags='' stamps='' links=''
