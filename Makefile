@@ -5,6 +5,7 @@ CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
 # Any value leaves the cluster and the manager of `make demo` running.
 KEEP ?=
+comma = ,
 # More arguments for the manager of `make run`, e.g. ARGS=--log-level=debug, or for the
 # benchmarks, e.g. ARGS=--rest=10 for `make bench`.
 ARGS ?=
@@ -18,6 +19,22 @@ RESTARTS ?= 20
 # Executions of each fuzz target of `make fuzz`, and which targets: all unless some are named.
 FUZZ_RUNS ?= 2000
 FUZZ_TARGETS ?=
+# The version that is packaged, and the images it is in.
+VERSION ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+IMAGE_TAG_BASE ?= ghcr.io/quartet-operator/quartet-operator
+IMG ?= $(IMAGE_TAG_BASE):v$(VERSION)
+BUNDLE_IMG ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
+CATALOG_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
+# docker, podman or buildah; empty for the first of them that is there.
+CONTAINER_TOOL ?=
+# Any value compiles the manager in the image BUILDER_IMAGE instead of on this machine.
+BUILD_IN_CONTAINER ?=
+BUILDER_IMAGE ?=
+# What docker-buildx builds for.
+PLATFORMS ?= linux/amd64,linux/arm64
+# The date of the images and of all files in them, so that the same source is the same image.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+export CONTAINER_TOOL SOURCE_DATE_EPOCH
 # More arguments for `cargo test`, e.g. TESTFLAGS='--test manager'.
 TESTFLAGS ?=
 
@@ -121,6 +138,7 @@ test-rollout: ## Rolling restarts under load, without a failed call; RESTARTS=20
 	$(CARGO_BUILD) --all-targets
 	ROLLING_RESTARTS=$(RESTARTS) $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
 		cargo test --locked --workspace --test rollout rolling_restarts -- --nocapture
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZ_RUNS executions; FUZZ_TARGETS='children pem_reload'.
 	@FUZZ_RUNS='$(FUZZ_RUNS)' FUZZ_TARGETS='$(FUZZ_TARGETS)' hack/fuzz.sh
@@ -145,6 +163,66 @@ build: ## Build the manager, at target/release/manager.
 run: ## Run the manager on this machine against the cluster of KUBECONFIG.
 	$(CARGO_BUILD) --bin manager
 	@exec env WEBHOOK_URL=$(WEBHOOK_URL) $(CARGO_TARGET_DIR)/debug/manager --log-format=text $(ARGS)
+
+##@ Images
+
+ARCHITECTURE = $(subst x86_64,amd64,$(subst aarch64,arm64,$(shell uname -m)))
+LABELS = --label org.opencontainers.image.version=$(VERSION) \
+	--label org.opencontainers.image.revision=$(shell git rev-parse HEAD 2>/dev/null)
+BUILT_INSIDE = $(LABELS) $(if $(BUILDER_IMAGE),--build-arg BUILDER_IMAGE=$(BUILDER_IMAGE))
+BUILT_HERE = $(LABELS) --build-arg TARGETARCH=$(ARCHITECTURE)
+
+.PHONY: docker-build
+docker-build: ## Build the manager's image IMG, with docker, podman or buildah (CONTAINER_TOOL).
+ifeq ($(BUILD_IN_CONTAINER),)
+	hack/image.sh binary $(ARCHITECTURE)
+	BUILD_FLAGS="$(BUILT_HERE)" hack/image.sh build $(IMG) Dockerfile . prebuilt
+else
+	BUILD_FLAGS="$(BUILT_INSIDE)" hack/image.sh build $(IMG) Dockerfile . image
+endif
+
+.PHONY: docker-push
+docker-push: ## Push the manager's image IMG.
+	hack/image.sh push $(IMG)
+
+.PHONY: docker-buildx
+docker-buildx: ## Build the manager's image for all of PLATFORMS and push it as IMG.
+	hack/image.sh binary $(foreach platform,$(subst $(comma), ,$(PLATFORMS)),$(notdir $(platform)))
+	BUILD_FLAGS="$(LABELS)" hack/image.sh multi $(IMG) Dockerfile $(PLATFORMS) prebuilt
+
+.PHONY: bundle-build
+bundle-build: ## Build the bundle's image BUNDLE_IMG.
+	hack/image.sh build $(BUNDLE_IMG) bundle.Dockerfile
+
+.PHONY: bundle-push
+bundle-push: ## Push the bundle's image BUNDLE_IMG.
+	hack/image.sh push $(BUNDLE_IMG)
+
+.PHONY: catalog-build
+catalog-build: ## Build the catalog's image CATALOG_IMG.
+	hack/image.sh build $(CATALOG_IMG) catalog.Dockerfile
+
+.PHONY: catalog-push
+catalog-push: ## Push the catalog's image CATALOG_IMG.
+	hack/image.sh push $(CATALOG_IMG)
+
+.PHONY: sbom
+sbom: ## Write the software bill of materials (CycloneDX) of the manager, at target/image/manager.cdx.json.
+	hack/sbom.sh
+
+##@ Tools
+
+.PHONY: operator-sdk
+operator-sdk: ## Build operator-sdk from its module, once, and print where it is.
+	@echo "$$(hack/build-go.sh hack/operator-sdk)/operator-sdk"
+
+.PHONY: opm
+opm: ## Build opm from its module, once, and print where it is.
+	@echo "$$(hack/build-go.sh hack/olm)/opm"
+
+.PHONY: kustomize
+kustomize: ## Build kustomize from its module, once, and print where it is.
+	@echo "$$(hack/build-go.sh hack/kustomize)/kustomize"
 
 ##@ Deployment
 

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Writes what the manager is made of, as CycloneDX, beside the binary of the image:
+# target/image/manager.cdx.json. Normal dependencies of the shipped target only.
+set -eu
+cd "$(dirname "$0")/.."
+
+cyclonedx=$(hack/cargo-tool.sh cargo-cyclonedx 0.5.9)
+PATH="$cyclonedx:$PATH" cargo cyclonedx --quiet --format json --spec-version 1.5 \
+    --target x86_64-unknown-linux-musl --no-build-deps \
+    --override-filename manager.cdx
+mkdir -p target/image
+# Where the source lay is nobody's business.
+sed "s|file://$PWD|file:///src|g" manager.cdx.json >target/image/manager.cdx.json
+rm manager.cdx.json
+find hack -name manager.cdx.json -exec rm {} +
+echo "target/image/manager.cdx.json"
