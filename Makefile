@@ -119,9 +119,8 @@ lint-fix: ## Let clippy and rustfmt repair what they can.
 	cargo fmt --manifest-path fuzz/Cargo.toml
 
 .PHONY: audit
-audit: ## Known vulnerabilities, licences and sources of the dependencies (needs cargo-deny).
-	@command -v cargo-deny >/dev/null || { echo "cargo-deny is missing: cargo install --locked cargo-deny" >&2; exit 1; }
-	cargo deny --locked check
+audit: ## Licences, sources and banned crates of the dependencies; known vulnerabilities too, where they can be looked up.
+	hack/audit.sh
 
 .PHONY: verify
 verify: ## Fail, with the difference, if a generated file is stale.

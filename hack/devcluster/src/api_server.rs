@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Error as IoError, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,11 @@ pub(crate) struct Answer {
 }
 
 impl ApiServer {
-    pub(crate) fn new(port: u16, certificates: &Certificates, user: &str) -> Result<Self> {
+    pub(crate) fn new(
+        address: SocketAddr,
+        certificates: &Certificates,
+        user: &str,
+    ) -> Result<Self> {
         let unreadable = |path: &Path, reason: &dyn std::fmt::Display| Error::Io {
             doing: format!("reading {}", path.display()),
             source: IoError::other(reason.to_string()),
@@ -56,7 +60,7 @@ impl ApiServer {
                 key,
             )?;
         Ok(Self {
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            address,
             tls: Arc::new(tls),
         })
     }

@@ -17,6 +17,8 @@ const ASSETS: &str = "KUBEBUILDER_ASSETS";
 #[derive(Debug, Clone)]
 pub struct Binaries {
     folder: PathBuf,
+    /// containerd's, where there is a real node.
+    containerd: Option<PathBuf>,
     assets: Option<PathBuf>,
 }
 
@@ -28,7 +30,7 @@ impl Binaries {
     pub fn find_or_build() -> Result<Self> {
         let folder = match env::var_os(environment::BINARIES) {
             Some(folder) if Path::new(&folder).join("kube-apiserver").exists() => folder.into(),
-            _ => build()?,
+            _ => build("kube")?,
         };
         let assets = env::var_os(ASSETS)
             .filter(|value| !value.is_empty())
@@ -41,7 +43,20 @@ impl Binaries {
                 false
             }
         });
-        Ok(Self { folder, assets })
+        Ok(Self {
+            folder,
+            containerd: None,
+            assets,
+        })
+    }
+
+    /// The same with what a real node needs besides.
+    ///
+    /// # Errors
+    /// As [`Binaries::find_or_build`].
+    pub fn with_containerd(mut self) -> Result<Self> {
+        self.containerd = Some(build("containerd")?);
+        Ok(self)
     }
 
     /// The folder that holds kubectl and links to every component.
@@ -58,16 +73,22 @@ impl Binaries {
             (Some(assets), Component::Etcd | Component::ApiServer) => {
                 Program::foreign(assets.join(component.name()))
             }
+            (_, Component::Registry) => Program::foreign(component.name()),
+            (_, Component::Containerd) => {
+                let folder = self.containerd.as_deref().unwrap_or(&self.folder);
+                Program::foreign(folder.join(component.name()))
+            }
             _ => Program::of_ours(self.path(component.name())),
         }
     }
 }
 
-fn build() -> Result<PathBuf> {
+/// Builds the Go module `hack/MODULE`, if that was not done before.
+fn build(module: &str) -> Result<PathBuf> {
     let hack = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let script = hack.join("build-go.sh");
     let output = Command::new(&script)
-        .arg(hack.join("kube"))
+        .arg(hack.join(module))
         .stderr(Stdio::inherit())
         .output()
         .doing(|| format!("running {}", script.display()))?;

@@ -1,6 +1,8 @@
 //! One cluster: started, ready, its components stopped and started at will, gone on drop.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +17,8 @@ use crate::component::{API_SERVER_CLUSTER_IP, Component, Layout};
 use crate::environment::Environment;
 use crate::error::{Doing, Error, Result};
 use crate::folder::StateFolder;
-use crate::nodes::{node, takes_pods};
+use crate::node;
+use crate::nodes::{simulated, takes_pods};
 use crate::ports::free_port;
 use crate::process::{POLL, Process};
 
@@ -31,6 +34,9 @@ const ADMIN: &str = "admin";
 /// Authorized to do anything, before any RBAC object exists.
 const MASTERS: &str = "system:masters";
 
+/// Authorized to do what a node must for the pods that are on it.
+const NODES: &str = "system:nodes";
+
 /// By which clients on this machine and, later, pods call the API server.
 const SERVER_NAMES: [&str; 7] = [
     "127.0.0.1",
@@ -42,11 +48,29 @@ const SERVER_NAMES: [&str; 7] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
+/// What pods run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nodes {
+    /// So many of kwok's, each with room for 1000 CPUs and a million pods.
+    Simulated(usize),
+    /// One that runs containers; only where [`crate::is_inside`] holds.
+    Real,
+}
+
+impl Nodes {
+    fn count(self) -> usize {
+        match self {
+            Self::Simulated(count) => count,
+            Self::Real => 1,
+        }
+    }
+}
+
 /// What kind of cluster to start.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How many kwok nodes, each with room for 1000 CPUs and a million pods.
-    pub nodes: usize,
+    /// What pods run on.
+    pub nodes: Nodes,
     /// Set by somebody else to give up a start that is under way.
     pub interrupted: Arc<AtomicBool>,
 }
@@ -54,7 +78,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            nodes: 2,
+            nodes: Nodes::Simulated(2),
             interrupted: Arc::default(),
         }
     }
@@ -68,7 +92,7 @@ pub struct Cluster {
     layout: Layout,
     binaries: Binaries,
     api_server: ApiServer,
-    nodes: usize,
+    nodes: Nodes,
     interrupted: Arc<AtomicBool>,
     folder: StateFolder,
 }
@@ -91,24 +115,47 @@ impl Cluster {
     /// # Errors
     /// As [`Cluster::start`].
     pub fn start_api_server(options: Options) -> Result<Self> {
-        let binaries = Binaries::find_or_build()?;
+        let mut binaries = Binaries::find_or_build()?;
         let folder = StateFolder::create()?;
+        let is_real = options.nodes == Nodes::Real;
+        if is_real {
+            binaries = binaries.with_containerd()?;
+            node::prepare(folder.path())?;
+        }
         let users: Vec<_> = Component::ALL
             .into_iter()
-            .filter_map(Component::user)
-            .chain([ADMIN])
-            .map(|user| (user, MASTERS))
+            .filter_map(|component| {
+                let is_node = component == Component::Kubelet;
+                Some((component.user()?, if is_node { NODES } else { MASTERS }))
+            })
+            .chain([(ADMIN, MASTERS)])
+            .collect();
+        let node_address = node::ADDRESS.to_string();
+        let names: Vec<&str> = SERVER_NAMES
+            .into_iter()
+            .chain(is_real.then_some(node_address.as_str()))
+            .chain(node::REGISTRIES.into_iter().filter(|_| is_real))
             .collect();
         let layout = Layout {
             folder: folder.path().to_owned(),
-            certificates: Certificates::create(&folder.path().join("pki"), &SERVER_NAMES, &users)?,
+            certificates: Certificates::create(&folder.path().join("pki"), &names, &users)?,
             etcd_port: free_port()?,
             server_port: free_port()?,
+            address: if is_real {
+                node::ADDRESS
+            } else {
+                Ipv4Addr::LOCALHOST
+            },
+            node: is_real.then(|| node::Configuration::new(folder.path())),
         };
         layout.write_configuration(ADMIN, &kwok_stages(&binaries)?)?;
         let cluster = Self {
             processes: Mutex::default(),
-            api_server: ApiServer::new(layout.server_port, &layout.certificates, ADMIN)?,
+            api_server: ApiServer::new(
+                (layout.address, layout.server_port).into(),
+                &layout.certificates,
+                ADMIN,
+            )?,
             layout,
             binaries,
             nodes: options.nodes,
@@ -127,15 +174,29 @@ impl Cluster {
     /// # Errors
     /// As [`Cluster::start`].
     pub fn start_controllers(&self) -> Result<()> {
-        for component in [
-            Component::ControllerManager,
-            Component::Scheduler,
-            Component::Kwok,
-        ] {
+        for component in [Component::ControllerManager, Component::Scheduler] {
             self.spawn(component)?;
         }
-        for number in 1..=self.nodes {
-            self.api_server.create("/api/v1/nodes", &node(number))?;
+        match self.nodes {
+            Nodes::Simulated(count) => {
+                self.spawn(Component::Kwok)?;
+                for number in 1..=count {
+                    self.api_server
+                        .create("/api/v1/nodes", &simulated(number))?;
+                }
+            }
+            Nodes::Real => {
+                self.spawn(Component::Registry)?;
+                self.spawn(Component::Containerd)?;
+                // Without it the kubelet ends.
+                self.wait("an answer of containerd", || {
+                    UnixStream::connect(node::CONTAINERD_SOCKET)
+                        .map(|_| ())
+                        .map_err(|error| error.to_string())
+                })?;
+                self.spawn(Component::Kubelet)?;
+                self.spawn(Component::KubeProxy)?;
+            }
         }
         self.wait_until_usable()
     }
@@ -211,7 +272,7 @@ impl Cluster {
         &self.folder
     }
 
-    /// `https://127.0.0.1:PORT`.
+    /// `https://ADDRESS:PORT`; the address is 127.0.0.1 where nodes are simulated.
     pub fn server_url(&self) -> String {
         self.layout.server_url()
     }
@@ -227,6 +288,7 @@ impl Cluster {
             kubeconfig: self.kubeconfig(),
             audit_log: self.audit_log(),
             binaries: self.binaries.folder().to_owned(),
+            authority: (self.nodes == Nodes::Real).then(|| self.layout.certificates.authority()),
         }
     }
 
@@ -295,10 +357,10 @@ impl Cluster {
             let ready = list["items"].as_array().map_or(0, |items| {
                 items.iter().filter(|node| takes_pods(node)).count()
             });
-            if ready >= self.nodes {
+            if ready >= self.nodes.count() {
                 Ok(())
             } else {
-                Err(format!("{ready} of {}", self.nodes))
+                Err(format!("{ready} of {}", self.nodes.count()))
             }
         })
     }

@@ -1,16 +1,21 @@
-//! The five components: their names, the users they are, and their command lines. What is
+//! The components: their names, the users they are, and their command lines. What is
 //! not named here is each component's own default.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use crate::certificates::Certificates;
 use crate::error::{Result, write};
+use crate::node;
 
 /// Clients of a control plane are held to 20–50 requests a second by default, which is
 /// what a test of many objects would measure instead of the operator.
 const QPS: u32 = 500;
 const BURST: u32 = 1000;
+
+/// Where the cluster's DNS answers, if something does.
+pub(crate) const DNS_CLUSTER_IP: &str = "10.96.0.10";
 
 /// ClusterIPs; kwok's pods and nodes have the upper half of 10/8.
 const SERVICE_RANGE: &str = "10.96.0.0/16";
@@ -30,16 +35,28 @@ pub enum Component {
     Scheduler,
     /// kwok, which answers for the kubelets of all nodes.
     Kwok,
+    /// The registry of a real node.
+    Registry,
+    /// containerd, which runs its containers.
+    Containerd,
+    /// Its kubelet.
+    Kubelet,
+    /// Its kube-proxy.
+    KubeProxy,
 }
 
 impl Component {
     /// All, in the order in which each finds what it needs.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 9] = [
         Self::Etcd,
         Self::ApiServer,
         Self::ControllerManager,
         Self::Scheduler,
         Self::Kwok,
+        Self::Registry,
+        Self::Containerd,
+        Self::Kubelet,
+        Self::KubeProxy,
     ];
 
     /// The program's name, which is also that of its log.
@@ -50,16 +67,24 @@ impl Component {
             Self::ControllerManager => "kube-controller-manager",
             Self::Scheduler => "kube-scheduler",
             Self::Kwok => "kwok",
+            Self::Registry => "docker-registry",
+            Self::Containerd => "containerd",
+            Self::Kubelet => "kubelet",
+            Self::KubeProxy => "kube-proxy",
         }
     }
 
     /// The user it is to the API server, if it is one of its clients.
     pub(crate) fn user(self) -> Option<&'static str> {
         match self {
-            Self::Etcd | Self::ApiServer => None,
+            Self::Etcd | Self::Registry | Self::Containerd => None,
+            // To the kubelet.
+            Self::ApiServer => Some("kube-apiserver-kubelet-client"),
             Self::ControllerManager => Some("system:kube-controller-manager"),
             Self::Scheduler => Some("system:kube-scheduler"),
             Self::Kwok => Some("kwok"),
+            Self::Kubelet => Some("system:node:node-1"),
+            Self::KubeProxy => Some("system:kube-proxy"),
         }
     }
 
@@ -76,6 +101,11 @@ impl Component {
                 flag("kubeconfig", layout.kubeconfig(self)),
                 flag("config", layout.kwok_config()),
             ],
+            Self::Registry | Self::Containerd | Self::Kubelet | Self::KubeProxy => layout
+                .node
+                .as_ref()
+                .map(|node| node.arguments(self, &layout.kubeconfig(self)))
+                .unwrap_or_default(),
         }
     }
 }
@@ -93,11 +123,15 @@ pub(crate) struct Layout {
     pub(crate) certificates: Certificates,
     pub(crate) etcd_port: u16,
     pub(crate) server_port: u16,
+    /// Loopback, or the node's address, if there is a real one.
+    pub(crate) address: Ipv4Addr,
+    /// Of a real node.
+    pub(crate) node: Option<node::Configuration>,
 }
 
 impl Layout {
     pub(crate) fn server_url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.server_port)
+        format!("https://{}:{}", self.address, self.server_port)
     }
 
     pub(crate) fn etcd_url(&self) -> String {
@@ -159,7 +193,11 @@ impl Layout {
             },
             "podMaxBackoffSeconds": 1,
         });
-        write(&self.scheduler_config(), format!("{scheduler:#}"))
+        write(&self.scheduler_config(), format!("{scheduler:#}"))?;
+        match &self.node {
+            Some(node) => node.write(&self.certificates, &self.kubeconfig(Component::KubeProxy)),
+            None => Ok(()),
+        }
     }
 
     /// JSON is YAML, and quotes what a path may hold.
@@ -198,17 +236,15 @@ impl Layout {
 
     fn api_server(&self) -> Vec<String> {
         let certificates = &self.certificates;
-        vec![
+        let mut arguments = vec![
             text("etcd-servers", self.etcd_url()),
-            text("bind-address", "127.0.0.1"),
+            text("bind-address", self.address.to_string()),
             text("secure-port", self.server_port.to_string()),
-            text("advertise-address", "127.0.0.1"),
-            // A loopback address is not allowed in the endpoints of Service kubernetes.
-            text("endpoint-reconciler-type", "none"),
+            text("advertise-address", self.address.to_string()),
             flag("tls-cert-file", certificates.certificate("server")),
             flag("tls-private-key-file", certificates.key("server")),
             flag("client-ca-file", certificates.authority()),
-            text("authorization-mode", "RBAC"),
+            text("authorization-mode", "Node,RBAC"),
             text("allow-privileged", "true"),
             text("service-cluster-ip-range", SERVICE_RANGE),
             text("service-account-issuer", "https://kubernetes.default.svc"),
@@ -227,12 +263,27 @@ impl Layout {
             flag("audit-policy-file", self.audit_policy()),
             flag("audit-log-path", self.audit_log()),
             text("audit-log-maxsize", "0"), // never rotated: tests read it whole
-        ]
+        ];
+        if self.node.is_some() {
+            let client = Component::ApiServer.user().unwrap_or_default();
+            arguments.extend([
+                flag(
+                    "kubelet-client-certificate",
+                    certificates.certificate(client),
+                ),
+                flag("kubelet-client-key", certificates.key(client)),
+                text("kubelet-preferred-address-types", "InternalIP"),
+            ]);
+        } else {
+            // A loopback address is not allowed in the endpoints of Service kubernetes.
+            arguments.push(text("endpoint-reconciler-type", "none"));
+        }
+        arguments
     }
 
     fn controller_manager(&self) -> Vec<String> {
         let certificates = &self.certificates;
-        vec![
+        let mut arguments = vec![
             flag("kubeconfig", self.kubeconfig(Component::ControllerManager)),
             text("leader-elect", "false"),
             flag("root-ca-file", certificates.authority()),
@@ -243,7 +294,14 @@ impl Layout {
             text("kube-api-qps", QPS.to_string()),
             text("kube-api-burst", BURST.to_string()),
             off("secure-port"),
-        ]
+        ];
+        if self.node.is_some() {
+            arguments.extend([
+                text("allocate-node-cidrs", "true"),
+                text("cluster-cidr", node::POD_RANGE),
+            ]);
+        }
+        arguments
     }
 }
 

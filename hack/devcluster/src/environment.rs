@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 
 const KUBECONFIG: &str = "KUBECONFIG";
 const AUDIT_LOG: &str = "DEVCLUSTER_AUDIT_LOG";
+const AUTHORITY: &str = "SSL_CERT_FILE";
 pub(crate) const BINARIES: &str = "DEVCLUSTER_BIN";
 
 /// A cluster that somebody else owns.
@@ -19,6 +20,9 @@ pub struct Environment {
     pub audit_log: PathBuf,
     /// The folder of kubectl and the components (`DEVCLUSTER_BIN`, and first in `PATH`).
     pub binaries: PathBuf,
+    /// The certificate authority of a real node's registry (`SSL_CERT_FILE`, which every Go
+    /// client reads).
+    pub authority: Option<PathBuf>,
 }
 
 impl Environment {
@@ -37,18 +41,23 @@ impl Environment {
             kubeconfig: path(KUBECONFIG)?,
             audit_log: path(AUDIT_LOG)?,
             binaries: path(BINARIES)?,
+            authority: path(AUTHORITY).ok(),
         })
     }
 
     /// The variables to set for a child process: those above, and `PATH` with the binaries
     /// first, since a machine's own kubectl may be years old.
     pub fn variables(&self) -> Vec<(&'static str, OsString)> {
-        vec![
+        let mut variables = vec![
             (KUBECONFIG, self.kubeconfig.clone().into()),
             (AUDIT_LOG, self.audit_log.clone().into()),
             (BINARIES, self.binaries.clone().into()),
             ("PATH", path_with_first(&self.binaries, env::var_os("PATH"))),
-        ]
+        ];
+        if let Some(authority) = &self.authority {
+            variables.push((AUTHORITY, authority.clone().into()));
+        }
+        variables
     }
 }
 

@@ -75,6 +75,9 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
+    /// This machine cannot run a node; the text says what it lacks and how to get it.
+    #[error("this machine cannot run containers: {0}")]
+    Machine(String),
     /// The caller's interrupt flag was set while the cluster was starting.
     #[error("interrupted")]
     Interrupted,

@@ -14,6 +14,7 @@ use std::time::Duration;
 use std::{env, process};
 
 use crate::error::{Doing, Result, write};
+use crate::node;
 
 /// Tells apart the clusters of one process.
 static COUNTER: AtomicU32 = AtomicU32::new(0);
@@ -47,7 +48,11 @@ impl StateFolder {
         remove_abandoned(&root);
 
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let path = root.join(format!("{}-{count}", process::id()));
+        let path = root.join(if node::is_inside() {
+            node::name()
+        } else {
+            format!("{}-{count}", process::id())
+        });
         fs::create_dir(&path).doing(|| format!("creating {}", path.display()))?;
         let owner_path = path.join(OWNER);
         let mut owner =
@@ -61,6 +66,15 @@ impl StateFolder {
             path,
             _owner: owner,
         })
+    }
+
+    /// Removes the folders of dead owners.
+    pub fn sweep() {
+        let root = root();
+        let lock = File::create(root.join("lock"));
+        if lock.is_ok_and(|lock| lock.lock().is_ok()) {
+            remove_abandoned(&root);
+        }
     }
 
     /// Where it is.
@@ -91,7 +105,10 @@ impl StateFolder {
 
 impl Drop for StateFolder {
     fn drop(&mut self) {
-        remove(&self.path);
+        // Of a node it is full of mounts; the process outside removes it when they are gone.
+        if !node::is_inside() {
+            remove(&self.path);
+        }
     }
 }
 

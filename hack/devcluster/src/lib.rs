@@ -2,6 +2,8 @@
 //! kube-apiserver, kube-controller-manager, kube-scheduler, and kwok in the place of
 //! kubelets, all real and built from source, on free loopback ports.
 //!
+//! [`Nodes::Real`] puts a node that runs containers in the place of kwok's; it needs root.
+//!
 //! Blocking, standard library threads only, so that it serves tests of any kind; it knows
 //! nothing of the operators that run against it.
 //!
@@ -28,15 +30,17 @@ mod component;
 mod environment;
 mod error;
 mod folder;
+mod node;
 mod nodes;
 mod ports;
 mod process;
 
 pub use binaries::Binaries;
-pub use cluster::{Cluster, Options};
+pub use cluster::{Cluster, Nodes, Options};
 pub use component::Component;
 pub use environment::Environment;
 pub use error::{Error, Result};
 pub use folder::StateFolder;
+pub use node::{enter, is_inside};
 pub use ports::free_port;
 pub use process::{Process, Program, tail};

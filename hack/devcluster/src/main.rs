@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
-use devcluster::{Cluster, Options};
+use devcluster::{Binaries, Cluster, Nodes, Options};
 
 /// A local Kubernetes control plane with kwok nodes, built from source.
 #[derive(Parser)]
@@ -58,6 +58,10 @@ struct ClusterArguments {
     /// Number of kwok nodes
     #[arg(long, default_value_t = 2)]
     nodes: usize,
+    /// One real node instead, which runs containers; needs root, and a registry, runc and
+    /// other packages, which it names
+    #[arg(long, conflicts_with = "nodes")]
+    node: bool,
     /// A kustomize folder of CustomResourceDefinitions to install before the controllers
     /// start (the garbage collector finds later ones within 30 s only)
     #[arg(long, value_name = "FOLDER")]
@@ -67,7 +71,11 @@ struct ClusterArguments {
 impl ClusterArguments {
     fn start(&self, interrupted: Arc<AtomicBool>) -> devcluster::Result<Cluster> {
         let cluster = Cluster::start_api_server(Options {
-            nodes: self.nodes,
+            nodes: if self.node {
+                Nodes::Real
+            } else {
+                Nodes::Simulated(self.nodes)
+            },
             interrupted,
         })?;
         if let Some(folder) = &self.definitions {
@@ -97,6 +105,15 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         Command::Up(cluster) => background::up(&cluster),
         Command::Down => background::down(),
+        Command::Run { cluster, .. } if cluster.node && !devcluster::is_inside() => {
+            // Inside there is no network to fetch modules from.
+            Binaries::find_or_build()?.with_containerd()?;
+            let arguments = std::env::args_os().skip(1);
+            let interrupted = interrupt::flag()?;
+            let program = std::env::current_exe()?;
+            let status = devcluster::enter(&program, arguments, &interrupted)?;
+            Ok(run::exit_code(status))
+        }
         Command::Run { cluster, command } => run::run(&cluster, &command),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Hold(cluster) => background::hold(&cluster),

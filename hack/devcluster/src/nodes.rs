@@ -1,8 +1,8 @@
-//! The nodes that kwok keeps alive.
+//! The nodes that kwok keeps alive, and when a node takes pods.
 
 use serde_json::{Value, json};
 
-pub(crate) fn node(number: usize) -> Value {
+pub(crate) fn simulated(number: usize) -> Value {
     let name = format!("node-{number}");
     json!({
         "apiVersion": "v1",

@@ -81,7 +81,7 @@ pub(crate) fn run_bound(parent: i32, command: &[OsString]) -> io::Result<Infalli
     ))
 }
 
-fn exit_code(status: ExitStatus) -> ExitCode {
+pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status
         .code()
         .unwrap_or_else(|| 128 + status.signal().unwrap_or_default());

@@ -1,0 +1,98 @@
+//! Into namespaces of our own, and out of them again.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{self, Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::{cgroup, machine};
+use crate::error::{Doing, Result};
+use crate::folder::StateFolder;
+use crate::process::POLL;
+
+/// The process id of the `devcluster` outside; set for the one inside.
+const OUTSIDE: &str = "DEVCLUSTER_OUTSIDE";
+
+/// The first process inside: adopts and reaps what others leave, and ends with the command.
+const FIRST: &str = r#""$@"; exit $?"#;
+
+/// Ends its process group, which is `unshare` and us inside, when the pipe that is its
+/// standard input closes: when the process outside dies, however it dies. The rest, without
+/// its first process, is ended by the kernel.
+const BOUND: &str = r#"exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@" 3<&- </dev/null"#;
+
+/// How long what runs inside may take to end when it is asked to.
+const STOP_GRACE: Duration = Duration::from_secs(30);
+
+/// Whether this process runs in the namespaces of a node.
+pub fn is_inside() -> bool {
+    env::var_os(OUTSIDE).is_some()
+}
+
+/// What tells one node's state and cgroups from another's.
+pub(crate) fn name() -> String {
+    let outside = env::var(OUTSIDE).unwrap_or_else(|_| process::id().to_string());
+    format!("{}{outside}", cgroup::PREFIX)
+}
+
+/// Runs `program` with `arguments` again, as root of new network, mount and process
+/// namespaces, in which [`is_inside`] holds; returns when it has ended and nothing is left.
+/// When `interrupted` is set it is asked to end, and killed if it does not within 30 s.
+///
+/// # Errors
+/// [`crate::Error::Machine`] says what this machine lacks.
+pub fn enter(
+    program: &Path,
+    arguments: impl IntoIterator<Item = OsString>,
+    interrupted: &AtomicBool,
+) -> Result<ExitStatus> {
+    machine::check()?;
+    cgroup::sweep();
+    let mut child = process::Command::new("/bin/sh")
+        .args(["-c", BOUND, "sh", "unshare"])
+        .args(["--net", "--mount", "--pid", "--fork", "--kill-child"])
+        .args(["--mount-proc", "--propagation", "private", "--"])
+        .args(["/bin/sh", "-c", FIRST, "sh"])
+        .arg(program)
+        .args(arguments)
+        .env(OUTSIDE, process::id().to_string())
+        .stdin(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .doing(|| "running unshare".to_owned())?;
+    let status = wait(&mut child, interrupted);
+    cgroup::remove(&name());
+    StateFolder::sweep();
+    status
+}
+
+/// Waits with the pipe open: `Child::wait` closes it first.
+fn wait(child: &mut Child, interrupted: &AtomicBool) -> Result<ExitStatus> {
+    let group = Pid::from_child(child);
+    let mut asked: Option<Instant> = None;
+    loop {
+        let ended = child
+            .try_wait()
+            .doing(|| "waiting for unshare".to_owned())?;
+        if let Some(status) = ended {
+            return Ok(status);
+        }
+        match asked {
+            None if interrupted.load(Ordering::Relaxed) => {
+                let _ = kill_process_group(group, Signal::TERM);
+                asked = Some(Instant::now());
+            }
+            Some(since) if since.elapsed() > STOP_GRACE => {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            _ => {}
+        }
+        thread::sleep(POLL);
+    }
+}

@@ -1,0 +1,67 @@
+//! The namespaces from inside: what is mounted over the machine's own folders, and the
+//! interfaces. All of it goes away with the namespaces.
+
+use std::fs;
+use std::path::Path;
+
+use super::machine::run;
+use super::{ADDRESS, REGISTRIES};
+use crate::error::{Doing, Result, write};
+
+/// The bridge that holds the node's address. Pods have one of their own, of CNI's.
+const BRIDGE: &str = "node0";
+
+/// What the kubelet wants of the kernel, and would set for the whole machine: it sees that all
+/// is as it wants. (What of /proc/sys is the network's is the namespace's own.)
+const KUBELET_SETTINGS: [(&str, &str); 6] = [
+    ("vm/overcommit_memory", "1"),
+    ("vm/panic_on_oom", "0"),
+    ("kernel/panic", "10"),
+    ("kernel/panic_on_oops", "1"),
+    ("kernel/keys/root_maxkeys", "1000000"),
+    ("kernel/keys/root_maxbytes", "25000000"),
+];
+
+/// Hides what the node's programs write outside the state folder: /run is empty, /var is the
+/// machine's with changes kept in `folder`, and names of registries are the node's.
+pub(super) fn mounts(folder: &Path) -> Result<()> {
+    let (upper, work) = (folder.join("var"), folder.join("var-work"));
+    for made in [&upper, &work] {
+        fs::create_dir_all(made).doing(|| format!("creating {}", made.display()))?;
+    }
+    let hosts = folder.join("hosts");
+    write(
+        &hosts,
+        format!(
+            "127.0.0.1 localhost\n::1 localhost\n{ADDRESS} {}\n",
+            REGISTRIES.join(" ")
+        ),
+    )?;
+    run("mount", ["-t", "tmpfs", "tmpfs", "/run"])?;
+    let layers = format!(
+        "lowerdir=/var,upperdir={},workdir={}",
+        upper.display(),
+        work.display()
+    );
+    run("mount", ["-t", "overlay", "overlay", "-o", &layers, "/var"])?;
+    run("mount", ["--bind", &hosts.to_string_lossy(), "/etc/hosts"])?;
+    for (setting, value) in KUBELET_SETTINGS {
+        let seen = folder.join(setting.replace('/', "-"));
+        write(&seen, value)?;
+        let setting = format!("/proc/sys/{setting}");
+        run("mount", ["--bind", &seen.to_string_lossy(), &setting])?;
+    }
+    Ok(())
+}
+
+/// Loopback, and a bridge with the node's address and the default route.
+pub(super) fn interfaces() -> Result<()> {
+    let address = format!("{ADDRESS}/24");
+    run("ip", ["link", "set", "lo", "up"])?;
+    run("ip", ["link", "add", BRIDGE, "type", "bridge"])?;
+    run("ip", ["address", "add", &address, "dev", BRIDGE])?;
+    run("ip", ["link", "set", BRIDGE, "up"])?;
+    run("ip", ["route", "add", "default", "dev", BRIDGE])?;
+    let forward = "/proc/sys/net/ipv4/ip_forward";
+    write(Path::new(forward), "1")
+}
