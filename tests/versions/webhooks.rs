@@ -97,6 +97,31 @@ async fn install(stage: &Stage) {
     }
 }
 
+/// Every version of every kind.
+fn versions() -> impl Iterator<Item = (&'static Kind, &'static Version)> {
+    let both = |kind: &'static Kind| [(kind, &kind.seed), (kind, &kind.hub)];
+    kinds().into_iter().flat_map(both)
+}
+
+impl Stage {
+    /// Creates the sample of a version under this name; what it said, and where it is.
+    async fn create_sample(
+        &self,
+        kind: &Kind,
+        version: &Version,
+        name: &str,
+    ) -> (Value, Api<DynamicObject>) {
+        let objects = self.objects(kind, version).await;
+        let mut sample = (version.sample)().unwrap();
+        sample["metadata"] = json!({"name": name});
+        let created = objects
+            .create(&PostParams::default(), &object(&sample))
+            .await;
+        created.expect("the sample is taken");
+        (sample, objects)
+    }
+}
+
 /// The field of a sample that says how many pods there are to be.
 pub(crate) fn number_of_pods<'a>(object: &'a mut Value, version: &Version) -> &'a mut Value {
     let (field, _) = version.pods.blamed(&object["spec"]);
@@ -280,44 +305,32 @@ fn what_only_the_webhook_refuses_is_told_with_its_cause_in_the_version_that_was_
 fn scaling_over_the_limit_is_refused_in_both_versions_and_scaling_down_is_not() {
     let (stage, _turn) = (stage(), turn());
     block_on(async {
-        for kind in kinds() {
-            for version in [&kind.seed, &kind.hub] {
-                let objects = stage.objects(kind, version).await;
-                let mut sample = (version.sample)().unwrap();
-                sample["metadata"] = json!({"name": "scaled"});
+        for (kind, version) in versions() {
+            let (_, objects) = stage.create_sample(kind, version, "scaled").await;
+            let scale = async |replicas: i32| {
+                let patch = json!({"spec": {"replicas": replicas}});
                 objects
-                    .create(&PostParams::default(), &object(&sample))
+                    .patch_scale("scaled", &PatchParams::default(), &Patch::Merge(&patch))
                     .await
-                    .unwrap();
-                let scale = async |replicas: i32| {
-                    let patch = json!({"spec": {"replicas": replicas}});
-                    objects
-                        .patch_scale("scaled", &PatchParams::default(), &Patch::Merge(&patch))
-                        .await
-                };
-                match scale(11).await {
-                    Err(Error::Api(status)) if status.code == 404 => {} // it cannot be scaled
-                    Err(Error::Api(status)) => {
-                        assert!(
-                            status.message.ends_with(
-                                "Scale.autoscaling \"scaled\" is invalid: spec.replicas: Invalid value: 11: \
-                                 must be less than or equal to 10, the operator's limit (--max-replicas)"
-                            ),
-                            "{status:?}"
-                        );
-                        assert_eq!(scale(10).await.unwrap().spec.unwrap().replicas, Some(10));
-                        assert_eq!(
-                            scale(0).await.unwrap().spec.unwrap().replicas.unwrap_or(0),
-                            0
-                        );
-                    }
-                    other => panic!("{other:?}"),
+            };
+            match scale(11).await {
+                Err(Error::Api(status)) if status.code == 404 => {} // it cannot be scaled
+                Err(Error::Api(status)) => {
+                    assert!(
+                        status.message.ends_with(
+                            "Scale.autoscaling \"scaled\" is invalid: spec.replicas: Invalid value: 11: \
+                             must be less than or equal to 10, the operator's limit (--max-replicas)"
+                        ),
+                        "{status:?}"
+                    );
+                    assert_eq!(scale(10).await.unwrap().spec.unwrap().replicas, Some(10));
+                    let down = scale(0).await.unwrap().spec.unwrap();
+                    assert_eq!(down.replicas.unwrap_or(0), 0);
                 }
-                objects
-                    .delete("scaled", &DeleteParams::default())
-                    .await
-                    .unwrap();
+                other => panic!("{other:?}"),
             }
+            let deleted = objects.delete("scaled", &DeleteParams::default()).await;
+            deleted.unwrap();
         }
     });
 }
@@ -326,42 +339,28 @@ fn scaling_over_the_limit_is_refused_in_both_versions_and_scaling_down_is_not() 
 fn what_leaves_the_spec_alone_or_goes_away_asks_no_webhook() {
     let (stage, _turn) = (stage(), turn());
     block_on(async {
-        for kind in kinds() {
-            for version in [&kind.seed, &kind.hub] {
-                let objects = stage.objects(kind, version).await;
-                let mut sample = (version.sample)().unwrap();
-                sample["metadata"] = json!({"name": "calm"});
-                let before = stage.webhooks.decisions(kind, version);
-                objects
-                    .create(&PostParams::default(), &object(&sample))
-                    .await
-                    .unwrap();
-                assert_eq!(stage.webhooks.decisions(kind, version), before + 1.0);
-                merge(
-                    &objects,
-                    "calm",
-                    &json!({"metadata": {"labels": {"a": "b"}}}),
-                )
-                .await;
-                let status = json!({"status": {"nodes": ["a"], "replicas": 1}});
-                objects
-                    .patch_status("calm", &PatchParams::default(), &Patch::Merge(&status))
-                    .await
-                    .unwrap();
-                objects
-                    .delete("calm", &DeleteParams::foreground())
-                    .await
-                    .unwrap();
-                let going = objects.get("calm").await.unwrap();
-                assert!(going.metadata.deletion_timestamp.is_some());
-                // Not even a spec that is wrong keeps its finalizer on.
-                let mut whole = json!({"spec": sample["spec"]});
-                *number_of_pods(&mut whole, version) = json!(i32::MAX);
-                whole["metadata"] = json!({"finalizers": []});
-                merge(&objects, "calm", &whole).await;
-                assert_eq!(stage.webhooks.decisions(kind, version), before + 1.0);
-                assert!(objects.get_opt("calm").await.unwrap().is_none());
-            }
+        for (kind, version) in versions() {
+            let before = stage.webhooks.decisions(kind, version);
+            let (sample, objects) = stage.create_sample(kind, version, "calm").await;
+            assert_eq!(stage.webhooks.decisions(kind, version), before + 1.0);
+            let labels = json!({"metadata": {"labels": {"a": "b"}}});
+            merge(&objects, "calm", &labels).await;
+            let status = json!({"status": {"nodes": ["a"], "replicas": 1}});
+            objects
+                .patch_status("calm", &PatchParams::default(), &Patch::Merge(&status))
+                .await
+                .unwrap();
+            let deleted = objects.delete("calm", &DeleteParams::foreground()).await;
+            deleted.unwrap();
+            let going = objects.get("calm").await.unwrap();
+            assert!(going.metadata.deletion_timestamp.is_some());
+            // Not even a spec that is wrong keeps its finalizer on.
+            let mut whole = json!({"spec": sample["spec"]});
+            *number_of_pods(&mut whole, version) = json!(i32::MAX);
+            whole["metadata"] = json!({"finalizers": []});
+            merge(&objects, "calm", &whole).await;
+            assert_eq!(stage.webhooks.decisions(kind, version), before + 1.0);
+            assert!(objects.get_opt("calm").await.unwrap().is_none());
         }
     });
 }

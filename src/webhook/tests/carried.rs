@@ -120,99 +120,40 @@ async fn an_update_of_the_annotations_alone_may_keep_what_was_wrong() {
     let of_length = |key: &str, bytes: usize| json!({key: "x".repeat(bytes)});
     let (most, full) = (DATA_LIMIT_BYTES, ANNOTATIONS_LIMIT_BYTES);
 
-    let seed = json!({"size": 1});
-    let hub = json!({"replicas": 1, "image": "a"});
-    let too_many = json!({"size": 1, "more": vec![0; MOST_VALUES]});
-    let wrong = json!({"memory": -5});
+    let seed = ("v1alpha1", json!({"size": 1}));
+    let hub = ("v1", json!({"replicas": 1, "image": "a"}));
+    let too_many = ("v1alpha1", json!({"size": 1, "more": vec![0; MOST_VALUES]}));
+    let wrong = || json!({"memory": -5});
     let still_wrong = json!({"memory": -5, "threads": 2});
     let worse = json!({"memory": -5, "threads": -2});
-    let full_and_data = |more: usize| {
-        let mut annotations = data(wrong.clone());
-        annotations["k"] = "x".repeat(full + more).into();
-        annotations
-    };
-    for (what, version, spec, old, new, is_refused) in [
-        (
-            "value",
-            "v1alpha1",
-            &seed,
-            data(wrong.clone()),
-            data(still_wrong),
-            false,
-        ),
-        (
-            "value",
-            "v1alpha1",
-            &seed,
-            data(wrong.clone()),
-            data(worse),
-            true,
-        ),
-        (
-            "data",
-            "v1alpha1",
-            &seed,
-            of_length(DATA_ANNOTATION, most + 2),
-            of_length(DATA_ANNOTATION, most + 1),
-            false,
-        ),
-        (
-            "data",
-            "v1alpha1",
-            &seed,
-            of_length(DATA_ANNOTATION, most + 1),
-            of_length(DATA_ANNOTATION, most + 2),
-            true,
-        ),
-        (
-            "room",
-            "v1",
-            &hub,
-            of_length("k", full),
-            of_length("l", full),
-            false,
-        ),
-        (
-            "room",
-            "v1",
-            &hub,
-            of_length("k", full),
-            json!({"k": "v"}),
-            false,
-        ),
-        (
-            "room",
-            "v1",
-            &hub,
-            of_length("k", full),
-            of_length("k", full + 1),
-            true,
-        ),
-        (
-            "room",
-            "v1",
-            &hub,
-            full_and_data(0),
-            of_length("k", full),
-            false,
-        ),
-        (
-            "spec",
-            "v1alpha1",
-            &too_many,
-            json!({"k": "v"}),
-            json!({"k": "w"}),
-            false,
-        ),
-    ] {
-        let path = match version {
-            "v1" => MEMCACHED_HUB,
-            _ => MEMCACHED_SEED,
-        };
-        let review = update(&object(version, spec, old), &object(version, spec, new));
-        let response = asked(&server, path, &review).await;
-        let text = response.to_string();
-        let shown = text.get(..400).unwrap_or(&text);
-        assert_eq!(response["allowed"] != true, is_refused, "{what}: {shown}");
+    let long_data = |more: usize| of_length(DATA_ANNOTATION, most + more);
+    let mut full_and_data = data(wrong());
+    full_and_data["k"] = "x".repeat(full).into();
+    let kept = vec![
+        (&seed, data(wrong()), data(still_wrong)),
+        (&seed, long_data(2), long_data(1)),
+        (&hub, of_length("k", full), of_length("l", full)),
+        (&hub, of_length("k", full), json!({"k": "v"})),
+        (&hub, full_and_data, of_length("k", full)),
+        (&too_many, json!({"k": "v"}), json!({"k": "w"})),
+    ];
+    let refused = vec![
+        (&seed, data(wrong()), data(worse)),
+        (&seed, long_data(1), long_data(2)),
+        (&hub, of_length("k", full), of_length("k", full + 1)),
+    ];
+    for (cases, is_refused) in [(kept, false), (refused, true)] {
+        for (number, ((version, spec), old, new)) in cases.into_iter().enumerate() {
+            let path = match *version {
+                "v1" => MEMCACHED_HUB,
+                _ => MEMCACHED_SEED,
+            };
+            let review = update(&object(version, spec, old), &object(version, spec, new));
+            let response = asked(&server, path, &review).await;
+            let text = response.to_string();
+            let shown = text.get(..400).unwrap_or(&text);
+            let place = format!("refused {is_refused}, case {number}: {shown}");
+            assert_eq!(response["allowed"] != true, is_refused, "{place}");
+        }
     }
 }
