@@ -3,9 +3,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde_json::value::RawValue;
 
 use super::conversion::ANNOTATIONS_LIMIT_BYTES;
@@ -114,7 +116,61 @@ impl<'de> Visitor<'de> for TextVisitor {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor)
+        deserializer.deserialize_any(Unquoted(MembersVisitor))
+    }
+}
+
+/// A visitor of objects, lists and null, which does not quote the text that stands in their
+/// place: serde's own errors do, with all of its length, and a hostile text may be long.
+pub(crate) struct Unquoted<V>(pub(crate) V);
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Unquoted<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(formatter)
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<V::Value, E> {
+        Err(E::invalid_type(Unexpected::Other("a string"), &self))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
+        self.0.visit_unit()
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, values: A) -> Result<V::Value, A::Error> {
+        self.0.visit_seq(values)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<V::Value, A::Error> {
+        self.0.visit_map(members)
+    }
+}
+
+/// What is written as an object; of text in its place the error does not quote any, as
+/// [`Unquoted`].
+#[derive(Debug)]
+pub struct Structured<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Structured<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let visitor = Unquoted(StructuredVisitor(PhantomData));
+        deserializer.deserialize_any(visitor).map(Self)
+    }
+}
+
+struct StructuredVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for StructuredVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(members))
     }
 }
 
@@ -192,6 +248,21 @@ mod tests {
         };
         assert!(serde_json::from_str::<Members<'_>>(&object(MOST_MEMBERS)).is_ok());
         assert!(serde_json::from_str::<Members<'_>>(&object(MOST_MEMBERS + 1)).is_err());
+    }
+
+    #[test]
+    fn errors_do_not_quote_a_text_in_the_place_of_an_object() {
+        let text = serde_json::to_string(&"x".repeat(1000)).unwrap();
+        let escaped = text.replace('x', "\\u0078");
+        for text in [text, escaped] {
+            let members = serde_json::from_str::<Members<'_>>(&text).unwrap_err();
+            let structured = serde_json::from_str::<Structured<Text<'_>>>(&text).unwrap_err();
+            for error in [members, structured] {
+                let error = error.to_string();
+                let expected = "invalid type: a string, expected an object at line 1 column ";
+                assert!(error.starts_with(expected), "{error}");
+            }
+        }
     }
 
     #[test]

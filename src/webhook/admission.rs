@@ -8,9 +8,9 @@ mod rules;
 
 use axum::http::StatusCode;
 
-use super::answer::{Answer, Cause, Details, Status};
+use super::answer::{Answer, Cause, Details, Status, beginning_of};
 use super::metrics::Metrics;
-use crate::api::raw::Text;
+use crate::api::raw::{Structured, Text};
 use crate::api::validation::FieldError;
 use crate::api::{Kind, Version};
 use object::Malformed;
@@ -79,8 +79,11 @@ pub(super) fn panicked(body: &str) -> Answer {
 
 /// The request of the review that `body` is, or what it is not.
 fn request_in(body: &str) -> Result<Request<'_>, String> {
-    let review: AdmissionReview<'_> = serde_json::from_str(body)
-        .map_err(|error| format!("cannot read the body as an AdmissionReview: {error}"))?;
+    let Structured::<AdmissionReview<'_>>(review) =
+        serde_json::from_str(body).map_err(|error| {
+            let error = beginning_of(&error);
+            format!("cannot read the body as an AdmissionReview: {error}")
+        })?;
     let is = |text: &Option<Text<'_>>, wanted: &str| {
         text.as_ref().is_some_and(|Text(text)| text == wanted)
     };
@@ -91,7 +94,7 @@ fn request_in(body: &str) -> Result<Request<'_>, String> {
             review::KIND
         ));
     }
-    let request = review.request.ok_or("the review has no request")?;
+    let Structured(request) = review.request.ok_or("the review has no request")?;
     if request.uid.0.is_empty() {
         return Err("request.uid is empty".to_owned());
     }

@@ -1,9 +1,21 @@
 //! What is sent back: a review, or for what is no review a `metav1.Status` that says why, as
 //! the API server's own errors do. Knows neither kind of review.
 
-use axum::body::Body;
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde::Serialize;
+
+use super::body::{FREE_BYTES, Share};
+use super::seats::Seat;
+
+/// Most bytes of what is told of an error: some quote what they were about, which may be long.
+const MOST_TOLD: usize = 2048;
+/// When to call again whoever finds no room, in seconds. client-go obeys it, ten times, within
+/// the time of the call: `rest/with_retry.go`.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// An HTTP answer, always JSON.
 #[derive(Debug)]
@@ -52,7 +64,7 @@ impl Status {
     /// `errors.NewGenericServerResponse`.
     pub(super) fn failure(code: StatusCode, message: String, details: Option<Details>) -> Self {
         let reason = match code {
-            StatusCode::BAD_REQUEST => "BadRequest",
+            StatusCode::BAD_REQUEST | StatusCode::LENGTH_REQUIRED => "BadRequest",
             StatusCode::NOT_FOUND => "NotFound",
             StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
             StatusCode::REQUEST_TIMEOUT => "Timeout",
@@ -108,10 +120,82 @@ impl Answer {
     }
 
     pub(super) fn into_response(self) -> Response<Body> {
-        let mut response = Response::new(Body::from(self.body));
-        *response.status_mut() = self.status;
-        let json = HeaderValue::from_static("application/json");
-        response.headers_mut().insert(header::CONTENT_TYPE, json);
-        response
+        response(self.status, Body::from(self.body))
     }
+
+    /// As [`Answer::into_response`]; if it is long, it holds `share` until the client has taken
+    /// it, which `seat` is told.
+    pub(super) fn into_response_with(
+        self,
+        mut share: Share,
+        seat: Option<Arc<Seat>>,
+    ) -> Response<Body> {
+        if self.body.len() <= FREE_BYTES {
+            return self.into_response();
+        }
+        share.shrink_to(self.body.len());
+        let long = Long {
+            text: self.body,
+            _share: share,
+            seat,
+        };
+        response(self.status, Body::from(Bytes::from_owner(long)))
+    }
+}
+
+fn response(status: StatusCode, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, RETRY_AFTER);
+    }
+    response
+}
+
+/// The text of a long answer, dropped when the client has taken it or is gone.
+struct Long {
+    text: Vec<u8>,
+    _share: Share,
+    seat: Option<Arc<Seat>>,
+}
+
+impl AsRef<[u8]> for Long {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+impl Drop for Long {
+    fn drop(&mut self) {
+        if let Some(seat) = &self.seat {
+            seat.taken();
+        }
+    }
+}
+
+/// The beginning of what `error` says.
+pub(super) fn beginning_of(error: &impl fmt::Display) -> String {
+    struct Beginning(String);
+
+    impl fmt::Write for Beginning {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let room = MOST_TOLD.saturating_sub(self.0.len());
+            let end = text.floor_char_boundary(room);
+            self.0.push_str(text.get(..end).unwrap_or_default());
+            match end == text.len() {
+                true => Ok(()),
+                false => Err(fmt::Error),
+            }
+        }
+    }
+
+    let mut beginning = Beginning(String::new());
+    if write!(beginning, "{error}").is_err() {
+        beginning.0.push('…');
+    }
+    beginning.0
 }

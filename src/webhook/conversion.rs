@@ -23,10 +23,10 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeSeed as _;
 
-use super::answer::Answer;
+use super::answer::{Answer, beginning_of};
 use super::metrics::{Conversion, Metrics};
 use crate::api::conversion::{ConvertedText, convert_into};
-use crate::api::raw::{Members, Text, write_text};
+use crate::api::raw::{Members, Structured, Text, write_text};
 use crate::api::{Kind, Version};
 use reading::ReviewSeed;
 
@@ -75,10 +75,13 @@ impl Converter {
                 Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
             },
             // Something within the request is not as it should be, or all of it.
-            (Err(error), None) => match uid_in(body) {
-                Ok(uid) => failed(&uid, &format!("cannot read the request: {error}")),
-                Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
-            },
+            (Err(error), None) => {
+                let error = beginning_of(&error);
+                match uid_in(body) {
+                    Ok(uid) => failed(&uid, &format!("cannot read the request: {error}")),
+                    Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
+                }
+            }
         }
     }
 
@@ -120,19 +123,21 @@ fn uid_in(body: &str) -> Result<Cow<'_, str>, String> {
         #[serde(borrow)]
         kind: Option<Text<'a>>,
         #[serde(borrow)]
-        request: Option<Request<'a>>,
+        request: Option<Structured<Request<'a>>>,
     }
     #[derive(Deserialize)]
     struct Request<'a> {
         #[serde(borrow)]
         uid: Option<Text<'a>>,
     }
-    let envelope: Envelope<'_> = serde_json::from_str(body)
-        .map_err(|error| format!("cannot read the body as a ConversionReview: {error}"))?;
+    let Structured::<Envelope<'_>>(envelope) = serde_json::from_str(body).map_err(|error| {
+        let error = beginning_of(&error);
+        format!("cannot read the body as a ConversionReview: {error}")
+    })?;
     let review = Review {
         api_version: envelope.api_version,
         kind: envelope.kind,
-        uid: envelope.request.map(|request| request.uid),
+        uid: envelope.request.map(|Structured(request)| request.uid),
     };
     review.uid()
 }
@@ -209,12 +214,12 @@ impl<'c> Work<'c> {
                 from: UNKNOWN,
                 to: to.map_or(UNKNOWN, |to| to.name),
             },
-            message: format!("{}: {message}", place(object)),
+            message: beginning_of(&format_args!("{}: {message}", place(object))),
         };
         let (Some(kind), Some(to)) = (kind, to) else {
-            return Err(failure(format!(
+            return Err(failure(beginning_of(&format_args!(
                 "cannot convert a {name:?} to {desired:?}: not a kind and version of this operator"
-            )));
+            ))));
         };
         if self.objects > 0 {
             self.out.push(b',');
@@ -275,7 +280,7 @@ fn place(object: &Members<'_>) -> String {
         .unwrap_or_default();
     let name = metadata.text("name").unwrap_or(Cow::Borrowed("?"));
     match metadata.text("namespace") {
-        Some(namespace) => format!("{namespace}/{name}"),
-        None => name.into_owned(),
+        Some(namespace) => beginning_of(&format_args!("{namespace}/{name}")),
+        None => beginning_of(&name),
     }
 }

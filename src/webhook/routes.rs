@@ -16,7 +16,7 @@ use tracing::{Instrument as _, info_span};
 
 use super::admission::{self, Admission};
 use super::answer::Answer;
-use super::body::{Memory, Whole};
+use super::body::{Memory, Share, Whole};
 use super::conversion::{self, Converter};
 use super::metrics::{EndpointMetrics, Metrics};
 use super::paths;
@@ -137,13 +137,14 @@ async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Resp
         http.route = endpoint.path,
         http.response.status_code = Empty,
     );
+    let seat = request.extensions().get::<Arc<Seat>>().cloned();
     let answered = async {
         match read(&endpoint, &memory, request).await {
-            Ok(body) => answer(&endpoint, body).await,
-            Err(refusal) => refusal,
+            Ok(body) => answer(&endpoint, &memory, body).await,
+            Err(refusal) => (refusal, Share::default()),
         }
     };
-    let answer = answered.instrument(span.clone()).await;
+    let (answer, share) = answered.instrument(span.clone()).await;
     span.record("http.response.status_code", answer.status.as_u16());
     if answer.status.is_server_error() {
         span.record("otel.status_code", "ERROR");
@@ -151,7 +152,7 @@ async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Resp
     endpoint
         .series
         .answered(answer.status.as_u16(), began.elapsed());
-    answer.into_response()
+    answer.into_response_with(share, seat)
 }
 
 /// The whole body of a request that is worth it.
@@ -188,17 +189,25 @@ fn is_json(headers: &HeaderMap) -> bool {
         && encoding.eq_ignore_ascii_case("identity")
 }
 
-async fn answer(endpoint: &Arc<Endpoint>, body: Whole) -> Answer {
-    if body.bytes.len() < LARGE_BODY {
-        return endpoint.answer(&body.bytes);
+/// The answer to `body`, and the share of memory that the answer takes.
+async fn answer(endpoint: &Arc<Endpoint>, memory: &Memory, body: Whole) -> (Answer, Share) {
+    if body.bytes().len() < LARGE_BODY {
+        let answer = endpoint.answer(body.bytes());
+        return (answer, body.share);
     }
     let endpoint = Arc::clone(endpoint);
-    spawn_blocking(move || endpoint.answer(&body.bytes))
-        .await
-        .unwrap_or_else(|_| {
-            let code = StatusCode::INTERNAL_SERVER_ERROR;
-            Answer::refusal(code, "the server is stopping")
-        })
+    let turn = memory.turn().await;
+    spawn_blocking(move || {
+        let answer = endpoint.answer(body.bytes());
+        drop(turn);
+        (answer, body.share)
+    })
+    .await
+    .unwrap_or_else(|_| {
+        let code = StatusCode::INTERNAL_SERVER_ERROR;
+        let refusal = Answer::refusal(code, "the server is stopping");
+        (refusal, Share::default())
+    })
 }
 
 impl Task {

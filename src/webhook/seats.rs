@@ -16,11 +16,12 @@ use super::metrics::Metrics;
 pub(super) const MAX_CONNECTIONS: usize = 512;
 /// Longest time from accept to the end of the first request's header, handshake included.
 pub(super) const FIRST_HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait for the next request, or for a client to take its answer. Longer than the
+/// Longest wait for the next request, or for a client to take a short answer. Longer than the
 /// 90 s after which Go's clients close a connection: if we were first, a request could be
 /// under way, and a POST is not sent again.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Longest time from the header of a request to the end of its body.
+/// Longest time from the header of a request to the end of its body, and for a client to take
+/// a long answer.
 pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The connections that are open.
@@ -61,6 +62,8 @@ enum WaitsFor {
     Body,
     /// Us.
     Answer,
+    /// The client, which is to take a long answer.
+    Taking,
 }
 
 /// A seat that is left when this is dropped.
@@ -150,10 +153,19 @@ impl Seat {
         self.waits_for(WaitsFor::Answer);
     }
 
-    /// The answer is ready to be sent; `well` if it was to a review.
-    pub(super) fn answered(&self, well: bool) {
-        self.waits_for(WaitsFor::Request);
+    /// The answer is ready to be sent; `well` if it was to a review, `is_long` if it takes
+    /// memory until [`Seat::taken`].
+    pub(super) fn answered(&self, well: bool, is_long: bool) {
+        self.waits_for(match is_long {
+            true => WaitsFor::Taking,
+            false => WaitsFor::Request,
+        });
         lock(&self.state).is_proven |= well;
+    }
+
+    /// The client has taken a long answer.
+    pub(super) fn taken(&self) {
+        self.waits_for(WaitsFor::Request);
     }
 
     /// Whether it has not had a good answer yet: its first request may be under way.
@@ -175,6 +187,7 @@ impl Seat {
             WaitsFor::Request => FIRST_HEADER_TIMEOUT,
             // Those who read the body see to the time and say so; this is for the rest.
             WaitsFor::Body => BODY_TIMEOUT * 2,
+            WaitsFor::Taking => BODY_TIMEOUT,
             WaitsFor::Answer => return None,
         };
         Some(state.since + time)
@@ -188,9 +201,12 @@ impl Seat {
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return;
             }
+            // What is waited for may have changed by then, and its time with it.
+            let next_look = now + FIRST_HEADER_TIMEOUT;
+            let until = deadline.map_or(next_look, |deadline| deadline.min(next_look));
             tokio::select! {
                 () = self.evicted.notified() => return,
-                () = sleep_until(deadline.unwrap_or(now + FIRST_HEADER_TIMEOUT)) => {}
+                () = sleep_until(until) => {}
             }
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::{HeaderValue, Request, StatusCode, header};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
 
+use super::body::FREE_BYTES;
 use super::metrics::Metrics;
 use super::routes::Handlers;
 use super::seats::{self, Seat, Seats};
@@ -220,7 +221,8 @@ impl Server {
         seat.reads_body();
         request.extensions_mut().insert(Arc::clone(seat));
         let mut response = self.router.clone().call(request).await?;
-        seat.answered(response.status() == StatusCode::OK);
+        let is_long = response.body().size_hint().lower() > FREE_BYTES as u64;
+        seat.answered(response.status() == StatusCode::OK, is_long);
         if self.is_closing.load(Ordering::Relaxed) {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);

@@ -8,6 +8,7 @@ use super::Admission;
 use super::review::Request;
 use crate::api::conversion::{DATA_ANNOTATION, MOST_VALUES};
 use crate::api::raw::{Members, has_at_most, text};
+use crate::webhook::answer::beginning_of;
 
 /// A review whose object cannot be what the review says.
 #[derive(Debug)]
@@ -75,8 +76,9 @@ impl<'a> Object<'a> {
         if !has_at_most(MOST_VALUES, self.spec_text()) {
             return Err(Malformed::new("the spec holds too many values"));
         }
-        serde_json::from_str(self.spec_text())
-            .map_err(|error| Malformed::new(format!("cannot read the spec: {error}")))
+        serde_json::from_str(self.spec_text()).map_err(|error| {
+            Malformed::new(format!("cannot read the spec: {}", beginning_of(&error)))
+        })
     }
 
     pub(super) fn metadata(&self) -> Members<'a> {

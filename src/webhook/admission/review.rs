@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::api::raw::Text;
+use crate::api::raw::{Structured, Text};
 use crate::webhook::answer::Status;
 
 pub(super) const API_VERSION: &str = "admission.k8s.io/v1";
@@ -18,7 +18,7 @@ pub(super) struct AdmissionReview<'a> {
     #[serde(borrow)]
     pub(super) kind: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) request: Option<Request<'a>>,
+    pub(super) request: Option<Structured<Request<'a>>>,
 }
 
 #[derive(Debug, Deserialize)]

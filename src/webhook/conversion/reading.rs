@@ -9,7 +9,7 @@ use serde::de::{
 use serde_json::value::RawValue;
 
 use super::{Review, Work};
-use crate::api::raw::{MembersVisitor, Text};
+use crate::api::raw::{MembersVisitor, Text, Unquoted};
 
 /// Reads the whole review.
 pub(super) struct ReviewSeed<'w, 'c> {
@@ -49,7 +49,7 @@ impl<'de> DeserializeSeed<'de> for ReviewSeed<'_, '_> {
     type Value = Review<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Review<'de>, D::Error> {
-        deserializer.deserialize_map(self)
+        deserializer.deserialize_any(Unquoted(self))
     }
 }
 
@@ -83,7 +83,7 @@ impl<'de> DeserializeSeed<'de> for RequestSeed<'_, '_> {
     type Value = Option<Text<'de>>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
+        deserializer.deserialize_any(Unquoted(self))
     }
 }
 
@@ -140,7 +140,7 @@ impl<'de> DeserializeSeed<'de> for ObjectsSeed<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
+        deserializer.deserialize_any(Unquoted(self))
     }
 }
 
@@ -173,7 +173,7 @@ impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
+        deserializer.deserialize_any(Unquoted(self))
     }
 }
 
