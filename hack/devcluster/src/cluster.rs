@@ -14,7 +14,7 @@ use crate::api_server::ApiServer;
 use crate::binaries::Binaries;
 use crate::certificates::Certificates;
 use crate::component::{API_SERVER_CLUSTER_IP, Component, Layout};
-use crate::environment::Environment;
+use crate::environment::{Environment, NodeEnvironment};
 use crate::error::{Doing, Error, Result};
 use crate::folder::StateFolder;
 use crate::node;
@@ -288,7 +288,10 @@ impl Cluster {
             kubeconfig: self.kubeconfig(),
             audit_log: self.audit_log(),
             binaries: self.binaries.folder().to_owned(),
-            authority: (self.nodes == Nodes::Real).then(|| self.layout.certificates.authority()),
+            node: self.layout.node.as_ref().map(|node| NodeEnvironment {
+                authority: self.layout.certificates.authority(),
+                storage: node.storage(),
+            }),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 const KUBECONFIG: &str = "KUBECONFIG";
 const AUDIT_LOG: &str = "DEVCLUSTER_AUDIT_LOG";
 const AUTHORITY: &str = "SSL_CERT_FILE";
+const STORAGE: &str = "CONTAINERS_STORAGE_CONF";
 pub(crate) const BINARIES: &str = "DEVCLUSTER_BIN";
 
 /// A cluster that somebody else owns.
@@ -20,9 +21,17 @@ pub struct Environment {
     pub audit_log: PathBuf,
     /// The folder of kubectl and the components (`DEVCLUSTER_BIN`, and first in `PATH`).
     pub binaries: PathBuf,
-    /// The certificate authority of a real node's registry (`SSL_CERT_FILE`, which every Go
-    /// client reads).
-    pub authority: Option<PathBuf>,
+    /// Where there is a real node, what its clients need besides.
+    pub node: Option<NodeEnvironment>,
+}
+
+/// What makes the tools of images use the registry of a real node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeEnvironment {
+    /// The registry's certificate authority (`SSL_CERT_FILE`, which every Go client reads).
+    pub authority: PathBuf,
+    /// Where buildah and podman keep images (`CONTAINERS_STORAGE_CONF`).
+    pub storage: PathBuf,
 }
 
 impl Environment {
@@ -41,7 +50,10 @@ impl Environment {
             kubeconfig: path(KUBECONFIG)?,
             audit_log: path(AUDIT_LOG)?,
             binaries: path(BINARIES)?,
-            authority: path(AUTHORITY).ok(),
+            node: match (path(AUTHORITY), path(STORAGE)) {
+                (Ok(authority), Ok(storage)) => Some(NodeEnvironment { authority, storage }),
+                _ => None,
+            },
         })
     }
 
@@ -54,8 +66,9 @@ impl Environment {
             (BINARIES, self.binaries.clone().into()),
             ("PATH", path_with_first(&self.binaries, env::var_os("PATH"))),
         ];
-        if let Some(authority) = &self.authority {
-            variables.push((AUTHORITY, authority.clone().into()));
+        if let Some(node) = &self.node {
+            variables.push((AUTHORITY, node.authority.clone().into()));
+            variables.push((STORAGE, node.storage.clone().into()));
         }
         variables
     }

@@ -38,7 +38,7 @@ mod process;
 pub use binaries::Binaries;
 pub use cluster::{Cluster, Nodes, Options};
 pub use component::Component;
-pub use environment::Environment;
+pub use environment::{Environment, NodeEnvironment};
 pub use error::{Error, Result};
 pub use folder::StateFolder;
 pub use node::{enter, is_inside};

@@ -44,10 +44,23 @@ impl Configuration {
                 certificates.authority().display()
             ),
         )?;
+        write(
+            &self.storage(),
+            format!(
+                "[storage]\ndriver = 'overlay'\ngraphroot = '{}'\nrunroot = '/run/containers'\n",
+                self.folder.join("images").display()
+            ),
+        )?;
         self.write_json("cni/bridge.conflist", &bridge())?;
         self.write_json("registry.yaml", &self.registry(certificates))?;
         self.write_json("kubelet.yaml", &kubelet(certificates))?;
         self.write_json("kube-proxy.yaml", &kube_proxy_configuration(kube_proxy))
+    }
+
+    /// Where the tools that build images read where to keep them: not in the machine's own
+    /// place.
+    pub(crate) fn storage(&self) -> PathBuf {
+        self.folder.join("storage.conf")
     }
 
     /// The command line of one of the node's components; `kubeconfig` is its own.

@@ -1,0 +1,198 @@
+#!/usr/bin/env bash
+# Builds the images that pods of the end-to-end tests run, without a network, and pushes them
+# to the node's registry. Run inside `devcluster run --node`; `images.sh fetch` before, outside.
+#
+# What is ours or whose programs are Go modules is the real thing, on busybox instead of the
+# base its makers use. The operand images (memcached, nginx) are stand-ins, put together from
+# Debian's packages, with the ports and users of the official ones.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+memcached_packages="memcached libc6 libevent-2.1-7 libssl3 libsasl2-2 libdb5.3 zlib1g libzstd1"
+nginx_packages="nginx nginx-common libc6 libcrypt1 libpcre2-8-0 libssl3 zlib1g"
+
+# What is fetched and built where there is a network, before.
+if [ "${1:-}" = fetch ]; then
+    for module in olm operator-sdk coredns; do
+        hack/build-go.sh "hack/$module" >/dev/null
+    done
+    for package in $memcached_packages $nginx_packages; do
+        hack/e2e/packages.sh "$package" >/dev/null
+    done
+    exit 0
+fi
+: "${CONTAINERS_STORAGE_CONF:?run this under devcluster run --node}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+say() { echo "images: $*"; }
+
+# image NAME…: builds the folder of that Dockerfile and pushes it under every NAME, the path
+# of which is what counts: the registry answers for all hosts.
+image() {
+    local context=$1 name
+    shift
+    buildah bud --quiet --isolation chroot --tag "built/$(basename "$context")" "$context" >/dev/null
+    for name in "$@"; do
+        buildah push --quiet "built/$(basename "$context")" "docker://registry.test/$name"
+    done
+    say "$*"
+}
+
+# context NAME: an empty folder for a Dockerfile and what it copies; the Dockerfile is read
+# from standard input.
+context() {
+    mkdir -p "$work/$1"
+    cat >"$work/$1/Dockerfile"
+}
+
+# Busybox, statically linked: shell and tools of those images that need some. No ENTRYPOINT:
+# the scorecard's first container passes arguments only.
+mkdir -p "$work/busybox/bin" "$work/busybox/etc" "$work/busybox/tmp"
+cp /bin/busybox "$work/busybox/bin/"
+for name in $(/bin/busybox --list); do
+    [ "$name" = busybox ] || ln -s busybox "$work/busybox/bin/$name"
+done
+printf 'root:x:0:0:root:/:/bin/sh\nnonroot:x:1001:0:nonroot:/tmp:/bin/sh\n' >"$work/busybox/etc/passwd"
+printf 'root:x:0:\n' >"$work/busybox/etc/group"
+printf 'hosts: files dns\n' >"$work/busybox/etc/nsswitch.conf"
+chmod 1777 "$work/busybox/tmp"
+context busybox <<'EOF'
+FROM scratch
+COPY bin /bin
+COPY etc /etc
+COPY --chown=1001:0 tmp /tmp
+ENV PATH=/bin
+USER 1001
+CMD ["/bin/sh"]
+EOF
+# The second name is operator-sdk's default image to unpack bundles with.
+image "$work/busybox" base/busybox:1 ubi9/ubi:9.8
+
+# What holds a pod's namespaces: containerd's default name for it.
+context pause <<'EOF'
+FROM registry.test/base/busybox:1
+USER 65535
+ENTRYPOINT ["/bin/sleep", "infinity"]
+EOF
+image "$work/pause" pause:3.10.2 pause:3.10.1 pause:3.10
+
+olm=$(hack/build-go.sh hack/olm)
+sdk=$(hack/build-go.sh hack/operator-sdk)
+
+context olm <<'EOF'
+FROM registry.test/base/busybox:1
+COPY olm catalog cpb copy-content /bin/
+USER 1001
+EOF
+cp "$olm"/{olm,catalog,cpb,copy-content} "$work/olm/"
+image "$work/olm" operator-framework/olm:v0.46.0
+
+context opm <<'EOF'
+FROM registry.test/base/busybox:1
+COPY opm /bin/opm
+COPY grpc-health-probe /bin/grpc_health_probe
+COPY --chown=1001:0 configs /configs
+LABEL operators.operatorframework.io.index.configs.v1=/configs
+USER 1001
+ENTRYPOINT ["/bin/opm"]
+CMD ["serve", "/configs"]
+EOF
+mkdir "$work/opm/configs"
+cp "$olm"/{opm,grpc-health-probe} "$work/opm/"
+image "$work/opm" operator-framework/opm:latest operator-framework/opm:v1.73.0
+
+context scorecard-test <<'EOF'
+FROM registry.test/base/busybox:1
+COPY scorecard-test /usr/local/bin/scorecard-test
+ENV PATH=/usr/local/bin:/bin
+EOF
+cp "$sdk/scorecard-test" "$work/scorecard-test/"
+image "$work/scorecard-test" operator-framework/scorecard-test:v1.42.3
+
+context coredns <<'EOF'
+FROM scratch
+COPY coredns /coredns
+ENTRYPOINT ["/coredns"]
+EOF
+cp "$(hack/build-go.sh hack/coredns)/coredns" "$work/coredns/"
+image "$work/coredns" coredns/coredns:v1.14.2
+
+# unpack FOLDER PACKAGE…: Debian packages with what they link to, from the folder of
+# downloaded packages that `hack/e2e/packages.sh` filled.
+unpack() {
+    local folder=$1 package
+    shift
+    for package in "$@"; do
+        dpkg-deb --extract "$("$PWD"/hack/e2e/packages.sh "$package")" "$folder"
+    done
+}
+
+context memcached <<'EOF'
+# A stand-in for the official image: Debian's memcached, with its port and its user's name.
+FROM scratch
+COPY root /
+USER memcache
+EXPOSE 11211
+ENTRYPOINT ["/usr/bin/memcached"]
+EOF
+# A list.
+# shellcheck disable=SC2086
+unpack "$work/memcached/root" $memcached_packages
+mkdir -p "$work/memcached/root/etc" "$work/memcached/root/tmp"
+printf 'root:x:0:0:root:/:/bin/sh\nmemcache:x:11211:11211::/:/bin/false\n' >"$work/memcached/root/etc/passwd"
+printf 'root:x:0:\nmemcache:x:11211:\n' >"$work/memcached/root/etc/group"
+image "$work/memcached" library/memcached:1.6.39-alpine
+
+# nginx FOLDER PORT: configuration and page of the stand-ins for nginx.
+nginx() {
+    local root=$work/$1/root
+    # shellcheck disable=SC2086
+    unpack "$root" $nginx_packages
+    rm -rf "$root"/etc/nginx/sites-* "$root"/etc/nginx/modules-* "$root"/var/www/html
+    mkdir -p "$root/usr/share/nginx/html" "$root/tmp" "$root/var/log/nginx" "$root/var/lib/nginx"
+    chmod 1777 "$root/tmp" "$root/var/lib/nginx" "$root/var/log/nginx"
+    printf 'root:x:0:0:root:/:/bin/sh\nnginx:x:101:101::/:/bin/false\n' >"$root/etc/passwd"
+    printf 'root:x:0:\nnginx:x:101:\n' >"$root/etc/group"
+    echo '<title>Welcome to nginx!</title>' >"$root/usr/share/nginx/html/index.html"
+    cat >"$root/etc/nginx/nginx.conf" <<EOF
+$3
+worker_processes 1;
+daemon off;
+pid /tmp/nginx.pid;
+error_log /dev/stderr;
+events { worker_connections 512; }
+http {
+    access_log off;
+    client_body_temp_path /tmp/client;
+    proxy_temp_path /tmp/proxy;
+    fastcgi_temp_path /tmp/fastcgi;
+    uwsgi_temp_path /tmp/uwsgi;
+    scgi_temp_path /tmp/scgi;
+    server { listen $2; root /usr/share/nginx/html; }
+}
+EOF
+}
+
+context nginx-unprivileged <<'EOF'
+# A stand-in for the official image: Debian's nginx, with its port and its user.
+FROM scratch
+COPY root /
+USER 101
+EXPOSE 8080
+STOPSIGNAL SIGQUIT
+ENTRYPOINT ["/usr/sbin/nginx"]
+EOF
+nginx nginx-unprivileged 8080 ""
+image "$work/nginx-unprivileged" nginxinc/nginx-unprivileged:1.28-alpine
+
+context nginx <<'EOF'
+# A stand-in for the official image: Debian's nginx, with its port, begun as root.
+FROM scratch
+COPY root /
+EXPOSE 80
+STOPSIGNAL SIGQUIT
+ENTRYPOINT ["/usr/sbin/nginx"]
+EOF
+nginx nginx 80 "user nginx;"
+image "$work/nginx" library/nginx:1.17.1

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Downloads a Debian package once and prints where the file is: hack/e2e/packages.sh nginx
+set -eu
+
+[ $# -eq 1 ] || {
+    echo "usage: $0 PACKAGE" >&2
+    exit 64
+}
+folder="${XDG_CACHE_HOME:-$HOME/.cache}/quartet-operator/debian"
+mkdir -p "$folder"
+cd "$folder"
+found() { find "$folder" -maxdepth 1 -name "$1_*.deb" | head -n 1; }
+if [ -z "$(found "$1")" ]; then
+    apt-get download --quiet=2 -o APT::Sandbox::User=root "$1" >&2 || {
+        echo "packages: $1 cannot be downloaded: run 'apt-get update' first" >&2
+        exit 1
+    }
+fi
+found "$1"
