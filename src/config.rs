@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub use address::{BindAddress, InvalidAddress};
 pub use command::{Command, MigrateStorage};
 use flags::{CertMode, Flags};
-pub use flags::{LogFormat, LogLevel};
+pub use flags::{HEALTH_ADDRESS, LogFormat, LogLevel, SERVING_CERTS, WEBHOOK_PORT};
 
 use crate::operators::{OPERATORS, Operator, Settings};
 use crate::webhook::TlsVersion;
@@ -250,6 +250,17 @@ fn differ(addresses: [(&'static str, &Option<BindAddress>); 3]) -> Result<(), Co
         }
     }
     Ok(())
+}
+
+/// The environment variables that stand for a flag, for the test of the manifests.
+#[cfg(test)]
+pub(crate) fn variables() -> BTreeSet<String> {
+    use clap::CommandFactory as _;
+    let command = Flags::command();
+    let named = command.get_arguments().filter_map(|flag| flag.get_env());
+    named
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// An empty path is none, as in a manifest whose value was left blank.

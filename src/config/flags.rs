@@ -14,7 +14,11 @@ use crate::webhook::TlsVersion;
 use crate::webhook::certificates::WebhookUrl;
 
 /// Where OLM and the scaffold mount the Secret: controller-runtime's default.
-pub(super) const SERVING_CERTS: &str = "/tmp/k8s-webhook-server/serving-certs";
+pub const SERVING_CERTS: &str = "/tmp/k8s-webhook-server/serving-certs";
+/// Where health is told unless a flag says otherwise; the manifests' container port is its port.
+pub const HEALTH_ADDRESS: &str = ":8081";
+/// Port of the webhook server unless a flag says otherwise.
+pub const WEBHOOK_PORT: u16 = 9443;
 
 /// Four Kubernetes operators in one manager: Memcached, Nginx, ElasticWeb, HelloWorld.
 #[derive(Debug, Parser)]
@@ -84,7 +88,7 @@ pub(super) struct Flags {
         env,
         hide_env_values = true,
         value_name = "ADDRESS",
-        default_value = ":8081"
+        default_value = HEALTH_ADDRESS
     )]
     pub(super) health_probe_bind_address: OptionalAddress,
 
@@ -118,7 +122,7 @@ pub(super) struct Flags {
         env,
         hide_env_values = true,
         value_name = "PORT",
-        default_value_t = 9443
+        default_value_t = WEBHOOK_PORT
     )]
     pub(super) webhook_port: u16,
 

@@ -27,6 +27,7 @@ use super::shutdown::Shutdown;
 use super::supervise::Group;
 use super::webhooks::until;
 use crate::config::{Config, MetricsSecurity};
+use crate::packaging::names::METRICS_PATH;
 use crate::webhook::certificates::{self, Resolver, directory, in_memory};
 use crate::webhook::{TlsError, TlsVersion, server_config};
 
@@ -104,7 +105,7 @@ struct Served {
 
 fn router(registry: Registry, access: Option<Access>) -> Router {
     Router::new()
-        .route("/metrics", get(scrape))
+        .route(METRICS_PATH, get(scrape))
         .with_state(Arc::new(Served { registry, access }))
 }
 

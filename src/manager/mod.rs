@@ -28,6 +28,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{BindAddress, Config};
+use crate::packaging::names;
 use crate::webhook::certificates::{self, RegistrationError};
 pub use cluster::{Clients, ClusterError};
 use election::Election;
@@ -181,7 +182,7 @@ async fn start_and_stop(config: Config, log: LogControl) -> Result<(), RunError>
     let servers = &mut process.servers;
     let stop = servers.shutdown();
     if let Some(listener) = health {
-        let router = health::router([Endpoint::new("healthz"), ready]);
+        let router = health::router([Endpoint::new(names::HEALTHZ), ready]);
         servers.start("health server", http::serve(listener, router, stop.clone()));
     }
     if let Some(listener) = metrics {
@@ -199,7 +200,7 @@ async fn start_and_stop(config: Config, log: LogControl) -> Result<(), RunError>
 
 /// The process is ready until it is told to stop.
 fn readiness(stopping: Shutdown) -> Endpoint {
-    Endpoint::new("readyz").check("shutdown", StatusCode::SERVICE_UNAVAILABLE, move || {
+    Endpoint::new(names::READYZ).check("shutdown", StatusCode::SERVICE_UNAVAILABLE, move || {
         match stopping.is_stopping() {
             true => Err("the process is stopping".to_owned()),
             false => Ok(()),

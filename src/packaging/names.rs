@@ -1,4 +1,5 @@
-//! Names that more than one manifest holds. Constants only.
+//! Names, paths and figures that more than one manifest holds, and the manager with them.
+//! Constants only.
 
 /// Where the manager is installed unless told otherwise.
 pub const NAMESPACE: &str = "quartet-operator-system";
@@ -23,5 +24,23 @@ pub const METRICS_SERVICE: &str = "quartet-operator-controller-manager-metrics-s
 pub const METRICS_READER: &str = "quartet-operator-metrics-reader";
 /// The Secret with the token that Prometheus shows when it scrapes.
 pub const METRICS_READER_TOKEN: &str = "quartet-operator-metrics-reader-token";
+/// Port of that Service, and of the pods behind it: the scaffold's.
+pub const METRICS_PORT: u16 = 8443;
+/// Name of that Service's port, and of the container's.
+pub const METRICS_PORT_NAME: &str = "https";
+/// Where the metrics are served, and the nonResourceURL that RBAC grants.
+pub const METRICS_PATH: &str = "/metrics";
+/// Health endpoint, below `/`, that answers while the process does.
+pub const HEALTHZ: &str = "healthz";
+/// Health endpoint, below `/`, that answers 200 while calls may be sent to this replica.
+pub const READYZ: &str = "readyz";
+/// The manager's Deployment. No dots: OLM would make a Service of another name than it tells
+/// the API server.
+pub const DEPLOYMENT: &str = "quartet-operator-controller-manager";
+/// Its container.
+pub const CONTAINER: &str = "manager";
+/// How long the kubelet waits for the manager to stop: the scaffold's figure. A test of the
+/// stop holds all its phases against it.
+pub const TERMINATION_GRACE_SECONDS: u64 = 10;
 /// Where the project lives.
 pub const REPOSITORY: &str = "https://github.com/quartet-operator/quartet-operator";

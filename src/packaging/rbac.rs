@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::crd::kustomization;
 use super::manifest::{Manifest, ManifestError};
-use super::names::{LEASE, NAMESPACE, PROJECT, SERVICE_ACCOUNT};
+use super::names::{LEASE, METRICS_PATH, NAMESPACE, PROJECT, SERVICE_ACCOUNT};
 use super::webhook::{has_scale, registered};
 use crate::api::Kind;
 use crate::controller::rights;
@@ -181,7 +181,7 @@ fn core(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
         ..ServiceAccount::default()
     };
     let reader = PolicyRule {
-        non_resource_urls: Some(vec!["/metrics".to_owned()]),
+        non_resource_urls: Some(vec![METRICS_PATH.to_owned()]),
         verbs: vec!["get".to_owned()],
         ..PolicyRule::default()
     };

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::crd::kustomization;
 use super::manifest::{Manifest, ManifestError};
+use super::metadata::{metadata, selector};
 use super::names::{
     NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_PORT_NAME, WEBHOOK_SERVICE,
     WEBHOOK_SERVICE_PORT,
@@ -128,14 +129,7 @@ pub fn service() -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": WEBHOOK_SERVICE,
-            "namespace": NAMESPACE,
-            "labels": {
-                "app.kubernetes.io/name": PROJECT,
-                "app.kubernetes.io/managed-by": "kustomize",
-            },
-        },
+        "metadata": metadata(WEBHOOK_SERVICE, Some(NAMESPACE)),
         "spec": {
             "ports": [{
                 "name": WEBHOOK_PORT_NAME,
@@ -143,10 +137,7 @@ pub fn service() -> Value {
                 "protocol": "TCP",
                 "targetPort": WEBHOOK_PORT_NAME,
             }],
-            "selector": {
-                "app.kubernetes.io/name": PROJECT,
-                "control-plane": "controller-manager",
-            },
+            "selector": selector(),
         },
     })
 }

@@ -8,8 +8,9 @@ use tokio::time::sleep;
 
 use super::*;
 
-/// What the scaffold's manifest allows, `terminationGracePeriodSeconds: 10`.
-const GRACE_PERIOD: Duration = Duration::from_secs(10);
+/// What the manifests allow.
+const GRACE_PERIOD: Duration =
+    Duration::from_secs(crate::packaging::names::TERMINATION_GRACE_SECONDS);
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// A part that ends `delay` after it is told to.

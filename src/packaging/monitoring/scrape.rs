@@ -3,8 +3,10 @@
 
 use serde_json::{Value, json};
 
+use super::super::metadata::{component_labels, labels, metadata, selector};
 use super::super::names::{
-    METRICS_READER, METRICS_READER_TOKEN, METRICS_SERVICE, NAMESPACE, PROJECT,
+    METRICS_PATH, METRICS_PORT_NAME, METRICS_READER, METRICS_READER_TOKEN, METRICS_SERVICE,
+    NAMESPACE,
 };
 
 /// The ServiceMonitor. It shows a token out of a Secret: a `bearerTokenFile`, as the scaffold
@@ -17,21 +19,14 @@ pub(super) fn service_monitor() -> Value {
         "metadata": {
             "name": "quartet-operator-controller-manager-metrics-monitor",
             "namespace": NAMESPACE,
-            "labels": {
-                "app.kubernetes.io/name": PROJECT,
-                "app.kubernetes.io/managed-by": "kustomize",
-                "control-plane": "controller-manager",
-            },
+            "labels": component_labels(),
         },
         "spec": {
-            "selector": { "matchLabels": {
-                "app.kubernetes.io/name": PROJECT,
-                "control-plane": "controller-manager",
-            } },
+            "selector": { "matchLabels": selector() },
             "jobLabel": "",
             "endpoints": [{
-                "path": "/metrics",
-                "port": "https",
+                "path": METRICS_PATH,
+                "port": METRICS_PORT_NAME,
                 "scheme": "https",
                 "authorization": {
                     "type": "Bearer",
@@ -52,7 +47,7 @@ pub(super) fn reader_account() -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": { "name": METRICS_READER, "namespace": NAMESPACE, "labels": labels() },
+        "metadata": metadata(METRICS_READER, Some(NAMESPACE)),
     })
 }
 
@@ -76,7 +71,7 @@ pub(super) fn reader_binding() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
-        "metadata": { "name": METRICS_READER, "labels": labels() },
+        "metadata": metadata(METRICS_READER, None),
         "roleRef": {
             "apiGroup": "rbac.authorization.k8s.io",
             "kind": "ClusterRole",
@@ -87,12 +82,5 @@ pub(super) fn reader_binding() -> Value {
             "name": METRICS_READER,
             "namespace": NAMESPACE,
         }],
-    })
-}
-
-fn labels() -> Value {
-    json!({
-        "app.kubernetes.io/name": PROJECT,
-        "app.kubernetes.io/managed-by": "kustomize",
     })
 }

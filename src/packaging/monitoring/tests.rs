@@ -80,7 +80,7 @@ fn every_query_is_limited_to_what_the_variables_select() {
 
 #[test]
 fn the_reader_has_the_role_that_is_generated_and_the_token_that_is_shown() {
-    let role = crate::packaging::manifests()
+    let role = crate::packaging::tests::manifests()
         .unwrap()
         .into_iter()
         .find(|manifest| manifest.path.ends_with("metrics_reader_role.yaml"))

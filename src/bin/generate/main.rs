@@ -1,0 +1,154 @@
+//! Writes the generated files. `generate manifests [--root .] [--check]`: all that is
+//! committed; with `--check` it writes nothing and fails, naming each file that differs.
+//! `generate installer`, `deployment`: parts of it for other versions, images and folders.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use quartet_operator::packaging::{self, Manifest, ManifestError, Release, ReleaseError};
+
+const CHANGELOG: &str = include_str!("../../../CHANGELOG.md");
+
+/// Makes what is committed from the types that the manager runs on.
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Every generated file of the repository.
+    Manifests {
+        /// Root of the repository to write to.
+        #[arg(long, default_value = ".")]
+        root: PathBuf,
+        /// Compare in place of writing; exit 1 when a file is stale.
+        #[arg(long)]
+        check: bool,
+    },
+    /// One file that installs everything.
+    Installer {
+        #[command(flatten)]
+        release: ReleaseFlags,
+        /// The file to write.
+        #[arg(long, default_value = "dist/install.yaml")]
+        output: PathBuf,
+    },
+    /// A kustomization of this image on top of an overlay, for `kubectl apply -k`.
+    Deployment {
+        #[command(flatten)]
+        release: ReleaseFlags,
+        /// The overlay, relative to the output folder as kustomize wants it.
+        #[arg(long, default_value = "../../config/default")]
+        overlay: String,
+        /// The folder to write to.
+        #[arg(long, default_value = "target/deploy")]
+        output: PathBuf,
+    },
+}
+
+/// What is packaged. An empty value is one that was not given, as make hands it on.
+#[derive(Debug, Args)]
+struct ReleaseFlags {
+    /// Version, without a v. Its date is that of its heading in CHANGELOG.md, else
+    /// SOURCE_DATE_EPOCH.
+    #[arg(long, default_value = env!("CARGO_PKG_VERSION"))]
+    version: String,
+    /// The manager's image.
+    #[arg(long, default_value = "")]
+    image: String,
+    /// What it runs on, e.g. linux/amd64,linux/arm64.
+    #[arg(long, default_value = "")]
+    platforms: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    #[error(transparent)]
+    Release(#[from] ReleaseError),
+    #[error("SOURCE_DATE_EPOCH is {0:?}: give seconds since 1970")]
+    Epoch(String),
+    #[error("{0}\nrun `make manifests` and commit what changes")]
+    Stale(String),
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().what) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(what: What) -> Result<(), Failure> {
+    match what {
+        What::Manifests { root, check } => {
+            let files = packaging::files(&Release::of_sources(CHANGELOG)?)?;
+            match check {
+                true => compare(&files, &root),
+                false => write(&files, &root),
+            }
+        }
+        What::Installer { release, output } => {
+            let text = packaging::installer(&release.read()?)?.text;
+            let file = Manifest { path: output, text };
+            write(&[file], Path::new("."))
+        }
+        What::Deployment {
+            release,
+            overlay,
+            output,
+        } => {
+            let file = packaging::overlay::deployed(&overlay, &release.read()?.image)?;
+            write(&[file], &output)
+        }
+    }
+}
+
+impl ReleaseFlags {
+    fn read(self) -> Result<Release, Failure> {
+        let mut release = Release::new(&self.version, CHANGELOG, epoch()?)?;
+        if !self.image.is_empty() {
+            release.image = self.image;
+        }
+        if !self.platforms.is_empty() {
+            let platforms = self.platforms.split(',').map(str::parse);
+            release.platforms = platforms.collect::<Result<_, _>>()?;
+        }
+        Ok(release)
+    }
+}
+
+fn epoch() -> Result<Option<i64>, Failure> {
+    match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(text) if !text.is_empty() => match text.parse() {
+            Ok(seconds) => Ok(Some(seconds)),
+            Err(_) => Err(Failure::Epoch(text)),
+        },
+        _ => Ok(None),
+    }
+}
+
+fn write(files: &[Manifest], root: &Path) -> Result<(), Failure> {
+    for file in files {
+        file.write(root)?;
+    }
+    Ok(())
+}
+
+fn compare(files: &[Manifest], root: &Path) -> Result<(), Failure> {
+    let stale = files.iter().filter(|file| file.is_stale(root));
+    let names: Vec<_> = stale
+        .map(|file| format!("stale: {}", root.join(&file.path).display()))
+        .collect();
+    match names.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Stale(names.join("\n"))),
+    }
+}

@@ -1,0 +1,316 @@
+//! What is being packaged: a version, its date, the images, and for whom. Pure; which values
+//! somebody asked for is for the generator to say.
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use super::names::PROJECT;
+use crate::operators::OPERATORS;
+
+/// The registry path of the manager's image; those of bundle and catalog begin with it.
+pub const IMAGE_TAG_BASE: &str = "ghcr.io/quartet-operator/quartet-operator";
+
+/// One version of the product, as it is packaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// Semantic version, without a `v`.
+    pub version: String,
+    /// When it was released, as an RFC 3339 time in UTC.
+    pub created: String,
+    /// The version before it, without a `v`; `None` for the first.
+    pub replaces: Option<String>,
+    /// The manager's image.
+    pub image: String,
+    /// The bundle's image.
+    pub bundle_image: String,
+    /// The catalog's image.
+    pub catalog_image: String,
+    /// The channels that it is published in.
+    pub channels: Vec<String>,
+    /// The one among them that is subscribed to unless somebody says otherwise.
+    pub default_channel: String,
+    /// What the manager's image runs on, e.g. `linux/amd64`.
+    pub platforms: Vec<Platform>,
+    /// The operand images, in the order of the list of operators.
+    pub operands: Vec<Operand>,
+    /// Every earlier version, oldest first.
+    pub earlier: Vec<String>,
+}
+
+/// An operating system and a processor, in Go's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Platform {
+    /// e.g. `linux`.
+    pub os: String,
+    /// e.g. `amd64`.
+    pub architecture: String,
+}
+
+/// An image that pods of our kinds run, unless told otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operand {
+    /// The environment variable that names it to the manager, e.g. `MEMCACHED_IMAGE`.
+    pub variable: &'static str,
+    /// The image.
+    pub image: String,
+}
+
+/// Why a release cannot be described.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReleaseError {
+    /// Not `MAJOR.MINOR.PATCH`.
+    #[error("the version {0:?} is not one: give MAJOR.MINOR.PATCH, e.g. 0.1.0, without a v")]
+    Version(String),
+    /// Nobody says when it was released.
+    #[error(
+        "nobody says when {0} was released: add a heading `## {0} – YYYY-MM-DD` to CHANGELOG.md, \
+         or set SOURCE_DATE_EPOCH"
+    )]
+    Date(String),
+    /// Not `os/architecture`.
+    #[error("the platform {0:?} is not one: give os/architecture, e.g. linux/amd64")]
+    Platform(String),
+    /// A default channel that is none of the channels.
+    #[error("the default channel {default:?} is none of the channels {channels}")]
+    DefaultChannel {
+        /// The default.
+        default: String,
+        /// The channels.
+        channels: String,
+    },
+}
+
+impl Release {
+    /// The release `version` with what is usual in everything else. Its date is that of its
+    /// heading in `changelog`, else `epoch` (Unix seconds).
+    ///
+    /// # Errors
+    /// [`ReleaseError`]: no such version, or no date.
+    pub fn new(version: &str, changelog: &str, epoch: Option<i64>) -> Result<Self, ReleaseError> {
+        let this = number(version).ok_or_else(|| ReleaseError::Version(version.to_owned()))?;
+        let dated = dated_versions(changelog);
+        let date = dated.iter().find(|(name, _)| name == version);
+        let created = date
+            .and_then(|(_, date)| date.to_zoned(TimeZone::UTC).ok())
+            .map(|midnight| midnight.timestamp())
+            .or_else(|| jiff::Timestamp::from_second(epoch?).ok())
+            .ok_or_else(|| ReleaseError::Date(version.to_owned()))?;
+        let mut earlier: Vec<String> = dated.into_iter().map(|(name, _)| name).collect();
+        earlier.retain(|name| number(name) < Some(this));
+        earlier.sort_by_key(|name| number(name));
+        let operands = OPERATORS.iter().filter_map(|operator| operator.image());
+        let image = |suffix: &str| format!("{IMAGE_TAG_BASE}{suffix}:v{version}");
+        Ok(Self {
+            version: version.to_owned(),
+            created: created.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            replaces: earlier.last().cloned(),
+            image: image(""),
+            bundle_image: image("-bundle"),
+            catalog_image: image("-catalog"),
+            channels: ["stable", "candidate"].map(ToOwned::to_owned).into(),
+            default_channel: "stable".to_owned(),
+            platforms: vec![Platform::amd64()],
+            operands: operands
+                .map(|image| Operand {
+                    variable: image.variable,
+                    image: image.default.to_owned(),
+                })
+                .collect(),
+            earlier,
+        })
+    }
+
+    /// The release that the sources are of.
+    ///
+    /// # Errors
+    /// [`ReleaseError`]: `changelog` has no date for it.
+    pub fn of_sources(changelog: &str) -> Result<Self, ReleaseError> {
+        Self::new(env!("CARGO_PKG_VERSION"), changelog, None)
+    }
+
+    /// The same in these channels.
+    ///
+    /// # Errors
+    /// [`ReleaseError::DefaultChannel`]: `default` is none of them.
+    pub fn in_channels(
+        mut self,
+        channels: Vec<String>,
+        default: String,
+    ) -> Result<Self, ReleaseError> {
+        if !channels.contains(&default) {
+            let channels = channels.join(", ");
+            return Err(ReleaseError::DefaultChannel { default, channels });
+        }
+        (self.channels, self.default_channel) = (channels, default);
+        Ok(self)
+    }
+
+    /// Name of its ClusterServiceVersion.
+    pub fn csv_name(&self) -> String {
+        csv_name(&self.version)
+    }
+
+    /// The processors that it runs on, each once.
+    pub fn architectures(&self) -> Vec<&str> {
+        each_once(self.platforms.iter().map(|it| it.architecture.as_str()))
+    }
+
+    /// The operating systems that it runs on, each once.
+    pub fn systems(&self) -> Vec<&str> {
+        each_once(self.platforms.iter().map(|it| it.os.as_str()))
+    }
+
+    /// Every image of which somebody may have to have a copy: its purpose and where it is.
+    pub fn related_images(&self) -> Vec<(String, &str)> {
+        let mut images = vec![("manager".to_owned(), self.image.as_str())];
+        for operand in &self.operands {
+            let name = operand.variable.trim_end_matches("_IMAGE");
+            images.push((name.to_ascii_lowercase(), operand.image.as_str()));
+        }
+        images
+    }
+}
+
+/// Name of the ClusterServiceVersion of `version`.
+pub(super) fn csv_name(version: &str) -> String {
+    format!("{PROJECT}.v{version}")
+}
+
+fn each_once<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut unique = Vec::new();
+    for word in words {
+        if !unique.contains(&word) {
+            unique.push(word);
+        }
+    }
+    unique
+}
+
+impl Platform {
+    /// What `make docker-build` builds.
+    pub fn amd64() -> Self {
+        Self {
+            os: "linux".to_owned(),
+            architecture: "amd64".to_owned(),
+        }
+    }
+}
+
+impl std::str::FromStr for Platform {
+    type Err = ReleaseError;
+
+    fn from_str(text: &str) -> Result<Self, ReleaseError> {
+        let word =
+            |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        match text.split_once('/') {
+            Some((os, architecture)) if word(os) && word(architecture) => Ok(Self {
+                os: os.to_owned(),
+                architecture: architecture.to_owned(),
+            }),
+            _ => Err(ReleaseError::Platform(text.to_owned())),
+        }
+    }
+}
+
+/// The three numbers of a version, for comparing. Pre-releases are not published.
+fn number(version: &str) -> Option<(u32, u32, u32)> {
+    let mut parts = version.split('.').map(|part| {
+        let digits = part.bytes().all(|byte| byte.is_ascii_digit());
+        let canonical = part == "0" || !part.starts_with('0');
+        part.parse().ok().filter(|_: &u32| digits && canonical)
+    });
+    let mut next = || parts.next().flatten();
+    let number = (next()?, next()?, next()?);
+    parts.next().is_none().then_some(number)
+}
+
+/// Every heading `## 0.1.0 – 2026-11-21` of a change log.
+fn dated_versions(changelog: &str) -> Vec<(String, Date)> {
+    let headings = changelog
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "));
+    headings
+        .filter_map(|heading| {
+            let (version, date) = heading.split_once([' ', '–', '-'])?;
+            let date = date.trim_start_matches([' ', '–', '-']).trim();
+            number(version)?;
+            Some((version.to_owned(), date.parse().ok()?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANGELOG: &str = "# Changelog\n\n## 0.10.0 – unreleased\n\n## 0.2.0 – 2027-01-05\n\n\
+                             ## 0.1.0 – 2026-11-21\n### Added\n## Other – 2026-01-01\n";
+
+    #[test]
+    fn a_release_has_the_date_of_its_heading_and_follows_the_one_before() {
+        let release = Release::new("0.2.0", CHANGELOG, Some(0)).unwrap();
+        assert_eq!(release.created, "2027-01-05T00:00:00Z");
+        assert_eq!(release.replaces.as_deref(), Some("0.1.0"));
+        assert_eq!(
+            release.bundle_image,
+            "ghcr.io/quartet-operator/quartet-operator-bundle:v0.2.0"
+        );
+        let first = Release::new("0.1.0", CHANGELOG, None).unwrap();
+        assert_eq!(first.replaces, None);
+    }
+
+    #[test]
+    fn one_without_a_dated_heading_needs_the_build_systems_date() {
+        let missing = Err(ReleaseError::Date("0.10.0".to_owned()));
+        assert_eq!(Release::new("0.10.0", CHANGELOG, None), missing);
+        let release = Release::new("0.10.0", CHANGELOG, Some(86_399)).unwrap();
+        assert_eq!(release.created, "1970-01-01T23:59:59Z");
+        // By number: 0.10 comes after 0.2.
+        assert_eq!(release.earlier, ["0.1.0", "0.2.0"]);
+    }
+
+    #[test]
+    fn what_is_no_version_is_refused() {
+        for version in [
+            "v0.1.0",
+            "0.1",
+            "0.1.0.0",
+            "0.01.0",
+            "0.1.x",
+            "",
+            "0.1.0-rc1",
+            "+1.0.0",
+        ] {
+            let refused = Err(ReleaseError::Version(version.to_owned()));
+            assert_eq!(Release::new(version, CHANGELOG, Some(0)), refused);
+        }
+    }
+
+    #[test]
+    fn a_platform_is_a_system_and_a_processor() {
+        assert_eq!("linux/amd64".parse(), Ok(Platform::amd64()));
+        for platform in ["linux", "linux/", "/amd64", "linux/arm/v7", "linux amd64"] {
+            let refused = Err(ReleaseError::Platform(platform.to_owned()));
+            assert_eq!(platform.parse::<Platform>(), refused);
+        }
+    }
+
+    #[test]
+    fn the_default_channel_is_one_of_the_channels() {
+        let release = Release::new("0.1.0", CHANGELOG, None).unwrap();
+        let channels = || vec!["fast".to_owned()];
+        let fast = release.clone().in_channels(channels(), "fast".to_owned());
+        assert_eq!(fast.unwrap().default_channel, "fast");
+        assert!(
+            release
+                .in_channels(channels(), "stable".to_owned())
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn the_version_of_the_sources_has_a_date() {
+        let changelog = include_str!("../../CHANGELOG.md");
+        Release::of_sources(changelog).unwrap();
+    }
+}
