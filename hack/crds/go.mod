@@ -5,7 +5,7 @@ module quartet-operator/hack/crds
 go 1.26.3
 
 require (
-	github.com/cert-manager/cert-manager v1.20.0
+	github.com/cert-manager/cert-manager v1.21.2
 	github.com/operator-framework/api v0.45.0
-	github.com/prometheus-operator/prometheus-operator v0.90.0
+	github.com/prometheus-operator/prometheus-operator v0.85.0
 )

@@ -9,8 +9,10 @@ pub mod manifest;
 mod metadata;
 pub mod monitoring;
 pub mod names;
+pub mod olm;
 pub mod overlay;
 pub mod rbac;
+mod reference;
 pub mod release;
 pub mod sample;
 pub mod webhook;
@@ -41,6 +43,7 @@ pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     manifests.extend(rbac::manifests(&kinds)?);
     manifests.extend(manager::manifests(release)?);
     manifests.extend(overlay::manifests(&kinds)?);
+    manifests.extend(olm::manifests(release)?);
     Ok(manifests)
 }
 
@@ -49,17 +52,60 @@ pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
 /// # Errors
 /// When a type cannot be written as YAML or JSON, which a test rules out.
 pub fn files(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
-    let below = |folder: &'static str| {
-        move |manifest: Manifest| Manifest {
-            path: Path::new(folder).join(manifest.path),
-            ..manifest
-        }
-    };
     let config = manifests(release)?;
     let installer = installer::manifest(&config, release)?;
-    let config = config.into_iter().map(below("config"));
-    let grafana = monitoring::dashboards()?.into_iter().map(below("grafana"));
-    Ok(config.chain(grafana).chain([installer]).collect())
+    let mut files: Vec<Manifest> = config.into_iter().map(below("config")).collect();
+    files.extend(monitoring::dashboards()?.into_iter().map(below("grafana")));
+    files.push(installer);
+    files.extend(bundle(release, Path::new("bundle"))?);
+    files.extend(catalog(release, Path::new("catalog"))?);
+    files.push(reference::manifest(&kinds()));
+    Ok(files)
+}
+
+/// The bundle in `folder`, and beside that the Dockerfile of its image.
+///
+/// # Errors
+/// When a type cannot be written as YAML, which a test rules out.
+pub fn bundle(release: &Release, folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
+    let files = olm::bundle::files(&kinds(), release)?;
+    let dockerfile = olm::bundle::dockerfile(folder, release);
+    Ok(with_dockerfile(files, dockerfile, folder))
+}
+
+/// The catalog in `folder`, and beside that the Dockerfile of its image.
+///
+/// # Errors
+/// When a type cannot be written as YAML, which a test rules out.
+pub fn catalog(release: &Release, folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
+    let files = olm::catalog::files(&kinds(), release)?;
+    Ok(with_dockerfile(
+        files,
+        olm::catalog::dockerfile(folder),
+        folder,
+    ))
+}
+
+/// What is proposed to the community catalogs.
+///
+/// # Errors
+/// When a type cannot be written as YAML, which a test rules out.
+pub fn community(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
+    olm::community::files(&kinds(), release)
+}
+
+fn with_dockerfile(files: Vec<Manifest>, dockerfile: Manifest, folder: &Path) -> Vec<Manifest> {
+    let mut files: Vec<Manifest> = files.into_iter().map(below(folder)).collect();
+    let parent = folder.parent().unwrap_or(Path::new(""));
+    files.extend([dockerfile].map(below(parent)));
+    files
+}
+
+fn below(folder: impl AsRef<Path>) -> impl Fn(Manifest) -> Manifest {
+    move |manifest| Manifest {
+        path: folder.as_ref().join(manifest.path),
+        ..manifest
+    }
 }
 
 /// `dist/install.yaml` for `release`, which installs everything.

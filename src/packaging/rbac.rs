@@ -47,6 +47,33 @@ fn metrics_auth_rights() -> Vec<PolicyRule> {
     ]
 }
 
+/// What the manager may do everywhere, where somebody else makes the webhook certificate.
+pub(super) fn cluster_rights(kinds: &[&Kind]) -> Vec<PolicyRule> {
+    let mut rules = rights::rights(kinds);
+    rules.extend(metrics_auth_rights());
+    rules
+}
+
+/// What it may do in its own namespace besides.
+pub(super) fn namespace_rights() -> Vec<PolicyRule> {
+    leader_election_rights()
+}
+
+/// The roles that are not the manager's: to read the metrics, and for people.
+pub(super) fn roles_beside_the_manager(kinds: &[&Kind]) -> Vec<ClusterRole> {
+    let people = of_people(kinds).into_iter().map(|(_, role)| role);
+    [metrics_reader()].into_iter().chain(people).collect()
+}
+
+fn metrics_reader() -> ClusterRole {
+    let reader = PolicyRule {
+        non_resource_urls: Some(vec![METRICS_PATH.to_owned()]),
+        verbs: vec!["get".to_owned()],
+        ..PolicyRule::default()
+    };
+    cluster_role("metrics-reader", vec![reader])
+}
+
 /// What a person who may view, edit or administrate resources of a kind may do, by the name of
 /// the built-in role that it is added to.
 fn rights_of_people(kind: &Kind, role: &str) -> Vec<PolicyRule> {
@@ -149,7 +176,9 @@ fn binding(name: &str, role: &str) -> RoleBinding {
 /// The files of `rbac` and `rbac-self-managed`.
 pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
     let mut core = core(kinds)?;
-    core.extend(of_people(kinds)?);
+    for (file, role) in of_people(kinds) {
+        core.push(Manifest::object(file, &role)?);
+    }
     core.push(kustomization(
         "rbac/kustomization.yaml",
         "# What the manager may do where somebody else makes the webhook certificate, and roles for\n\
@@ -180,11 +209,6 @@ fn core(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
         metadata: metadata("controller-manager", Some(NAMESPACE)),
         ..ServiceAccount::default()
     };
-    let reader = PolicyRule {
-        non_resource_urls: Some(vec![METRICS_PATH.to_owned()]),
-        verbs: vec!["get".to_owned()],
-        ..PolicyRule::default()
-    };
     let (lead, ask) = ("leader-election-role", "metrics-auth-role");
     let file = |name: &str| format!("rbac/{name}.yaml");
     Ok(vec![
@@ -213,15 +237,13 @@ fn core(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
             file("metrics_auth_role_binding"),
             &cluster_binding("metrics-auth-rolebinding", ask),
         )?,
-        Manifest::object(
-            file("metrics_reader_role"),
-            &cluster_role("metrics-reader", vec![reader]),
-        )?,
+        Manifest::object(file("metrics_reader_role"), &metrics_reader())?,
     ])
 }
 
-fn of_people(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
-    let mut manifests = Vec::new();
+/// The roles for people, each with its file.
+fn of_people(kinds: &[&Kind]) -> Vec<(String, ClusterRole)> {
+    let mut roles = Vec::new();
     for kind in kinds {
         for (person, built_in) in [("admin", "admin"), ("editor", "edit"), ("viewer", "view")] {
             let name = kind.controller_name();
@@ -232,11 +254,10 @@ fn of_people(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
             let aggregated = format!("{API_GROUP}/aggregate-to-{built_in}");
             let labels = role.metadata.labels.get_or_insert_default();
             labels.insert(aggregated, "true".to_owned());
-            let file = format!("rbac/{name}_{person}_role.yaml");
-            manifests.push(Manifest::object(file, &role)?);
+            roles.push((format!("rbac/{name}_{person}_role.yaml"), role));
         }
     }
-    Ok(manifests)
+    roles
 }
 
 fn self_managed(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {

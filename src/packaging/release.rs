@@ -128,21 +128,18 @@ impl Release {
         Self::new(env!("CARGO_PKG_VERSION"), changelog, None)
     }
 
-    /// The same in these channels.
+    /// Whether the default channel is one of the channels.
     ///
     /// # Errors
-    /// [`ReleaseError::DefaultChannel`]: `default` is none of them.
-    pub fn in_channels(
-        mut self,
-        channels: Vec<String>,
-        default: String,
-    ) -> Result<Self, ReleaseError> {
-        if !channels.contains(&default) {
-            let channels = channels.join(", ");
-            return Err(ReleaseError::DefaultChannel { default, channels });
+    /// [`ReleaseError::DefaultChannel`]: it is not.
+    pub fn check_channels(&self) -> Result<(), ReleaseError> {
+        match self.channels.contains(&self.default_channel) {
+            true => Ok(()),
+            false => Err(ReleaseError::DefaultChannel {
+                default: self.default_channel.clone(),
+                channels: self.channels.join(", "),
+            }),
         }
-        (self.channels, self.default_channel) = (channels, default);
-        Ok(self)
     }
 
     /// Name of its ClusterServiceVersion.
@@ -297,14 +294,13 @@ mod tests {
 
     #[test]
     fn the_default_channel_is_one_of_the_channels() {
-        let release = Release::new("0.1.0", CHANGELOG, None).unwrap();
-        let channels = || vec!["fast".to_owned()];
-        let fast = release.clone().in_channels(channels(), "fast".to_owned());
-        assert_eq!(fast.unwrap().default_channel, "fast");
-        assert!(
-            release
-                .in_channels(channels(), "stable".to_owned())
-                .is_err()
+        let mut release = Release::new("0.1.0", CHANGELOG, None).unwrap();
+        assert_eq!(release.check_channels(), Ok(()));
+        release.default_channel = "fast".to_owned();
+        let refused = release.check_channels().unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "the default channel \"fast\" is none of the channels stable, candidate"
         );
     }
 

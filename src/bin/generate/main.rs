@@ -1,6 +1,8 @@
 //! Writes the generated files. `generate manifests [--root .] [--check]`: all that is
 //! committed; with `--check` it writes nothing and fails, naming each file that differs.
-//! `generate installer`, `deployment`: parts of it for other versions, images and folders.
+//! The other commands write parts of it for other versions, images and folders.
+
+mod digests;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,6 +29,30 @@ enum What {
         /// Compare in place of writing; exit 1 when a file is stale.
         #[arg(long)]
         check: bool,
+    },
+    /// The bundle, and beside it its Dockerfile.
+    Bundle {
+        #[command(flatten)]
+        release: ReleaseFlags,
+        /// The folder to write to.
+        #[arg(long, default_value = "bundle")]
+        output: PathBuf,
+    },
+    /// The file-based catalog, and beside it its Dockerfile.
+    Catalog {
+        #[command(flatten)]
+        release: ReleaseFlags,
+        /// The folder to write to.
+        #[arg(long, default_value = "catalog")]
+        output: PathBuf,
+    },
+    /// The folder of this version for a community catalog.
+    Community {
+        #[command(flatten)]
+        release: ReleaseFlags,
+        /// The clone of the catalog's repository.
+        #[arg(long)]
+        output: PathBuf,
     },
     /// One file that installs everything.
     Installer {
@@ -59,6 +85,21 @@ struct ReleaseFlags {
     /// The manager's image.
     #[arg(long, default_value = "")]
     image: String,
+    /// The bundle's image.
+    #[arg(long, default_value = "")]
+    bundle_image: String,
+    /// The catalog's image.
+    #[arg(long, default_value = "")]
+    catalog_image: String,
+    /// The channels, separated by commas.
+    #[arg(long, default_value = "")]
+    channels: String,
+    /// The channel among them that is subscribed to by default.
+    #[arg(long, default_value = "")]
+    default_channel: String,
+    /// Name images by digest, as skopeo finds them in their registries now.
+    #[arg(long)]
+    use_image_digests: bool,
     /// What it runs on, e.g. linux/amd64,linux/arm64.
     #[arg(long, default_value = "")]
     platforms: String,
@@ -72,6 +113,8 @@ enum Failure {
     Release(#[from] ReleaseError),
     #[error("SOURCE_DATE_EPOCH is {0:?}: give seconds since 1970")]
     Epoch(String),
+    #[error(transparent)]
+    Digest(#[from] digests::DigestError),
     #[error("{0}\nrun `make manifests` and commit what changes")]
     Stale(String),
 }
@@ -95,6 +138,17 @@ fn run(what: What) -> Result<(), Failure> {
                 false => write(&files, &root),
             }
         }
+        What::Bundle { release, output } => {
+            let release = release.read()?;
+            write(&packaging::bundle(&release, &output)?, Path::new("."))
+        }
+        What::Catalog { release, output } => {
+            let release = release.read()?;
+            write(&packaging::catalog(&release, &output)?, Path::new("."))
+        }
+        What::Community { release, output } => {
+            write(&packaging::community(&release.read()?)?, &output)
+        }
         What::Installer { release, output } => {
             let text = packaging::installer(&release.read()?)?.text;
             let file = Manifest { path: output, text };
@@ -114,12 +168,31 @@ fn run(what: What) -> Result<(), Failure> {
 impl ReleaseFlags {
     fn read(self) -> Result<Release, Failure> {
         let mut release = Release::new(&self.version, CHANGELOG, epoch()?)?;
-        if !self.image.is_empty() {
-            release.image = self.image;
+        for (given, image) in [
+            (self.image, &mut release.image),
+            (self.bundle_image, &mut release.bundle_image),
+            (self.catalog_image, &mut release.catalog_image),
+        ] {
+            if !given.is_empty() {
+                *image = given;
+            }
         }
+        if !self.channels.is_empty() {
+            let channels = self.channels.split(',').map(|it| it.trim().to_owned());
+            release.channels = channels.collect();
+        }
+        if !self.default_channel.is_empty() {
+            release.default_channel = self.default_channel;
+        } else if !self.channels.is_empty() {
+            release.default_channel = release.channels.first().cloned().unwrap_or_default();
+        }
+        release.check_channels()?;
         if !self.platforms.is_empty() {
             let platforms = self.platforms.split(',').map(str::parse);
             release.platforms = platforms.collect::<Result<_, _>>()?;
+        }
+        if self.use_image_digests {
+            digests::resolve(&mut release)?;
         }
         Ok(release)
     }

@@ -1,0 +1,169 @@
+//! The bundle: the ClusterServiceVersion, the CRDs, and the few objects besides that OLM creates
+//! as they are; one document per file, under operator-sdk's names. Left out is what OLM makes
+//! itself (webhook Service and configuration, ServiceAccounts), what a cluster may lack the CRD
+//! of (ServiceMonitor, PrometheusRule), and the NetworkPolicies, which the community
+//! catalog refuses.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::csv::{PACKAGE, csv};
+use crate::api::Kind;
+use crate::packaging::crd;
+use crate::packaging::manager::{disruption_budget, metrics_service};
+use crate::packaging::manifest::{Manifest, ManifestError};
+use crate::packaging::rbac;
+use crate::packaging::release::Release;
+
+/// What scorecard runs: the image that operator-sdk itself writes, of the version that
+/// `hack/operator-sdk` builds.
+pub const SCORECARD_IMAGE: &str = "quay.io/operator-framework/scorecard-test:v1.42.3";
+const SCORECARD: &str = "tests/scorecard";
+const SCORECARD_TESTS: [(&str, &str); 6] = [
+    ("basic", "basic-check-spec"),
+    ("olm", "olm-bundle-validation"),
+    ("olm", "olm-crds-have-validation"),
+    ("olm", "olm-crds-have-resources"),
+    ("olm", "olm-spec-descriptors"),
+    ("olm", "olm-status-descriptors"),
+];
+
+/// Every file of the bundle, below its folder.
+///
+/// # Errors
+/// When a type has no YAML form, which a test rules out.
+pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, ManifestError> {
+    let csv = csv(kinds, release)?;
+    let mut files = vec![Manifest::object(
+        format!("manifests/{PACKAGE}.clusterserviceversion.yaml"),
+        &csv,
+    )?];
+    for kind in kinds {
+        files.push(Manifest::object(
+            format!("manifests/{}_{}.yaml", kind.group, kind.plural),
+            &crd::both_versions(kind),
+        )?);
+    }
+    let mut objects = vec![metrics_service(), disruption_budget()];
+    objects.extend(
+        rbac::roles_beside_the_manager(kinds)
+            .iter()
+            .map(|it| json!(it)),
+    );
+    for mut object in objects {
+        // OLM decides where.
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("namespace");
+        }
+        files.push(Manifest::object(
+            format!("manifests/{}", file_name(&object)),
+            &object,
+        )?);
+    }
+    let labels = labels(release);
+    let labels: serde_json::Map<_, _> = labels
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.into()))
+        .collect();
+    files.push(Manifest::object(
+        "metadata/annotations.yaml",
+        &json!({ "annotations": labels }),
+    )?);
+    files.push(Manifest::object(
+        format!("{SCORECARD}/config.yaml"),
+        &scorecard(),
+    )?);
+    Ok(files)
+}
+
+/// e.g. `quartet-operator-metrics-reader_rbac.authorization.k8s.io_v1_clusterrole.yaml`.
+fn file_name(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    format!(
+        "{}_{}_{}.yaml",
+        text(&object["metadata"]["name"]),
+        text(&object["apiVersion"]).replace('/', "_"),
+        text(&object["kind"]).to_lowercase()
+    )
+}
+
+/// What the bundle is, for who reads its folder and for who reads the labels of its image.
+fn labels(release: &Release) -> Vec<(&'static str, String)> {
+    let text = ToOwned::to_owned;
+    vec![
+        (
+            "operators.operatorframework.io.bundle.mediatype.v1",
+            text("registry+v1"),
+        ),
+        (
+            "operators.operatorframework.io.bundle.manifests.v1",
+            text("manifests/"),
+        ),
+        (
+            "operators.operatorframework.io.bundle.metadata.v1",
+            text("metadata/"),
+        ),
+        (
+            "operators.operatorframework.io.bundle.package.v1",
+            text(PACKAGE),
+        ),
+        (
+            "operators.operatorframework.io.bundle.channels.v1",
+            release.channels.join(","),
+        ),
+        (
+            "operators.operatorframework.io.bundle.channel.default.v1",
+            release.default_channel.clone(),
+        ),
+        (
+            "operators.operatorframework.io.test.mediatype.v1",
+            text("scorecard+v1"),
+        ),
+        (
+            "operators.operatorframework.io.test.config.v1",
+            format!("{SCORECARD}/"),
+        ),
+    ]
+}
+
+fn scorecard() -> Value {
+    let tests = SCORECARD_TESTS.map(|(suite, test)| {
+        json!({
+            "image": SCORECARD_IMAGE,
+            "entrypoint": ["scorecard-test", test],
+            "labels": { "suite": suite, "test": format!("{test}-test") },
+            "storage": { "spec": { "mountPath": {} } },
+        })
+    });
+    json!({
+        "apiVersion": "scorecard.operatorframework.io/v1alpha3",
+        "kind": "Configuration",
+        "metadata": { "name": "config" },
+        "stages": [{ "parallel": true, "tests": tests }],
+        "storage": { "spec": { "mountPath": {} } },
+    })
+}
+
+/// The Dockerfile of the bundle in the folder `folder`, to be built beside it: the context is
+/// the folder's parent.
+pub fn dockerfile(folder: &Path, release: &Release) -> Manifest {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let labels = labels(release);
+    let labels = labels
+        .iter()
+        .map(|(key, value)| format!("LABEL {key}={value}\n"));
+    let text = format!(
+        "# The bundle as an image, which is its files and labels that say what they are.\n\
+         FROM scratch\n\n\
+         {}\n\
+         COPY {name}/manifests /manifests/\n\
+         COPY {name}/metadata /metadata/\n\
+         COPY {name}/{SCORECARD} /{SCORECARD}/\n",
+        labels.collect::<String>()
+    );
+    Manifest {
+        path: format!("{name}.Dockerfile").into(),
+        text,
+    }
+}
