@@ -25,12 +25,24 @@ IMAGE_TAG_BASE ?= ghcr.io/quartet-operator/quartet-operator
 IMG ?= $(IMAGE_TAG_BASE):v$(VERSION)
 BUNDLE_IMG ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
 CATALOG_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
+# The channels of bundle and catalog; the default one is the first unless named.
+CHANNELS ?= stable,candidate
+DEFAULT_CHANNEL ?=
+# true: bundle and installer name images by digest, which skopeo asks their registries for.
+USE_IMAGE_DIGESTS ?= false
+# More arguments for the generator of bundle and catalog, see target/debug/generate bundle --help.
+BUNDLE_GEN_FLAGS ?=
+# Where bundle and catalog are written, and their images built from: elsewhere for other versions.
+BUNDLE_DIR ?= bundle
+CATALOG_DIR ?= catalog
+# What `make deploy` deploys: config/certmanager where cert-manager is.
+OVERLAY ?= config/default
 # docker, podman or buildah; empty for the first of them that is there.
 CONTAINER_TOOL ?=
 # Any value compiles the manager in the image BUILDER_IMAGE instead of on this machine.
 BUILD_IN_CONTAINER ?=
 BUILDER_IMAGE ?=
-# What docker-buildx builds for.
+# What docker-buildx builds for, and where the manifests have the manager run.
 PLATFORMS ?= linux/amd64,linux/arm64
 # The date of the images and of all files in them, so that the same source is the same image.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
@@ -163,6 +175,38 @@ run: ## Run the manager on this machine against the cluster of KUBECONFIG.
 	$(CARGO_BUILD) --bin manager
 	@exec env WEBHOOK_URL=$(WEBHOOK_URL) $(CARGO_TARGET_DIR)/debug/manager --log-format=text $(ARGS)
 
+##@ Packaging
+
+GENERATE = $(CARGO_TARGET_DIR)/debug/generate
+RELEASE_FLAGS = --version='$(VERSION)' --image='$(IMG)' --bundle-image='$(BUNDLE_IMG)' \
+	--catalog-image='$(CATALOG_IMG)' --channels='$(CHANNELS)' \
+	--default-channel='$(DEFAULT_CHANNEL)' --platforms='$(PLATFORMS)' \
+	$(if $(filter true,$(USE_IMAGE_DIGESTS)),--use-image-digests)
+
+.PHONY: bundle
+bundle: ## Write the OLM bundle to BUNDLE_DIR, and its Dockerfile beside it.
+	$(CARGO_BUILD) --bin generate
+	$(GENERATE) bundle $(RELEASE_FLAGS) $(BUNDLE_GEN_FLAGS) --output='$(BUNDLE_DIR)'
+
+.PHONY: bundle-validate
+bundle-validate: ## Validate BUNDLE_DIR with operator-sdk, without a warning, and CATALOG_DIR with opm.
+	hack/bundle-validate.sh '$(BUNDLE_DIR)' '$(CATALOG_DIR)'
+
+.PHONY: catalog
+catalog: ## Write the file-based catalog to CATALOG_DIR, and its Dockerfile beside it.
+	$(CARGO_BUILD) --bin generate
+	$(GENERATE) catalog $(RELEASE_FLAGS) $(BUNDLE_GEN_FLAGS) --output='$(CATALOG_DIR)'
+
+.PHONY: community-operators
+community-operators: ## Write this version for a community catalog, to its clone COMMUNITY_DIR.
+	$(CARGO_BUILD) --bin generate
+	$(GENERATE) community $(RELEASE_FLAGS) $(BUNDLE_GEN_FLAGS) --output='$(or $(COMMUNITY_DIR),target/community-operators)'
+
+.PHONY: build-installer
+build-installer: ## Write dist/install.yaml, which installs everything, for the image IMG.
+	$(CARGO_BUILD) --bin generate
+	$(GENERATE) installer $(RELEASE_FLAGS)
+
 ##@ Images
 
 ARCHITECTURE = $(subst x86_64,amd64,$(subst aarch64,arm64,$(shell uname -m)))
@@ -191,7 +235,7 @@ docker-buildx: ## Build the manager's image for all of PLATFORMS and push it as 
 
 .PHONY: bundle-build
 bundle-build: ## Build the bundle's image BUNDLE_IMG.
-	hack/image.sh build $(BUNDLE_IMG) bundle.Dockerfile
+	hack/image.sh build $(BUNDLE_IMG) $(BUNDLE_DIR).Dockerfile $(dir $(BUNDLE_DIR))
 
 .PHONY: bundle-push
 bundle-push: ## Push the bundle's image BUNDLE_IMG.
@@ -199,7 +243,7 @@ bundle-push: ## Push the bundle's image BUNDLE_IMG.
 
 .PHONY: catalog-build
 catalog-build: ## Build the catalog's image CATALOG_IMG.
-	hack/image.sh build $(CATALOG_IMG) catalog.Dockerfile
+	hack/image.sh build $(CATALOG_IMG) $(CATALOG_DIR).Dockerfile $(dir $(CATALOG_DIR))
 
 .PHONY: catalog-push
 catalog-push: ## Push the catalog's image CATALOG_IMG.
@@ -232,3 +276,18 @@ install: ## Install the CRDs, with both versions, into the cluster of KUBECONFIG
 .PHONY: uninstall
 uninstall: ## Remove the CRDs, and with them every resource of the four kinds; ignore-not-found=true.
 	$(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -k config/crd
+
+# kustomize wants the overlay relative to the kustomization.
+.PHONY: deployment
+deployment:
+	$(CARGO_BUILD) --bin generate
+	$(GENERATE) deployment $(RELEASE_FLAGS) --output='$(CARGO_TARGET_DIR)/deploy' \
+		--overlay="$$(realpath --canonicalize-missing --relative-to='$(CARGO_TARGET_DIR)/deploy' '$(OVERLAY)')"
+
+.PHONY: deploy
+deploy: deployment ## Install everything, with the image IMG, into the cluster of KUBECONFIG.
+	$(KUBECTL) apply --server-side --force-conflicts -k $(CARGO_TARGET_DIR)/deploy
+
+.PHONY: undeploy
+undeploy: deployment ## Remove all that deploy installs, every resource of the four kinds included; ignore-not-found=true.
+	$(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -k $(CARGO_TARGET_DIR)/deploy

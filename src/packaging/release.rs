@@ -109,7 +109,7 @@ impl Release {
             catalog_image: image("-catalog"),
             channels: ["stable", "candidate"].map(ToOwned::to_owned).into(),
             default_channel: "stable".to_owned(),
-            platforms: vec![Platform::amd64()],
+            platforms: vec![Platform::linux("amd64"), Platform::linux("arm64")],
             operands: operands
                 .map(|image| Operand {
                     variable: image.variable,
@@ -184,11 +184,11 @@ fn each_once<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 impl Platform {
-    /// What `make docker-build` builds.
-    pub fn amd64() -> Self {
+    /// Linux on this processor.
+    fn linux(architecture: &str) -> Self {
         Self {
             os: "linux".to_owned(),
-            architecture: "amd64".to_owned(),
+            architecture: architecture.to_owned(),
         }
     }
 }
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_platform_is_a_system_and_a_processor() {
-        assert_eq!("linux/amd64".parse(), Ok(Platform::amd64()));
+        assert_eq!("linux/amd64".parse(), Ok(Platform::linux("amd64")));
         for platform in ["linux", "linux/", "/amd64", "linux/arm/v7", "linux amd64"] {
             let refused = Err(ReleaseError::Platform(platform.to_owned()));
             assert_eq!(platform.parse::<Platform>(), refused);

@@ -23,8 +23,8 @@ use crate::webhook::paths;
 /// The oldest Kubernetes that the whole test suite has passed on.
 pub const OLDEST_KUBERNETES: &str = "1.36.0";
 /// What hubs show on the tile.
-pub const SUMMARY: &str = "Memcached, Nginx, ElasticWeb and HelloWorld: four operators in one small \
-                           manager, with two versions of each API and conversion between them.";
+pub const SUMMARY: &str = "Memcached, Nginx, ElasticWeb and HelloWorld: four operators in one \
+                           small manager, each API in two versions that convert.";
 const DESCRIPTION: &str = include_str!("description.md");
 const ICON: &[u8] = include_bytes!("../../../docs/icon.svg");
 /// In the words of the capability model. Backups and restores, which the next level asks for,

@@ -1,1 +1,535 @@
-//! Rules.
+//! The rules that bundles and catalogs are held to by others, where no validator that runs here
+//! checks them: OLM's own at installation, those of the multiarch validator, which wants
+//! docker, and those of the community catalog's pipeline. What operator-sdk and opm check is
+//! in `tests/bundle.rs`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::super::tests::release;
+use super::super::{Manifest, Release, bundle, catalog, community, crd, kinds, rbac, webhook};
+use super::csv::{OLDEST_KUBERNETES, PACKAGE, csv};
+use super::descriptor::{part, words};
+
+fn the_csv() -> Value {
+    csv(&kinds(), &release()).unwrap()
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    let items = value.as_array().expect("a list").iter();
+    items.map(|item| item.as_str().expect("a text")).collect()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+fn repository_file(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+}
+
+/// The version of a module in a `go.mod`.
+fn module_version(go_mod: &str, module: &str) -> String {
+    let text = repository_file(go_mod);
+    let line = text.lines().find(|line| {
+        let mut words = line.trim().trim_start_matches("require ").split(' ');
+        words.next() == Some(module)
+    });
+    let line = line.unwrap_or_else(|| panic!("{go_mod} has no {module}"));
+    let words = line.trim().trim_start_matches("require ").split(' ');
+    words.skip(1).take(1).collect()
+}
+
+#[test]
+fn the_rights_in_the_csv_are_those_in_config_rbac() {
+    let committed = |file: &str| -> Vec<Value> {
+        let role: Value =
+            serde_saphyr::from_str(&repository_file(&format!("config/rbac/{file}"))).unwrap();
+        list(&role["rules"]).to_vec()
+    };
+    let csv = the_csv();
+    let install = &csv["spec"]["install"]["spec"];
+    let [cluster] = list(&install["clusterPermissions"]) else {
+        panic!("one account")
+    };
+    let everywhere = [committed("role.yaml"), committed("metrics_auth_role.yaml")].concat();
+    assert_eq!(cluster["rules"], json!(everywhere));
+    let [own] = list(&install["permissions"]) else {
+        panic!("one account")
+    };
+    assert_eq!(own["rules"], json!(committed("leader_election_role.yaml")));
+    let pod = &install["deployments"][0]["spec"]["template"]["spec"];
+    for permissions in [cluster, own] {
+        assert_eq!(permissions["serviceAccountName"], pod["serviceAccountName"]);
+    }
+}
+
+#[test]
+fn the_csv_gives_no_right_that_good_practices_or_olm_refuse() {
+    let csv = the_csv();
+    for part in ["clusterPermissions", "permissions"] {
+        let rules = &csv["spec"]["install"]["spec"][part][0]["rules"];
+        for rule in list(rules) {
+            assert!(!rule.to_string().contains("\"*\""), "{rule}");
+            assert!(!texts(&rule["apiGroups"]).contains(&"apiextensions.k8s.io"));
+            assert!(!texts(&rule["apiGroups"]).contains(&"admissionregistration.k8s.io"));
+            assert!(!texts(&rule["resources"]).contains(&"poddisruptionbudgets"));
+        }
+    }
+}
+
+/// multiarch: the labels, the node affinity and the images' platforms say the same.
+#[test]
+fn the_architectures_of_labels_nodes_and_images_are_the_same() {
+    let csv = the_csv();
+    let label = |prefix: &str| -> BTreeSet<String> {
+        let labels = csv["metadata"]["labels"].as_object().unwrap();
+        let named = labels.iter().filter(|(_, value)| *value == "supported");
+        let names = named.filter_map(|(name, _)| name.strip_prefix(prefix));
+        names.map(ToOwned::to_owned).collect()
+    };
+    let pod = &csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"];
+    let terms = &pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let nodes = |key: &str| -> BTreeSet<String> {
+        let expressions = list(&terms["nodeSelectorTerms"][0]["matchExpressions"]);
+        let expression = expressions.iter().find(|it| it["key"] == key).unwrap();
+        let values = texts(&expression["values"]).into_iter();
+        values.map(ToOwned::to_owned).collect()
+    };
+    let makefile = repository_file("Makefile");
+    let mut lines = makefile.lines();
+    let platforms = lines.find_map(|line| line.strip_prefix("PLATFORMS ?= "));
+    let built = platforms.expect("what is built").split(',');
+    let built: Vec<_> = built.map(|it| it.split_once('/').unwrap()).collect();
+    let systems: BTreeSet<_> = built.iter().map(|(os, _)| (*os).to_owned()).collect();
+    let architectures: BTreeSet<_> = built.iter().map(|(_, it)| (*it).to_owned()).collect();
+    assert_eq!(label("operatorframework.io/arch."), architectures);
+    assert_eq!(nodes("kubernetes.io/arch"), architectures);
+    assert_eq!(label("operatorframework.io/os."), systems);
+    assert_eq!(nodes("kubernetes.io/os"), systems);
+    // The validator looks for the operator's own image by the name of its container.
+    assert_eq!(pod["containers"][0]["name"], "manager");
+}
+
+/// operator-pipelines, operatorcert/static_tests: what fails there.
+#[test]
+fn the_community_pipeline_has_nothing_to_refuse() {
+    let release = release();
+    let csv = the_csv();
+    let spec = &csv["spec"];
+    let length = |value: &Value| value.as_str().unwrap().chars().count();
+    assert!((3..=50).contains(&length(&spec["displayName"])));
+    assert!(length(&spec["description"]) >= 20);
+    assert!(length(&spec["provider"]["name"]) >= 3);
+    for (items, fields) in [
+        ("maintainers", ["name", "email"]),
+        ("links", ["name", "url"]),
+    ] {
+        assert!(!list(&spec[items]).is_empty(), "{items}");
+        for item in list(&spec[items]) {
+            assert!(
+                fields.iter().all(|field| length(&item[*field]) > 0),
+                "{item}"
+            );
+        }
+    }
+    assert_eq!(spec["icon"][0]["mediatype"], "image/svg+xml");
+    assert_eq!(spec["version"], release.version);
+    assert_eq!(
+        csv["metadata"]["name"],
+        format!("{PACKAGE}.v{}", release.version)
+    );
+    assert!(csv["metadata"]["name"].as_str().unwrap().len() <= 63);
+    for file in bundle(&release, Path::new("bundle")).unwrap() {
+        assert!(
+            !file.text.contains("kind: NetworkPolicy"),
+            "{}",
+            file.path.display()
+        );
+        assert!(
+            !file.text.contains("monitoring.coreos.com"),
+            "{}",
+            file.path.display()
+        );
+    }
+}
+
+/// What it warns of.
+#[test]
+fn the_community_pipeline_has_nothing_to_warn_of() {
+    let csv = the_csv();
+    let annotation = |name: &str| csv["metadata"]["annotations"][name].as_str().unwrap();
+    let image = regex::Regex::new(r"^([^/]+/){1,}[^/:]+:.+$").unwrap();
+    assert!(image.is_match(annotation("containerImage")));
+    let time = regex::Regex::new(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$").unwrap();
+    assert!(time.is_match(annotation("createdAt")));
+    assert!(annotation("repository").starts_with("https://"));
+    assert!(annotation("support").len() >= 3);
+    // A hub's tile shows some 135 characters.
+    assert!((10..=135).contains(&annotation("description").len()));
+    assert!(!list(&csv["spec"]["keywords"]).is_empty());
+    for value in csv["metadata"]["annotations"].as_object().unwrap().values() {
+        assert!(value.is_string(), "an annotation is a text: {value}");
+    }
+}
+
+#[test]
+fn the_community_folder_is_the_bundle_under_the_names_of_the_pipeline() {
+    let release = release();
+    let files = community(&release).unwrap();
+    let below = format!("operators/{PACKAGE}/{}", release.version);
+    let bundled = bundle(&release, Path::new(&below)).unwrap();
+    for file in &files {
+        assert!(
+            file.path == Path::new("operators/quartet-operator/ci.yaml") || bundled.contains(file),
+            "{}",
+            file.path.display()
+        );
+    }
+    // All but the Dockerfile.
+    assert_eq!(files.len(), bundled.len());
+}
+
+/// OLM, pkg/controller/install/webhook.go and operators/olm/operator.go.
+#[test]
+fn olm_has_nothing_to_refuse_in_the_webhooks() {
+    let csv = the_csv();
+    let definitions = list(&csv["spec"]["webhookdefinitions"]);
+    let names: BTreeSet<_> = definitions
+        .iter()
+        .map(|definition| definition["generateName"].as_str().unwrap())
+        .collect();
+    assert_eq!(names.len(), definitions.len(), "unique over all types");
+    let deployment = &csv["spec"]["install"]["spec"]["deployments"][0];
+    for definition in definitions {
+        let name = definition["generateName"].as_str().unwrap();
+        assert!(name.split('.').count() >= 3, "{name}");
+        assert_eq!(name, name.to_lowercase());
+        assert_eq!(definition["deploymentName"], deployment["name"]);
+        assert_eq!(definition["matchPolicy"], "Exact");
+        // With two pairs of ports, OLM's Service would have two ports of one name.
+        assert_eq!(definition["containerPort"], 443);
+        let port = list(&deployment["spec"]["template"]["spec"]["containers"][0]["ports"])
+            .iter()
+            .find(|port| port["name"] == "webhook-server");
+        assert_eq!(definition["targetPort"], port.unwrap()["containerPort"]);
+    }
+    assert!(!deployment["name"].as_str().unwrap().contains('.'));
+    assert_eq!(
+        deployment["spec"]["template"]["spec"]["volumes"],
+        Value::Null
+    );
+    for mode in list(&csv["spec"]["installModes"]) {
+        assert_eq!(mode["supported"], json!(mode["type"] == "AllNamespaces"));
+    }
+}
+
+#[test]
+fn olm_registers_what_config_webhook_registers_and_converts_every_kind() {
+    let csv = the_csv();
+    let (conversions, validations): (Vec<&Value>, Vec<&Value>) =
+        list(&csv["spec"]["webhookdefinitions"])
+            .iter()
+            .partition(|it| it["type"] == "ConversionWebhook");
+    let [conversion] = conversions[..] else {
+        panic!("one conversion for all")
+    };
+    let owned: BTreeSet<_> = list(&csv["spec"]["customresourcedefinitions"]["owned"])
+        .iter()
+        .map(|crd| crd["name"].as_str().unwrap())
+        .collect();
+    let converted: BTreeSet<_> = texts(&conversion["conversionCRDs"]).into_iter().collect();
+    assert_eq!(converted, owned);
+    assert_eq!(conversion["webhookPath"], "/convert");
+
+    let configured = webhook::validating_webhook_configuration(&kinds());
+    let configured = configured.webhooks.unwrap();
+    assert_eq!(validations.len(), configured.len());
+    for (definition, webhook) in validations.iter().zip(&configured) {
+        let service = webhook.client_config.service.as_ref().unwrap();
+        assert_eq!(definition["webhookPath"], json!(service.path));
+        assert_eq!(definition["rules"], json!(webhook.rules));
+        assert_eq!(definition["failurePolicy"], json!(webhook.failure_policy));
+        assert_eq!(definition["timeoutSeconds"], json!(webhook.timeout_seconds));
+        assert_eq!(definition["generateName"], json!(webhook.name));
+    }
+}
+
+#[test]
+fn every_field_of_every_version_has_a_descriptor_that_says_something() {
+    let csv = the_csv();
+    let owned = list(&csv["spec"]["customresourcedefinitions"]["owned"]);
+    assert_eq!(owned.len(), 2 * kinds().len());
+    for kind in kinds() {
+        for version in [&kind.seed, &kind.hub] {
+            let entry = owned
+                .iter()
+                .find(|it| it["kind"] == kind.kind && it["version"] == version.name)
+                .unwrap();
+            let crd = (version.crd)();
+            for (name, descriptors) in
+                [("spec", "specDescriptors"), ("status", "statusDescriptors")]
+            {
+                let descriptors = list(&entry[descriptors]);
+                let paths: BTreeSet<_> = descriptors.iter().map(|it| it["path"].as_str()).collect();
+                assert_eq!(paths.len(), descriptors.len(), "two of one path");
+                for field in part(&crd, name)
+                    .unwrap()
+                    .properties
+                    .as_ref()
+                    .unwrap()
+                    .keys()
+                {
+                    assert!(paths.contains(&Some(field.as_str())), "{kind:?} {field}");
+                }
+                for descriptor in descriptors {
+                    for text in ["displayName", "description"] {
+                        assert_ne!(descriptor[text], "", "{descriptor}");
+                    }
+                }
+            }
+            let resources = list(&entry["resources"]);
+            assert!(
+                resources
+                    .iter()
+                    .any(|it| it["kind"] == "Event" && it["version"] == "v1")
+            );
+        }
+    }
+}
+
+#[test]
+fn a_console_shows_fields_in_its_own_widgets() {
+    let csv = the_csv();
+    let owned = list(&csv["spec"]["customresourcedefinitions"]["owned"]);
+    let urns = |kind: &str, version: &str, path: &str| -> Vec<String> {
+        let entry = owned
+            .iter()
+            .find(|it| it["kind"] == kind && it["version"] == version);
+        let descriptors = list(&entry.unwrap()["specDescriptors"]);
+        let descriptor = descriptors.iter().find(|it| it["path"] == path);
+        let descriptor = descriptor.unwrap_or_else(|| panic!("{kind} {version} {path}"));
+        let urns = texts(&descriptor["x-descriptors"]).into_iter();
+        urns.map(|urn| urn.replace("urn:alm:descriptor:com.tectonic.ui:", ""))
+            .collect()
+    };
+    assert_eq!(urns("Memcached", "v1alpha1", "size"), ["podCount"]);
+    assert_eq!(urns("Memcached", "v1", "size"), ["hidden"]);
+    assert_eq!(
+        urns("Memcached", "v1", "service.enabled"),
+        ["booleanSwitch"]
+    );
+    assert_eq!(
+        urns("Nginx", "v1", "resources"),
+        ["resourceRequirements", "advanced"]
+    );
+    assert_eq!(urns("ElasticWeb", "v2", "capacity.perPodQPS"), ["number"]);
+    assert_eq!(
+        urns("HelloWorld", "v1", "podSecurity"),
+        ["select:Restricted", "select:Baseline", "advanced"]
+    );
+    assert_eq!(
+        urns("Nginx", "v1", "imagePullSecrets[0].name"),
+        ["urn:alm:descriptor:io.kubernetes:Secret", "advanced"]
+    );
+}
+
+#[test]
+fn names_are_split_into_words() {
+    for (name, split) in [
+        ("size", "Size"),
+        ("imagePullPolicy", "Image Pull Policy"),
+        ("perPodQPS", "Per Pod QPS"),
+        ("ElasticWeb", "Elastic Web"),
+    ] {
+        assert_eq!(words(name), split);
+    }
+}
+
+#[test]
+fn every_example_is_a_sample_that_its_own_type_takes() {
+    let csv = the_csv();
+    let examples = csv["metadata"]["annotations"]["alm-examples"]
+        .as_str()
+        .unwrap();
+    let examples: Vec<Value> = serde_json::from_str(examples).unwrap();
+    assert_eq!(examples.len(), 2 * kinds().len());
+    for kind in kinds() {
+        for version in [&kind.seed, &kind.hub] {
+            let of_version = |it: &&Value| it["apiVersion"] == kind.api_version(version);
+            let [example] = examples.iter().filter(of_version).collect::<Vec<_>>()[..] else {
+                panic!("one example of {kind:?} {}", version.name)
+            };
+            assert_eq!((version.validate)(&example["spec"]), []);
+        }
+    }
+}
+
+#[test]
+fn the_bundles_crds_are_those_of_config_crd_and_carry_no_ca() {
+    let files = bundle(&release(), Path::new("bundle")).unwrap();
+    for kind in kinds() {
+        let path = format!("bundle/manifests/{}_{}.yaml", kind.group, kind.plural);
+        let file = files.iter().find(|file| file.path == Path::new(&path));
+        let whole = Manifest::object(path, &crd::both_versions(kind)).unwrap();
+        assert_eq!(file, Some(&whole));
+        assert!(!whole.text.contains("caBundle"));
+    }
+}
+
+#[test]
+fn one_document_per_file_no_namespace_and_no_account_that_olm_makes() {
+    for file in bundle(&release(), Path::new("bundle")).unwrap() {
+        if !file.path.starts_with("bundle/manifests") {
+            continue;
+        }
+        let documents = file
+            .text
+            .lines()
+            .filter(|line| line.starts_with("---"))
+            .count();
+        assert_eq!(documents, 1, "{}", file.path.display());
+        let object: Value = serde_saphyr::from_str(&file.text).unwrap();
+        assert_ne!(object["kind"], "ServiceAccount");
+        assert_ne!(object["kind"], "Deployment");
+        if object["kind"] != "ClusterServiceVersion" {
+            assert_eq!(
+                object["metadata"]["namespace"],
+                Value::Null,
+                "{}",
+                file.path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_labels_of_the_bundles_image_are_its_annotations() {
+    let files = bundle(&release(), Path::new("bundle")).unwrap();
+    let text = |path: &str| {
+        let file = files.iter().find(|file| file.path == Path::new(path));
+        &file.unwrap_or_else(|| panic!("no {path}")).text
+    };
+    let annotations: Value =
+        serde_saphyr::from_str(text("bundle/metadata/annotations.yaml")).unwrap();
+    let annotations: BTreeSet<String> = annotations["annotations"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap()))
+        .collect();
+    let labels = text("bundle.Dockerfile").lines();
+    let labels: BTreeSet<String> = labels
+        .filter_map(|line| line.strip_prefix("LABEL "))
+        .map(ToOwned::to_owned)
+        .collect();
+    assert_eq!(labels, annotations);
+    assert!(
+        annotations.contains("operators.operatorframework.io.bundle.channels.v1=stable,candidate")
+    );
+}
+
+#[test]
+fn a_bundle_elsewhere_has_its_dockerfile_beside_it() {
+    let files = bundle(&release(), Path::new("target/bundles/0.2.0")).unwrap();
+    let file = files.last().unwrap();
+    assert_eq!(file.path, Path::new("target/bundles/0.2.0.Dockerfile"));
+    assert!(file.text.contains("COPY 0.2.0/manifests /manifests/\n"));
+    let files = catalog(&release(), Path::new("target/catalogs/0.2.0")).unwrap();
+    let file = files.last().unwrap();
+    assert_eq!(file.path, Path::new("target/catalogs/0.2.0.Dockerfile"));
+    assert!(file.text.contains("ADD 0.2.0 /configs\n"));
+}
+
+#[test]
+fn the_images_of_the_tools_are_of_the_versions_that_hack_builds() {
+    let sdk = module_version(
+        "hack/operator-sdk/go.mod",
+        "github.com/operator-framework/operator-sdk",
+    );
+    assert!(super::bundle::SCORECARD_IMAGE.ends_with(&format!(":{sdk}")));
+    let opm = module_version(
+        "hack/olm/go.mod",
+        "github.com/operator-framework/operator-registry",
+    );
+    let files = catalog(&release(), Path::new("catalog")).unwrap();
+    let dockerfile = &files.last().unwrap().text;
+    assert!(dockerfile.contains(&format!("opm:{opm}\n")), "{dockerfile}");
+}
+
+#[test]
+fn a_later_version_replaces_and_skips_the_earlier_ones() {
+    let changelog = "## 0.3.0 – 2027-03-01\n## 0.2.0 – 2027-02-01\n## 0.1.0 – 2027-01-01\n";
+    let third = Release::new("0.3.0", changelog, None).unwrap();
+    let csv = csv(&kinds(), &third).unwrap();
+    assert_eq!(csv["spec"]["replaces"], "quartet-operator.v0.2.0");
+    let files = catalog(&third, Path::new("catalog")).unwrap();
+    for channel in ["stable", "candidate"] {
+        let path = format!("catalog/{PACKAGE}/channel-{channel}.yaml");
+        let file = files
+            .iter()
+            .find(|file| file.path == Path::new(&path))
+            .unwrap();
+        let channel: Value = serde_saphyr::from_str(&file.text).unwrap();
+        assert_eq!(
+            channel["entries"],
+            json!([
+                { "name": "quartet-operator.v0.1.0" },
+                {
+                    "name": "quartet-operator.v0.2.0",
+                    "replaces": "quartet-operator.v0.1.0",
+                    "skipRange": ">=0.1.0 <0.2.0",
+                },
+                {
+                    "name": "quartet-operator.v0.3.0",
+                    "replaces": "quartet-operator.v0.2.0",
+                    "skipRange": ">=0.1.0 <0.3.0",
+                },
+            ])
+        );
+    }
+}
+
+#[test]
+fn disconnected_is_claimed_only_where_every_image_is_named_by_digest() {
+    let mut release = release();
+    let feature = "features.operators.openshift.io/disconnected";
+    let claimed = |release: &Release| {
+        csv(&kinds(), release).unwrap()["metadata"]["annotations"][feature].clone()
+    };
+    assert_eq!(claimed(&release), "false");
+    let digest = |image: &str| format!("{image}@sha256:{}", "0".repeat(64));
+    release.image = digest("manager");
+    assert_eq!(claimed(&release), "false");
+    for operand in &mut release.operands {
+        operand.image = digest("operand");
+    }
+    assert_eq!(claimed(&release), "true");
+}
+
+#[test]
+fn the_minimum_version_of_kubernetes_is_strict_and_what_the_documentation_says() {
+    assert_eq!(OLDEST_KUBERNETES.split('.').count(), 3);
+    assert_eq!(the_csv()["spec"]["minKubeVersion"], OLDEST_KUBERNETES);
+}
+
+#[test]
+fn people_get_the_same_roles_from_olm_as_from_config_rbac() {
+    for role in rbac::roles_beside_the_manager(&kinds()) {
+        let name = role.metadata.name.as_ref().unwrap();
+        let short = name
+            .strip_prefix("quartet-operator-")
+            .unwrap()
+            .replace('-', "_");
+        let file = match short.as_str() {
+            "metrics_reader" => "metrics_reader_role".to_owned(),
+            _ => short,
+        };
+        let committed = repository_file(&format!("config/rbac/{file}.yaml"));
+        let whole = Manifest::object("x", &role).unwrap();
+        assert_eq!(committed, whole.text);
+    }
+}

@@ -1,0 +1,103 @@
+//! What the Deployment says is what the manager understands.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::super::tests::release;
+use super::*;
+use crate::config::{self, Command, Config};
+use crate::operators::OPERATORS;
+use crate::packaging::overlay::SELF_MANAGED;
+
+fn container() -> Value {
+    super::container(&release())
+}
+
+/// The configuration of a manager that is started as the Deployment has it.
+fn configuration() -> Config {
+    let arguments = ["manager".to_owned()].into_iter().chain(arguments());
+    match Command::from_arguments(arguments).unwrap() {
+        Command::Run(config) => *config,
+        Command::MigrateStorage(_) => panic!("an errand"),
+    }
+}
+
+fn port(name: &str) -> Value {
+    let container = container();
+    let mut ports = container["ports"].as_array().unwrap().iter();
+    let port = ports.find(|port| port["name"] == name);
+    port.unwrap_or_else(|| panic!("no port {name}"))["containerPort"].clone()
+}
+
+#[test]
+fn the_manager_listens_on_the_ports_of_its_container() {
+    let config = configuration();
+    assert!(config.leader_election.is_some(), "there are two replicas");
+    for (name, address) in [
+        (WEBHOOK_PORT_NAME, config.webhook_address),
+        (METRICS_PORT_NAME, config.metrics_address),
+        (HEALTH_PORT_NAME, config.health_address),
+    ] {
+        let address = address.unwrap();
+        assert_eq!(port(name), json!(address.port), "{name}");
+        assert_eq!(address.host, None, "{name}: reached from outside the pod");
+    }
+    assert_eq!(container()["ports"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn the_manager_knows_every_variable_that_it_is_given() {
+    let mut known = config::variables();
+    let images = OPERATORS.iter().filter_map(|operator| operator.image());
+    known.extend(images.map(|image| image.variable.to_owned()));
+    known.insert("POD_NAMESPACE".to_owned());
+    let container = container();
+    let given: BTreeSet<_> = container["env"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|variable| variable["name"].as_str().unwrap())
+        .collect();
+    for variable in given.iter().chain([&SELF_MANAGED.0, &"METRICS_CERT_PATH"]) {
+        assert!(known.contains(*variable), "{variable}");
+    }
+    for operator in OPERATORS {
+        if let Some(image) = operator.image() {
+            assert!(given.contains(image.variable));
+        }
+    }
+    let (_, mode) = SELF_MANAGED;
+    Command::from_arguments(["manager", &format!("--cert-mode={mode}")]).unwrap();
+}
+
+#[test]
+fn another_release_is_another_image_and_nothing_else() {
+    let mut other = release();
+    other.image = "registry.example.com/manager:other".to_owned();
+    let (ours, theirs) = (deployment(&release()), deployment(&other));
+    let changed = ours.to_string().replace(&release().image, &other.image);
+    assert_eq!(changed, theirs.to_string());
+    assert_ne!(ours, theirs);
+}
+
+/// Pod Security Standards, profile *restricted*.
+#[test]
+fn the_pod_is_restricted_and_a_rollout_never_leaves_less_than_all_replicas() {
+    let spec = deployment_spec(&release());
+    let pod = &spec["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(
+        pod["securityContext"]["seccompProfile"]["type"],
+        "RuntimeDefault"
+    );
+    let context = &container()["securityContext"];
+    assert_eq!(context["allowPrivilegeEscalation"], false);
+    assert_eq!(context["capabilities"], json!({ "drop": ["ALL"] }));
+    assert_eq!(context["readOnlyRootFilesystem"], true);
+    assert_eq!(spec["replicas"], 2);
+    assert_eq!(spec["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
+    assert_eq!(pod["terminationGracePeriodSeconds"], 10);
+    assert_eq!(container()["readinessProbe"]["periodSeconds"], 2);
+    assert_eq!(container()["resources"]["limits"]["cpu"], Value::Null);
+}

@@ -1,0 +1,189 @@
+//! An API server takes every object of every overlay, with strict validation of its fields, by
+//! the CRDs of cert-manager, of the Prometheus operator and of OLM.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::private;
+use crate::rendered::{documents, kubectl, overlay, repository};
+
+/// Module, folder in it, and what its CRDs' files are called.
+const OTHERS: [(&str, &str, &[&str]); 3] = [
+    (
+        "github.com/cert-manager/cert-manager",
+        "deploy/crds",
+        &["cert-manager.io_certificates", "cert-manager.io_issuers"],
+    ),
+    (
+        "github.com/prometheus-operator/prometheus-operator",
+        "example/prometheus-operator-crd",
+        &[
+            "monitoring.coreos.com_prometheusrules",
+            "monitoring.coreos.com_servicemonitors",
+        ],
+    ),
+    (
+        "github.com/operator-framework/api",
+        "crds",
+        &[
+            "operators.coreos.com_catalogsources",
+            "operators.coreos.com_clusterserviceversions",
+            "operators.coreos.com_operatorgroups",
+            "operators.coreos.com_subscriptions",
+        ],
+    ),
+];
+
+/// How long the API server may take to serve a new CRD, many times over.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Where Go keeps the module, at the version that `hack/crds/go.mod` names.
+fn module(path: &str) -> PathBuf {
+    let download = Command::new("go")
+        .args(["mod", "download", "-json", path])
+        .current_dir(repository().join("hack/crds"))
+        .output()
+        .expect("go runs");
+    let said: Value = serde_json::from_slice(&download.stdout).unwrap_or_else(|error| {
+        panic!(
+            "{path}: {error}: {}",
+            String::from_utf8_lossy(&download.stderr)
+        )
+    });
+    assert!(said["Error"].is_null(), "{path}: {said}");
+    PathBuf::from(said["Dir"].as_str().expect("a folder"))
+}
+
+struct Server {
+    kubeconfig: PathBuf,
+}
+
+impl Server {
+    /// kubectl's answer to `arguments`, with `objects` to read.
+    fn tell(&self, arguments: &[&str], objects: &[Value]) -> Result<String, String> {
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+        let mut child = kubectl()
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .arg("--request-timeout=60s")
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("kubectl starts");
+        let mut input = child.stdin.take().expect("piped");
+        input
+            .write_all(list.to_string().as_bytes())
+            .expect("written");
+        drop(input);
+        let output = child.wait_with_output().expect("kubectl ends");
+        let [said, failed] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        match output.status.success() {
+            true => Ok(said + &failed),
+            false => Err(failed),
+        }
+    }
+
+    fn apply(&self, objects: &[Value]) {
+        let arguments = ["apply", "--server-side", "-f", "-"];
+        self.tell(&arguments, objects).expect("applied");
+    }
+
+    /// Whether it would take all of them, with no field that it does not know.
+    fn would_take(&self, objects: &[Value]) -> Result<String, String> {
+        let arguments = [
+            "apply",
+            "--server-side",
+            "--dry-run=server",
+            "--validate=strict",
+            "-f",
+            "-",
+        ];
+        self.tell(&arguments, objects)
+    }
+
+    async fn until_taken(&self, objects: &[Value], what: &str) {
+        let started = Instant::now();
+        loop {
+            match self.would_take(objects) {
+                Ok(said) => {
+                    // e.g. a pod that the namespace's Pod Security Standard would refuse.
+                    assert!(!said.contains("Warning"), "{what}: {said}");
+                    assert_eq!(said.lines().count(), objects.len(), "{what}: {said}");
+                    println!("{what}: {} objects taken", objects.len());
+                    return;
+                }
+                // Discovery may lag behind a CRD that was just made.
+                Err(failed) => assert!(started.elapsed() < DEADLINE, "{what}: {failed}"),
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_api_server_takes_every_object_with_strict_validation_of_its_fields() {
+    let private = private::cluster().await;
+    let server = Server {
+        kubeconfig: private.cluster.environment().kubeconfig,
+    };
+    let namespace = overlay("manager")
+        .into_iter()
+        .find(|it| it["kind"] == "Namespace");
+    server.apply(&[namespace.expect("a Namespace")]);
+    for (path, folder, files) in OTHERS {
+        let folder = module(path).join(folder);
+        for file in files {
+            server.apply(&documents(&folder.join(format!("{file}.yaml"))));
+        }
+    }
+    for entry in std::fs::read_dir(repository().join("config")).expect("config") {
+        let name = entry
+            .expect("an entry")
+            .file_name()
+            .into_string()
+            .expect("UTF-8");
+        // The samples want our CRDs, which come below.
+        if name != "samples" {
+            server.until_taken(&overlay(&name), &name).await;
+        }
+    }
+    server
+        .until_taken(
+            &documents(&repository().join("dist/install.yaml")),
+            "dist/install.yaml",
+        )
+        .await;
+    server.until_taken(&bundled(), "bundle").await;
+
+    server.apply(&overlay("crd-seed-only"));
+    server.until_taken(&overlay("samples"), "samples").await;
+
+    let mut misspelt = overlay("default");
+    let deployment = misspelt.iter_mut().find(|it| it["kind"] == "Deployment");
+    deployment.expect("a Deployment")["spec"]["replicass"] = 2.into();
+    let refusal = server.would_take(&misspelt).expect_err("strict");
+    assert!(refusal.contains("replicass"), "{refusal}");
+}
+
+/// The objects of the bundle, in the namespace that OLM would put them in.
+fn bundled() -> Vec<Value> {
+    let folder: &Path = &repository().join("bundle/manifests");
+    let mut objects = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("bundle/manifests") {
+        objects.extend(documents(&entry.expect("an entry").path()));
+    }
+    for object in &mut objects {
+        let kind = object["kind"].as_str().expect("a kind");
+        if ["Service", "PodDisruptionBudget", "ClusterServiceVersion"].contains(&kind) {
+            object["metadata"]["namespace"] = "quartet-operator-system".into();
+        }
+    }
+    objects
+}

@@ -1,0 +1,381 @@
+//! Rendered objects as a graph: everything that an object names is there, and what is selected
+//! or connected fits. Knows the kinds that we install; says what is wrong in words.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// Kinds that belong to no namespace.
+const CLUSTER_WIDE: [&str; 5] = [
+    "Namespace",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ValidatingWebhookConfiguration",
+];
+
+pub(crate) struct Graph {
+    objects: Vec<Value>,
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+fn items<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+fn namespace(object: &Value) -> &str {
+    text(object, "/metadata/namespace")
+}
+
+fn kind(object: &Value) -> &str {
+    text(object, "/kind")
+}
+
+/// Whether `labels` have all that `selector` asks for, and it asks for something.
+fn selects(selector: Option<&Value>, labels: Option<&Value>) -> bool {
+    let empty = Map::new();
+    let map = |value: Option<&Value>| value.and_then(Value::as_object).unwrap_or(&empty).clone();
+    let (selector, labels) = (map(selector), map(labels));
+    !selector.is_empty()
+        && selector
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+}
+
+impl Graph {
+    pub(crate) fn of(objects: Vec<Value>) -> Self {
+        Self { objects }
+    }
+
+    /// Everything that does not fit, each with the object's kind and name.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let mut problems = self.namesakes();
+        for object in &self.objects {
+            let found = match kind(object) {
+                "RoleBinding" | "ClusterRoleBinding" => self.binding(object),
+                "Deployment" => self.deployment(object),
+                "Service" => self.service(object),
+                "PodDisruptionBudget" => self.pods(object, "/spec/selector/matchLabels"),
+                "NetworkPolicy" => self.network_policy(object),
+                "ValidatingWebhookConfiguration" => items(object, "/webhooks")
+                    .flat_map(|webhook| self.called(object, &webhook["clientConfig"]))
+                    .collect(),
+                "CustomResourceDefinition" => self.called(
+                    object,
+                    &object["spec"]["conversion"]["webhook"]["clientConfig"],
+                ),
+                "Certificate" => self.certificate(object),
+                "Issuer" => self.issuer(object),
+                "ServiceMonitor" => self.service_monitor(object),
+                "Secret" => self.token(object),
+                "Subscription" => self.subscription(object),
+                // What nothing is said about in them names nothing.
+                "Namespace" | "ServiceAccount" | "Role" | "ClusterRole" | "PrometheusRule"
+                | "CatalogSource" | "OperatorGroup" => Vec::new(),
+                other => vec![format!("nothing is known of the kind {other}")],
+            };
+            let home = self.home(object);
+            let found = found.into_iter().chain(home);
+            problems.extend(found.map(|it| format!("{} {}: {it}", kind(object), name(object))));
+        }
+        problems
+    }
+
+    fn find(&self, of_kind: &str, in_namespace: &str, called: &str) -> Option<&Value> {
+        self.objects
+            .iter()
+            .find(|it| kind(it) == of_kind && namespace(it) == in_namespace && name(it) == called)
+    }
+
+    fn missing(&self, of_kind: &str, in_namespace: &str, called: &str) -> Option<String> {
+        let found = self.find(of_kind, in_namespace, called);
+        found
+            .is_none()
+            .then(|| format!("there is no {of_kind} {in_namespace}/{called}"))
+    }
+
+    fn namesakes(&self) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let mut twice = Vec::new();
+        for object in &self.objects {
+            if !seen.insert((kind(object), namespace(object), name(object))) {
+                twice.push(format!("{} {} is there twice", kind(object), name(object)));
+            }
+        }
+        twice
+    }
+
+    fn home(&self, object: &Value) -> Option<String> {
+        let belongs = !CLUSTER_WIDE.contains(&kind(object));
+        match (belongs, namespace(object)) {
+            (true, "") => Some("it has no namespace".to_owned()),
+            (false, "") => None,
+            (false, _) => Some("it has a namespace".to_owned()),
+            (true, _) => {
+                // Those beside the whole have it in the other.
+                let home = namespace(object);
+                self.missing("Namespace", "", home)
+            }
+        }
+    }
+
+    fn binding(&self, object: &Value) -> Vec<String> {
+        let role = &object["roleRef"];
+        let home = match kind(role) {
+            "ClusterRole" => "",
+            _ => namespace(object),
+        };
+        let role = self.missing(kind(role), home, text(role, "/name"));
+        let subjects = items(object, "/subjects");
+        let subjects = subjects.filter_map(|subject| {
+            self.missing(
+                kind(subject),
+                text(subject, "/namespace"),
+                text(subject, "/name"),
+            )
+        });
+        role.into_iter().chain(subjects).collect()
+    }
+
+    fn deployment(&self, object: &Value) -> Vec<String> {
+        let pod = &object["spec"]["template"]["spec"];
+        let home = namespace(object);
+        let mut problems = Vec::new();
+        problems.extend(self.missing("ServiceAccount", home, text(pod, "/serviceAccountName")));
+        let (selector, labels) = (
+            object.pointer("/spec/selector/matchLabels"),
+            object.pointer("/spec/template/metadata/labels"),
+        );
+        if !selects(selector, labels) {
+            problems.push("it does not select its own pods".to_owned());
+        }
+        for volume in items(pod, "/volumes") {
+            let secret = text(volume, "/secret/secretName");
+            if self.secret_maker(home, secret).is_none() {
+                problems.push(format!("nothing makes the Secret {secret}"));
+            }
+        }
+        for container in items(pod, "/containers") {
+            for mount in items(container, "/volumeMounts") {
+                let mut volumes = items(pod, "/volumes");
+                if !volumes.any(|volume| volume["name"] == mount["name"]) {
+                    problems.push(format!("there is no volume {}", mount["name"]));
+                }
+            }
+            for probe in ["livenessProbe", "readinessProbe"] {
+                let port = &container[probe]["httpGet"]["port"];
+                if !items(container, "/ports").any(|it| it["name"] == *port) {
+                    problems.push(format!("{probe} wants the port {port}"));
+                }
+            }
+        }
+        problems
+    }
+
+    /// What makes a Secret: itself, or the Certificate it is for.
+    fn secret_maker(&self, home: &str, secret: &str) -> Option<&Value> {
+        let certificate = self.objects.iter().find(|it| {
+            kind(it) == "Certificate"
+                && namespace(it) == home
+                && text(it, "/spec/secretName") == secret
+        });
+        self.find("Secret", home, secret).or(certificate)
+    }
+
+    /// The Deployments whose pods have what `selector` asks for.
+    fn selected(&self, home: &str, selector: Option<&Value>) -> Vec<&Value> {
+        let deployments = self.objects.iter().filter(|it| {
+            kind(it) == "Deployment"
+                && namespace(it) == home
+                && selects(selector, it.pointer("/spec/template/metadata/labels"))
+        });
+        deployments.collect()
+    }
+
+    fn pods(&self, object: &Value, pointer: &str) -> Vec<String> {
+        match self
+            .selected(namespace(object), object.pointer(pointer))
+            .len()
+        {
+            1 => Vec::new(),
+            count => vec![format!("it selects {count} Deployments")],
+        }
+    }
+
+    /// Whether the pods that are selected have this port.
+    fn port(&self, home: &str, selector: Option<&Value>, port: &Value) -> Option<String> {
+        let deployments = self.selected(home, selector);
+        let mut containers = deployments
+            .iter()
+            .flat_map(|it| items(it, "/spec/template/spec/containers"));
+        let has = containers.any(|container| {
+            items(container, "/ports").any(|it| it["name"] == *port || it["containerPort"] == *port)
+        });
+        (!has).then(|| format!("no pod has the port {port}"))
+    }
+
+    fn service(&self, object: &Value) -> Vec<String> {
+        let mut problems = self.pods(object, "/spec/selector");
+        let selector = object.pointer("/spec/selector");
+        for port in items(object, "/spec/ports") {
+            problems.extend(self.port(namespace(object), selector, &port["targetPort"]));
+        }
+        problems
+    }
+
+    fn network_policy(&self, object: &Value) -> Vec<String> {
+        let mut problems = self.pods(object, "/spec/podSelector/matchLabels");
+        let selector = object.pointer("/spec/podSelector/matchLabels");
+        for rule in items(object, "/spec/ingress") {
+            for port in items(rule, "/ports") {
+                problems.extend(self.port(namespace(object), selector, &port["port"]));
+            }
+        }
+        problems
+    }
+
+    /// A webhook is called at a Service that has the port, and whose certificate, if cert-manager
+    /// makes it, is for that Service, mounted, and the one that the caller is told to trust.
+    fn called(&self, object: &Value, client: &Value) -> Vec<String> {
+        let target = &client["service"];
+        let (home, called) = (text(target, "/namespace"), text(target, "/name"));
+        let Some(service) = self.find("Service", home, called) else {
+            return vec![format!("there is no Service {home}/{called}")];
+        };
+        let mut problems = Vec::new();
+        if !items(service, "/spec/ports").any(|port| port["port"] == target["port"]) {
+            problems.push(format!("{called} has no port {}", target["port"]));
+        }
+        if !text(target, "/path").starts_with('/') {
+            problems.push("it calls no path".to_owned());
+        }
+        let authority = text(
+            object,
+            "/metadata/annotations/cert-manager.io~1inject-ca-from",
+        );
+        let uses_cert_manager = self.objects.iter().any(|it| kind(it) == "Certificate");
+        if !uses_cert_manager {
+            return problems;
+        }
+        let (home, certificate) = authority.split_once('/').unwrap_or_default();
+        match self.find("Certificate", home, certificate) {
+            None => problems.push(format!(
+                "it trusts the Certificate {authority:?}, which is not there"
+            )),
+            Some(certificate) => {
+                let host = format!("{called}.{}.svc", text(target, "/namespace"));
+                if !items(certificate, "/spec/dnsNames").any(|name| *name == host) {
+                    problems.push(format!("{authority} is not for {host}"));
+                }
+                let secret = text(certificate, "/spec/secretName");
+                let mounted = self.selected(home, service.pointer("/spec/selector"));
+                let mounted = mounted.iter().any(|it| {
+                    items(it, "/spec/template/spec/volumes")
+                        .any(|volume| text(volume, "/secret/secretName") == secret)
+                });
+                if !mounted {
+                    problems.push(format!("{secret} is not mounted"));
+                }
+            }
+        }
+        problems
+    }
+
+    fn certificate(&self, object: &Value) -> Vec<String> {
+        let home = namespace(object);
+        let issuer = &object["spec"]["issuerRef"];
+        let mut problems: Vec<_> = self
+            .missing(kind(issuer), home, text(issuer, "/name"))
+            .into_iter()
+            .collect();
+        for host in items(object, "/spec/dnsNames") {
+            let mut parts = host.as_str().unwrap_or_default().split('.');
+            let (service, of) = (
+                parts.next().unwrap_or_default(),
+                parts.next().unwrap_or_default(),
+            );
+            problems.extend(self.missing("Service", of, service));
+        }
+        problems
+    }
+
+    fn issuer(&self, object: &Value) -> Vec<String> {
+        let secret = text(object, "/spec/ca/secretName");
+        let self_signed = object["spec"]["selfSigned"].is_object();
+        match self_signed || self.secret_maker(namespace(object), secret).is_some() {
+            true => Vec::new(),
+            false => vec![format!("nothing makes the Secret {secret}")],
+        }
+    }
+
+    fn service_monitor(&self, object: &Value) -> Vec<String> {
+        let selector = object.pointer("/spec/selector/matchLabels");
+        let services: Vec<_> = self
+            .objects
+            .iter()
+            .filter(|it| {
+                kind(it) == "Service"
+                    && namespace(it) == namespace(object)
+                    && selects(selector, it.pointer("/metadata/labels"))
+            })
+            .collect();
+        let [service] = services[..] else {
+            return vec![format!("it selects {} Services", services.len())];
+        };
+        let mut problems = Vec::new();
+        for endpoint in items(object, "/spec/endpoints") {
+            if !items(service, "/spec/ports").any(|port| port["name"] == endpoint["port"]) {
+                problems.push(format!(
+                    "{} has no port {}",
+                    name(service),
+                    endpoint["port"]
+                ));
+            }
+            let secret = text(endpoint, "/authorization/credentials/name");
+            problems.extend(self.missing("Secret", namespace(object), secret));
+        }
+        problems
+    }
+
+    fn token(&self, object: &Value) -> Vec<String> {
+        let account = text(
+            object,
+            "/metadata/annotations/kubernetes.io~1service-account.name",
+        );
+        let missing = self.missing("ServiceAccount", namespace(object), account);
+        missing.into_iter().collect()
+    }
+
+    fn subscription(&self, object: &Value) -> Vec<String> {
+        let spec = &object["spec"];
+        let (source, home) = (text(spec, "/source"), text(spec, "/sourceNamespace"));
+        let mut problems: Vec<_> = self
+            .missing("CatalogSource", home, source)
+            .into_iter()
+            .collect();
+        let groups = self
+            .objects
+            .iter()
+            .filter(|it| kind(it) == "OperatorGroup" && namespace(it) == namespace(object));
+        // OLM wants exactly one.
+        let groups = groups.count();
+        if groups != 1 {
+            problems.push(format!("its namespace has {groups} OperatorGroups"));
+        }
+        problems
+    }
+}

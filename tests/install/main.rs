@@ -1,0 +1,170 @@
+//! What installs the manager: every overlay is built by a real kustomize, every reference in
+//! it resolves, and a real API server takes each object with strict validation of its fields.
+//! `make test` starts the cluster around these tests.
+#![allow(clippy::disallowed_types)] // the cluster lives in real time
+
+mod accepted;
+mod graph;
+#[path = "../cluster/private.rs"]
+mod private;
+mod rendered;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use graph::Graph;
+use rendered::{documents, overlay, render, repository};
+
+/// Those that install everything.
+const WHOLE: [&str; 2] = ["default", "certmanager"];
+/// Those that go with either.
+const BESIDE: [&str; 2] = ["network-policy", "prometheus"];
+
+#[test]
+fn every_overlay_is_built_by_kustomize() {
+    let mut built = 0;
+    for entry in std::fs::read_dir(repository().join("config")).expect("config") {
+        let folder = entry.expect("an entry").path();
+        assert!(
+            folder.join("kustomization.yaml").is_file(),
+            "{}: every folder is an overlay",
+            folder.display()
+        );
+        let objects = render(&folder);
+        assert!(!objects.is_empty(), "{}", folder.display());
+        built += 1;
+    }
+    assert!(built >= 13, "all were found: {built}");
+}
+
+#[test]
+fn every_reference_in_every_way_to_install_resolves() {
+    for whole in WHOLE {
+        assert_eq!(Graph::of(overlay(whole)).problems(), [""; 0], "{whole}");
+        for beside in BESIDE {
+            let objects = [overlay(whole), overlay(beside)].concat();
+            let problems = Graph::of(objects).problems();
+            assert_eq!(problems, [""; 0], "{whole} with {beside}");
+        }
+    }
+    assert_eq!(Graph::of(overlay("olm")).problems(), [""; 0]);
+}
+
+/// Without this, the test above might look at nothing.
+#[test]
+fn what_is_missing_or_does_not_fit_is_found() {
+    let without = |overlay_name: &str, kind: &str, name: &str| {
+        let mut objects = overlay(overlay_name);
+        let before = objects.len();
+        objects.retain(|it| it["kind"] != kind || it["metadata"]["name"] != name);
+        assert_eq!(objects.len(), before - 1, "{kind} {name}");
+        Graph::of(objects).problems().join("\n")
+    };
+    for (kind, name) in [
+        ("Namespace", "quartet-operator-system"),
+        ("ServiceAccount", "quartet-operator-controller-manager"),
+        ("ClusterRole", "quartet-operator-manager-role"),
+        ("Role", "quartet-operator-leader-election-role"),
+        ("Service", "quartet-operator-controller-manager-service"),
+        ("Deployment", "quartet-operator-controller-manager"),
+    ] {
+        let problems = without("default", kind, name);
+        assert!(problems.contains(name), "{kind} {name}: {problems:?}");
+    }
+    for (kind, name) in [
+        ("Issuer", "quartet-operator-issuer"),
+        ("Issuer", "quartet-operator-selfsigned-issuer"),
+        ("Certificate", "quartet-operator-ca"),
+        ("Certificate", "quartet-operator-serving-cert"),
+        ("Certificate", "quartet-operator-metrics-certs"),
+    ] {
+        assert_ne!(without("certmanager", kind, name), "", "{kind} {name}");
+    }
+    let changed = |pointer: &str, value: Value| {
+        let mut objects = overlay("default");
+        let deployment = objects.iter_mut().find(|it| it["kind"] == "Deployment");
+        let field = deployment.and_then(|it| it.pointer_mut(pointer));
+        *field.unwrap_or_else(|| panic!("no {pointer}")) = value;
+        Graph::of(objects).problems()
+    };
+    for (pointer, value) in [
+        (
+            "/spec/template/metadata/labels/control-plane",
+            json!("other"),
+        ),
+        (
+            "/spec/template/spec/containers/0/ports/0/name",
+            json!("other"),
+        ),
+        (
+            "/spec/template/spec/containers/0/ports/2/name",
+            json!("other"),
+        ),
+        ("/spec/template/spec/serviceAccountName", json!("other")),
+    ] {
+        assert_ne!(changed(pointer, value), [""; 0], "{pointer}");
+    }
+}
+
+#[test]
+fn the_installer_is_what_kustomize_makes_of_the_default_overlay() {
+    // Merged lists come in another order.
+    let normal = |mut objects: Vec<Value>| {
+        for object in &mut objects {
+            if let Some(env) = object.pointer_mut("/spec/template/spec/containers/0/env")
+                && let Some(env) = env.as_array_mut()
+            {
+                env.sort_by_key(|variable| variable["name"].to_string());
+            }
+        }
+        objects.sort_by_key(Value::to_string);
+        objects
+    };
+    let installer = normal(documents(&repository().join("dist/install.yaml")));
+    let default = normal(overlay("default"));
+    assert_eq!(installer.len(), default.len());
+    for (installed, rendered) in installer.iter().zip(&default) {
+        assert_eq!(installed, rendered);
+    }
+}
+
+/// Only the manager's own certificate mode tells the two apart from the outside.
+#[test]
+fn with_cert_manager_the_manager_may_touch_neither_its_crds_nor_secrets() {
+    let names = |objects: &[Value]| -> BTreeSet<String> {
+        let rules = objects
+            .iter()
+            .filter(|it| {
+                it["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"].is_null()
+            })
+            .filter_map(|it| it["rules"].as_array());
+        rules
+            .flatten()
+            .map(|rule| rule["resources"].to_string())
+            .collect()
+    };
+    for resource in ["secrets", "customresourcedefinitions"] {
+        let named = |overlay_name: &str| {
+            names(&overlay(overlay_name))
+                .iter()
+                .any(|it| it.contains(resource))
+        };
+        assert!(named("default"), "{resource}");
+        assert!(!named("certmanager"), "{resource}");
+    }
+}
+
+#[test]
+fn an_overlay_of_the_users_own_moves_everything_into_another_namespace() {
+    let folder = rendered::scratch("elsewhere");
+    let kustomization = json!({
+        "namespace": "elsewhere",
+        "resources": [rendered::relative(&folder, "config/default")],
+    });
+    std::fs::write(folder.join("kustomization.yaml"), kustomization.to_string()).expect("written");
+    let objects = render(&folder);
+    let text = Value::from(objects.clone()).to_string();
+    assert!(!text.contains("quartet-operator-system"), "{text}");
+    assert_eq!(Graph::of(objects).problems(), [""; 0]);
+}

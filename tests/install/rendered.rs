@@ -1,0 +1,75 @@
+//! Objects out of files and out of kubectl's kustomize.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use devcluster::Environment;
+use serde_json::Value;
+
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The kubectl of the cluster around the tests.
+pub(crate) fn kubectl() -> Command {
+    let environment = Environment::from_variables().unwrap_or_else(|error| {
+        panic!("{error}: these tests want a cluster around them, run `make test`")
+    });
+    Command::new(environment.binaries.join("kubectl"))
+}
+
+/// What `kubectl kustomize` makes of a folder.
+pub(crate) fn render(folder: &Path) -> Vec<Value> {
+    let run = kubectl()
+        .arg("kustomize")
+        .arg(folder)
+        .output()
+        .expect("kubectl runs");
+    assert!(
+        run.status.success(),
+        "{}: {}",
+        folder.display(),
+        String::from_utf8_lossy(&run.stderr)
+    );
+    // Warnings tell of fields that kustomize will drop.
+    assert_eq!(
+        String::from_utf8_lossy(&run.stderr),
+        "",
+        "{}",
+        folder.display()
+    );
+    parse(&String::from_utf8(run.stdout).expect("UTF-8"))
+}
+
+/// What it makes of an overlay below `config`.
+pub(crate) fn overlay(name: &str) -> Vec<Value> {
+    render(&repository().join("config").join(name))
+}
+
+/// Every document of a file.
+pub(crate) fn documents(file: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
+    parse(&text)
+}
+
+fn parse(text: &str) -> Vec<Value> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).expect("YAML");
+    documents.into_iter().filter(|it| !it.is_null()).collect()
+}
+
+/// An empty folder below `target`, which is inside the repository: kustomize refuses absolute
+/// paths.
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("install-{name}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+/// The way from `folder` to a path below the repository.
+pub(crate) fn relative(folder: &Path, path: &str) -> String {
+    let up = "../".repeat(folder.components().count() - 1);
+    let target = repository().join(path);
+    let target = target.strip_prefix("/").expect("absolute");
+    format!("{up}{}", target.display())
+}
