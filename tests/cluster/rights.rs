@@ -30,16 +30,22 @@ const ACCOUNT: Kind = Kind {
     plural: "serviceaccounts",
 };
 
-/// A ServiceAccount with the rules of the core roles in the stage's namespace, as a kubeconfig.
+/// The rules that the bundle's ClusterServiceVersion gives the manager, those for its own
+/// namespace included.
+fn bundled_rules() -> Vec<Value> {
+    let csv = generated("../bundle/manifests/quartet-operator.clusterserviceversion.yaml");
+    let install = &csv["spec"]["install"]["spec"];
+    let parts = ["clusterPermissions", "permissions"].into_iter();
+    let rules = parts.flat_map(|part| install[part][0]["rules"].as_array().expect("rules"));
+    rules.cloned().collect()
+}
+
+/// A ServiceAccount with the rules of the bundle in the stage's namespace, as a kubeconfig.
 async fn service_account(stage: &Stage) -> PathBuf {
-    let rules = CORE.iter().flat_map(|role| {
-        let role = generated(role);
-        role["rules"].as_array().expect("rules").clone()
-    });
     let metadata = json!({"name": "manager"});
     let role = json!({
         "apiVersion": RBAC, "kind": ROLE.kind, "metadata": metadata,
-        "rules": rules.collect::<Vec<_>>(),
+        "rules": bundled_rules(),
     });
     let binding = json!({
         "apiVersion": RBAC, "kind": BINDING.kind, "metadata": metadata,
@@ -229,22 +235,36 @@ async fn fault_24_and_30_the_manager_needs_no_right_that_it_lacks_and_has_none_t
 /// Where the generated manifests put the manager.
 const NAMESPACE: &str = "quartet-operator-system";
 
-/// Applies `config/<folder>` as it is.
-fn install(stage: &Stage, folder: &str) {
-    let path = format!("{}/config/{folder}", env!("CARGO_MANIFEST_DIR"));
-    let said = stage.kubectl(&[
-        "apply",
-        "--server-side",
-        "--namespace",
-        NAMESPACE,
-        "-k",
-        &path,
-    ]);
+/// Applies `dist/install.yaml` without replicas, whose place this test's manager takes; returns
+/// what the manager in it is started with.
+fn install(stage: &Stage) -> Vec<String> {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/dist/install.yaml"))
+        .expect("the installer");
+    let empty = text.replace("\n  replicas: 2\n", "\n  replicas: 0\n");
+    assert_ne!(empty, text);
+    let file = std::env::temp_dir().join(format!("{}.install.yaml", stage.namespace));
+    std::fs::write(&file, &empty).expect("written");
+    let path = file.to_str().expect("UTF-8");
+    let said = stage.kubectl(&["apply", "--namespace", NAMESPACE, "-f", path]);
+    let _ = std::fs::remove_file(&file);
     assert!(
         said.status.success(),
         "{}",
         String::from_utf8_lossy(&said.stderr)
     );
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
+    let deployment = documents.iter().find(|it| it["kind"] == "Deployment");
+    let pod = &deployment.expect("a Deployment")["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let arguments = container["args"].as_array().expect("arguments").iter();
+    let mut flags: Vec<String> = arguments
+        .map(|argument| argument.as_str().expect("a text").to_owned())
+        .collect();
+    let variables = container["env"].as_array().expect("variables");
+    let mode = variables.iter().find(|it| it["name"] == "CERT_MODE");
+    let mode = mode.and_then(|it| it["value"].as_str()).expect("a mode");
+    flags.push(format!("--cert-mode={mode}"));
+    flags
 }
 
 /// Has the webhook Service lead to `port` of this machine, at an address that a Service may
@@ -285,35 +305,24 @@ async fn until(stage: &Stage, what: &str, mut done: impl FnMut() -> bool) {
 async fn the_self_managed_profile_as_it_is_installed_is_enough_and_all_of_it_is_used() {
     let private = private::cluster().await;
     let mut stage = Stage::on(private.cluster.environment(), "self-managed").await;
-    let namespace =
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-    let created = stage
-        .send(
-            http::Method::POST,
-            "/api/v1/namespaces",
-            "application/json",
-            &namespace,
-        )
-        .await;
-    created.expect("a namespace");
-    for folder in ["crd", "webhook", "rbac-self-managed"] {
-        install(&stage, folder);
-    }
+    let installed = install(&stage);
     let port = devcluster::free_port().expect("a port");
     route_webhooks(&stage, port).await;
     let account = "quartet-operator-controller-manager";
     let kubeconfig = kubeconfig(&stage, NAMESPACE, account).await;
-    stage.start_manager_as(
-        &kubeconfig,
-        &[
-            "--enable-webhooks=true",
-            &format!("--webhook-port={port}"),
-            "--cert-mode=self-managed",
-            "--leader-elect",
-            &format!("--leader-election-namespace={NAMESPACE}"),
-            "--metrics-secure=true",
-        ],
-    );
+    // As it is installed, but on this machine: its ports are somebody else's here.
+    let port = format!("--webhook-port={port}");
+    let namespace = format!("--leader-election-namespace={NAMESPACE}");
+    let here = [
+        "--enable-webhooks=true",
+        &port,
+        &namespace,
+        "--health-probe-bind-address=127.0.0.1:0",
+        "--metrics-bind-address=127.0.0.1:0",
+        "--metrics-secure=true",
+    ];
+    let flags: Vec<&str> = installed.iter().map(String::as_str).chain(here).collect();
+    stage.start_manager_as(&kubeconfig, &flags);
     let sample = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/config/samples/cache_v1alpha1_memcached.yaml"

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
 mod accepted;
+mod deployed;
 mod graph;
 #[path = "../cluster/private.rs"]
 mod private;
