@@ -6,6 +6,8 @@ export CARGO_TARGET_DIR
 # Any value leaves the cluster and the manager of `make demo` running.
 KEEP ?=
 comma = ,
+# As images name this machine's processor.
+ARCHITECTURE = $(subst x86_64,amd64,$(subst aarch64,arm64,$(shell uname -m)))
 # More arguments for the manager of `make run`, e.g. ARGS=--log-level=debug, or for the
 # benchmarks, e.g. ARGS=--rest=10 for `make bench`.
 ARGS ?=
@@ -150,6 +152,14 @@ test-rollout: ## Rolling restarts under load, without a failed call; RESTARTS=20
 	ROLLING_RESTARTS=$(RESTARTS) $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
 		cargo test --locked --workspace --test rollout rolling_restarts -- --nocapture
 
+.PHONY: test-e2e
+test-e2e: ## The product on a node that runs containers: registry, OLM, pods, traffic. As root.
+	hack/e2e/images.sh fetch
+	hack/image.sh binary $(ARCHITECTURE)
+	$(CARGO_BUILD) --all-targets
+	$(CARGO_TARGET_DIR)/debug/devcluster enter -- \
+		cargo test --locked --offline --workspace --test e2e -- --ignored --nocapture
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZ_RUNS executions; FUZZ_TARGETS='children pem_reload'.
 	@FUZZ_RUNS='$(FUZZ_RUNS)' FUZZ_TARGETS='$(FUZZ_TARGETS)' hack/fuzz.sh
@@ -209,7 +219,6 @@ build-installer: ## Write dist/install.yaml, which installs everything, for the 
 
 ##@ Images
 
-ARCHITECTURE = $(subst x86_64,amd64,$(subst aarch64,arm64,$(shell uname -m)))
 LABELS = --label org.opencontainers.image.version=$(VERSION) \
 	--label org.opencontainers.image.revision=$(shell git rev-parse HEAD 2>/dev/null)
 BUILT_INSIDE = $(LABELS) $(if $(BUILDER_IMAGE),--build-arg BUILDER_IMAGE=$(BUILDER_IMAGE))

@@ -8,7 +8,7 @@ mod run;
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,6 +35,12 @@ enum Command {
         #[command(flatten)]
         cluster: ClusterArguments,
         /// The command and its arguments; its exit code is that of `run`
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+    /// Run a command, as root, in namespaces in which it may start a cluster with a real node
+    Enter {
+        /// The command and its arguments; its exit code is that of `enter`
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
@@ -106,17 +112,28 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Up(cluster) => background::up(&cluster),
         Command::Down => background::down(),
         Command::Run { cluster, .. } if cluster.node && !devcluster::is_inside() => {
-            // Inside there is no network to fetch modules from.
-            Binaries::find_or_build()?.with_containerd()?;
             let arguments = std::env::args_os().skip(1);
-            let interrupted = interrupt::flag()?;
-            let program = std::env::current_exe()?;
-            let status = devcluster::enter(&program, arguments, &interrupted)?;
-            Ok(run::exit_code(status))
+            enter(&std::env::current_exe()?, arguments)
         }
+        Command::Enter { command } => match command.split_first() {
+            Some((program, arguments)) => enter(Path::new(program), arguments.iter().cloned()),
+            None => Ok(ExitCode::SUCCESS),
+        },
         Command::Run { cluster, command } => run::run(&cluster, &command),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Hold(cluster) => background::hold(&cluster),
         Command::RunBound { parent, command } => match run::run_bound(parent, &command)? {},
     }
+}
+
+/// Runs `program` where a cluster with a real node may be started.
+fn enter(
+    program: &Path,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<ExitCode, Box<dyn Error>> {
+    // Inside there is no network to fetch modules from.
+    Binaries::find_or_build()?.with_containerd()?;
+    let interrupted = interrupt::flag()?;
+    let status = devcluster::enter(program, arguments, &interrupted)?;
+    Ok(run::exit_code(status))
 }

@@ -1,0 +1,116 @@
+//! Installed by OLM: with `operator-sdk run bundle`, and from a catalog.
+
+use std::time::Duration;
+
+use crate::node::{IMAGES, NAMESPACE, NEXT, Node};
+use crate::operands;
+
+/// From a bundle image to Succeeded, used, scored, upgraded, removed, and installed again.
+pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
+    let shell = &node.shell;
+    let tools = Node::tools();
+    namespace(node, "baseline");
+    shell.must(&format!(
+        "{tools} operator-sdk run bundle {IMAGES}-bundle:v0.1.0 -n {NAMESPACE} --timeout 5m"
+    ));
+    operands::samples(shell);
+    operands::answer(shell);
+    operands::refused_and_converted(shell);
+
+    // Its own images to unpack and keep results with are pinned by digest.
+    let scorecard = shell.must(&format!(
+        "{tools} operator-sdk scorecard bundle --namespace default --wait-time 120s --output json \
+         --untar-image registry.test/base/busybox:1 --storage-image registry.test/base/busybox:1"
+    ));
+    assert_eq!(
+        scorecard.matches("\"state\": \"pass\"").count(),
+        6,
+        "{scorecard}"
+    );
+
+    let (pods, specs) = (operands::pods(shell), operands::specs(shell));
+    shell.must(&format!(
+        "{tools} operator-sdk run bundle-upgrade {IMAGES}-bundle:v{NEXT} -n {NAMESPACE} --timeout 5m"
+    ));
+    assert_eq!(operands::specs(shell), specs, "no field is lost");
+    assert_eq!(
+        operands::pods(shell),
+        pods,
+        "no pod of an operand was restarted"
+    );
+    operands::refused_and_converted(shell);
+
+    operands::clean(shell);
+    clean_up(node);
+    namespace(node, "baseline");
+    shell.must(&format!(
+        "{tools} operator-sdk run bundle {IMAGES}-bundle:v0.1.0 -n {NAMESPACE} --timeout 5m"
+    ));
+    shell.must("kubectl apply -f config/samples/cache_v1alpha1_memcached.yaml");
+    shell.must("kubectl wait memcached --all --for=condition=Ready --timeout=60s");
+    operands::clean(shell);
+    clean_up(node);
+}
+
+/// As on OperatorHub: a catalog, a subscription with automatic approval, and an upgrade that
+/// comes with a newer catalog. The namespace enforces *restricted*.
+pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
+    let shell = &node.shell;
+    shell.must("kubectl apply -k config/olm");
+    succeeded(node, "0.1.0");
+    operands::samples(shell);
+    operands::refused_and_converted(shell);
+
+    let (pods, specs) = (operands::pods(shell), operands::specs(shell));
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} patch catalogsource quartet-operator-catalog --type=merge \
+         -p '{{\"spec\":{{\"image\":\"{IMAGES}-catalog:v{NEXT}\"}}}}'"
+    ));
+    succeeded(node, NEXT);
+    assert_eq!(operands::specs(shell), specs, "no field is lost");
+    assert_eq!(
+        operands::pods(shell),
+        pods,
+        "no pod of an operand was restarted"
+    );
+    operands::answer(shell);
+
+    operands::clean(shell);
+    shell.must("kubectl delete -k config/olm --timeout=120s");
+    shell.must("kubectl delete crd -l operators.coreos.com/quartet-operator.quartet-operator-system= --timeout=60s");
+}
+
+fn succeeded(node: &Node, version: &str) {
+    node.shell.until(
+        &format!(
+            "kubectl -n {NAMESPACE} get csv quartet-operator.v{version} -o jsonpath='{{.status.phase}}'"
+        ),
+        "Succeeded",
+        Duration::from_secs(300),
+    );
+}
+
+fn namespace(node: &Node, level: &str) {
+    node.shell.must(&format!(
+        "kubectl create namespace {NAMESPACE} && \
+         kubectl label namespace {NAMESPACE} pod-security.kubernetes.io/enforce={level}"
+    ));
+}
+
+/// `operator-sdk cleanup`, and what it leaves: ClusterRoles of the bundle, the Operator, and for
+/// a while the registry's pod. docs/operations.md has these lines, too.
+fn clean_up(node: &Node) {
+    let shell = &node.shell;
+    shell.must(&format!(
+        "{} operator-sdk cleanup quartet-operator -n {NAMESPACE} --timeout 3m",
+        Node::tools()
+    ));
+    let left = format!("operators.coreos.com/quartet-operator.{NAMESPACE}=");
+    shell.must(&format!("kubectl delete clusterroles -l {left}"));
+    shell.must(&format!(
+        "kubectl delete operator quartet-operator.{NAMESPACE} --ignore-not-found"
+    ));
+    shell.must(&format!(
+        "kubectl delete namespace {NAMESPACE} --timeout=120s"
+    ));
+}

@@ -1,0 +1,97 @@
+//! The cluster with its node, images and OLM.
+
+use std::time::Instant;
+
+use devcluster::{Cluster, Nodes, Options};
+
+use crate::shell::Shell;
+
+/// Where the manager is installed.
+pub(crate) const NAMESPACE: &str = "quartet-operator-system";
+
+/// The repository path of all our images.
+pub(crate) const IMAGES: &str = "ghcr.io/quartet-operator/quartet-operator";
+
+/// What the product is upgraded to; the same binary, in packages of another version.
+pub(crate) const NEXT: &str = "0.1.1";
+
+/// A running cluster, and a shell that talks to it.
+pub(crate) struct Node {
+    pub(crate) cluster: Cluster,
+    pub(crate) shell: Shell,
+}
+
+impl Node {
+    pub(crate) fn start() -> Self {
+        assert!(
+            devcluster::is_inside(),
+            "this wants namespaces of its own around it: run make test-e2e as root"
+        );
+        let began = Instant::now();
+        let cluster = Cluster::start(Options {
+            nodes: Nodes::Real,
+            ..Options::default()
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+        println!(
+            "the node is Ready after {:.1} s",
+            began.elapsed().as_secs_f32()
+        );
+        let offline = [
+            ("CARGO_NET_OFFLINE", "true"),
+            ("GOFLAGS", "-mod=mod"),
+            ("GOPROXY", "off"),
+            ("BUILDAH_ISOLATION", "chroot"),
+            ("CONTAINER_TOOL", "buildah"),
+        ];
+        let variables = cluster
+            .environment()
+            .variables()
+            .into_iter()
+            .map(|(name, value)| (name.into(), value))
+            .chain(offline.map(|(name, value)| (name.into(), value.into())));
+        Self {
+            shell: Shell::new(variables),
+            cluster,
+        }
+    }
+
+    /// Builds and pushes all images: those of others, and the product's with the commands of
+    /// whoever releases it.
+    pub(crate) fn images(&self) {
+        self.shell.must("hack/e2e/images.sh");
+        self.shell.must("make docker-build docker-push");
+        self.shell
+            .must("make bundle-build bundle-push catalog-build catalog-push");
+        // The next version: the same manager, in other packages.
+        let next = format!("{IMAGES}:v{NEXT}");
+        self.shell.must(&format!(
+            "buildah tag {IMAGES}:v0.1.0 {next} && hack/image.sh push {next}"
+        ));
+        let folders = "BUNDLE_DIR=target/e2e/bundle CATALOG_DIR=target/e2e/catalog";
+        self.shell.must(&format!(
+            "rm -rf target/e2e && mkdir -p target/e2e && cp -r catalog target/e2e/ && \
+             make bundle catalog bundle-build bundle-push catalog-build catalog-push VERSION={NEXT} {folders}"
+        ));
+    }
+
+    /// Installs OLM and the DNS that its catalogs need.
+    pub(crate) fn olm(&self) {
+        let shell = &self.shell;
+        shell.must("kubectl apply -f hack/e2e/manifests/coredns.yaml");
+        shell.must(
+            "kubectl apply --server-side -f $(cd hack/olm && go list -m -f {{.Dir}} \
+             github.com/operator-framework/operator-lifecycle-manager)/deploy/chart/crds",
+        );
+        shell.must("kubectl wait --for=condition=Established crd --all --timeout=60s");
+        shell.must("kubectl apply -f hack/e2e/manifests/olm.yaml");
+        shell.must("kubectl -n kube-system rollout status deployment/coredns --timeout=120s");
+        shell.must("kubectl -n olm rollout status deployment/olm-operator --timeout=120s");
+        shell.must("kubectl -n olm rollout status deployment/catalog-operator --timeout=120s");
+    }
+
+    /// The first `path` of operator-sdk and opm, as a shell says it.
+    pub(crate) fn tools() -> &'static str {
+        "PATH=$(dirname $(make -s operator-sdk)):$(dirname $(make -s opm)):$PATH"
+    }
+}

@@ -1,0 +1,145 @@
+//! What users of the operands see: answers.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::shell::Shell;
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+const READY: &str = "--for=condition=Ready --timeout=120s";
+
+/// Creates the samples of both versions of every kind and waits until they are Ready.
+pub(crate) fn samples(shell: &Shell) {
+    shell.must("ls config/samples/*_*_*.yaml | xargs -n 1 kubectl apply -f");
+    for kind in ["memcached", "nginx", "elasticweb", "helloworld"] {
+        shell.must(&format!("kubectl wait {kind} --all {READY}"));
+    }
+}
+
+/// Stores and reads through every pod of a Memcached, and asks every web for its page.
+pub(crate) fn answer(shell: &Shell) {
+    answer_of(shell, 3);
+}
+
+/// The same when memcached-sample has been scaled to 4.
+pub(crate) fn answer_after_scaling(shell: &Shell) {
+    answer_of(shell, 4);
+}
+
+fn answer_of(shell: &Shell, memcached_pods: usize) {
+    let pods = shell.must(
+        "kubectl get memcached memcached-sample -o jsonpath='{.status.selector}' | \
+         xargs -I{} kubectl get pods -l {} -o jsonpath='{.items[*].status.podIP}'",
+    );
+    let pods: Vec<&str> = pods.split_whitespace().collect();
+    assert_eq!(
+        pods.len(),
+        memcached_pods,
+        "the pods of memcached-sample: {pods:?}"
+    );
+    for pod in pods {
+        store_and_read(pod);
+    }
+    for port in [30003, 30004] {
+        page("10.250.0.1", port);
+    }
+    for name in ["nginx-v1-sample", "helloworld-v1-sample"] {
+        let address = shell.must(&format!(
+            "kubectl get service {name} -o jsonpath='{{.spec.clusterIP}}'"
+        ));
+        page(address.trim(), 80);
+    }
+}
+
+/// What every way of installing must refuse and convert.
+pub(crate) fn refused_and_converted(shell: &Shell) {
+    let negative = |version: &str, field: &str| {
+        format!(
+            "kubectl apply -f - <<<'{{\"apiVersion\":\"cache.example.com/{version}\",\
+             \"kind\":\"Memcached\",\"metadata\":{{\"name\":\"negative\"}},\
+             \"spec\":{{\"{field}\":-1}}}}'"
+        )
+    };
+    for (version, field) in [("v1alpha1", "size"), ("v1", "replicas")] {
+        let refusal = shell.must_fail(&negative(version, field));
+        assert!(
+            refusal.contains(&format!("spec.{field}: Invalid value: -1")),
+            "{refusal}"
+        );
+    }
+    // Only the webhook knows the limit.
+    let refusal = shell.must_fail("kubectl scale memcached memcached-sample --replicas=5000");
+    assert!(refusal.contains("less than or equal to 1000"), "{refusal}");
+    shell.must("kubectl patch memcacheds.v1.cache.example.com memcached-sample --type=merge -p '{\"spec\":{\"memory\":96}}'");
+    shell.must("kubectl patch memcacheds.v1alpha1.cache.example.com memcached-sample --type=merge -p '{\"spec\":{\"size\":3}}'");
+    let kept = shell.must(
+        "kubectl get memcacheds.v1.cache.example.com memcached-sample -o jsonpath='{.spec.memory} {.spec.replicas}'",
+    );
+    assert_eq!(
+        kept.trim(),
+        "96 3",
+        "what the old version cannot say is kept"
+    );
+    shell.must(&format!("kubectl wait memcached --all {READY}"));
+}
+
+/// The pods of all samples, by name and number of restarts: to compare later.
+pub(crate) fn pods(shell: &Shell) -> String {
+    shell.must(
+        "kubectl get pods -n default --sort-by=.metadata.name -o \
+         jsonpath='{range .items[*]}{.metadata.name} {.status.containerStatuses[0].restartCount}{\"\\n\"}{end}'",
+    )
+}
+
+/// All specs, as they are stored: to compare later.
+pub(crate) fn specs(shell: &Shell) -> String {
+    shell.must("kubectl get quartet -n default -o jsonpath='{range .items[*]}{.metadata.name} {.spec}{\"\\n\"}{end}'")
+}
+
+/// Deletes all samples; every child goes, too.
+pub(crate) fn clean(shell: &Shell) {
+    shell.must("kubectl delete memcached,nginx,elasticweb,helloworld --all --timeout=60s");
+    shell.until(
+        "kubectl get pods,deployments -n default -o name | wc -l",
+        "0",
+        Duration::from_secs(90),
+    );
+}
+
+fn store_and_read(pod: &str) {
+    let mut stream = connect(pod, 11211);
+    write!(stream, "set key 0 60 5\r\nvalue\r\nget key\r\n").unwrap();
+    let mut lines = BufReader::new(stream)
+        .lines()
+        .map(|line| line.expect("an answer"));
+    let answer: Vec<String> = lines.by_ref().take(4).collect();
+    assert_eq!(
+        answer,
+        ["STORED", "VALUE key 0 5", "value", "END"],
+        "of {pod}"
+    );
+}
+
+fn page(address: &str, port: u16) {
+    let mut stream = connect(address, port);
+    write!(stream, "GET / HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(
+        answer.starts_with("HTTP/1.1 200"),
+        "{address}:{port}: {answer}"
+    );
+    assert!(
+        answer.contains("Welcome to nginx!"),
+        "{address}:{port}: {answer}"
+    );
+}
+
+fn connect(address: &str, port: u16) -> TcpStream {
+    let target = format!("{address}:{port}").parse().expect("an address");
+    let stream = TcpStream::connect_timeout(&target, TIMEOUT)
+        .unwrap_or_else(|error| panic!("{target}: {error}"));
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream
+}

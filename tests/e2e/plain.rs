@@ -1,0 +1,153 @@
+//! Installed without OLM, and in trouble.
+
+use std::time::Duration;
+
+use devcluster::Component;
+
+use crate::node::{NAMESPACE, Node};
+use crate::operands;
+
+const MANAGER: &str = "deployment/quartet-operator-controller-manager";
+
+/// `dist/install.yaml`: one file, two replicas, certificates that the manager makes, in a
+/// namespace that enforces the Pod Security Standard *restricted*.
+pub(crate) fn installed_from_one_file(node: &Node) {
+    let shell = &node.shell;
+    shell.must("kubectl apply --server-side -f dist/install.yaml");
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=120s"
+    ));
+    let enforced = shell.must(&format!(
+        "kubectl get namespace {NAMESPACE} -o jsonpath='{{.metadata.labels.pod-security\\.kubernetes\\.io/enforce}}'"
+    ));
+    assert_eq!(enforced.trim(), "restricted");
+
+    operands::samples(shell);
+    operands::answer(shell);
+    operands::refused_and_converted(shell);
+    restricted_and_baseline(node);
+    leader_deleted(node);
+    node_and_server_restarted(node);
+    webhooks_away(node);
+
+    operands::clean(shell);
+    shell.must("kubectl delete -f dist/install.yaml --timeout=120s");
+    nothing_left(node);
+}
+
+/// `make deploy` and `make undeploy`, which touch no file that is tracked.
+pub(crate) fn deployed_and_undeployed(node: &Node) {
+    let shell = &node.shell;
+    let before = shell.must("git status --porcelain");
+    shell.must("make deploy");
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=120s"
+    ));
+    shell.must("kubectl apply -f config/samples/cache_v1alpha1_memcached.yaml");
+    shell.must("kubectl wait memcached --all --for=condition=Ready --timeout=60s");
+    shell.must("make undeploy");
+    nothing_left(node);
+    assert_eq!(shell.must("git status --porcelain"), before);
+}
+
+/// The operands' pods are admitted where the standards are enforced that they promise.
+fn restricted_and_baseline(node: &Node) {
+    let shell = &node.shell;
+    for (level, samples) in [
+        (
+            "restricted",
+            "cache_v1alpha1_memcached proxy_v1alpha1_nginx test_v1alpha1_helloworld",
+        ),
+        ("baseline", "elasticweb_v1_elasticweb"),
+    ] {
+        shell.must(&format!(
+            "kubectl create namespace {level} && \
+             kubectl label namespace {level} pod-security.kubernetes.io/enforce={level}"
+        ));
+        for sample in samples.split_whitespace() {
+            // One NodePort is in use already.
+            shell.must(&format!(
+                "sed 's/30003/30005/' config/samples/{sample}.yaml | kubectl apply -n {level} -f -"
+            ));
+        }
+        shell.must(&format!(
+            "kubectl wait -n {level} quartet --all --for=condition=Ready --timeout=120s"
+        ));
+        shell.must(&format!("kubectl delete namespace {level} --timeout=120s"));
+    }
+}
+
+fn leader_deleted(node: &Node) {
+    let shell = &node.shell;
+    let holder = format!(
+        "kubectl -n {NAMESPACE} get lease quartet-operator.example.com -o jsonpath='{{.spec.holderIdentity}}'"
+    );
+    let leader = shell.must(&holder);
+    let pod = leader.split('_').next().unwrap_or_default();
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} delete pod {pod} --wait=false"
+    ));
+    shell.must("kubectl scale memcached memcached-sample --replicas=4");
+    shell.must("kubectl wait memcached/memcached-sample --for=jsonpath='{.status.readyReplicas}'=4 --timeout=90s");
+    assert_ne!(shell.must(&holder), leader, "another leads");
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=120s"
+    ));
+}
+
+fn node_and_server_restarted(node: &Node) {
+    let shell = &node.shell;
+    let pods = operands::pods(shell);
+    for component in [Component::Kubelet, Component::ApiServer] {
+        node.cluster
+            .restart(component)
+            .unwrap_or_else(|error| panic!("{component}: {error}"));
+        shell.must("kubectl wait --for=condition=Ready nodes --all --timeout=90s");
+    }
+    operands::answer_after_scaling(shell);
+    assert_eq!(
+        operands::pods(shell),
+        pods,
+        "no pod of an operand was restarted"
+    );
+}
+
+/// Both replicas gone: what runs goes on, what is new is refused with a reason, and all is
+/// well again without a hand.
+fn webhooks_away(node: &Node) {
+    let shell = &node.shell;
+    let pods = operands::pods(shell);
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} scale {MANAGER} --replicas=0"
+    ));
+    shell.until(
+        &format!("kubectl -n {NAMESPACE} get pods -o name | wc -l"),
+        "0",
+        Duration::from_secs(90),
+    );
+    let refusal = shell.must_fail(
+        "sed 's/memcached-sample/another/' config/samples/cache_v1alpha1_memcached.yaml | kubectl apply -f -",
+    );
+    assert!(refusal.contains("webhook"), "{refusal}");
+    operands::answer_after_scaling(shell);
+    assert_eq!(operands::pods(shell), pods, "nothing was touched");
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} scale {MANAGER} --replicas=2"
+    ));
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=120s"
+    ));
+    shell.must(
+        "sed 's/memcached-sample/another/' config/samples/cache_v1alpha1_memcached.yaml | kubectl apply -f -",
+    );
+    shell.must("kubectl wait memcached/another --for=condition=Ready --timeout=120s");
+}
+
+/// No trace of the product in the cluster.
+fn nothing_left(node: &Node) {
+    node.shell.until(
+        "kubectl get crd,clusterroles,clusterrolebindings,validatingwebhookconfigurations,namespaces -o name | grep -c quartet-operator || true",
+        "0",
+        Duration::from_secs(120),
+    );
+}

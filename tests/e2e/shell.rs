@@ -1,0 +1,117 @@
+//! Commands as a user types them: printed with what they took, and with what they said if
+//! they did not do what they should.
+
+use std::ffi::OsString;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often something that is waited for is looked at.
+const POLL: Duration = Duration::from_millis(200);
+
+/// A folder to run in and variables to run with.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    variables: Vec<(OsString, OsString)>,
+}
+
+/// What a command said and how it ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) is_success: bool,
+    /// Standard output.
+    pub(crate) output: String,
+    /// Standard error.
+    pub(crate) errors: String,
+}
+
+impl Shell {
+    pub(crate) fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        Self {
+            variables: variables.into_iter().collect(),
+        }
+    }
+
+    /// Runs a line of shell, from the folder of the checkout.
+    pub(crate) fn run(&self, line: &str) -> Said {
+        let began = Instant::now();
+        // No command here may take longer: the longest is an installation's own 5 minutes.
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = Command::new("timeout")
+            .args([
+                "--kill-after=10",
+                "420",
+                "bash",
+                "-o",
+                "pipefail",
+                "-c",
+                line,
+            ])
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .expect("bash");
+        println!("$ {line}  # {:.1} s", began.elapsed().as_secs_f32());
+        Said {
+            is_success: status.success(),
+            output: String::from_utf8_lossy(&stdout).into_owned(),
+            errors: String::from_utf8_lossy(&stderr).into_owned(),
+        }
+    }
+
+    /// Runs a line that must succeed, and returns what it printed.
+    #[track_caller]
+    pub(crate) fn must(&self, line: &str) -> String {
+        let said = self.run(line);
+        assert!(
+            said.is_success,
+            "$ {line}\n{}\n{}\n{}",
+            said.output,
+            said.errors,
+            self.state()
+        );
+        said.output
+    }
+
+    /// Runs a line that must fail, and returns what it said of why.
+    #[track_caller]
+    pub(crate) fn must_fail(&self, line: &str) -> String {
+        let said = self.run(line);
+        assert!(!said.is_success, "$ {line}\n{}", said.output);
+        said.errors
+    }
+
+    /// Repeats a line until it prints `wanted`, for at most `limit`.
+    #[track_caller]
+    pub(crate) fn until(&self, line: &str, wanted: &str, limit: Duration) {
+        let began = Instant::now();
+        loop {
+            let said = self.run(line);
+            if said.is_success && said.output.trim() == wanted {
+                return;
+            }
+            assert!(
+                began.elapsed() < limit,
+                "$ {line}\nis not {wanted:?} after {limit:?} but {}{}\n{}",
+                said.output,
+                said.errors,
+                self.state()
+            );
+            thread::sleep(POLL);
+        }
+    }
+
+    /// What one would look at first when something is not as it should be.
+    fn state(&self) -> String {
+        let said = self.run(
+            "kubectl get pods,csv,installplans -A -o wide; \
+             kubectl get events -A --sort-by=.lastTimestamp | tail -n 25; \
+             kubectl logs -n quartet-operator-system --tail=20 --prefix \
+                 -l control-plane=controller-manager",
+        );
+        said.output + &said.errors
+    }
+}
