@@ -281,7 +281,7 @@ fn the_step_between_differs_from_the_whole_only_in_what_is_stored() {
 }
 
 /// The generated object in this file.
-fn object(file: &str) -> Value {
+pub(super) fn object(file: &str) -> Value {
     let manifests = manifests().unwrap();
     let manifest = manifests.iter().find(|it| it.path == Path::new(file));
     serde_saphyr::from_str(&manifest.unwrap_or_else(|| panic!("no {file}")).text).unwrap()

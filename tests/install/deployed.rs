@@ -112,6 +112,17 @@ async fn deploy_installs_everything_deploys_again_without_a_change_and_undeploy_
     here.make("deploy");
     assert_eq!(versions(), first, "the second time nothing changes");
 
+    // Reading them has the API server open their storage. A CRD that is removed before
+    // that may stay for five minutes, until its informers look again (apiextensions-apiserver,
+    // crd_finalizer.go: "storage is (re)initializing").
+    let crds = objects
+        .iter()
+        .filter(|it| it["kind"] == "CustomResourceDefinition");
+    let kinds: Vec<_> = crds
+        .filter_map(|it| it["metadata"]["name"].as_str())
+        .collect();
+    let (listed, said) = here.kubectl(&["get", &kinds.join(","), "--all-namespaces"]);
+    assert!(listed, "{said}");
     here.make("undeploy");
     for object in &objects {
         assert_eq!(here.get(object), None);

@@ -6,6 +6,7 @@
 mod accepted;
 mod deployed;
 mod graph;
+mod mounted;
 #[path = "../cluster/private.rs"]
 mod private;
 mod rendered;

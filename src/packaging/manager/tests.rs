@@ -1,12 +1,13 @@
 //! What the Deployment says is what the manager understands.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::super::tests::release;
 use super::*;
-use crate::config::{self, Command, Config};
+use crate::config::{self, CertificateSource, Command, Config};
 use crate::operators::OPERATORS;
 use crate::packaging::overlay::SELF_MANAGED;
 
@@ -100,4 +101,20 @@ fn the_pod_is_restricted_and_a_rollout_never_leaves_less_than_all_replicas() {
     assert_eq!(pod["terminationGracePeriodSeconds"], 10);
     assert_eq!(container()["readinessProbe"]["periodSeconds"], 2);
     assert_eq!(container()["resources"]["limits"]["cpu"], Value::Null);
+}
+
+#[test]
+fn the_webhook_certificate_is_mounted_where_the_manager_looks_for_it() {
+    let CertificateSource::Directory(files) = configuration().certificates else {
+        panic!("somebody else makes it")
+    };
+    let patch = crate::packaging::tests::object("certmanager/manager_certificates_patch.yaml");
+    let mounts = &patch["spec"]["template"]["spec"]["containers"][0]["volumeMounts"];
+    let mut mounts = mounts.as_array().unwrap().iter();
+    let mount = mounts
+        .find(|mount| mount["name"] == "webhook-certs")
+        .unwrap();
+    let folder = Path::new(mount["mountPath"].as_str().unwrap());
+    assert_eq!(files.certificate, folder.join("tls.crt"));
+    assert_eq!(files.key, folder.join("tls.key"));
 }

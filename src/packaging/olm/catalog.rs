@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::csv::{PACKAGE, SUMMARY, csv};
+use super::csv::{PACKAGE, csv, summary};
 use crate::api::Kind;
 use crate::packaging::manifest::{Manifest, ManifestError};
 use crate::packaging::release::{Release, csv_name};
@@ -22,7 +22,10 @@ const OPM_IMAGE: &str = "quay.io/operator-framework/opm:v1.73.0";
 pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     let csv = csv(kinds, release)?;
     let file = |name: &str| format!("{PACKAGE}/{name}.yaml");
-    let mut files = vec![Manifest::object(file("package"), &package(release, &csv))?];
+    let mut files = vec![Manifest::object(
+        file("package"),
+        &package(kinds, release, &csv),
+    )?];
     for channel in &release.channels {
         files.push(Manifest::object(
             file(&format!("channel-{channel}")),
@@ -59,13 +62,13 @@ pub fn dockerfile(folder: &Path) -> Manifest {
     }
 }
 
-fn package(release: &Release, csv: &Value) -> Value {
+fn package(kinds: &[&Kind], release: &Release, csv: &Value) -> Value {
     let icon = &csv["spec"]["icon"][0];
     json!({
         "schema": "olm.package",
         "name": PACKAGE,
         "defaultChannel": release.default_channel,
-        "description": SUMMARY,
+        "description": summary(kinds),
         "icon": { "base64data": icon["base64data"], "mediatype": icon["mediatype"] },
     })
 }

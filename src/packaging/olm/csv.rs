@@ -22,9 +22,6 @@ use crate::webhook::paths;
 
 /// The oldest Kubernetes that the whole test suite has passed on.
 pub const OLDEST_KUBERNETES: &str = "1.36.0";
-/// What hubs show on the tile.
-pub const SUMMARY: &str = "Memcached, Nginx, ElasticWeb and HelloWorld: four operators in one \
-                           small manager, each API in two versions that convert.";
 const DESCRIPTION: &str = include_str!("description.md");
 const ICON: &[u8] = include_bytes!("../../../docs/icon.svg");
 /// In the words of the capability model. Backups and restores, which the next level asks for,
@@ -69,7 +66,7 @@ pub fn csv(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
                 { "name": "API reference", "url": document("docs/api.md") },
                 { "name": "Operations", "url": document("docs/operations.md") },
             ],
-            "keywords": ["memcached", "nginx", "cache", "proxy", "web", "autoscaling", "rust"],
+            "keywords": keywords(kinds),
             "customresourcedefinitions": { "owned": owned(kinds) },
             "install": { "strategy": "deployment", "spec": install(kinds, release) },
             "installModes": install_modes(),
@@ -85,6 +82,21 @@ pub fn csv(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
     Ok(csv)
 }
 
+/// What hubs show on the tile.
+pub(super) fn summary(kinds: &[&Kind]) -> String {
+    let names: Vec<_> = kinds.iter().map(|kind| kind.kind).collect();
+    format!(
+        "{}: operators in one small manager, each API in two versions that convert.",
+        names.join(", ")
+    )
+}
+
+fn keywords(kinds: &[&Kind]) -> Vec<String> {
+    let names = kinds.iter().map(|kind| kind.controller_name());
+    let others = ["cache", "proxy", "web", "autoscaling", "rust"];
+    names.chain(others.map(ToOwned::to_owned)).collect()
+}
+
 fn document(path: &str) -> String {
     format!("{REPOSITORY}/blob/main/{path}")
 }
@@ -97,7 +109,7 @@ fn annotations(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestErro
         "certified": "false",
         "containerImage": release.image,
         "createdAt": release.created,
-        "description": SUMMARY,
+        "description": summary(kinds),
         "operatorframework.io/suggested-namespace": NAMESPACE,
         "operatorframework.io/suggested-namespace-template": namespace().to_string(),
         "repository": REPOSITORY,

@@ -177,6 +177,19 @@ fn the_community_pipeline_has_nothing_to_warn_of() {
 }
 
 #[test]
+fn the_description_tells_of_every_kind() {
+    let csv = the_csv();
+    for kind in kinds() {
+        for text in [
+            &csv["spec"]["description"],
+            &csv["metadata"]["annotations"]["description"],
+        ] {
+            assert!(text.as_str().unwrap().contains(kind.kind), "{kind:?}");
+        }
+    }
+}
+
+#[test]
 fn the_community_folder_is_the_bundle_under_the_names_of_the_pipeline() {
     let release = release();
     let files = community(&release).unwrap();
@@ -512,7 +525,12 @@ fn disconnected_is_claimed_only_where_every_image_is_named_by_digest() {
 
 #[test]
 fn the_minimum_version_of_kubernetes_is_strict_and_what_the_documentation_says() {
-    assert_eq!(OLDEST_KUBERNETES.split('.').count(), 3);
+    let parts: Vec<&str> = OLDEST_KUBERNETES.split('.').collect();
+    let [major, minor, _patch] = parts[..] else {
+        panic!("three numbers")
+    };
+    let readme = repository_file("README.md");
+    assert!(readme.contains(&format!("Kubernetes {major}.{minor} or newer")));
     assert_eq!(the_csv()["spec"]["minKubeVersion"], OLDEST_KUBERNETES);
 }
 
