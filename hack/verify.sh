@@ -38,11 +38,11 @@ while read -r file; do
         fail "$file is stale: run 'make manifests' and commit what changes"
 done < <(cd "$fresh" && find . -type f -printf '%P\n' | sort)
 
-# Relative links in Markdown: ](path) or ](path#heading).
+# Relative links in Markdown: ](path) or ](path#heading), but not inside of code.
 while IFS=: read -r file link; do
     [ -e "$(dirname "$file")/${link%%#*}" ] || fail "$file links to $link, which is not there"
 done < <(git ls-files '*.md' | while read -r file; do
-    grep -oE '\]\([^)]+\)' "$file" | sed -E 's/^\]\((.*)\)$/\1/' |
+    sed 's/`[^`]*`//g' "$file" | grep -oE '\]\([^)]+\)' | sed -E 's/^\]\((.*)\)$/\1/' |
         grep -vE '^(https?:|mailto:|#)' | sed "s|^|$file:|" || true
 done)
 

@@ -104,3 +104,104 @@ fn the_catalogs_bundle_is_what_opm_renders_of_the_bundles_folder() {
         assert_eq!(package["icon"]["mediatype"], "image/svg+xml");
     }
 }
+
+/// An empty folder for files of a test.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bundle-{name}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+/// `make`, with what cargo built already; succeeded or not, and what it said.
+fn make(arguments: &[&str]) -> (bool, String) {
+    let run = Command::new("make")
+        .args(["--no-print-directory", "CARGO_BUILD=:"])
+        .arg(format!("GENERATE={}", env!("CARGO_BIN_EXE_generate")))
+        .args(arguments)
+        .env_remove("MAKEFLAGS")
+        .current_dir(repository())
+        .output()
+        .expect("make runs");
+    let said = [run.stdout, run.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    (run.status.success(), said.concat())
+}
+
+fn assert_made(arguments: &[&str]) {
+    let (made, said) = make(arguments);
+    assert!(made, "{said}");
+}
+
+/// What `diff` says of two folders.
+fn difference(one: &Path, other: &Path) -> String {
+    let run = Command::new("diff").arg("-ru").args([one, other]).output();
+    String::from_utf8_lossy(&run.expect("diff runs").stdout).into_owned()
+}
+
+#[test]
+fn make_bundle_and_make_catalog_write_what_is_committed() {
+    let folder = scratch("again");
+    for target in ["bundle", "catalog"] {
+        let output = folder.join(target);
+        let variable = format!("{}_DIR={}", target.to_uppercase(), output.display());
+        assert_made(&[target, &variable]);
+        assert_eq!(difference(&repository().join(target), &output), "");
+        let dockerfile = format!("{target}.Dockerfile");
+        let read = |folder: &Path| std::fs::read_to_string(folder.join(&dockerfile));
+        assert_eq!(read(&folder).unwrap(), read(repository()).unwrap());
+    }
+}
+
+#[test]
+fn a_later_version_elsewhere_is_valid_and_follows_this_one() {
+    let folder = scratch("later");
+    let (bundle, catalog) = (folder.join("bundle"), folder.join("catalog"));
+    let copied = Command::new("cp")
+        .arg("-r")
+        .args([&repository().join("catalog"), &catalog])
+        .status();
+    assert!(copied.expect("cp runs").success());
+    let variables = [
+        "VERSION=99.0.0".to_owned(),
+        format!("BUNDLE_DIR={}", bundle.display()),
+        format!("CATALOG_DIR={}", catalog.display()),
+    ];
+    let variables = variables.each_ref().map(String::as_str);
+    assert_made(&[&["bundle", "catalog", "bundle-validate"], &variables[..]].concat());
+
+    let csv = bundle.join("manifests/quartet-operator.clusterserviceversion.yaml");
+    let csv: Value = serde_saphyr::from_str(&std::fs::read_to_string(csv).unwrap()).unwrap();
+    let this = format!("quartet-operator.v{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(csv["metadata"]["name"], "quartet-operator.v99.0.0");
+    assert_eq!(csv["spec"]["replaces"], this.as_str());
+    let blobs = rendered(&[catalog.to_str().expect("UTF-8")]);
+    let bundles = blobs.iter().filter(|it| it["schema"] == "olm.bundle");
+    assert_eq!(bundles.count(), 2);
+}
+
+#[test]
+fn an_image_whose_digest_is_not_to_be_had_is_named_and_nothing_is_written() {
+    let folder = scratch("digests").join("bundle");
+    let (made, said) = make(&[
+        "bundle",
+        "USE_IMAGE_DIGESTS=true",
+        "IMG=127.0.0.1:1/nobody/listens:v1",
+        &format!("BUNDLE_DIR={}", folder.display()),
+    ]);
+    assert!(!made);
+    assert!(
+        said.contains("digest of 127.0.0.1:1/nobody/listens:v1"),
+        "{said}"
+    );
+    assert!(!folder.exists());
+}
+
+#[test]
+fn a_default_channel_that_is_no_channel_is_refused() {
+    let (made, said) = make(&["bundle", "CHANNELS=stable", "DEFAULT_CHANNEL=fast"]);
+    assert!(!made);
+    assert!(
+        said.contains("\"fast\" is none of the channels stable"),
+        "{said}"
+    );
+}

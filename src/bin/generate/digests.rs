@@ -26,7 +26,7 @@ pub(crate) enum DigestError {
 /// [`DigestError`]: the first image whose digest is not to be had.
 pub(crate) fn resolve(release: &mut Release) -> Result<(), DigestError> {
     let operands = release.operands.iter_mut().map(|it| &mut it.image);
-    for image in operands.chain([&mut release.image]) {
+    for image in [&mut release.image].into_iter().chain(operands) {
         *image = by_digest(image)?;
     }
     Ok(())
