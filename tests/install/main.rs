@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use graph::Graph;
-use rendered::{documents, overlay, render, repository};
+use rendered::{documents, kubectl, overlay, render, repository};
 
 /// Those that install everything.
 const WHOLE: [&str; 2] = ["default", "certmanager"];
@@ -169,4 +169,48 @@ fn an_overlay_of_the_users_own_moves_everything_into_another_namespace() {
     let text = Value::from(objects.clone()).to_string();
     assert!(!text.contains("quartet-operator-system"), "{text}");
     assert_eq!(Graph::of(objects).problems(), [""; 0]);
+}
+
+/// kubectl reads YAML as 1.1 has it, where a bare `yes` or `12:30` is no text.
+#[test]
+fn a_reader_of_yaml_1_1_sees_in_every_manifest_what_one_of_1_2_sees() {
+    let mut folders = ["config", "bundle", "dist"]
+        .map(|it| repository().join(it))
+        .to_vec();
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    // What has no name cannot be annotated, which is how kubectl is had to read.
+    files.retain(|it| !it.ends_with("kustomization.yaml") && !it.ends_with("annotations.yaml"));
+    assert!(files.len() > 60, "{} files", files.len());
+    let mut read = kubectl();
+    read.args(["annotate", "--local", "--output=json", "read=true"]);
+    for file in &files {
+        read.arg("--filename").arg(file);
+    }
+    let run = read.output().expect("kubectl runs");
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    let seen: Vec<Value> = serde_json::Deserializer::from_slice(&run.stdout)
+        .into_iter()
+        .map(|object| object.expect("JSON"))
+        .collect();
+    let mut expected: Vec<Value> = files.iter().flat_map(|file| documents(file)).collect();
+    for object in &mut expected {
+        object["metadata"]["annotations"]["read"] = "true".into();
+    }
+    assert_eq!(seen.len(), expected.len());
+    for (seen, expected) in seen.iter().zip(&expected) {
+        assert_eq!(seen, expected);
+    }
 }

@@ -1,7 +1,7 @@
-//! The rules that bundles and catalogs are held to by others, where no validator that runs here
-//! checks them: OLM's own at installation, those of the multiarch validator, which wants
-//! docker, and those of the community catalog's pipeline. What operator-sdk and opm check is
-//! in `tests/bundle.rs`.
+//! Bundle and catalog say what the types and the other manifests say. The rules of others are
+//! in `rules`.
+
+mod rules;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,8 +9,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::super::tests::release;
-use super::super::{Manifest, Release, bundle, catalog, community, crd, kinds, rbac, webhook};
-use super::csv::{OLDEST_KUBERNETES, PACKAGE, csv};
+use super::super::{Manifest, Release, bundle, catalog, crd, kinds, rbac};
+use super::csv::{PACKAGE, csv};
 use super::descriptor::{part, words};
 
 fn the_csv() -> Value {
@@ -68,115 +68,6 @@ fn the_rights_in_the_csv_are_those_in_config_rbac() {
 }
 
 #[test]
-fn the_csv_gives_no_right_that_good_practices_or_olm_refuse() {
-    let csv = the_csv();
-    for part in ["clusterPermissions", "permissions"] {
-        let rules = &csv["spec"]["install"]["spec"][part][0]["rules"];
-        for rule in list(rules) {
-            assert!(!rule.to_string().contains("\"*\""), "{rule}");
-            assert!(!texts(&rule["apiGroups"]).contains(&"apiextensions.k8s.io"));
-            assert!(!texts(&rule["apiGroups"]).contains(&"admissionregistration.k8s.io"));
-            assert!(!texts(&rule["resources"]).contains(&"poddisruptionbudgets"));
-        }
-    }
-}
-
-/// multiarch: the labels, the node affinity and the images' platforms say the same.
-#[test]
-fn the_architectures_of_labels_nodes_and_images_are_the_same() {
-    let csv = the_csv();
-    let label = |prefix: &str| -> BTreeSet<String> {
-        let labels = csv["metadata"]["labels"].as_object().unwrap();
-        let named = labels.iter().filter(|(_, value)| *value == "supported");
-        let names = named.filter_map(|(name, _)| name.strip_prefix(prefix));
-        names.map(ToOwned::to_owned).collect()
-    };
-    let pod = &csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"];
-    let terms = &pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    let nodes = |key: &str| -> BTreeSet<String> {
-        let expressions = list(&terms["nodeSelectorTerms"][0]["matchExpressions"]);
-        let expression = expressions.iter().find(|it| it["key"] == key).unwrap();
-        let values = texts(&expression["values"]).into_iter();
-        values.map(ToOwned::to_owned).collect()
-    };
-    let makefile = repository_file("Makefile");
-    let mut lines = makefile.lines();
-    let platforms = lines.find_map(|line| line.strip_prefix("PLATFORMS ?= "));
-    let built = platforms.expect("what is built").split(',');
-    let built: Vec<_> = built.map(|it| it.split_once('/').unwrap()).collect();
-    let systems: BTreeSet<_> = built.iter().map(|(os, _)| (*os).to_owned()).collect();
-    let architectures: BTreeSet<_> = built.iter().map(|(_, it)| (*it).to_owned()).collect();
-    assert_eq!(label("operatorframework.io/arch."), architectures);
-    assert_eq!(nodes("kubernetes.io/arch"), architectures);
-    assert_eq!(label("operatorframework.io/os."), systems);
-    assert_eq!(nodes("kubernetes.io/os"), systems);
-    // The validator looks for the operator's own image by the name of its container.
-    assert_eq!(pod["containers"][0]["name"], "manager");
-}
-
-/// operator-pipelines, operatorcert/static_tests: what fails there.
-#[test]
-fn the_community_pipeline_has_nothing_to_refuse() {
-    let release = release();
-    let csv = the_csv();
-    let spec = &csv["spec"];
-    let length = |value: &Value| value.as_str().unwrap().chars().count();
-    assert!((3..=50).contains(&length(&spec["displayName"])));
-    assert!(length(&spec["description"]) >= 20);
-    assert!(length(&spec["provider"]["name"]) >= 3);
-    for (items, fields) in [
-        ("maintainers", ["name", "email"]),
-        ("links", ["name", "url"]),
-    ] {
-        assert!(!list(&spec[items]).is_empty(), "{items}");
-        for item in list(&spec[items]) {
-            assert!(
-                fields.iter().all(|field| length(&item[*field]) > 0),
-                "{item}"
-            );
-        }
-    }
-    assert_eq!(spec["icon"][0]["mediatype"], "image/svg+xml");
-    assert_eq!(spec["version"], release.version);
-    assert_eq!(
-        csv["metadata"]["name"],
-        format!("{PACKAGE}.v{}", release.version)
-    );
-    assert!(csv["metadata"]["name"].as_str().unwrap().len() <= 63);
-    for file in bundle(&release, Path::new("bundle")).unwrap() {
-        assert!(
-            !file.text.contains("kind: NetworkPolicy"),
-            "{}",
-            file.path.display()
-        );
-        assert!(
-            !file.text.contains("monitoring.coreos.com"),
-            "{}",
-            file.path.display()
-        );
-    }
-}
-
-/// What it warns of.
-#[test]
-fn the_community_pipeline_has_nothing_to_warn_of() {
-    let csv = the_csv();
-    let annotation = |name: &str| csv["metadata"]["annotations"][name].as_str().unwrap();
-    let image = regex::Regex::new(r"^([^/]+/){1,}[^/:]+:.+$").unwrap();
-    assert!(image.is_match(annotation("containerImage")));
-    let time = regex::Regex::new(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$").unwrap();
-    assert!(time.is_match(annotation("createdAt")));
-    assert!(annotation("repository").starts_with("https://"));
-    assert!(annotation("support").len() >= 3);
-    // A hub's tile shows some 135 characters.
-    assert!((10..=135).contains(&annotation("description").len()));
-    assert!(!list(&csv["spec"]["keywords"]).is_empty());
-    for value in csv["metadata"]["annotations"].as_object().unwrap().values() {
-        assert!(value.is_string(), "an annotation is a text: {value}");
-    }
-}
-
-#[test]
 fn the_description_tells_of_every_kind() {
     let csv = the_csv();
     for kind in kinds() {
@@ -186,88 +77,6 @@ fn the_description_tells_of_every_kind() {
         ] {
             assert!(text.as_str().unwrap().contains(kind.kind), "{kind:?}");
         }
-    }
-}
-
-#[test]
-fn the_community_folder_is_the_bundle_under_the_names_of_the_pipeline() {
-    let release = release();
-    let files = community(&release).unwrap();
-    let below = format!("operators/{PACKAGE}/{}", release.version);
-    let bundled = bundle(&release, Path::new(&below)).unwrap();
-    for file in &files {
-        assert!(
-            file.path == Path::new("operators/quartet-operator/ci.yaml") || bundled.contains(file),
-            "{}",
-            file.path.display()
-        );
-    }
-    // All but the Dockerfile.
-    assert_eq!(files.len(), bundled.len());
-}
-
-/// OLM, pkg/controller/install/webhook.go and operators/olm/operator.go.
-#[test]
-fn olm_has_nothing_to_refuse_in_the_webhooks() {
-    let csv = the_csv();
-    let definitions = list(&csv["spec"]["webhookdefinitions"]);
-    let names: BTreeSet<_> = definitions
-        .iter()
-        .map(|definition| definition["generateName"].as_str().unwrap())
-        .collect();
-    assert_eq!(names.len(), definitions.len(), "unique over all types");
-    let deployment = &csv["spec"]["install"]["spec"]["deployments"][0];
-    for definition in definitions {
-        let name = definition["generateName"].as_str().unwrap();
-        assert!(name.split('.').count() >= 3, "{name}");
-        assert_eq!(name, name.to_lowercase());
-        assert_eq!(definition["deploymentName"], deployment["name"]);
-        assert_eq!(definition["matchPolicy"], "Exact");
-        // With two pairs of ports, OLM's Service would have two ports of one name.
-        assert_eq!(definition["containerPort"], 443);
-        let port = list(&deployment["spec"]["template"]["spec"]["containers"][0]["ports"])
-            .iter()
-            .find(|port| port["name"] == "webhook-server");
-        assert_eq!(definition["targetPort"], port.unwrap()["containerPort"]);
-    }
-    assert!(!deployment["name"].as_str().unwrap().contains('.'));
-    assert_eq!(
-        deployment["spec"]["template"]["spec"]["volumes"],
-        Value::Null
-    );
-    for mode in list(&csv["spec"]["installModes"]) {
-        assert_eq!(mode["supported"], json!(mode["type"] == "AllNamespaces"));
-    }
-}
-
-#[test]
-fn olm_registers_what_config_webhook_registers_and_converts_every_kind() {
-    let csv = the_csv();
-    let (conversions, validations): (Vec<&Value>, Vec<&Value>) =
-        list(&csv["spec"]["webhookdefinitions"])
-            .iter()
-            .partition(|it| it["type"] == "ConversionWebhook");
-    let [conversion] = conversions[..] else {
-        panic!("one conversion for all")
-    };
-    let owned: BTreeSet<_> = list(&csv["spec"]["customresourcedefinitions"]["owned"])
-        .iter()
-        .map(|crd| crd["name"].as_str().unwrap())
-        .collect();
-    let converted: BTreeSet<_> = texts(&conversion["conversionCRDs"]).into_iter().collect();
-    assert_eq!(converted, owned);
-    assert_eq!(conversion["webhookPath"], "/convert");
-
-    let configured = webhook::validating_webhook_configuration(&kinds());
-    let configured = configured.webhooks.unwrap();
-    assert_eq!(validations.len(), configured.len());
-    for (definition, webhook) in validations.iter().zip(&configured) {
-        let service = webhook.client_config.service.as_ref().unwrap();
-        assert_eq!(definition["webhookPath"], json!(service.path));
-        assert_eq!(definition["rules"], json!(webhook.rules));
-        assert_eq!(definition["failurePolicy"], json!(webhook.failure_policy));
-        assert_eq!(definition["timeoutSeconds"], json!(webhook.timeout_seconds));
-        assert_eq!(definition["generateName"], json!(webhook.name));
     }
 }
 
@@ -394,32 +203,6 @@ fn the_bundles_crds_are_those_of_config_crd_and_carry_no_ca() {
 }
 
 #[test]
-fn one_document_per_file_no_namespace_and_no_account_that_olm_makes() {
-    for file in bundle(&release(), Path::new("bundle")).unwrap() {
-        if !file.path.starts_with("bundle/manifests") {
-            continue;
-        }
-        let documents = file
-            .text
-            .lines()
-            .filter(|line| line.starts_with("---"))
-            .count();
-        assert_eq!(documents, 1, "{}", file.path.display());
-        let object: Value = serde_saphyr::from_str(&file.text).unwrap();
-        assert_ne!(object["kind"], "ServiceAccount");
-        assert_ne!(object["kind"], "Deployment");
-        if object["kind"] != "ClusterServiceVersion" {
-            assert_eq!(
-                object["metadata"]["namespace"],
-                Value::Null,
-                "{}",
-                file.path.display()
-            );
-        }
-    }
-}
-
-#[test]
 fn the_labels_of_the_bundles_image_are_its_annotations() {
     let files = bundle(&release(), Path::new("bundle")).unwrap();
     let text = |path: &str| {
@@ -521,17 +304,6 @@ fn disconnected_is_claimed_only_where_every_image_is_named_by_digest() {
         operand.image = digest("operand");
     }
     assert_eq!(claimed(&release), "true");
-}
-
-#[test]
-fn the_minimum_version_of_kubernetes_is_strict_and_what_the_documentation_says() {
-    let parts: Vec<&str> = OLDEST_KUBERNETES.split('.').collect();
-    let [major, minor, _patch] = parts[..] else {
-        panic!("three numbers")
-    };
-    let readme = repository_file("README.md");
-    assert!(readme.contains(&format!("Kubernetes {major}.{minor} or newer")));
-    assert_eq!(the_csv()["spec"]["minKubeVersion"], OLDEST_KUBERNETES);
 }
 
 #[test]
