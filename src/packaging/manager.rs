@@ -145,9 +145,9 @@ fn container(release: &Release) -> Value {
         ],
         "livenessProbe": probe(HEALTHZ, 20),
         "readinessProbe": probe(READYZ, READINESS_PERIOD_SECONDS),
-        // 10 MiB idle, some 40 MiB with ten thousand resources, and up to 80 MiB for large
-        // conversions at a time. No limit of CPU: it would be felt by whoever waits for a
-        // webhook.
+        // 10 MiB idle, some 40 MiB with ten thousand resources, and below 64 MiB for whatever
+        // is sent to the webhooks at a time. No limit of CPU: it would be felt by whoever waits
+        // for a webhook.
         "resources": {
             "requests": { "cpu": "10m", "memory": "64Mi" },
             "limits": { "memory": "256Mi" },
