@@ -37,6 +37,9 @@ BUNDLE_GEN_FLAGS ?=
 # Where bundle and catalog are written, and their images built from: elsewhere for other versions.
 BUNDLE_DIR ?= bundle
 CATALOG_DIR ?= catalog
+# More arguments for operator-sdk scorecard. Where its default images, which are pinned by digest,
+# cannot be had: SCORECARD_FLAGS='--untar-image=… --storage-image=…'
+SCORECARD_FLAGS ?= --wait-time=120s
 # What `make deploy` deploys: config/certmanager where cert-manager is.
 OVERLAY ?= config/default
 # docker, podman or buildah; empty for the first of them that is there.
@@ -201,6 +204,10 @@ bundle: ## Write the OLM bundle to BUNDLE_DIR, and its Dockerfile beside it.
 .PHONY: bundle-validate
 bundle-validate: ## Validate BUNDLE_DIR with operator-sdk, without a warning, and CATALOG_DIR with opm.
 	hack/bundle-validate.sh '$(BUNDLE_DIR)' '$(CATALOG_DIR)'
+
+.PHONY: scorecard
+scorecard: ## Run operator-sdk's scorecard on BUNDLE_DIR in the cluster of KUBECONFIG, which runs pods.
+	"$$(hack/build-go.sh hack/operator-sdk)/operator-sdk" scorecard '$(BUNDLE_DIR)' $(SCORECARD_FLAGS)
 
 .PHONY: catalog
 catalog: ## Write the file-based catalog to CATALOG_DIR, and its Dockerfile beside it.
