@@ -13,6 +13,7 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     shell.must(&format!(
         "{tools} operator-sdk run bundle {IMAGES}-bundle:v0.1.0 -n {NAMESPACE} --timeout 5m"
     ));
+    operands::served(shell);
     operands::samples(shell);
     operands::answer(shell);
     operands::refused_and_converted(shell);
@@ -46,6 +47,7 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     shell.must(&format!(
         "{tools} operator-sdk run bundle {IMAGES}-bundle:v0.1.0 -n {NAMESPACE} --timeout 5m"
     ));
+    operands::served(shell);
     shell.must("kubectl apply -f config/samples/cache_v1alpha1_memcached.yaml");
     shell.must("kubectl wait memcached --all --for=condition=Ready --timeout=60s");
     operands::clean(shell);
@@ -58,6 +60,7 @@ pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     let shell = &node.shell;
     shell.must("kubectl apply -k config/olm");
     succeeded(node, "0.1.0");
+    operands::served(shell);
     operands::samples(shell);
     operands::refused_and_converted(shell);
 

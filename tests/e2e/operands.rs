@@ -9,6 +9,25 @@ use crate::shell::Shell;
 const TIMEOUT: Duration = Duration::from_secs(5);
 const READY: &str = "--for=condition=Ready --timeout=120s";
 
+/// Waits until the API server calls the webhooks of every kind with the certificate that OLM made:
+/// right after Succeeded a busy one was seen to refuse it for one of the four CRDs.
+pub(crate) fn served(shell: &Shell) {
+    for sample in [
+        "cache_v1alpha1_memcached",
+        "proxy_v1alpha1_nginx",
+        "elasticweb_v1_elasticweb",
+        "test_v1alpha1_helloworld",
+    ] {
+        shell.until(
+            &format!(
+                "kubectl apply --dry-run=server -f config/samples/{sample}.yaml -o name | wc -l"
+            ),
+            "1",
+            Duration::from_secs(60),
+        );
+    }
+}
+
 /// Creates the samples of both versions of every kind and waits until they are Ready.
 pub(crate) fn samples(shell: &Shell) {
     shell.must("ls config/samples/*_*_*.yaml | xargs -n 1 kubectl apply -f");

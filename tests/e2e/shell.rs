@@ -35,6 +35,12 @@ impl Shell {
     /// Runs a line of shell, from the folder of the checkout.
     pub(crate) fn run(&self, line: &str) -> Said {
         let began = Instant::now();
+        let said = self.quietly(line);
+        println!("$ {line}  # {:.1} s", began.elapsed().as_secs_f32());
+        said
+    }
+
+    fn quietly(&self, line: &str) -> Said {
         // No command here may take longer: the longest is an installation's own 5 minutes.
         let Output {
             status,
@@ -54,7 +60,6 @@ impl Shell {
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
             .expect("bash");
-        println!("$ {line}  # {:.1} s", began.elapsed().as_secs_f32());
         Said {
             is_success: status.success(),
             output: String::from_utf8_lossy(&stdout).into_owned(),
@@ -89,8 +94,12 @@ impl Shell {
     pub(crate) fn until(&self, line: &str, wanted: &str, limit: Duration) {
         let began = Instant::now();
         loop {
-            let said = self.run(line);
+            let said = self.quietly(line);
             if said.is_success && said.output.trim() == wanted {
+                println!(
+                    "$ {line}  # {wanted:?} after {:.1} s",
+                    began.elapsed().as_secs_f32()
+                );
                 return;
             }
             assert!(
