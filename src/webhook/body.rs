@@ -17,7 +17,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use futures::StreamExt as _;
-use memmap2::{Advice, MmapMut};
+use memmap2::{Advice, MmapMut, MmapOptions};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
@@ -166,9 +166,7 @@ impl Text {
                 *self = Self::Collected(collected);
             }
             Self::Piece(_) | Self::Collected(_) => {
-                let mut map = MmapMut::map_anon(most).map_err(BodyError::NoMemory)?;
-                // A huge page would take 2 MiB for the first byte. Kernels without them refuse.
-                let _ = map.advise(Advice::NoHugePage);
+                let mut map = mapped(most).map_err(BodyError::NoMemory)?;
                 let before = self.bytes();
                 if let Some((place, _)) = map.split_at_mut_checked(before.len()) {
                     place.copy_from_slice(before);
@@ -179,6 +177,18 @@ impl Text {
         }
         Ok(())
     }
+}
+
+/// Memory for a body of so many bytes.
+fn mapped(length: usize) -> io::Result<MmapMut> {
+    if length <= STEP_BYTES {
+        // Its share is for all of it, and one fault for all of it is a tenth of one a page.
+        return MmapOptions::new().len(length).populate().map_anon();
+    }
+    let map = MmapMut::map_anon(length)?;
+    // A huge page would take 2 MiB for the first byte. Kernels without them refuse.
+    let _ = map.advise(Advice::NoHugePage);
+    Ok(map)
 }
 
 impl Default for Memory {
