@@ -145,7 +145,8 @@ verify: ## Fail, with the difference, if a generated file is stale.
 
 .PHONY: test
 test: ## Every test, against a local Kubernetes that is started for them.
-	@for module in prometheus olm operator-sdk; do hack/build-go.sh hack/$$module >/dev/null || exit; done
+	@for module in prometheus collector olm operator-sdk; do \
+		hack/build-go.sh hack/$$module >/dev/null || exit; done
 	$(CARGO_BUILD) --all-targets
 	$(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- cargo test --locked --workspace $(TESTFLAGS)
 

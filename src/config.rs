@@ -7,6 +7,7 @@
 mod address;
 mod command;
 mod flags;
+mod traces;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -15,7 +16,12 @@ use std::path::PathBuf;
 pub use address::{BindAddress, InvalidAddress};
 pub use command::{Command, MigrateStorage};
 use flags::{CertMode, Flags};
+<<<<<<< HEAD
 pub use flags::{HEALTH_ADDRESS, LogFormat, LogLevel, SERVING_CERTS, WEBHOOK_PORT};
+=======
+pub use flags::{LogFormat, LogLevel};
+pub use traces::{InvalidTraces, Sampler, Traces};
+>>>>>>> e60ec19 (Traces over OTLP, shown with a real collector)
 
 use crate::operators::{OPERATORS, Operator, Settings};
 use crate::webhook::TlsVersion;
@@ -52,6 +58,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// The least severe events that are logged.
     pub log_level: LogLevel,
+    /// Where traces go; `None`: there are none.
+    pub traces: Option<Traces>,
 }
 
 /// The election of the replica that reconciles.
@@ -137,6 +145,9 @@ pub enum ConfigError {
          digits and '-', with a letter or digit at both ends; separate several with commas"
     )]
     InvalidNamespace(String),
+    /// A variable of OpenTelemetry's has a value that cannot be used.
+    #[error(transparent)]
+    Traces(#[from] InvalidTraces),
 }
 
 impl Config {
@@ -174,6 +185,7 @@ impl Config {
             watch_namespaces: namespaces(&flags.watch_namespace)?,
             log_format: flags.log_format,
             log_level: flags.log_level,
+            traces: Traces::from_environment(|name| std::env::var_os(name))?,
         })
     }
 }

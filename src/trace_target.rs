@@ -1,5 +1,75 @@
-//! The target of spans that are made for traces alone: the log never shows them, and without
-//! an endpoint for traces they are never made.
+//! The target of spans that are made for traces alone, and the trace that a call from outside
+//! belongs to: the log never shows them, and without an endpoint for traces they are never made.
+
+use http::HeaderMap;
+use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry_http::HeaderExtractor;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 /// See above.
 pub(crate) const TRACES: &str = "otel";
+
+/// Makes `span`, which was not entered yet, part of the trace that `headers` name, if they name
+/// one: `traceparent` of W3C Trace Context.
+pub(crate) fn adopt(span: &Span, headers: &HeaderMap) {
+    if span.is_disabled() || !headers.contains_key("traceparent") {
+        return;
+    }
+    let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
+    // Only a span that is already entered refuses, or one that nobody traces.
+    let _ = span.set_parent(parent);
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
+    use opentelemetry_sdk::trace::SdkTracerProvider;
+    use tracing::{dispatcher, info_span};
+    use tracing_subscriber::Registry;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    /// The trace of a span for a call with such a `traceparent`, if it has one at all.
+    fn trace_of(traceparent: Option<&'static str>) -> String {
+        let provider = SdkTracerProvider::builder().build();
+        let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
+        dispatcher::with_default(&Registry::default().with(layer).into(), || {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = traceparent {
+                headers.insert("traceparent", HeaderValue::from_static(value));
+            }
+            let span = info_span!("call");
+            adopt(&span, &headers);
+            let context = span.context();
+            let context = context.span().span_context().clone();
+            assert!(context.is_valid());
+            context.trace_id().to_string()
+        })
+    }
+
+    #[test]
+    fn a_call_is_part_of_the_trace_that_it_names_and_else_begins_one() {
+        const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+        let named = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(trace_of(Some(named)), TRACE);
+        for other in [
+            None,
+            Some("nonsense"),
+            Some("00-00000000000000000000000000000000-b7ad6b7169203331-01"),
+        ] {
+            let own = trace_of(other);
+            assert!(own != TRACE && own != "0".repeat(32), "{other:?}: {own}");
+        }
+    }
+
+    #[test]
+    fn a_span_that_nobody_traces_is_left_alone() {
+        let mut headers = HeaderMap::new();
+        headers.insert("traceparent", HeaderValue::from_static("nonsense"));
+        adopt(&Span::none(), &headers);
+    }
+}

@@ -305,6 +305,7 @@ impl Caller {
             otel.status_code = Empty,
             http.request.method = request.method().as_str(),
             url.path = request.uri().path(),
+            // Whoever counts requests sees it first.
             http.response.status_code = Empty,
         );
         let exchange = timeout(DEADLINE, self.client.request::<Value>(request));
@@ -315,10 +316,6 @@ impl Caller {
         };
         match &ended {
             Some(Ok(Ok(_))) => {}
-            Some(Ok(Err(kube::Error::Api(refusal)))) => {
-                span.record("http.response.status_code", refusal.code);
-                span.record("otel.status_code", "ERROR");
-            }
             Some(Ok(Err(_)) | Err(_)) | None => {
                 span.record("otel.status_code", "ERROR");
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::time::{Instant, timeout};
+use tracing::field::Empty;
 use tracing::{Instrument, debug, error, info_span, warn};
 
 use super::call::CallError;
@@ -56,6 +57,7 @@ where
             namespace = key.namespace(),
             name = key.name(),
             reconcileID = format!("{:016x}", fastrand::u64(..)),
+            otel.status_code = Empty,
         );
         let started = Instant::now();
         let running = metrics.reconcile_started(&controller);
@@ -110,6 +112,10 @@ where
                 Outcome::Timeout
             }
         };
+        if !matches!(outcome, Outcome::Success | Outcome::RequeueAfter) {
+            // The last line of its log is written.
+            span.record("otel.status_code", "ERROR");
+        }
         metrics.reconcile_ended(&controller, outcome, started.elapsed());
         queue.done(&key);
     }

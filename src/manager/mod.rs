@@ -18,6 +18,7 @@ mod short_watches;
 mod shutdown;
 mod supervise;
 mod telemetry;
+mod traces;
 mod webhooks;
 
 use std::io;
@@ -41,6 +42,8 @@ use shutdown::Signals;
 pub use shutdown::{Shutdown, Stopper, shutdown};
 use supervise::Process;
 use telemetry::LogControl;
+use traces::Traces;
+pub use traces::TracesError;
 use webhooks::Webhooks;
 
 /// `EX_USAGE` of sysexits.h: the configuration cannot be served, and a restart with the
@@ -62,6 +65,9 @@ pub enum RunError {
     /// The webhooks cannot be registered as configured.
     #[error(transparent)]
     Webhooks(#[from] RegistrationError),
+    /// Traces cannot be exported as configured.
+    #[error(transparent)]
+    Traces(#[from] TracesError),
     /// A port cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -88,7 +94,9 @@ impl RunError {
     /// The exit code of the process: [`EXIT_USAGE`], or 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Configuration(_) | Self::Election(_) | Self::Webhooks(_) => EXIT_USAGE,
+            Self::Configuration(_) | Self::Election(_) | Self::Webhooks(_) | Self::Traces(_) => {
+                EXIT_USAGE
+            }
             _ => 1,
         }
     }
@@ -109,9 +117,15 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, Cluste
 /// # Errors
 /// [`RunError`], for its exit code.
 pub fn run(config: Config) -> Result<(), RunError> {
-    let log = telemetry::start(config.log_format, config.log_level);
-    let result = runtime().and_then(|runtime| {
-        let result = runtime.block_on(start_and_stop(config, log));
+    let traces = config.traces.as_ref().map(Traces::prepare).transpose();
+    let tracer = match &traces {
+        Ok(Some(traces)) => Some(traces.tracer()),
+        Ok(None) | Err(_) => None,
+    };
+    let log = telemetry::start(config.log_format, config.log_level, tracer);
+    let result = traces.map_err(RunError::from).and_then(|traces| {
+        let runtime = runtime()?;
+        let result = runtime.block_on(start_and_stop(config, log, traces));
         // What is still running after the stop is not waited for.
         runtime.shutdown_background();
         result
@@ -136,7 +150,11 @@ fn runtime() -> Result<Runtime, RunError> {
         })
 }
 
-async fn start_and_stop(config: Config, log: LogControl) -> Result<(), RunError> {
+async fn start_and_stop(
+    config: Config,
+    log: LogControl,
+    traces: Option<Traces>,
+) -> Result<(), RunError> {
     let refused = |source| RunError::System {
         doing: "listen for signals",
         source,
@@ -164,6 +182,11 @@ async fn start_and_stop(config: Config, log: LogControl) -> Result<(), RunError>
 
     log_start(&config, &clients);
     let mut process = Process::new();
+    if let Some(traces) = traces {
+        traces.register(&mut registry);
+        let stop = process.traces.shutdown();
+        process.traces.start("traces", traces.export(stop));
+    }
     let mut ready = readiness(process.stopping());
     if let Some(listener) = webhooks {
         let group = &mut process.webhooks;

@@ -12,6 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use tower::{Layer, Service};
+use tracing::Span;
 
 /// The labels of client-go's metric of this name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -91,11 +92,18 @@ where
     fn call(&mut self, request: Request<In>) -> Self::Future {
         let method = request.method().to_string();
         let CountRequests { counter, host } = self.layer.clone();
+        // Of the call that this is for: kube's queue of requests hands it on.
+        let span = Span::current();
         let response = self.inner.call(request);
         Box::pin(async move {
             let response = response.await;
             let code = match &response {
-                Ok(response) => response.status().as_str().to_owned(),
+                Ok(response) => {
+                    let status = response.status();
+                    // Unsigned numbers become text in a trace.
+                    span.record("http.response.status_code", i64::from(status.as_u16()));
+                    status.as_str().to_owned()
+                }
                 Err(_) => "<error>".to_owned(),
             };
             counter

@@ -5,6 +5,7 @@
 //! 2. Side by side: webhook calls are taken for a time of grace and then drained; running
 //!    reconciles end, and after the last of them the lease is given away.
 //! 3. The servers that tell of all this, health and metrics.
+//! 4. The last traces are exported, if any are.
 //!
 //! Where the controllers themselves have ended, by the loss of the lease or by a fault, all of
 //! this is cut short: another replica takes over, and this one is to be gone by then.
@@ -16,6 +17,7 @@ use tokio::time::{Instant, timeout};
 use super::RunError;
 use super::parts::{How, Parts};
 use super::shutdown::{Shutdown, Stopper, shutdown};
+use super::traces::LAST_EXPORT;
 use crate::webhook::Stopping;
 
 /// How the webhook server stops behind a Service: until every node has learnt that this
@@ -48,6 +50,8 @@ const LEASE_STOP: Duration = Duration::from_secs(2);
 const CUT_SHORT_STOP: Duration = Duration::from_secs(2);
 /// How long the other servers then have to answer running requests.
 const SERVERS_STOP: Duration = Duration::from_millis(500);
+/// How long the last traces then have: their own bound, and a moment.
+const TRACES_STOP: Duration = LAST_EXPORT.saturating_add(Duration::from_millis(200));
 
 /// Everything that runs.
 pub(super) struct Process {
@@ -59,6 +63,8 @@ pub(super) struct Process {
     pub(super) lease: Group,
     /// What tells of the rest.
     pub(super) servers: Group,
+    /// What takes the spans of all of them away.
+    pub(super) traces: Group,
 }
 
 /// Parts that are told to stop together.
@@ -80,6 +86,7 @@ impl Process {
             controllers: Group::new("controllers", CONTROLLERS_STOP),
             lease: Group::new("lease", LEASE_STOP),
             servers: Group::new("servers", SERVERS_STOP),
+            traces: Group::new("traces", TRACES_STOP),
         }
     }
 
@@ -105,6 +112,7 @@ impl Process {
             Some(ended) = self.controllers.parts.next_end() => (Some(ended), CUT_SHORT_STOP),
             Some(ended) = self.lease.parts.next_end() => (Some(ended), CUT_SHORT_STOP),
             Some(ended) = self.servers.parts.next_end() => (Some(ended), Duration::MAX),
+            Some(ended) = self.traces.parts.next_end() => (Some(ended), Duration::MAX),
         };
         if let Some(ended) = &died {
             tracing::error!(part = ended.part, "{ended}; stopping");
@@ -127,7 +135,8 @@ impl Process {
             (&mut self.webhooks, &mut self.controllers, &mut self.lease);
         let (calls, reconciles) = tokio::join!(webhooks.stop(), release(controllers, lease));
         let servers = self.servers.stop().await;
-        calls.and(reconciles).and(servers)
+        let traces = self.traces.stop().await;
+        calls.and(reconciles).and(servers).and(traces)
     }
 }
 

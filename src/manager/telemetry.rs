@@ -1,17 +1,20 @@
 //! Log lines: one structured line per event that matters, on standard error, with ISO 8601
-//! time in UTC. Panics become such a line too. May not decide what is worth logging.
+//! time in UTC. Panics become such a line too. Where traces are wanted, spans go there as well.
+//! May not decide what is worth logging.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
 use std::panic::{self, PanicHookInfo};
 
+use opentelemetry_sdk::trace::SdkTracer;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::Dispatch;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{Layer as _, Registry, fmt};
+use tracing_subscriber::{Layer, Registry, fmt};
 
 use crate::config::{LogFormat, LogLevel};
 use crate::trace_target::TRACES;
@@ -22,36 +25,55 @@ pub(super) struct LogControl {
     level: LogLevel,
 }
 
-/// Sends the events of this process to standard error, from now on. Only the first call of a process has an effect.
-pub(super) fn start(format: LogFormat, level: LogLevel) -> LogControl {
+/// Sends the events of this process to standard error, from now on, and its spans to `tracer`,
+/// if there is one. Only the first call of a process has an effect.
+pub(super) fn start(format: LogFormat, level: LogLevel, tracer: Option<SdkTracer>) -> LogControl {
     let (filter, control) = reload::Layer::new(filter(level));
     // The default timer writes UTC with microseconds: 2026-01-31T23:59:59.000000Z.
-    let started = match format {
+    let subscriber = match format {
         LogFormat::Json => {
             let lines = fmt::layer()
                 .json()
                 .flatten_event(true)
                 .with_span_list(false)
                 .with_writer(io::stderr);
-            Registry::default()
-                .with(lines.with_filter(filter))
-                .try_init()
+            subscriber(lines.with_filter(filter), tracer)
         }
         LogFormat::Text => {
             let colours = io::IsTerminal::is_terminal(&io::stderr());
             let lines = fmt::layer().with_ansi(colours).with_writer(io::stderr);
-            Registry::default()
-                .with(lines.with_filter(filter))
-                .try_init()
+            subscriber(lines.with_filter(filter), tracer)
         }
     };
-    if started.is_ok() {
+    if subscriber.try_init().is_ok() {
         panic::set_hook(Box::new(log_panic));
     }
     LogControl {
         filter: control,
         level,
     }
+}
+
+/// Log lines, and only where there is a `tracer` anything about traces.
+fn subscriber(lines: impl Layer<Registry> + Send + Sync, tracer: Option<SdkTracer>) -> Dispatch {
+    let lines = Registry::default().with(lines);
+    let Some(tracer) = tracer else {
+        return lines.into();
+    };
+    let spans = tracing_opentelemetry::layer()
+        .with_tracer(tracer)
+        .with_location(false)
+        .with_target(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false);
+    lines.with(spans.with_filter(traced())).into()
+}
+
+/// What is traced: our own spans, and what is logged within them.
+fn traced() -> Targets {
+    Targets::new()
+        .with_target(TRACES, LevelFilter::INFO)
+        .with_target(env!("CARGO_CRATE_NAME"), LevelFilter::INFO)
 }
 
 impl LogControl {
@@ -116,9 +138,31 @@ fn log_panic(info: &PanicHookInfo<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use tracing::Level;
+    use opentelemetry::trace::TracerProvider as _;
+    use opentelemetry_sdk::trace::SdkTracerProvider;
+    use tracing::{Level, dispatcher, info_span};
 
     use super::*;
+
+    #[test]
+    fn without_a_tracer_the_spans_of_traces_are_never_made() {
+        let is_disabled = |tracer: Option<SdkTracer>| {
+            let lines = fmt::layer().with_filter(filter(LogLevel::Trace));
+            dispatcher::with_default(&subscriber(lines, tracer), || {
+                info_span!(target: TRACES, "API call").is_disabled()
+            })
+        };
+        assert!(is_disabled(None));
+        let provider = SdkTracerProvider::builder().build();
+        assert!(!is_disabled(Some(provider.tracer("test"))));
+    }
+
+    #[test]
+    fn spans_are_traced_whatever_the_log_level_is_and_those_of_libraries_are_not() {
+        assert!(traced().would_enable("quartet_operator::controller::worker", &Level::INFO));
+        assert!(!traced().would_enable("quartet_operator::controller::worker", &Level::DEBUG));
+        assert!(!traced().would_enable("kube_client::client::builder", &Level::ERROR));
+    }
 
     #[test]
     fn a_failed_request_is_not_logged_twice() {

@@ -22,7 +22,7 @@ use super::metrics::{EndpointMetrics, Metrics};
 use super::paths;
 use super::seats::Seat;
 use crate::api::Kind;
-use crate::trace_target::TRACES;
+use crate::trace_target::{TRACES, adopt};
 
 /// Largest body of an admission review: controller-runtime's. An object may have 3 MiB, and a
 /// review holds two.
@@ -137,6 +137,7 @@ async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Resp
         http.route = endpoint.path,
         http.response.status_code = Empty,
     );
+    adopt(&span, request.headers());
     let seat = request.extensions().get::<Arc<Seat>>().cloned();
     let answered = async {
         match read(&endpoint, &memory, request).await {
@@ -145,7 +146,9 @@ async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Resp
         }
     };
     let (answer, share) = answered.instrument(span.clone()).await;
-    span.record("http.response.status_code", answer.status.as_u16());
+    // Unsigned numbers become text in a trace.
+    let status = i64::from(answer.status.as_u16());
+    span.record("http.response.status_code", status);
     if answer.status.is_server_error() {
         span.record("otel.status_code", "ERROR");
     }

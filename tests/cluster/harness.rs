@@ -86,9 +86,19 @@ impl Stage {
 
     /// As [`Stage::start_manager`], as somebody else.
     pub(crate) fn start_manager_as(&mut self, kubeconfig: &Path, flags: &[&str]) {
+        self.manager = Some(Manager::start(kubeconfig, &self.flags(flags)));
+    }
+
+    /// As [`Stage::start_manager`], with more variables in its environment.
+    pub(crate) fn start_manager_with(&mut self, flags: &[&str], environment: &[(&str, &str)]) {
+        let (kubeconfig, flags) = (&self.environment.kubeconfig, self.flags(flags));
+        self.manager = Some(Manager::start_with(kubeconfig, &flags, environment));
+    }
+
+    fn flags(&self, more: &[&str]) -> Vec<String> {
         let mut all = vec![format!("--watch-namespace={}", self.namespace)];
-        all.extend(flags.iter().map(ToString::to_string));
-        self.manager = Some(Manager::start(kubeconfig, &all));
+        all.extend(more.iter().map(ToString::to_string));
+        all
     }
 
     /// Opens new connections, after the API server was gone.

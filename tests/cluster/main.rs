@@ -5,6 +5,7 @@
 use harness::audit;
 
 mod blocked;
+mod built;
 mod cost;
 mod definitions;
 mod drift;
@@ -23,6 +24,7 @@ mod private;
 mod process;
 mod rights;
 mod services;
+mod traces;
 mod trouble;
 mod users;
 mod webhooks;

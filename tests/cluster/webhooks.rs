@@ -12,6 +12,15 @@ use crate::private::{self, Private};
 
 /// A cluster with both versions of the CRDs and a manager that serves their webhooks.
 pub(crate) async fn stage(test: &str, flags: &[&str]) -> (Private, Stage) {
+    stage_with(test, flags, &[]).await
+}
+
+/// As [`stage`], with more variables in the manager's environment.
+pub(crate) async fn stage_with(
+    test: &str,
+    flags: &[&str],
+    environment: &[(&str, &str)],
+) -> (Private, Stage) {
     let private = private::cluster().await;
     let mut stage = Stage::on(private.cluster.environment(), test).await;
     let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd");
@@ -26,7 +35,7 @@ pub(crate) async fn stage(test: &str, flags: &[&str]) -> (Private, Stage) {
         format!("--webhook-url=https://127.0.0.1:{port}"),
     );
     let own = ["--enable-webhooks=true", &port, &url];
-    stage.start_manager(&[&own, flags].concat());
+    stage.start_manager_with(&[&own, flags].concat(), environment);
     let started = Instant::now();
     while !stage
         .kubectl(&["get", "memcacheds.v1alpha1.cache.example.com"])

@@ -28,6 +28,15 @@ pub(crate) struct Exit {
 
 impl Manager {
     pub(crate) fn start(kubeconfig: &Path, flags: &[String]) -> Self {
+        Self::start_with(kubeconfig, flags, &[])
+    }
+
+    /// As [`Manager::start`], with more variables in its environment.
+    pub(crate) fn start_with(
+        kubeconfig: &Path,
+        flags: &[String],
+        environment: &[(&str, &str)],
+    ) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let log = std::env::temp_dir().join(format!(
@@ -44,6 +53,7 @@ impl Manager {
             .args(flags)
             .env("KUBECONFIG", kubeconfig)
             .env("ENABLE_WEBHOOKS", "false")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(file.try_clone().expect("a second handle"))
             .stderr(file)

@@ -8,22 +8,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::built::built;
+
 /// How long anything may take until it is so, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The folder with `prometheus` and `promtool`.
 fn programs() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let build = Command::new(root.join("hack/build-go.sh"))
-        .arg(root.join("hack/prometheus"))
-        .stderr(Stdio::inherit())
-        .output()
-        .expect("hack/build-go.sh runs");
-    assert!(
-        build.status.success(),
-        "Prometheus cannot be built, see above"
-    );
-    PathBuf::from(String::from_utf8(build.stdout).unwrap().trim())
+    built("hack/prometheus")
 }
 
 /// Runs promtool in `folder`, and fails with what it says.

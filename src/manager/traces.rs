@@ -1,0 +1,138 @@
+//! Traces over OTLP: spans wait in a bounded queue for a task that posts them in batches, each
+//! within a deadline. A collector that is slow or away costs spans, which are counted, and
+//! nothing else. Decides nothing of what is traced; without an endpoint none of this exists.
+
+mod export;
+mod transport;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{
+    ExporterBuildError, Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::{ResourceDetector as _, TelemetryResourceDetector};
+use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider, SpanExporter as _};
+use prometheus_client::registry::Registry;
+
+use super::shutdown::Shutdown;
+use crate::config;
+use export::{Export, Spans, queue};
+use transport::Transport;
+
+/// How long the last batches may take when the process stops.
+pub(super) const LAST_EXPORT: Duration = Duration::from_millis(800);
+
+/// Why there can be no traces as configured.
+#[derive(Debug, thiserror::Error)]
+pub enum TracesError {
+    /// The authorities that may vouch for the collector cannot be read.
+    #[error("cannot use {} of OTEL_EXPORTER_OTLP_CERTIFICATE as certificates in PEM", file.display())]
+    Authorities {
+        /// Their file.
+        file: PathBuf,
+        /// What is wrong with it.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS for traces")]
+    Tls(#[from] rustls::Error),
+    /// The exporter refuses its configuration.
+    #[error("cannot set up the export of traces")]
+    Exporter(#[from] ExporterBuildError),
+}
+
+/// What makes spans, and what takes them away.
+pub(super) struct Traces {
+    /// Its end would end the making of spans.
+    provider: SdkTracerProvider,
+    export: Export<SpanExporter>,
+    spans: Spans,
+}
+
+impl Traces {
+    /// Everything but the task. Sends nothing, and needs no runtime.
+    ///
+    /// # Errors
+    /// [`TracesError`]
+    pub(super) fn prepare(config: &config::Traces) -> Result<Self, TracesError> {
+        let mut headers = std::collections::HashMap::new();
+        for (name, value) in &config.headers {
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            headers.insert(name.to_string(), value);
+        }
+        let mut exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(Transport::new(config)?)
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(&config.endpoint)
+            .with_timeout(config.timeout)
+            .with_headers(headers)
+            .build()?;
+        let resource = resource(&config.resource);
+        exporter.set_resource(&resource);
+        let spans = Spans::default();
+        let (processor, export) = queue(exporter, config.timeout, spans.clone());
+        let provider = SdkTracerProvider::builder()
+            .with_resource(resource)
+            .with_sampler(sampler(config.sampler))
+            .with_span_processor(processor)
+            .build();
+        Ok(Self {
+            provider,
+            export,
+            spans,
+        })
+    }
+
+    /// What makes the spans of this process.
+    pub(super) fn tracer(&self) -> SdkTracer {
+        self.provider.tracer(env!("CARGO_PKG_NAME"))
+    }
+
+    /// Counts what becomes of spans in `registry`.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        self.spans.register(registry);
+    }
+
+    /// Takes spans away until `stop`, and then for as long as [`LAST_EXPORT`] what is left.
+    ///
+    /// # Errors
+    /// Never: a collector that is away is no reason to end.
+    pub(super) async fn export(self, stop: Shutdown) -> Result<(), std::convert::Infallible> {
+        let Self {
+            provider, export, ..
+        } = self;
+        export.run(stop.stopped(), LAST_EXPORT).await;
+        drop(provider);
+        Ok(())
+    }
+}
+
+fn resource(attributes: &[(String, String)]) -> Resource {
+    let attributes = attributes.iter().cloned();
+    Resource::builder_empty()
+        .with_attributes(
+            TelemetryResourceDetector
+                .detect()
+                .iter()
+                .map(|(key, value)| KeyValue::new(key.clone(), value.clone())),
+        )
+        .with_attributes(attributes.map(|(key, value)| KeyValue::new(key, value)))
+        .build()
+}
+
+fn sampler(config::Sampler { by_parent, ratio }: config::Sampler) -> Sampler {
+    let own = match ratio {
+        1.0 => Sampler::AlwaysOn,
+        0.0 => Sampler::AlwaysOff,
+        ratio => Sampler::TraceIdRatioBased(ratio),
+    };
+    match by_parent {
+        true => Sampler::ParentBased(Box::new(own)),
+        false => own,
+    }
+}

@@ -1,0 +1,163 @@
+//! Traces, as a real collector receives them from the real manager, and that a collector which is
+//! away harms nothing.
+
+mod collector;
+
+use std::net::TcpListener;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use self::collector::{Collector, Span};
+use crate::harness::{DEADLINE, DEPLOYMENT, Stage};
+use crate::webhooks::stage_with;
+
+/// OTLP's numbers of span kinds.
+const INTERNAL: i64 = 1;
+const SERVER: i64 = 2;
+const CLIENT: i64 = 3;
+
+/// Creates a Memcached and waits for its pod.
+async fn create(stage: &Stage, name: &str) {
+    let object = json!({
+        "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+        "metadata": {"name": name}, "spec": {"size": 1},
+    });
+    stage.apply(&object).await.expect("applied");
+    let has_a_pod = |child: &Value| child["status"]["readyReplicas"] == 1;
+    stage.until(DEPLOYMENT, name, "has a pod", has_a_pod).await;
+}
+
+/// Waits until the collector has what `find` finds.
+async fn received<T>(collector: &Collector, what: &str, find: impl Fn(&[Span]) -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        let spans = collector.spans();
+        if let Some(found) = find(&spans) {
+            println!("{what}: after {:?}", began.elapsed());
+            return found;
+        }
+        assert!(began.elapsed() < DEADLINE, "{what} not in {spans:#?}");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+/// A reconcile of `name` that applied its Deployment, and that call.
+fn reconcile(spans: &[Span], name: &str) -> Option<(Span, Span)> {
+    let reconciles = spans
+        .iter()
+        .filter(|span| span.name() == "reconcile" && span.attributes()["name"] == name);
+    let with_call = |reconcile: &Span| {
+        let call = spans
+            .iter()
+            .find(|span| span.name() == "apply deployments" && span.is_child_of(reconcile));
+        Some((reconcile.clone(), call?.clone()))
+    };
+    reconciles.clone().find_map(with_call)
+}
+
+/// Waits until the log has the line `message` so often, and asserts that it does not have more.
+async fn logged(stage: &Stage, message: &str, times: usize) {
+    let began = Instant::now();
+    while stage.log().matches(message).count() < times {
+        assert!(
+            began.elapsed() < DEADLINE,
+            "no {message:?} in {}",
+            stage.log()
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert_eq!(stage.log().matches(message).count(), times);
+}
+
+#[tokio::test]
+async fn a_reconcile_with_its_calls_an_admission_and_a_conversion_reach_a_real_collector() {
+    let folder = devcluster::StateFolder::create().expect("a folder");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("a port").to_string();
+    drop(listener);
+    let endpoint = format!("http://{address}");
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "service.name=traced,k8s.cluster.name=a%20b",
+        ),
+    ];
+    // Nobody listens yet: the manager works, and says so once.
+    let (_private, mut stage) = stage_with("traces", &[], &environment).await;
+    create(&stage, "untraced").await;
+    let (away, back) = ("traces cannot be exported", "traces are exported again");
+    logged(&stage, away, 1).await;
+
+    let collector = Collector::start(folder.path(), &address);
+    create(&stage, "traced").await;
+    let (of_reconcile, of_call) = received(&collector, "a reconcile and its call", |spans| {
+        reconcile(spans, "traced")
+    })
+    .await;
+    logged(&stage, back, 1).await;
+    assert_eq!(of_reconcile.kind(), INTERNAL);
+    assert!(of_reconcile.is_root());
+    let attributes = of_reconcile.attributes();
+    assert_eq!(attributes["controller"], "memcached");
+    assert_eq!(attributes["namespace"], stage.namespace);
+    let id = attributes["reconcileID"].as_str().expect("an id");
+    assert!(
+        id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{id}"
+    );
+    assert_eq!(of_reconcile.resource["service.name"], "traced");
+    assert_eq!(of_reconcile.resource["k8s.cluster.name"], "a b");
+    assert_eq!(
+        of_reconcile.resource["service.version"],
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(of_call.kind(), CLIENT);
+    let attributes = of_call.attributes();
+    assert_eq!(attributes["http.request.method"], "PATCH");
+    assert_eq!(attributes["http.response.status_code"], 201, "{attributes}");
+    let path = format!(
+        "/apis/apps/v1/namespaces/{}/deployments/traced",
+        stage.namespace
+    );
+    assert_eq!(attributes["url.path"], path);
+
+    for path in ["/validate-cache-example-com-v1alpha1-memcached", "/convert"] {
+        let span = received(&collector, path, |spans| {
+            spans.iter().find(|span| span.name() == path).cloned()
+        })
+        .await;
+        assert_eq!(span.kind(), SERVER);
+        let attributes = span.attributes();
+        assert_eq!(attributes["http.route"], path);
+        assert_eq!(attributes["http.request.method"], "POST");
+        assert_eq!(attributes["http.response.status_code"], 200);
+    }
+
+    // Gone again: nothing waits for it, and the log has one line more.
+    drop(collector);
+    for name in ["away-1", "away-2"] {
+        create(&stage, name).await;
+    }
+    logged(&stage, away, 2).await;
+
+    // What was not sent by then is sent when the manager stops.
+    let collector = Collector::start(folder.path(), &address);
+    create(&stage, "back").await;
+    logged(&stage, back, 2).await;
+    create(&stage, "last").await;
+    let exit = stage.stop_manager().expect("it ran");
+    assert_eq!(exit.code, Some(0), "{}", exit.log);
+    received(&collector, "the last reconcile", |spans| {
+        reconcile(spans, "last")
+    })
+    .await;
+
+    let untraced = collector.spans();
+    let loose = untraced
+        .iter()
+        .filter(|span| span.kind() == CLIENT && span.is_root());
+    assert_eq!(loose.count(), 0, "every call belongs to a reconcile");
+}

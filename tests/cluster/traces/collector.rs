@@ -1,0 +1,124 @@
+//! A real OpenTelemetry Collector, built from source: it takes OTLP over HTTP and writes what it
+//! was sent into a file, one JSON object a batch.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::built::built;
+
+/// A collector that runs, until dropped.
+pub(crate) struct Collector {
+    child: Child,
+    received: PathBuf,
+}
+
+/// A span as it was received.
+#[derive(Debug, Clone)]
+pub(crate) struct Span {
+    /// The attributes of the process that it is from.
+    pub(crate) resource: Value,
+    span: Value,
+}
+
+impl Collector {
+    /// Starts one that listens at `address`, with its files below `folder`.
+    pub(crate) fn start(folder: &Path, address: &str) -> Self {
+        let received = folder.join("traces.json");
+        let configuration = json!({
+            "receivers": {"otlp": {"protocols": {"http": {"endpoint": address}}}},
+            "exporters": {"file": {"path": received, "append": true}},
+            "service": {
+                "telemetry": {"metrics": {"level": "none"}},
+                "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["file"]}},
+            },
+        });
+        let file = folder.join("collector.yaml");
+        std::fs::write(&file, configuration.to_string()).expect("a file");
+        let log = std::fs::File::create(folder.join("collector.log")).expect("a file");
+        let child = Command::new(built("hack/collector").join("collector"))
+            .arg(format!("--config={}", file.display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("the collector starts");
+        Self { child, received }
+    }
+
+    /// All spans that it has received and written so far.
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        let text = std::fs::read_to_string(&self.received).unwrap_or_default();
+        // The last line may be written at this moment.
+        let batches = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut spans = Vec::new();
+        for batch in batches {
+            for of_process in items(&batch["resourceSpans"]) {
+                for scope in items(&of_process["scopeSpans"]) {
+                    spans.extend(items(&scope["spans"]).map(|span| Span {
+                        resource: attributes(&of_process["resource"]),
+                        span: span.clone(),
+                    }));
+                }
+            }
+        }
+        spans
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// The attributes of `of` as one object.
+fn attributes(of: &Value) -> Value {
+    let pairs = items(&of["attributes"]).map(|pair| {
+        let name = pair["key"].as_str().unwrap_or_default().to_owned();
+        let value = &pair["value"];
+        // OTLP's JSON writes whole numbers as text.
+        let value = match value["intValue"].as_str() {
+            Some(number) => json!(number.parse::<i64>().expect("a number")),
+            None => value["stringValue"].clone(),
+        };
+        (name, value)
+    });
+    Value::Object(pairs.collect())
+}
+
+impl Span {
+    pub(crate) fn name(&self) -> &str {
+        self.span["name"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn kind(&self) -> i64 {
+        self.span["kind"].as_i64().unwrap_or_default()
+    }
+
+    pub(crate) fn attributes(&self) -> Value {
+        attributes(&self.span)
+    }
+
+    /// Whether it is a part of `other`, and no part of a part.
+    pub(crate) fn is_child_of(&self, other: &Self) -> bool {
+        self.span["traceId"] == other.span["traceId"]
+            && self.span["parentSpanId"] == other.span["spanId"]
+    }
+
+    /// Whether it is the first of its trace.
+    pub(crate) fn is_root(&self) -> bool {
+        self.span["parentSpanId"]
+            .as_str()
+            .unwrap_or_default()
+            .is_empty()
+    }
+}
