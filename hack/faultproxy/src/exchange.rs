@@ -1,0 +1,179 @@
+//! One request on its way through the rules.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use futures::{StreamExt as _, stream};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use tokio::time::sleep;
+
+use crate::journal::Record;
+use crate::proxy::Shared;
+use crate::request::Target;
+use crate::rule::{Action, When};
+use crate::watch;
+
+/// The largest body of a request, or of an answer that is not a watch.
+const BODY_LIMIT: usize = 64 * 1024 * 1024;
+
+/// How often a slow answer brings bytes.
+const SLOW_STEP: Duration = Duration::from_millis(100);
+
+/// Concern one connection only (RFC 9110, 7.6.1), or are made anew.
+const NOT_PASSED_ON: [HeaderName; 5] = [
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::CONTENT_LENGTH,
+    header::HOST,
+    header::UPGRADE,
+];
+
+/// The connection is reset: hyper drops it when a service fails.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection is reset")]
+pub(crate) struct Reset;
+
+/// The answer to a request, if it gets any.
+pub(crate) async fn exchange(
+    shared: Shared,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Reset> {
+    let (head, body) = request.into_parts();
+    let target = Target::of(&head.method, &head.uri);
+    let body = to_bytes(Body::new(body), BODY_LIMIT).await.map_err(|_| Reset)?;
+    let user = head.headers.get("impersonate-user");
+    let user = user.and_then(|user| user.to_str().ok()).unwrap_or_default();
+    let is_lease = target.resource == "leases" && target.is_write();
+    let lease = is_lease.then(|| serde_json::from_slice(&body).unwrap_or_default());
+    let record = shared.recorder.begin(&target, user, lease);
+
+    let mut after = None;
+    for (_, (when, action)) in shared.rules.of_request(&target) {
+        record.note(|entry| entry.is_met = true);
+        match (when, action) {
+            (_, Action::Delay(least, most)) => {
+                sleep(least + most.saturating_sub(least).mul_f64(fastrand::f64())).await;
+            }
+            (When::AfterCommit, action) => after = Some(action),
+            // These are about the API server's answer.
+            (_, action @ (Action::Stall | Action::Slow(_))) => after = Some(action),
+            (When::BeforeCommit, action) => return fault(action, record).await,
+        }
+    }
+
+    let answer = forwarded(&shared, head, body, &record).await?;
+    match after {
+        None if target.verb == "watch" && answer.status().is_success() => {
+            let (head, body) = answer.into_parts();
+            record.note(|entry| entry.answered = Some(head.status.as_u16()));
+            let events = watch::events(shared, target, body, record);
+            Ok(Response::from_parts(head, Body::from_stream(events)))
+        }
+        None => collected(answer, &record).await,
+        Some(action @ (Action::Stall | Action::Slow(_))) => {
+            let (head, bytes) = collected(answer, &record).await?.into_parts();
+            let bytes = to_bytes(bytes, BODY_LIMIT).await.map_err(|_| Reset)?;
+            let body = match action {
+                Action::Slow(per_second) => slowly(bytes, per_second, record),
+                _ => stalling(bytes, record),
+            };
+            Ok(Response::from_parts(head, body))
+        }
+        Some(action) => {
+            // Also a list must have been made, and its answer come in.
+            let _ = collected(answer, &record).await?;
+            record.note(|entry| entry.answered = None);
+            fault(action, record).await
+        }
+    }
+}
+
+/// What the API server answers, even if the client does not wait for it.
+async fn forwarded(
+    shared: &Shared,
+    head: Parts,
+    body: Bytes,
+    record: &Record,
+) -> Result<Response<Body>, Reset> {
+    let mut request = Request::new(kube::client::Body::from(body));
+    *request.method_mut() = head.method;
+    *request.uri_mut() = head.uri;
+    *request.headers_mut() = passed_on(head.headers);
+    let upstream = shared.upstream.clone();
+    record.note(|entry| entry.sent = Some(tokio::time::Instant::now()));
+    let answer = tokio::spawn(async move { upstream.send(request).await });
+    let answer = answer.await.map_err(|_| Reset)?.map_err(|_| Reset)?;
+    let code = answer.status().as_u16();
+    record.note(|entry| entry.committed = Some((code, tokio::time::Instant::now())));
+    let (mut head, body) = answer.into_parts();
+    head.headers = passed_on(head.headers);
+    Ok(Response::from_parts(head, Body::new(body)))
+}
+
+fn passed_on(mut headers: HeaderMap) -> HeaderMap {
+    for name in &NOT_PASSED_ON {
+        headers.remove(name);
+    }
+    headers
+}
+
+/// The answer as a whole.
+async fn collected(answer: Response<Body>, record: &Record) -> Result<Response<Body>, Reset> {
+    let (head, body) = answer.into_parts();
+    let body = to_bytes(body, BODY_LIMIT).await.map_err(|_| Reset)?;
+    record.note(|entry| entry.answered = Some(head.status.as_u16()));
+    Ok(Response::from_parts(head, Body::from(body)))
+}
+
+/// What a rule makes of a request.
+async fn fault(action: Action, record: Record) -> Result<Response<Body>, Reset> {
+    let (code, body) = match action {
+        Action::Answer(code, body) => (code, body.to_string()),
+        Action::Empty => (StatusCode::OK, String::new()),
+        Action::HalfAnEvent => (StatusCode::OK, r#"{"type":"MODIFIED","object":{"ki"#.to_owned()),
+        Action::Reset => return Err(Reset),
+        Action::Run(callback) => {
+            callback.call();
+            return silence(record).await;
+        }
+        // The last two are dealt with where the answer is.
+        Action::BlackHole | Action::Delay(..) | Action::Stall | Action::Slow(_) => {
+            return silence(record).await;
+        }
+    };
+    record.note(|entry| entry.answered = Some(code.as_u16()));
+    let mut answer = Response::new(Body::from(body));
+    *answer.status_mut() = code;
+    let json = http::HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(header::CONTENT_TYPE, json);
+    Ok(answer)
+}
+
+/// Until the client has had enough; the record tells when.
+async fn silence(_record: Record) -> Result<Response<Body>, Reset> {
+    std::future::pending().await
+}
+
+fn stalling(bytes: Bytes, record: Record) -> Body {
+    let half = bytes.slice(..bytes.len() / 2);
+    let silence = stream::once(async move {
+        let _record = record;
+        std::future::pending::<Result<Bytes, Reset>>().await
+    });
+    Body::from_stream(stream::iter([Ok(half)]).chain(silence))
+}
+
+fn slowly(bytes: Bytes, per_second: u32, record: Record) -> Body {
+    let step = usize::try_from(per_second / 10).unwrap_or(usize::MAX).max(1);
+    let pieces = stream::unfold((bytes, record), move |(mut bytes, record)| async move {
+        if bytes.is_empty() {
+            return None;
+        }
+        sleep(SLOW_STEP).await;
+        let piece = bytes.split_to(step.min(bytes.len()));
+        Some((Ok::<_, Reset>(piece), (bytes, record)))
+    });
+    Body::from_stream(pieces)
+}

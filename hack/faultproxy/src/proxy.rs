@@ -1,0 +1,188 @@
+//! The proxy itself: its certificate, its port, its connections.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use k8s_openapi::ByteString;
+use kube::Client;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use rcgen::{CertificateParams, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::event::EventRule;
+use crate::exchange::exchange;
+use crate::gate::{Gate, Network};
+use crate::journal::{Journal, Recorder};
+use crate::rule::{Installed, Rule, Rules};
+
+/// Longest wait for a TLS handshake, unless the network is cut.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why there is no proxy.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kubeconfig, or a certificate, cannot be used.
+    #[error("a fault proxy cannot be set up: {0}")]
+    SetUp(String),
+    /// No port can be had.
+    #[error("a fault proxy cannot listen")]
+    Listen(#[from] io::Error),
+}
+
+fn set_up(error: impl std::fmt::Display) -> Error {
+    Error::SetUp(error.to_string())
+}
+
+/// A running proxy. It and all its connections end when dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    certificate: String,
+    shared: Shared,
+    accepting: JoinHandle<Infallible>,
+}
+
+/// What all connections share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) upstream: Client,
+    pub(crate) rules: Rules,
+    pub(crate) recorder: Recorder,
+    network: Network,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Proxy {
+    /// Listens on a free port of loopback and passes everything on with the identity of
+    /// `kubeconfig`.
+    ///
+    /// # Errors
+    /// [`Error`]: the kubeconfig cannot be used, or there is no port.
+    pub async fn start(kubeconfig: Kubeconfig) -> Result<Self, Error> {
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let mut config = config.map_err(set_up)?;
+        // The faults are the rules' and the timeouts the client's.
+        config.default_retry = false;
+        config.read_timeout = None;
+        config.write_timeout = None;
+        let upstream = Client::try_from(config).map_err(set_up)?;
+
+        let key = KeyPair::generate().map_err(set_up)?;
+        let names = vec!["127.0.0.1".to_owned()];
+        let certificate = CertificateParams::new(names).map_err(set_up)?;
+        let certificate = certificate.self_signed(&key).map_err(set_up)?;
+        let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(set_up)?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], private)
+            .map_err(set_up)?;
+
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let shared = Shared {
+            upstream,
+            rules: Rules::none(),
+            recorder: Recorder::default(),
+            network: Network::default(),
+        };
+        Ok(Proxy {
+            address: listener.local_addr()?,
+            certificate: certificate.pem(),
+            accepting: tokio::spawn(accept(listener, TlsAcceptor::from(Arc::new(tls)), shared.clone())),
+            shared,
+        })
+    }
+
+    /// A kubeconfig of this proxy, as JSON, for a client that acts as `user` of `groups`.
+    pub fn kubeconfig(&self, user: &str, groups: &[&str]) -> Value {
+        // In base64, as a kubeconfig has it.
+        let authority = ByteString(self.certificate.clone().into_bytes());
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
+            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+            "clusters": [{"name": "proxy", "cluster": {
+                "server": format!("https://{}", self.address),
+                "certificate-authority-data": authority,
+            }}],
+            "users": [{"name": "proxy", "user": {"as": user, "as-groups": groups}}],
+        })
+    }
+
+    /// Puts a rule in force.
+    pub fn install(&self, rule: Rule) -> Installed {
+        self.shared.rules.install(rule)
+    }
+
+    /// Puts a rule for events in force.
+    pub fn install_on_events(&self, rule: EventRule) -> Installed {
+        self.shared.rules.install_on_events(rule)
+    }
+
+    /// Cuts the network: every connection is silent from now on, for ever, and new ones come
+    /// to nothing until [`Proxy::mend`].
+    pub fn cut(&self) {
+        self.shared.network.cut();
+    }
+
+    /// Lets new connections through again.
+    pub fn mend(&self) {
+        self.shared.network.mend();
+    }
+
+    /// Everything so far.
+    pub fn journal(&self) -> Journal {
+        self.shared.recorder.read()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Shared) -> Infallible {
+    // Aborted with this task, when the proxy is dropped.
+    let mut connections = JoinSet::new();
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            connections.spawn(connection(stream, tls.clone(), shared.clone()));
+        }
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn connection(stream: TcpStream, tls: TlsAcceptor, shared: Shared) {
+    let _ = stream.set_nodelay(true);
+    // Who is closed by the proxy gets a reset: that is what closing is for here.
+    let _ = stream.set_zero_linger();
+    let gate = Gate::new(stream, shared.network.clone());
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, tls.accept(gate)).await else {
+        return;
+    };
+    let service = service_fn(move |request| exchange(shared.clone(), request));
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}

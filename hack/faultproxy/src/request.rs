@@ -1,0 +1,185 @@
+//! What a request is about, read from its method and URL, and the pattern that picks requests.
+//! The paths are those of the Kubernetes API concepts, "Resource URIs". Pure.
+
+use http::{Method, Uri};
+
+/// What a request is about. Empty where the URL does not say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Target {
+    /// In the words of RBAC: get, list, watch, create, update, patch, delete, deletecollection.
+    pub verb: &'static str,
+    /// API group; empty for the core.
+    pub group: String,
+    /// Plural, and after a slash the subresource; of other URLs the path.
+    pub resource: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Name. Of a list or watch of one object, that of its field selector is not looked at.
+    pub name: String,
+}
+
+impl Target {
+    /// What a request of `method` to `uri` is about.
+    pub fn of(method: &Method, uri: &Uri) -> Self {
+        let mut parts = uri.path().trim_matches('/').split('/');
+        let group = match parts.next() {
+            Some("api") => Some(""),
+            Some("apis") => parts.next(),
+            _ => None,
+        };
+        let (Some(group), Some(_version), Some(mut resource)) = (group, parts.next(), parts.next())
+        else {
+            return Target {
+                verb: verb(method, uri, true),
+                resource: uri.path().to_owned(),
+                ..Target::default()
+            };
+        };
+        let mut namespace = "";
+        let mut name = parts.next().unwrap_or_default();
+        let mut subresource = parts.next().unwrap_or_default();
+        let namespaced = resource == "namespaces" && !matches!(subresource, "" | "status" | "finalize");
+        if namespaced {
+            (namespace, resource) = (name, subresource);
+            name = parts.next().unwrap_or_default();
+            subresource = parts.next().unwrap_or_default();
+        }
+        let slash = if subresource.is_empty() { "" } else { "/" };
+        Target {
+            verb: verb(method, uri, !name.is_empty()),
+            group: group.to_owned(),
+            resource: format!("{resource}{slash}{subresource}"),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// It changes what is stored.
+    pub fn is_write(&self) -> bool {
+        !matches!(self.verb, "get" | "list" | "watch")
+    }
+}
+
+fn verb(method: &Method, uri: &Uri, is_named: bool) -> &'static str {
+    let query = uri.query().unwrap_or_default();
+    let is_watch = query.split('&').any(|it| matches!(it, "watch=true" | "watch=1" | "watch"));
+    match *method {
+        Method::GET if is_watch => "watch",
+        Method::GET if is_named => "get",
+        Method::GET => "list",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE if is_named => "delete",
+        Method::DELETE => "deletecollection",
+        _ => "other",
+    }
+}
+
+/// Which requests, or watches, a rule meets.
+#[derive(Debug, Clone, Default)]
+pub struct Match {
+    verbs: Vec<&'static str>,
+    resources: Vec<String>,
+    name: Option<String>,
+}
+
+/// The verbs that change what is stored.
+const WRITES: [&str; 4] = ["create", "update", "patch", "delete"];
+
+impl Match {
+    /// Every request.
+    pub fn all() -> Self {
+        Match::default()
+    }
+
+    /// Requests of one of these verbs.
+    pub fn verbs(verbs: &[&'static str]) -> Self {
+        Match {
+            verbs: verbs.to_vec(),
+            ..Match::default()
+        }
+    }
+
+    /// Requests that change what is stored.
+    pub fn writes() -> Self {
+        Match::verbs(&WRITES)
+    }
+
+    /// Watches.
+    pub fn watches() -> Self {
+        Match::verbs(&["watch"])
+    }
+
+    /// Of this resource, e.g. `deployments` or `memcacheds/status`. Further ones add up.
+    #[must_use]
+    pub fn of(mut self, resource: &str) -> Self {
+        self.resources.push(resource.to_owned());
+        self
+    }
+
+    /// Of the object of this name. With an [`crate::EventRule`], the object of the event.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Whether it is so.
+    pub fn holds(&self, target: &Target) -> bool {
+        self.holds_but_for_the_name(target) && self.holds_for_the_name(&target.name)
+    }
+
+    pub(crate) fn holds_but_for_the_name(&self, target: &Target) -> bool {
+        (self.verbs.is_empty() || self.verbs.contains(&target.verb))
+            && (self.resources.is_empty() || self.resources.contains(&target.resource))
+    }
+
+    pub(crate) fn holds_for_the_name(&self, name: &str) -> bool {
+        self.name.as_ref().is_none_or(|wanted| wanted == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(method: Method, uri: &'static str) -> Target {
+        Target::of(&method, &Uri::from_static(uri))
+    }
+
+    fn read(target: &Target) -> [&str; 5] {
+        let Target { verb, group, resource, namespace, name } = target;
+        [verb, group, resource, namespace, name]
+    }
+
+    #[test]
+    fn urls_say_what_a_request_is_about() {
+        for (method, uri, expected) in [
+            (Method::PATCH, "/apis/apps/v1/namespaces/a/deployments/b?force=true", ["patch", "apps", "deployments", "a", "b"]),
+            (Method::PATCH, "/apis/cache.example.com/v1/namespaces/a/memcacheds/b/status", ["patch", "cache.example.com", "memcacheds/status", "a", "b"]),
+            (Method::GET, "/api/v1/pods?limit=500", ["list", "", "pods", "", ""]),
+            (Method::GET, "/api/v1/namespaces/a/services?resourceVersion=1&watch=true", ["watch", "", "services", "a", ""]),
+            (Method::GET, "/api/v1/namespaces/a", ["get", "", "namespaces", "", "a"]),
+            (Method::PUT, "/api/v1/namespaces/a/status", ["update", "", "namespaces/status", "", "a"]),
+            (Method::DELETE, "/api/v1/namespaces/a/services/b", ["delete", "", "services", "a", "b"]),
+            (Method::DELETE, "/api/v1/namespaces/a/services", ["deletecollection", "", "services", "a", ""]),
+            (Method::POST, "/apis/apps/v1/namespaces/a/deployments", ["create", "apps", "deployments", "a", ""]),
+            (Method::GET, "/version", ["get", "", "/version", "", ""]),
+            (Method::GET, "/apis/apps/v1", ["get", "", "/apis/apps/v1", "", ""]),
+        ] {
+            assert_eq!(read(&target(method, uri)), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_match_without_words_holds_for_all_and_each_word_narrows_it() {
+        let apply = target(Method::PATCH, "/apis/apps/v1/namespaces/a/deployments/b");
+        let list = target(Method::GET, "/apis/apps/v1/deployments");
+        assert!(Match::all().holds(&apply) && Match::all().holds(&list));
+        assert!(Match::writes().holds(&apply) && !Match::writes().holds(&list));
+        let both = Match::writes().of("services").of("deployments");
+        assert!(both.holds(&apply) && both.clone().named("b").holds(&apply));
+        assert!(!both.named("c").holds(&apply) && !Match::all().of("pods").holds(&apply));
+    }
+}

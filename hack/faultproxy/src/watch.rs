@@ -1,0 +1,199 @@
+//! The events of one watch on their way through the rules, a line each.
+
+use std::collections::VecDeque;
+
+use axum::body::{Body, BodyDataStream, Bytes};
+use futures::{Stream, StreamExt as _, stream};
+use serde_json::Value;
+use tokio::sync::watch::Receiver;
+
+use crate::event::EventAction;
+use crate::exchange::Reset;
+use crate::journal::Record;
+use crate::proxy::Shared;
+use crate::request::Target;
+use crate::rule::{Action, status};
+
+/// Events that [`EventAction::Replay`] tells once more.
+const PAST: usize = 64;
+
+/// Events that wait behind a held one; a test makes far fewer.
+const HELD: usize = 10_000;
+
+/// A watch that runs.
+struct Watch {
+    shared: Shared,
+    target: Target,
+    upstream: BodyDataStream,
+    /// What came in and is no whole line yet.
+    partial: Vec<u8>,
+    /// Lines that the rules are still to see.
+    incoming: VecDeque<Bytes>,
+    /// Lines that are passed on next.
+    outgoing: VecDeque<Bytes>,
+    /// Lines that wait for the end of a rule, and its number.
+    held: VecDeque<Bytes>,
+    holder: Option<u64>,
+    past: VecDeque<Bytes>,
+    state: State,
+    changes: Receiver<u64>,
+    _record: Record,
+}
+
+#[derive(PartialEq)]
+enum State {
+    Runs,
+    /// After what is outgoing.
+    Ends,
+    Resets,
+    Silent,
+}
+
+/// The events as the client gets them.
+pub(crate) fn events(
+    shared: Shared,
+    target: Target,
+    body: Body,
+    record: Record,
+) -> impl Stream<Item = Result<Bytes, Reset>> + Send {
+    let watch = Watch {
+        changes: shared.rules.changes(),
+        shared,
+        target,
+        upstream: body.into_data_stream(),
+        partial: Vec::new(),
+        incoming: VecDeque::new(),
+        outgoing: VecDeque::new(),
+        held: VecDeque::new(),
+        holder: None,
+        past: VecDeque::new(),
+        state: State::Runs,
+        _record: record,
+    };
+    stream::unfold(watch, |mut watch| async move {
+        let next = watch.next().await?;
+        Some((next, watch))
+    })
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<Result<Bytes, Reset>> {
+        loop {
+            if let Some(line) = self.outgoing.pop_front() {
+                return Some(Ok(line));
+            }
+            match self.state {
+                State::Runs => {}
+                State::Ends => return None,
+                State::Resets => return Some(Err(Reset)),
+                State::Silent => std::future::pending().await,
+            }
+            self.look_at_the_rules();
+            if self.state != State::Runs {
+                continue;
+            }
+            if let Some(line) = self.incoming.pop_front() {
+                self.take(line);
+                continue;
+            }
+            tokio::select! {
+                _ = self.changes.changed() => {}
+                piece = self.upstream.next() => match piece {
+                    Some(Ok(piece)) => self.split(&piece),
+                    Some(Err(_)) => self.state = State::Resets,
+                    None => self.state = State::Ends,
+                },
+            }
+        }
+    }
+
+    fn split(&mut self, piece: &[u8]) {
+        self.partial.extend_from_slice(piece);
+        while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+            let rest = self.partial.split_off(end + 1);
+            let line = std::mem::replace(&mut self.partial, rest);
+            self.incoming.push_back(line.into());
+        }
+    }
+
+    fn look_at_the_rules(&mut self) {
+        self.changes.mark_unchanged();
+        match self.shared.rules.of_running_watch(&self.target) {
+            Some((_, Action::BlackHole)) => self.state = State::Silent,
+            Some((_, Action::Reset)) => self.state = State::Resets,
+            _ => {}
+        }
+        if self.holder.is_some_and(|holder| !self.shared.rules.has(holder)) {
+            self.holder = None;
+            // In front of what came in meanwhile; the rules have not seen those behind the first.
+            if let Some(first) = self.held.pop_front() {
+                self.pass_on(&first, 1);
+            }
+            self.held.append(&mut self.incoming);
+            self.incoming = std::mem::take(&mut self.held);
+        }
+    }
+
+    fn take(&mut self, line: Bytes) {
+        if self.holder.is_some() {
+            match self.held.len() < HELD {
+                true => self.held.push_back(line),
+                false => self.state = State::Resets,
+            }
+            return;
+        }
+        let (kind, name) = kind_and_name(&line);
+        let Some((number, action)) = self.shared.rules.of_event(&self.target, &kind, &name) else {
+            self.pass_on(&line, 1);
+            return;
+        };
+        match action {
+            EventAction::Drop => {}
+            EventAction::Duplicate => self.pass_on(&line, 2),
+            EventAction::Replay => {
+                self.pass_on(&line, 1);
+                self.outgoing.extend(self.past.iter().cloned());
+            }
+            EventAction::Hold => {
+                self.holder = Some(number);
+                self.held.push_back(line);
+            }
+            EventAction::Gone => {
+                let object = status(410, "Expired", "too old resource version");
+                let event = serde_json::json!({"type": "ERROR", "object": object});
+                self.outgoing.push_back(format!("{event}\n").into());
+                self.state = State::Ends;
+            }
+            EventAction::Half => {
+                self.outgoing.push_back(line.slice(..line.len() / 2));
+                self.state = State::Ends;
+            }
+            EventAction::Pad(bytes) => {
+                // JSON may have any blanks between its tokens.
+                let mut padded = vec![b' '; bytes];
+                padded.extend_from_slice(&line);
+                self.pass_on(&padded.into(), 1);
+            }
+        }
+    }
+
+    fn pass_on(&mut self, line: &Bytes, times: usize) {
+        let (_, name) = kind_and_name(line);
+        for _ in 0..times {
+            self.shared.recorder.event(&self.target.resource, &name);
+            self.outgoing.push_back(line.clone());
+        }
+        self.past.push_back(line.clone());
+        if self.past.len() > PAST {
+            self.past.pop_front();
+        }
+    }
+}
+
+/// Type and name of an event; empty where it says nothing of the kind.
+fn kind_and_name(line: &[u8]) -> (String, String) {
+    let event: Value = serde_json::from_slice(line).unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let name = text(&event["object"]["metadata"]["name"]);
+    (text(&event["type"]), name)
+}
