@@ -18,6 +18,8 @@ WEBHOOK_URL ?= https://127.0.0.1:9443
 N ?= 1000
 # How many restarts `make test-rollout` makes.
 RESTARTS ?= 20
+# Which scenarios of `make test-faults`: all unless a part of their names is given.
+FAULTS ?=
 # Executions of each fuzz target of `make fuzz`, and which targets: all unless some are named.
 FUZZ_RUNS ?= 2000
 FUZZ_TARGETS ?=
@@ -163,6 +165,12 @@ test-e2e: ## The product on a node that runs containers: registry, OLM, pods, tr
 	$(CARGO_BUILD) --all-targets
 	$(CARGO_TARGET_DIR)/debug/devcluster enter -- \
 		cargo test --locked --offline --workspace --test e2e -- --ignored --nocapture
+
+.PHONY: test-faults
+test-faults: ## Every fault of the API server and the network; FAULTS='F12' picks by name.
+	$(CARGO_BUILD) --all-targets
+	FAULTS='$(FAULTS)' $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
+		cargo test --locked --workspace --test faults the_campaign -- --ignored --nocapture
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZ_RUNS executions; FUZZ_TARGETS='children pem_reload'.

@@ -116,6 +116,12 @@ impl Stage {
         self.manager.as_mut().expect("a manager runs")
     }
 
+    /// The manager, to be stopped by somebody else; none if none runs.
+    #[allow(dead_code)] // by the tests of `faults`
+    pub(crate) fn take_manager(&mut self) -> Option<Manager> {
+        self.manager.take()
+    }
+
     /// Stops the manager as Kubernetes does; none if none runs.
     pub(crate) fn stop_manager(&mut self) -> Option<Exit> {
         self.manager.take().map(Manager::stop)

@@ -42,7 +42,9 @@ pub(crate) async fn exchange(
 ) -> Result<Response<Body>, Reset> {
     let (head, body) = request.into_parts();
     let target = Target::of(&head.method, &head.uri);
-    let body = to_bytes(Body::new(body), BODY_LIMIT).await.map_err(|_| Reset)?;
+    let body = to_bytes(Body::new(body), BODY_LIMIT)
+        .await
+        .map_err(|_| Reset)?;
     let user = head.headers.get("impersonate-user");
     let user = user.and_then(|user| user.to_str().ok()).unwrap_or_default();
     let is_lease = target.resource == "leases" && target.is_write();
@@ -132,7 +134,10 @@ async fn fault(action: Action, record: Record) -> Result<Response<Body>, Reset> 
     let (code, body) = match action {
         Action::Answer(code, body) => (code, body.to_string()),
         Action::Empty => (StatusCode::OK, String::new()),
-        Action::HalfAnEvent => (StatusCode::OK, r#"{"type":"MODIFIED","object":{"ki"#.to_owned()),
+        Action::HalfAnEvent => (
+            StatusCode::OK,
+            r#"{"type":"MODIFIED","object":{"ki"#.to_owned(),
+        ),
         Action::Reset => return Err(Reset),
         Action::Run(callback) => {
             callback.call();
@@ -166,7 +171,9 @@ fn stalling(bytes: Bytes, record: Record) -> Body {
 }
 
 fn slowly(bytes: Bytes, per_second: u32, record: Record) -> Body {
-    let step = usize::try_from(per_second / 10).unwrap_or(usize::MAX).max(1);
+    let step = usize::try_from(per_second / 10)
+        .unwrap_or(usize::MAX)
+        .max(1);
     let pieces = stream::unfold((bytes, record), move |(mut bytes, record)| async move {
         if bytes.is_empty() {
             return None;

@@ -23,7 +23,9 @@ impl Network {
     /// Lets new connections through. Those that were cut off stay so.
     pub(crate) fn mend(&self) {
         let next = |cuts: u64| (cuts % 2 == 1).then_some(cuts.wrapping_add(1));
-        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+        let _ = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
     }
 
     fn cuts(&self) -> u64 {

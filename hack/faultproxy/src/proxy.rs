@@ -108,7 +108,11 @@ impl Proxy {
         Ok(Proxy {
             address: listener.local_addr()?,
             certificate: certificate.pem(),
-            accepting: tokio::spawn(accept(listener, TlsAcceptor::from(Arc::new(tls)), shared.clone())),
+            accepting: tokio::spawn(accept(
+                listener,
+                TlsAcceptor::from(Arc::new(tls)),
+                shared.clone(),
+            )),
             shared,
         })
     }
@@ -136,6 +140,11 @@ impl Proxy {
     /// Puts a rule for events in force.
     pub fn install_on_events(&self, rule: EventRule) -> Installed {
         self.shared.rules.install_on_events(rule)
+    }
+
+    /// Removes every rule.
+    pub fn clear(&self) {
+        self.shared.rules.clear();
     }
 
     /// Cuts the network: every connection is silent from now on, for ever, and new ones come

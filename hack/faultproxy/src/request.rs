@@ -38,7 +38,8 @@ impl Target {
         let mut namespace = "";
         let mut name = parts.next().unwrap_or_default();
         let mut subresource = parts.next().unwrap_or_default();
-        let namespaced = resource == "namespaces" && !matches!(subresource, "" | "status" | "finalize");
+        let namespaced =
+            resource == "namespaces" && !matches!(subresource, "" | "status" | "finalize");
         if namespaced {
             (namespace, resource) = (name, subresource);
             name = parts.next().unwrap_or_default();
@@ -62,7 +63,9 @@ impl Target {
 
 fn verb(method: &Method, uri: &Uri, is_named: bool) -> &'static str {
     let query = uri.query().unwrap_or_default();
-    let is_watch = query.split('&').any(|it| matches!(it, "watch=true" | "watch=1" | "watch"));
+    let is_watch = query
+        .split('&')
+        .any(|it| matches!(it, "watch=true" | "watch=1" | "watch"));
     match *method {
         Method::GET if is_watch => "watch",
         Method::GET if is_named => "get",
@@ -149,24 +152,70 @@ mod tests {
     }
 
     fn read(target: &Target) -> [&str; 5] {
-        let Target { verb, group, resource, namespace, name } = target;
+        let Target {
+            verb,
+            group,
+            resource,
+            namespace,
+            name,
+        } = target;
         [verb, group, resource, namespace, name]
     }
 
     #[test]
     fn urls_say_what_a_request_is_about() {
         for (method, uri, expected) in [
-            (Method::PATCH, "/apis/apps/v1/namespaces/a/deployments/b?force=true", ["patch", "apps", "deployments", "a", "b"]),
-            (Method::PATCH, "/apis/cache.example.com/v1/namespaces/a/memcacheds/b/status", ["patch", "cache.example.com", "memcacheds/status", "a", "b"]),
-            (Method::GET, "/api/v1/pods?limit=500", ["list", "", "pods", "", ""]),
-            (Method::GET, "/api/v1/namespaces/a/services?resourceVersion=1&watch=true", ["watch", "", "services", "a", ""]),
-            (Method::GET, "/api/v1/namespaces/a", ["get", "", "namespaces", "", "a"]),
-            (Method::PUT, "/api/v1/namespaces/a/status", ["update", "", "namespaces/status", "", "a"]),
-            (Method::DELETE, "/api/v1/namespaces/a/services/b", ["delete", "", "services", "a", "b"]),
-            (Method::DELETE, "/api/v1/namespaces/a/services", ["deletecollection", "", "services", "a", ""]),
-            (Method::POST, "/apis/apps/v1/namespaces/a/deployments", ["create", "apps", "deployments", "a", ""]),
+            (
+                Method::PATCH,
+                "/apis/apps/v1/namespaces/a/deployments/b?force=true",
+                ["patch", "apps", "deployments", "a", "b"],
+            ),
+            (
+                Method::PATCH,
+                "/apis/cache.example.com/v1/namespaces/a/memcacheds/b/status",
+                ["patch", "cache.example.com", "memcacheds/status", "a", "b"],
+            ),
+            (
+                Method::GET,
+                "/api/v1/pods?limit=500",
+                ["list", "", "pods", "", ""],
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces/a/services?resourceVersion=1&watch=true",
+                ["watch", "", "services", "a", ""],
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces/a",
+                ["get", "", "namespaces", "", "a"],
+            ),
+            (
+                Method::PUT,
+                "/api/v1/namespaces/a/status",
+                ["update", "", "namespaces/status", "", "a"],
+            ),
+            (
+                Method::DELETE,
+                "/api/v1/namespaces/a/services/b",
+                ["delete", "", "services", "a", "b"],
+            ),
+            (
+                Method::DELETE,
+                "/api/v1/namespaces/a/services",
+                ["deletecollection", "", "services", "a", ""],
+            ),
+            (
+                Method::POST,
+                "/apis/apps/v1/namespaces/a/deployments",
+                ["create", "apps", "deployments", "a", ""],
+            ),
             (Method::GET, "/version", ["get", "", "/version", "", ""]),
-            (Method::GET, "/apis/apps/v1", ["get", "", "/apis/apps/v1", "", ""]),
+            (
+                Method::GET,
+                "/apis/apps/v1",
+                ["get", "", "/apis/apps/v1", "", ""],
+            ),
         ] {
             assert_eq!(read(&target(method, uri)), expected, "{uri}");
         }

@@ -120,12 +120,15 @@ pub struct Rule {
 pub(crate) struct Numbers {
     first: u64,
     last: u64,
+    /// One in so many, at random; 1 for all.
+    one_in: u64,
 }
 
 impl Numbers {
     pub(crate) const ALL: Numbers = Numbers {
         first: 1,
         last: u64::MAX,
+        one_in: 1,
     };
 
     pub(crate) fn of(range: impl RangeBounds<u64>) -> Self {
@@ -139,11 +142,15 @@ impl Numbers {
             Bound::Excluded(&after) => after.saturating_sub(1),
             Bound::Unbounded => u64::MAX,
         };
-        Numbers { first, last }
+        Numbers {
+            first,
+            last,
+            one_in: 1,
+        }
     }
 
     fn contains(self, number: u64) -> bool {
-        (self.first..=self.last).contains(&number)
+        (self.first..=self.last).contains(&number) && fastrand::u64(..self.one_in.max(1)) == 0
     }
 }
 
@@ -162,6 +169,13 @@ impl Rule {
     #[must_use]
     pub fn nth(mut self, numbers: impl RangeBounds<u64>) -> Self {
         self.numbers = Numbers::of(numbers);
+        self
+    }
+
+    /// Only to one in so many of them, at random.
+    #[must_use]
+    pub fn one_in(mut self, many: u64) -> Self {
+        self.numbers.one_in = many;
         self
     }
 
@@ -270,9 +284,14 @@ impl Rules {
         }
     }
 
+    pub(crate) fn clear(&self) {
+        self.change(Vec::clear);
+    }
+
     fn change(&self, change: impl FnOnce(&mut Vec<Kept>)) {
         change(&mut self.lock());
-        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+        self.changes
+            .send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// Hears of each installation and removal.
@@ -284,7 +303,9 @@ impl Rules {
     pub(crate) fn of_request(&self, target: &Target) -> Vec<Hit<(When, Action)>> {
         let mut hits = Vec::new();
         for kept in self.lock().iter() {
-            let Body::Request(rule) = &kept.body else { continue };
+            let Body::Request(rule) = &kept.body else {
+                continue;
+            };
             if rule.matches.holds(target) && kept.meets(rule.numbers) {
                 hits.push((kept.number, (rule.when, rule.action.clone())));
                 if !matches!(rule.action, Action::Delay(..)) {

@@ -123,7 +123,10 @@ impl Watch {
             Some((_, Action::Reset)) => self.state = State::Resets,
             _ => {}
         }
-        if self.holder.is_some_and(|holder| !self.shared.rules.has(holder)) {
+        if self
+            .holder
+            .is_some_and(|holder| !self.shared.rules.has(holder))
+        {
             self.holder = None;
             // In front of what came in meanwhile; the rules have not seen those behind the first.
             if let Some(first) = self.held.pop_front() {

@@ -1,0 +1,128 @@
+//! Runs scenarios, several at a time, has the oracles look at each, and tells the sum.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use tokio::sync::{Mutex, OnceCell, Semaphore};
+use tokio::task::JoinSet;
+
+use crate::harness::Stage;
+use crate::oracle::{self, Reference, Violation, violation};
+use crate::rig::Rig;
+use crate::scenario::Scenario;
+use crate::workload::Workload;
+
+/// How many scenarios work at a time: more only make each other slow.
+const AT_A_TIME: usize = 4;
+
+/// And how many that mostly wait.
+const IDLE_AT_A_TIME: usize = 12;
+
+/// How long nothing may happen after all is as asked for (`T_hold`).
+pub(crate) const SHORT_HOLD: Duration = Duration::from_secs(3);
+pub(crate) const LONG_HOLD: Duration = Duration::from_secs(120);
+
+/// Undisturbed runs, one of each workload, made when first asked for.
+#[derive(Default)]
+pub(crate) struct References {
+    by_workload: Mutex<BTreeMap<Workload, Arc<OnceCell<Reference>>>>,
+}
+
+impl References {
+    async fn of(&self, workload: Workload) -> Reference {
+        let cell = Arc::clone(self.by_workload.lock().await.entry(workload).or_default());
+        let reference = cell.get_or_init(async || {
+            let stage = Stage::without_manager("reference").await;
+            let mut rig = Rig::set(stage, workload, true).await;
+            rig.work().await;
+            rig.converge().await;
+            assert!(
+                rig.converged.is_some(),
+                "without a fault:\n{}",
+                rig.stage.log()
+            );
+            tokio::time::sleep(SHORT_HOLD).await;
+            let reference = Reference::of(&rig).await;
+            println!(
+                "reference {workload:?}: {} writes",
+                reference.costs.writes()
+            );
+            rig.stop().await;
+            reference
+        });
+        reference.await.clone()
+    }
+}
+
+/// Runs all of these and returns the violations, none if all is well.
+pub(crate) async fn run(scenarios: Vec<Scenario>, hold: Duration) -> Vec<Violation> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let began = Instant::now();
+    let count = scenarios.len();
+    let (seats, idle) = (Semaphore::new(AT_A_TIME), Semaphore::new(IDLE_AT_A_TIME));
+    let (seats, idle) = (Arc::new(seats), Arc::new(idle));
+    let references = Arc::<References>::default();
+    let mut running = JoinSet::new();
+    for scenario in scenarios {
+        let seats = Arc::clone(if scenario.is_idle { &idle } else { &seats });
+        let references = Arc::clone(&references);
+        running.spawn(async move {
+            let label = scenario.label();
+            let run = std::panic::AssertUnwindSafe(one(scenario, seats, references, hold));
+            let found = run.catch_unwind().await.unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+                let text = panic
+                    .downcast_ref::<&str>()
+                    .map_or(text, ToString::to_string);
+                vec![violation(
+                    "O1",
+                    format!("the scenario could not go on: {text}"),
+                )]
+            });
+            for violation in &found {
+                println!(
+                    "VIOLATION of {} in {label}: {}",
+                    violation.oracle, violation.what
+                );
+            }
+            found
+        });
+    }
+    let found: Vec<_> = running.join_all().await.into_iter().flatten().collect();
+    println!(
+        "{count} scenarios, {} oracle violations, {:.0} s",
+        found.len(),
+        began.elapsed().as_secs_f64()
+    );
+    found
+}
+
+async fn one(
+    scenario: Scenario,
+    seats: Arc<Semaphore>,
+    references: Arc<References>,
+    hold: Duration,
+) -> Vec<Violation> {
+    let seat = seats.acquire().await.expect("never closed");
+    let reference = references.of(scenario.workload).await;
+    let began = Instant::now();
+    let stage = Stage::without_manager(&scenario.fault.to_lowercase()).await;
+    let mut rig = Rig::set(stage, scenario.workload, scenario.elects).await;
+    (scenario.run)(&mut rig).await;
+    let took = began.elapsed();
+    // Rest costs nothing: the next scenario may begin.
+    drop(seat);
+    let found = oracle::check(&mut rig, &reference, hold).await;
+    rig.stop().await;
+    println!(
+        "{}: {} in {:.1} s, as asked for {:.1?} after the last fault or change; {} requests",
+        scenario.label(),
+        if found.is_empty() { "ok" } else { "VIOLATIONS" },
+        took.as_secs_f64(),
+        rig.converged.unwrap_or_default(),
+        rig.proxy.journal().requests.len(),
+    );
+    found
+}

@@ -1,0 +1,19 @@
+//! The real manager on a real API server with a proxy between them that makes faults. After
+//! every scenario the oracles look at what was asked, what is stored and what the process is
+//! like: see `oracle`. `make test` runs the short forms, `make test-faults` all.
+#![allow(clippy::disallowed_types)] // the cluster lives in real time
+
+#[path = "../cluster"]
+mod shared {
+    #![allow(dead_code, unused_imports)] // most of it is for the tests of `cluster`
+    pub(crate) mod harness;
+    pub(crate) mod private;
+}
+
+use shared::harness;
+
+mod campaign;
+mod oracle;
+mod rig;
+mod scenario;
+mod workload;

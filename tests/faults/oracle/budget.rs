@@ -1,0 +1,126 @@
+//! O3 and O5: what was created, deleted and written, counted for each object and held against
+//! an undisturbed run. O3: no creation more or less, and no deletion but that of a Service
+//! which nobody asks for any more. O5: a fault costs what it costs, and no more.
+
+use std::collections::BTreeMap;
+
+use faultproxy::Journal;
+
+use super::{Violation, by_object, violation};
+
+/// What one object cost.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Cost {
+    creations: usize,
+    deletions: usize,
+    /// Writes that the API server obeyed, and reads that it answered.
+    writes: usize,
+    reads: usize,
+    /// Requests of which nobody knows whether they were obeyed.
+    unknown: usize,
+    /// Requests that went wrong, whoever made it so.
+    faults: usize,
+}
+
+/// What each object cost, by resource and name.
+#[derive(Debug, Clone)]
+pub(crate) struct Costs(BTreeMap<(String, String), Cost>);
+
+impl Costs {
+    pub(crate) fn of(journal: &Journal) -> Self {
+        let mut costs = BTreeMap::new();
+        for ((resource, name), entries) in by_object(journal) {
+            let is_ours = !resource.starts_with("events") && resource != "leases";
+            if !is_ours || resource.starts_with('/') {
+                continue;
+            }
+            let mut cost = Cost::default();
+            for entry in entries {
+                let is_write = entry.target.is_write();
+                cost.faults += usize::from(entry.is_failure());
+                match (entry.sent, entry.committed) {
+                    (Some(_), None) => cost.unknown += 1,
+                    (_, Some((code, _))) if code < 300 => {
+                        cost.creations += usize::from(code == 201);
+                        cost.deletions += usize::from(entry.target.verb.starts_with("delete"));
+                        cost.writes += usize::from(is_write);
+                        cost.reads += usize::from(!is_write);
+                    }
+                    _ => {}
+                }
+            }
+            costs.insert((resource, name), cost);
+        }
+        Costs(costs)
+    }
+
+    fn of_object(&self, key: &(String, String)) -> Cost {
+        self.0.get(key).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn writes(&self) -> usize {
+        self.0.values().map(|cost| cost.writes).sum()
+    }
+}
+
+/// O3.
+pub(crate) fn destroyed(costs: &Costs, reference: &Costs) -> Vec<Violation> {
+    let keys = costs.0.keys().chain(reference.0.keys());
+    let keys: std::collections::BTreeSet<_> = keys.collect();
+    let mut violations = Vec::new();
+    for key in keys {
+        let (cost, expected) = (costs.of_object(key), reference.of_object(key));
+        let (least, most) = (expected.creations, cost.creations + cost.unknown);
+        if cost.creations > expected.creations || most < least {
+            let what = format!("{key:?} created {} times, not {least}", cost.creations);
+            violations.push(violation("O3", what));
+        }
+        let may_go = key.0 == "services" && expected.deletions > 0;
+        if cost.deletions > expected.deletions || (cost.deletions > 0 && !may_go) {
+            violations.push(violation(
+                "O3",
+                format!("{key:?} deleted {} times", cost.deletions),
+            ));
+        }
+    }
+    violations
+}
+
+/// How many more status writes there are when pods come up at other moments than in the
+/// reference run: a status that has not moved for half a second is written.
+const STATUS_SLACK: usize = 3;
+
+/// O5. `ends` managers ended before their time; each new one may look at everything once.
+pub(crate) fn spent(costs: &Costs, reference: &Costs, ends: usize) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (key, cost) in &costs.0 {
+        let expected = reference.of_object(key);
+        // A fault of one object makes the resource's others be looked at again.
+        let of_resource = |(_, name): &(String, String)| *name == key.1;
+        let faults: usize = costs
+            .0
+            .iter()
+            .filter(|(key, _)| of_resource(key))
+            .map(|(_, cost)| cost.faults)
+            .sum();
+        let slack = if key.0.ends_with("/status") {
+            STATUS_SLACK
+        } else {
+            0
+        };
+        if cost.writes > expected.writes + faults + ends + slack {
+            let what = format!(
+                "{key:?} written {} times; {} without a fault, and {faults} went wrong",
+                cost.writes, expected.writes
+            );
+            violations.push(violation("O5", what));
+        }
+        if cost.reads > expected.reads + faults + ends {
+            violations.push(violation(
+                "O5",
+                format!("{key:?} read {} times", cost.reads),
+            ));
+        }
+    }
+    violations
+}

@@ -1,0 +1,156 @@
+//! O2: what is stored in the end is what an undisturbed run stores, but for what differs
+//! between any two runs.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Reference, Violation, violation};
+use crate::harness::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage};
+use crate::rig::Rig;
+
+/// Every object that concerns the operators, masked, by plural and name.
+pub(crate) type Objects = BTreeMap<String, Value>;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct EndState(Objects);
+
+/// Different in every run, wherever they stand.
+const MASKED: [&str; 13] = [
+    // How many changes were made on the way; O5 counts ours.
+    "generation",
+    "observedGeneration",
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "namespace",
+    "lastTransitionTime",
+    "lastUpdateTime",
+    "time",
+    "clusterIP",
+    "clusterIPs",
+    // Names of ReplicaSets are in them.
+    "message",
+    // Pods that are about to be gone.
+    "terminatingReplicas",
+];
+
+impl EndState {
+    pub(crate) async fn of(stage: &Stage, node_port: u16) -> Self {
+        let mut objects = Objects::new();
+        for kind in [
+            MEMCACHED,
+            NGINX,
+            ELASTIC_WEB,
+            HELLO_WORLD,
+            DEPLOYMENT,
+            SERVICE,
+        ] {
+            for mut object in stage.list(kind).await {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                let key = format!("{} {name}", kind.plural);
+                mask(&mut object, node_port);
+                objects.insert(key, object);
+            }
+        }
+        EndState(objects)
+    }
+}
+
+fn mask(value: &mut Value, node_port: u16) {
+    match value {
+        Value::Number(number) if number.as_u64() == Some(node_port.into()) => {
+            *value = json!("masked")
+        }
+        Value::Object(fields) => {
+            for (name, value) in fields.iter_mut() {
+                match name.as_str() {
+                    // Names of pods end in random letters.
+                    "nodes" => *value = json!(value.as_array().map(Vec::len)),
+                    "managedFields" => only_ours(value),
+                    name if MASKED.contains(&name) && !value.is_object() => {
+                        *value = json!("masked")
+                    }
+                    _ => mask(value, node_port),
+                }
+            }
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| mask(item, node_port));
+            // Conditions stand in the order in which they came up.
+            items.sort_by_key(|item| item["type"].as_str().map(str::to_owned));
+        }
+        _ => {}
+    }
+}
+
+/// Who else writes at which moment is not ours to say.
+fn only_ours(fields: &mut Value) {
+    let ours = |entry: &Value| {
+        let manager = entry["manager"].as_str().unwrap_or_default();
+        manager.starts_with("quartet-operator")
+    };
+    let mut kept: Vec<_> = fields
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|it| ours(it))
+        .cloned()
+        .collect();
+    for entry in &mut kept {
+        entry["time"] = json!("masked");
+        // The owner is named by its uid.
+        if let Some(owners) = entry["fieldsV1"]["f:metadata"]["f:ownerReferences"].as_object_mut() {
+            *owners = owners
+                .values()
+                .map(|owner| ("masked".to_owned(), owner.clone()))
+                .collect();
+        }
+    }
+    kept.sort_by_key(ToString::to_string);
+    *fields = json!(kept);
+}
+
+pub(crate) async fn differences(rig: &Rig, reference: &Reference) -> Vec<Violation> {
+    let EndState(found) = EndState::of(&rig.stage, rig.node_port).await;
+    let EndState(expected) = &reference.end_state;
+    let keys = found
+        .keys()
+        .chain(expected.keys().filter(|key| !found.contains_key(*key)));
+    let differ = keys.filter(|key| found.get(*key) != expected.get(*key));
+    differ
+        .map(|key| {
+            let mut places = Vec::new();
+            let null = Value::Null;
+            let (found, expected) = (
+                found.get(key).unwrap_or(&null),
+                expected.get(key).unwrap_or(&null),
+            );
+            compare("", found, expected, &mut places);
+            violation(
+                "O2",
+                format!("{key} is not as without a fault: {}", places.join("; ")),
+            )
+        })
+        .collect()
+}
+
+fn compare(path: &str, found: &Value, expected: &Value, places: &mut Vec<String>) {
+    match (found, expected) {
+        (Value::Object(a), Value::Object(b)) => {
+            let mut names: Vec<_> = a.keys().chain(b.keys()).collect();
+            names.sort();
+            names.dedup();
+            for name in names {
+                compare(
+                    &format!("{path}/{name}"),
+                    &found[name],
+                    &expected[name],
+                    places,
+                );
+            }
+        }
+        _ if found != expected => places.push(format!("{path}: {found}, not {expected}")),
+        _ => {}
+    }
+}

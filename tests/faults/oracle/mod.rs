@@ -1,0 +1,92 @@
+//! What must hold after every scenario, whatever its fault was. The numbers are those of the
+//! oracles in CONTRIBUTING.md, "Faults". An oracle returns what is wrong and does not panic,
+//! so that one violation hides no other.
+
+pub(crate) mod budget;
+pub(crate) mod end_state;
+pub(crate) mod ownership;
+pub(crate) mod process;
+pub(crate) mod rest;
+pub(crate) mod retries;
+pub(crate) mod status;
+pub(crate) mod writers;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use faultproxy::{Entry, Journal};
+
+use crate::rig::Rig;
+use crate::workload::Children;
+
+/// Something that must not be.
+#[derive(Debug, Clone)]
+pub(crate) struct Violation {
+    /// O1 to O9.
+    pub(crate) oracle: &'static str,
+    pub(crate) what: String,
+}
+
+pub(crate) fn violation(oracle: &'static str, what: impl Into<String>) -> Violation {
+    Violation {
+        oracle,
+        what: what.into(),
+    }
+}
+
+/// What an undisturbed run of the same workload comes to.
+#[derive(Debug, Clone)]
+pub(crate) struct Reference {
+    pub(crate) end_state: end_state::EndState,
+    pub(crate) costs: budget::Costs,
+}
+
+impl Reference {
+    /// Of a rig at rest.
+    pub(crate) async fn of(rig: &Rig) -> Self {
+        Reference {
+            end_state: end_state::EndState::of(&rig.stage, rig.node_port).await,
+            costs: budget::Costs::of(&rig.proxy.journal()),
+        }
+    }
+}
+
+/// Every oracle. Takes `hold` and a moment.
+pub(crate) async fn check(rig: &mut Rig, reference: &Reference, hold: Duration) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    if rig.converged.is_none() {
+        violations.push(violation("O1", "not as asked for in time"));
+    }
+    violations.extend(rest::holds(rig, hold).await);
+    let journal = rig.proxy.journal();
+    if journal.left_out > 0 {
+        violations.push(violation(
+            "O5",
+            format!("{} more than fit", journal.left_out),
+        ));
+    }
+    let children = Children::of(&rig.stage).await;
+    let costs = budget::Costs::of(&journal);
+    violations.extend(end_state::differences(rig, reference).await);
+    violations.extend(budget::destroyed(&costs, &reference.costs));
+    violations.extend(writers::overlaps(&journal));
+    violations.extend(budget::spent(&costs, &reference.costs, rig.ends.len()));
+    violations.extend(retries::too_many(&journal));
+    violations.extend(ownership::wrong(rig, &children).await);
+    violations.extend(status::untrue(rig, &children).await);
+    violations.extend(process::unwell(rig));
+    violations
+}
+
+/// Requests about one object, but for watches and lists, by resource and name.
+pub(crate) fn by_object(journal: &Journal) -> BTreeMap<(String, String), Vec<&Entry>> {
+    let mut by_object: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for entry in &journal.requests {
+        let target = &entry.target;
+        if !target.name.is_empty() && !matches!(target.verb, "watch" | "list") {
+            let key = (target.resource.clone(), target.name.clone());
+            by_object.entry(key).or_default().push(entry);
+        }
+    }
+    by_object
+}

@@ -1,0 +1,60 @@
+//! O1, the second half: once all is as asked for, nothing is written or read any more, and
+//! nothing changes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Violation, violation};
+use crate::harness::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage};
+use crate::rig::Rig;
+
+/// From when on there is rest: the last status may wait for half a second, and the last pods
+/// go away a moment later.
+const SETTLES: Duration = Duration::from_secs(2);
+
+/// Resource versions of what concerns the operators, by plural and name.
+async fn versions(stage: &Stage) -> BTreeMap<String, Value> {
+    let mut versions = BTreeMap::new();
+    for kind in [
+        MEMCACHED,
+        NGINX,
+        ELASTIC_WEB,
+        HELLO_WORLD,
+        DEPLOYMENT,
+        SERVICE,
+    ] {
+        for object in stage.list(kind).await {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let version = object["metadata"]["resourceVersion"].clone();
+            versions.insert(format!("{} {name}", kind.plural), version);
+        }
+    }
+    versions
+}
+
+pub(crate) async fn holds(rig: &mut Rig, hold: Duration) -> Vec<Violation> {
+    tokio::time::sleep(SETTLES).await;
+    let before = versions(&rig.stage).await;
+    let begin = tokio::time::Instant::now();
+    tokio::time::sleep(hold).await;
+    let after = versions(&rig.stage).await;
+    let mut violations = Vec::new();
+    if before != after {
+        violations.push(violation(
+            "O1",
+            format!("no rest: {before:?}, later {after:?}"),
+        ));
+    }
+    for entry in rig.proxy.journal().requests {
+        let target = &entry.target;
+        if entry.began >= begin && target.verb != "watch" && target.resource != "leases" {
+            violations.push(violation(
+                "O1",
+                format!("asked for while at rest: {target:?}"),
+            ));
+        }
+    }
+    violations
+}

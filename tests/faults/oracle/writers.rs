@@ -1,0 +1,70 @@
+//! O4: nobody writes who does not hold the lease, or whose lease has run out.
+
+use std::time::Duration;
+
+use faultproxy::{Entry, Journal};
+use tokio::time::Instant;
+
+use super::{Violation, violation};
+
+/// The duration of a lease.
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+
+/// A write of the lease that was obeyed.
+struct Hold<'a> {
+    /// Who wrote it.
+    user: &'a str,
+    /// It makes the writer the leader, or keeps it.
+    holds: bool,
+    /// Between these two the API server obeyed.
+    sent: Instant,
+    done: Instant,
+}
+
+pub(crate) fn overlaps(journal: &Journal) -> Vec<Violation> {
+    let mut holds: Vec<_> = journal.requests.iter().filter_map(hold).collect();
+    if holds.is_empty() {
+        return Vec::new(); // A scenario without election, and so with one process.
+    }
+    holds.sort_by_key(|hold| hold.done);
+    let writes = journal.requests.iter().filter(|entry| {
+        entry.target.is_write() && entry.target.resource != "leases" && entry.is_committed()
+    });
+    let mut violations = Vec::new();
+    for write in writes {
+        let Some((sent, done)) = write.sent.zip(write.committed.map(|(_, at)| at)) else {
+            continue;
+        };
+        // The last word on the lease when the write was sent.
+        let before = holds.iter().rev().find(|hold| hold.sent <= sent);
+        let may = before.is_some_and(|hold| hold.holds && hold.user == write.user);
+        let mine = holds
+            .iter()
+            .rev()
+            .find(|hold| hold.user == write.user && hold.sent <= done);
+        let until = mine.map(|hold| hold.done + LEASE_DURATION);
+        // Somebody else's hold that began before this write was obeyed.
+        let taken = holds.iter().any(|hold| {
+            hold.user != write.user
+                && hold.holds
+                && hold.done < done
+                && mine.is_none_or(|mine| hold.sent > mine.done)
+        });
+        if !may || taken || until.is_none_or(|until| done > until) {
+            let what = format!("{} wrote {:?} without the lease", write.user, write.target);
+            violations.push(violation("O4", what));
+        }
+    }
+    violations
+}
+
+fn hold(entry: &Entry) -> Option<Hold<'_>> {
+    let lease = entry.lease.as_ref().filter(|_| entry.is_committed())?;
+    let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+    Some(Hold {
+        user: &entry.user,
+        holds: !holder.is_empty(),
+        sent: entry.sent?,
+        done: entry.committed?.1,
+    })
+}

@@ -1,0 +1,231 @@
+//! What a scenario works with: a namespace, a proxy, a manager behind it that is started anew
+//! when it ends, a stranger's objects, and somebody who watches every status.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use faultproxy::{Installed, Proxy, Rule};
+use serde_json::json;
+
+use crate::harness::manager::Exit;
+use crate::harness::{DEPLOYMENT, Stage};
+use crate::oracle::process::Process;
+use crate::oracle::status::Statuses;
+use crate::workload::{self, State, Workload};
+
+/// How often it is looked whether all is as it should be.
+const POLL: Duration = Duration::from_millis(100);
+
+/// What the API server's answers promise: everything is as asked for this long after the
+/// last fault or change, unless a scenario says otherwise (`T_conv`).
+pub(crate) const CONVERGES_WITHIN: Duration = Duration::from_secs(10);
+
+/// How many times as long a test waits.
+const PATIENCE: u32 = 5;
+
+/// See the top of this file.
+pub(crate) struct Rig {
+    pub(crate) stage: Stage,
+    pub(crate) proxy: Proxy,
+    pub(crate) workload: Workload,
+    pub(crate) node_port: u16,
+    pub(crate) statuses: Statuses,
+    /// Managers that ended, and whether that was to be.
+    pub(crate) ends: Vec<(Option<i32>, bool)>,
+    /// What all managers that are gone have written.
+    pub(crate) logs: String,
+    /// Taken at rest before the fault.
+    pub(crate) baseline: Option<Process>,
+    /// From the last fault or change until all was as asked for.
+    pub(crate) converged: Option<Duration>,
+    /// The process may have grown by what the fault made it hold.
+    pub(crate) allows_growth: bool,
+    /// The stranger's Deployment as it was before the managers.
+    pub(crate) stranger: serde_json::Value,
+    /// Whether a manager that ends by itself, with 1, is as it should be.
+    pub(crate) may_end: bool,
+    elects: bool,
+    kubeconfig: PathBuf,
+    managers: u32,
+}
+
+impl Rig {
+    /// A manager at rest behind a proxy; with the four resources if the workload begins so.
+    pub(crate) async fn set(stage: Stage, workload: Workload, elects: bool) -> Self {
+        let kubeconfig = kube::config::Kubeconfig::read_from(stage.kubeconfig());
+        let proxy = Proxy::start(kubeconfig.expect("a kubeconfig")).await;
+        let file = std::env::temp_dir().join(format!("{}.kubeconfig", stage.namespace));
+        let stranger = stranger(&stage).await;
+        let mut rig = Rig {
+            proxy: proxy.expect("a proxy"),
+            statuses: Statuses::watch(&stage.client, &stage.namespace),
+            stage,
+            workload,
+            node_port: workload::node_port(),
+            ends: Vec::new(),
+            logs: String::new(),
+            baseline: None,
+            converged: None,
+            allows_growth: false,
+            stranger,
+            may_end: false,
+            elects,
+            kubeconfig: file,
+            managers: 0,
+        };
+        rig.start();
+        rig.until_leading().await;
+        if workload.begins_with_resources() {
+            workload::apply(&rig.stage, State::First, rig.node_port).await;
+            let met = rig.met(State::First, PATIENCE * CONVERGES_WITHIN).await;
+            met.unwrap_or_else(|why| panic!("no fault yet: {why}\n{}", rig.stage.log()));
+        }
+        rig.baseline = Some(Process::of(rig.stage.manager().id()));
+        rig
+    }
+
+    /// Starts a manager, which is another user each time.
+    pub(crate) fn start(&mut self) {
+        self.managers += 1;
+        let user = format!("{}-{}", self.stage.namespace, self.managers);
+        let kubeconfig = self.proxy.kubeconfig(&user, &["system:masters"]);
+        std::fs::write(&self.kubeconfig, kubeconfig.to_string()).expect("written");
+        let namespace = format!("--leader-election-namespace={}", self.stage.namespace);
+        let flags: &[&str] = match self.elects {
+            true => &["--leader-elect", &namespace],
+            false => &[],
+        };
+        self.stage.start_manager_as(&self.kubeconfig, flags);
+    }
+
+    /// Waits until the manager that runs may write.
+    pub(crate) async fn until_leading(&self) {
+        let began = Instant::now();
+        let word = if self.elects {
+            "became leader"
+        } else {
+            "starting"
+        };
+        while !self.stage.log().contains(word) {
+            let log = || self.stage.log();
+            assert!(began.elapsed() < Duration::from_secs(120), "{}", log());
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Does what the workload says.
+    pub(crate) async fn work(&self) {
+        let (stage, port) = (&self.stage, self.node_port);
+        if self.workload == Workload::Replace {
+            workload::delete(stage, port).await;
+        }
+        workload::apply(stage, self.workload.end(), port).await;
+    }
+
+    /// Puts these in force, works, and waits until all is as asked for in spite of them.
+    pub(crate) async fn work_in_spite_of(&mut self, rules: Vec<Rule>) -> Vec<Installed> {
+        let installed: Vec<_> = rules.into_iter().map(|it| self.proxy.install(it)).collect();
+        self.work().await;
+        self.converge().await;
+        installed
+    }
+
+    /// Waits until all is as asked for; that it takes too long is a violation of O1.
+    pub(crate) async fn converge(&mut self) {
+        self.converge_within(CONVERGES_WITHIN).await;
+    }
+
+    /// As [`Rig::converge`], where the fault allows for more.
+    pub(crate) async fn converge_within(&mut self, promised: Duration) {
+        let began = Instant::now();
+        let met = self.met(self.workload.end(), PATIENCE * promised).await;
+        self.converged = met.is_ok().then(|| began.elapsed());
+        if let Err(why) = met {
+            println!("{}: {why}\n{}", self.stage.namespace, self.stage.log());
+        }
+    }
+
+    /// Waits until the resources are as asked for. A manager that ends is started again, as
+    /// the kubelet would.
+    async fn met(&mut self, state: State, patience: Duration) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            match workload::is_met(&self.stage, state, self.node_port).await {
+                Ok(()) => return Ok(()),
+                Err(why) if began.elapsed() > patience => return Err(why),
+                Err(_) => tokio::time::sleep(POLL).await,
+            }
+            if !self.stage.manager().runs() {
+                self.note_the_end(self.may_end);
+                self.start();
+            }
+        }
+    }
+
+    /// Waits until the manager ends by itself, as it should, and starts it again.
+    pub(crate) async fn ends_and_is_started_again(&mut self, limit: Duration) -> Duration {
+        let began = Instant::now();
+        while self.stage.manager().runs() {
+            let log = || self.stage.log();
+            assert!(began.elapsed() < limit, "it runs on:\n{}", log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let took = began.elapsed();
+        self.note_the_end(true);
+        self.start();
+        took
+    }
+
+    fn note_the_end(&mut self, is_planned: bool) {
+        let code = self.stage.manager().code();
+        self.ends.push((code, is_planned));
+        self.logs += &self.stage.log();
+    }
+
+    /// A function that kills the manager that runs now.
+    pub(crate) fn killer(&mut self) -> faultproxy::Callback {
+        let id = self.stage.manager().id().to_string();
+        faultproxy::Callback::new(move || {
+            let _ = std::process::Command::new("kill")
+                .args(["-KILL", &id])
+                .status();
+        })
+    }
+
+    /// Stops the manager as Kubernetes does, while the proxy goes on.
+    pub(crate) async fn stop(&mut self) -> Option<Exit> {
+        let mut manager = self.stage.take_manager()?;
+        if !manager.runs() {
+            return None;
+        }
+        let stopping = tokio::task::spawn_blocking(|| manager.stop());
+        Some(stopping.await.expect("no panic"))
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.kubeconfig);
+    }
+}
+
+/// A Deployment that is none of our business, at rest.
+async fn stranger(stage: &Stage) -> serde_json::Value {
+    let labels = json!({"app": "stranger"});
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "stranger", "labels": labels},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}},
+    });
+    stage.apply(&object).await.expect("applied");
+    // Its controller writes for the last time when it has both conditions.
+    stage
+        .until(DEPLOYMENT, "stranger", "at rest", |deployment| {
+            let status = &deployment["status"];
+            status["observedGeneration"] == deployment["metadata"]["generation"]
+                && status["conditions"]
+                    .as_array()
+                    .is_some_and(|it| it.len() >= 2)
+        })
+        .await
+}
