@@ -32,6 +32,8 @@ pub(super) enum Setback {
     Failed(CallError),
     /// The namespace is going away, and the resource with it.
     NamespaceEnding,
+    /// The resource is gone, or about to be; the watch has not told yet.
+    ResourceGone,
 }
 
 impl From<CallError> for Setback {
@@ -123,6 +125,7 @@ impl Applier {
         for kind in [ChildKind::Deployment, ChildKind::Service] {
             self.children.claims.release(kind, &child, uid);
         }
+        self.children.bereaved.forget(uid);
     }
 
     async fn ensure_child(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
@@ -161,6 +164,10 @@ impl Applier {
             return Err(Setback::Blocked(problem, wait));
         }
         let outcome = match &standing {
+            Standing::Unknown if self.children.bereaved.contains(&resource.uid) => {
+                self.look_whether_alive(resource).await?;
+                self.apply(wanted, None).await
+            }
             Standing::Unknown => self.apply(wanted, None).await,
             Standing::Ours {
                 fingerprint: None, ..
@@ -249,6 +256,25 @@ impl Applier {
         }
         let child_uid = object.pointer("/metadata/uid").and_then(Value::as_str);
         self.apply(wanted, child_uid).await
+    }
+
+    /// A child that was there is gone: by somebody's hand, or because the resource is?
+    async fn look_whether_alive(&self, resource: &Resource) -> Result<(), Setback> {
+        let at = Location {
+            api: &format!("/apis/{}", resource.api_version),
+            plural: self.kind.plural,
+            namespace: &resource.namespace,
+            name: &resource.name,
+        };
+        let found = self.caller.list_one(at).await?;
+        let metadata = found.pointer("/items/0/metadata").unwrap_or(&Value::Null);
+        if metadata["uid"] != *resource.uid || !metadata["deletionTimestamp"].is_null() {
+            let (namespace, name) = (at.namespace, at.name);
+            debug!(controller = self.controller, namespace, name, "it is gone");
+            return Err(Setback::ResourceGone);
+        }
+        self.children.bereaved.forget(&resource.uid);
+        Ok(())
     }
 
     fn tell_of_takeover(&self, wanted: Wanted<'_>) {

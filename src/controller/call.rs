@@ -191,6 +191,31 @@ impl Caller {
             .await
     }
 
+    /// A list of the object alone, as it is now, from etcd; empty when it is not there. Of our
+    /// own kinds, which nobody gives us the right to `get`.
+    ///
+    /// # Errors
+    /// As the API server answers.
+    pub(crate) async fn list_one(&self, at: Location<'_>) -> Result<Value, CallError> {
+        let Location {
+            api,
+            plural,
+            namespace,
+            name,
+        } = at;
+        let target = format!(
+            "{api}/namespaces/{namespace}/{plural}?fieldSelector=metadata.name%3D{name}&limit=1"
+        );
+        self.send(
+            at.action("look for"),
+            Method::GET,
+            target,
+            JSON,
+            &Value::Null,
+        )
+        .await
+    }
+
     /// Deletes the object if it still is the one with `uid` at `resource_version`.
     ///
     /// # Errors

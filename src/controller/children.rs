@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::bereaved::Bereaved;
 use super::claims::Claims;
 use super::fingerprint::Fingerprint;
 use super::lean::{LeanChild, LeanDeployment, LeanPod, LeanService, Meta, Owner, pod_index};
@@ -22,6 +23,7 @@ pub(crate) struct Children {
     pub(crate) services: Arc<Store<LeanService>>,
     pub(crate) pods: Arc<Store<LeanPod>>,
     pub(crate) claims: Claims,
+    pub(crate) bereaved: Bereaved,
 }
 
 /// What the cache says of a child that is wanted.

@@ -394,15 +394,29 @@ impl Wakers {
     /// The resource that a child names as its owner, or a later one of that name, which waits
     /// for the child to go.
     fn wake_owner(&self, namespace: &str, owner: &Owner) {
+        let key = ObjectKey::new(namespace, &owner.name);
+        if let Some(controller) = self.controller_of(owner)
+            && controller.resources.get(&key).is_some()
+        {
+            self.wake(controller, key, Priority::Normal);
+        }
+    }
+
+    /// The owner has lost a child.
+    fn note_loss(&self, namespace: &str, owner: &Owner) {
+        let key = ObjectKey::new(namespace, &owner.name);
+        if let Some(controller) = self.controller_of(owner) {
+            let resource = || controller.resources.get(&key);
+            let is_known = || resource().is_some_and(|known| known.meta.uid == owner.uid);
+            self.children.bereaved.note(&owner.uid, is_known);
+        }
+    }
+
+    fn controller_of(&self, owner: &Owner) -> Option<&Controller> {
         let owns = |controller: &&Controller| {
             *owner.kind == *controller.kind.kind && *owner.group == *controller.kind.group
         };
-        if let Some(controller) = self.controllers.iter().find(owns) {
-            let key = ObjectKey::new(namespace, &owner.name);
-            if controller.resources.get(&key).is_some() {
-                self.wake(controller, key, Priority::Normal);
-            }
-        }
+        self.controllers.iter().find(owns)
     }
 
     /// Every resource that may want a child of this name: it became free, or its owner changed.
@@ -428,14 +442,19 @@ impl Wakers {
         {
             return;
         }
+        let is_free =
+            |before: &&LeanChild<S>| after.is_none_or(|after| after.owner != before.owner);
+        let freed = before.filter(is_free);
+        if let Some((child, owner)) = freed.and_then(|child| Some((child, child.owner.as_ref()?))) {
+            // Before the owner wakes.
+            self.note_loss(child.meta.key.namespace(), owner);
+        }
         for child in [before, after].into_iter().flatten() {
             if let Some(owner) = &child.owner {
                 self.wake_owner(child.meta.key.namespace(), owner);
             }
         }
-        let is_free =
-            |before: &&LeanChild<S>| after.is_none_or(|after| after.owner != before.owner);
-        if let Some(before) = before.filter(is_free) {
+        if let Some(before) = freed {
             self.wake_namesakes(&before.meta.key);
         }
     }

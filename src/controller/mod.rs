@@ -6,6 +6,7 @@
 
 mod apply;
 pub mod backoff;
+mod bereaved;
 mod call;
 mod children;
 mod claims;

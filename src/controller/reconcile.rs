@@ -137,7 +137,7 @@ impl Reconciler {
                         failure = Some(error);
                     }
                     Err(Setback::Failed(error)) => failure = Some(error),
-                    Err(Setback::NamespaceEnding) => return Ok(Next::Rest),
+                    Err(Setback::NamespaceEnding | Setback::ResourceGone) => return Ok(Next::Rest),
                 },
             }
         }

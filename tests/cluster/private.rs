@@ -1,6 +1,8 @@
 //! A cluster of a test's own, for what would break the shared one. One at a time, since each
 //! takes the better part of a core while it starts.
 
+use std::sync::Arc;
+
 use devcluster::{Cluster, Options};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -8,7 +10,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// A running cluster, gone when dropped.
 pub(crate) struct Private {
-    pub(crate) cluster: Cluster,
+    pub(crate) cluster: Arc<Cluster>,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -18,7 +20,7 @@ pub(crate) async fn cluster() -> Private {
     let starting = tokio::task::spawn_blocking(|| Cluster::start(Options::default()));
     let cluster = starting.await.expect("no panic").expect("a cluster");
     Private {
-        cluster,
+        cluster: Arc::new(cluster),
         _turn: turn,
     }
 }

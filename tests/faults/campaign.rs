@@ -12,6 +12,7 @@ use crate::harness::Stage;
 use crate::oracle::{self, Reference, Violation, violation};
 use crate::rig::Rig;
 use crate::scenario::Scenario;
+use crate::shared::private;
 use crate::workload::Workload;
 
 /// How many scenarios work at a time: more only make each other slow.
@@ -23,6 +24,9 @@ const IDLE_AT_A_TIME: usize = 12;
 /// How long nothing may happen after all is as asked for (`T_hold`).
 pub(crate) const SHORT_HOLD: Duration = Duration::from_secs(3);
 pub(crate) const LONG_HOLD: Duration = Duration::from_secs(120);
+
+/// One private cluster runs at a time, so that others wait for this one.
+const PRIVATE_HOLD: Duration = Duration::from_secs(20);
 
 /// Undisturbed runs, one of each workload, made when first asked for.
 #[derive(Default)]
@@ -108,8 +112,17 @@ async fn one(
     let seat = seats.acquire().await.expect("never closed");
     let reference = references.of(scenario.workload).await;
     let began = Instant::now();
-    let stage = Stage::without_manager(&scenario.fault.to_lowercase()).await;
+    let name = scenario.fault.to_lowercase();
+    let (stage, private, hold) = if scenario.is_private {
+        let private = private::cluster().await;
+        let stage = Stage::on(private.cluster.environment(), &name).await;
+        stage.install_crds().await;
+        (stage, Some(private), hold.min(PRIVATE_HOLD))
+    } else {
+        (Stage::without_manager(&name).await, None, hold)
+    };
     let mut rig = Rig::set(stage, scenario.workload, scenario.elects).await;
+    rig.private = private;
     (scenario.run)(&mut rig).await;
     let took = began.elapsed();
     // Rest costs nothing: the next scenario may begin.

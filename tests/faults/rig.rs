@@ -2,6 +2,7 @@
 //! when it ends, a stranger's objects, and somebody who watches every status.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use faultproxy::{Installed, Proxy, Rule};
@@ -11,6 +12,7 @@ use crate::harness::manager::Exit;
 use crate::harness::{DEPLOYMENT, Stage};
 use crate::oracle::process::Process;
 use crate::oracle::status::Statuses;
+use crate::shared::private::Private;
 use crate::workload::{self, State, Workload};
 
 /// How often it is looked whether all is as it should be.
@@ -22,6 +24,17 @@ pub(crate) const CONVERGES_WITHIN: Duration = Duration::from_secs(10);
 
 /// How many times as long a test waits.
 const PATIENCE: u32 = 5;
+
+/// What is watched for the controllers.
+pub(crate) const WATCHED: [&str; 7] = [
+    "memcacheds",
+    "nginxes",
+    "elasticwebs",
+    "helloworlds",
+    "deployments",
+    "services",
+    "pods",
+];
 
 /// See the top of this file.
 pub(crate) struct Rig {
@@ -44,6 +57,10 @@ pub(crate) struct Rig {
     pub(crate) stranger: serde_json::Value,
     /// Whether a manager that ends by itself, with 1, is as it should be.
     pub(crate) may_end: bool,
+    /// The cluster, if it is this one's own.
+    pub(crate) private: Option<Private>,
+    /// Writes more than the faults in the journal account for.
+    pub(crate) allowance: usize,
     elects: bool,
     kubeconfig: PathBuf,
     managers: u32,
@@ -69,6 +86,8 @@ impl Rig {
             allows_growth: false,
             stranger,
             may_end: false,
+            private: None,
+            allowance: 0,
             elects,
             kubeconfig: file,
             managers: 0,
@@ -87,8 +106,7 @@ impl Rig {
     /// Starts a manager, which is another user each time.
     pub(crate) fn start(&mut self) {
         self.managers += 1;
-        let user = format!("{}-{}", self.stage.namespace, self.managers);
-        let kubeconfig = self.proxy.kubeconfig(&user, &["system:masters"]);
+        let kubeconfig = self.proxy.kubeconfig(&self.user(), &["system:masters"]);
         std::fs::write(&self.kubeconfig, kubeconfig.to_string()).expect("written");
         let namespace = format!("--leader-election-namespace={}", self.stage.namespace);
         let flags: &[&str] = match self.elects {
@@ -138,11 +156,41 @@ impl Rig {
     /// As [`Rig::converge`], where the fault allows for more.
     pub(crate) async fn converge_within(&mut self, promised: Duration) {
         let began = Instant::now();
-        let met = self.met(self.workload.end(), PATIENCE * promised).await;
+        let mut met = self.met(self.workload.end(), PATIENCE * promised).await;
         self.converged = met.is_ok().then(|| began.elapsed());
+        // Rest begins when the watches are back.
+        while met.is_ok() && !self.is_watching() {
+            if began.elapsed() > PATIENCE * promised {
+                self.converged = None;
+                met = Err("not everything is watched again".to_owned());
+            }
+            tokio::time::sleep(POLL).await;
+        }
         if let Err(why) = met {
             println!("{}: {why}\n{}", self.stage.namespace, self.stage.log());
         }
+    }
+
+    /// Whether the manager that runs has a living watch of everything.
+    fn is_watching(&self) -> bool {
+        let user = self.user();
+        let journal = self.proxy.journal();
+        let is_alive = |resource: &&str| {
+            journal.requests.iter().any(|entry| {
+                entry.target.verb == "watch"
+                    && entry.target.resource == **resource
+                    && entry.user == user
+                    && entry.answered == Some(200)
+                    && entry.ended.is_none()
+                    && !entry.is_met
+            })
+        };
+        WATCHED.iter().all(|resource| is_alive(&resource))
+    }
+
+    /// Who the manager is that was started last.
+    fn user(&self) -> String {
+        format!("{}-{}", self.stage.namespace, self.managers)
     }
 
     /// Waits until the resources are as asked for. A manager that ends is started again, as
@@ -190,6 +238,20 @@ impl Rig {
                 .args(["-KILL", &id])
                 .status();
         })
+    }
+
+    /// Sends the manager a signal, by its name in `kill`.
+    pub(crate) fn signal(&mut self, name: &str) {
+        let id = self.stage.manager().id().to_string();
+        let sent = std::process::Command::new("kill")
+            .args([name, &id])
+            .status();
+        assert!(sent.is_ok_and(|status| status.success()), "{name}");
+    }
+
+    /// The cluster of this scenario's own.
+    pub(crate) fn cluster(&self) -> Arc<devcluster::Cluster> {
+        Arc::clone(&self.private.as_ref().expect("a private cluster").cluster)
     }
 
     /// Stops the manager as Kubernetes does, while the proxy goes on.

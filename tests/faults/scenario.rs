@@ -1,9 +1,11 @@
 //! The list of scenarios: a fault, a workload during it, and what is special about it.
 
+mod control_plane;
 mod crashes;
 mod events;
 mod leases;
 mod network;
+mod refusals;
 mod requests;
 mod watches;
 
@@ -31,6 +33,8 @@ pub(crate) struct Scenario {
     pub(crate) is_short: bool,
     /// It mostly waits, and so may run beside many others.
     pub(crate) is_idle: bool,
+    /// On a cluster of its own, which it breaks.
+    pub(crate) is_private: bool,
     pub(crate) run: Run,
 }
 
@@ -49,6 +53,7 @@ impl Scenario {
             elects: true,
             is_short: false,
             is_idle: WAITED_OUT.contains(&fault),
+            is_private: false,
             run: Box::new(run),
         }
     }
@@ -63,6 +68,12 @@ impl Scenario {
     pub(crate) fn idle(mut self) -> Self {
         self.is_idle = true;
         self
+    }
+
+    /// On a cluster of its own.
+    pub(crate) fn private(mut self) -> Self {
+        self.is_private = true;
+        self.idle()
     }
 
     /// With a manager that needs no lease.
@@ -84,6 +95,8 @@ fn all() -> Vec<Scenario> {
         watches::scenarios,
         network::scenarios,
         leases::scenarios,
+        refusals::scenarios,
+        control_plane::scenarios,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

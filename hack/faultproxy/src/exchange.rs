@@ -84,9 +84,11 @@ pub(crate) async fn exchange(
             Ok(Response::from_parts(head, body))
         }
         Some(action) => {
-            // Also a list must have been made, and its answer come in.
-            let _ = collected(answer, &record).await?;
-            record.note(|entry| entry.answered = None);
+            // The answer has come in whole, but for a watch, which has no end.
+            if target.verb != "watch" {
+                let _ = collected(answer, &record).await?;
+                record.note(|entry| entry.answered = None);
+            }
             fault(action, record).await
         }
     }

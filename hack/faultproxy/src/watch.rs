@@ -37,7 +37,7 @@ struct Watch {
     past: VecDeque<Bytes>,
     state: State,
     changes: Receiver<u64>,
-    _record: Record,
+    record: Record,
 }
 
 #[derive(PartialEq)]
@@ -68,7 +68,7 @@ pub(crate) fn events(
         holder: None,
         past: VecDeque::new(),
         state: State::Runs,
-        _record: record,
+        record,
     };
     stream::unfold(watch, |mut watch| async move {
         let next = watch.next().await?;
@@ -118,7 +118,11 @@ impl Watch {
 
     fn look_at_the_rules(&mut self) {
         self.changes.mark_unchanged();
-        match self.shared.rules.of_running_watch(&self.target) {
+        let hit = self.shared.rules.of_running_watch(&self.target);
+        if hit.is_some() {
+            self.record.note(|entry| entry.is_met = true);
+        }
+        match hit {
             Some((_, Action::BlackHole)) => self.state = State::Silent,
             Some((_, Action::Reset)) => self.state = State::Resets,
             _ => {}

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use faultproxy::Journal;
+use faultproxy::{Journal, WatchEvent};
 
 use super::{Violation, by_object, violation};
 
@@ -86,12 +86,14 @@ pub(crate) fn destroyed(costs: &Costs, reference: &Costs) -> Vec<Violation> {
     violations
 }
 
-/// How many more status writes there are when pods come up at other moments than in the
-/// reference run: a status that has not moved for half a second is written.
-const STATUS_SLACK: usize = 3;
-
-/// O5. `ends` managers ended before their time; each new one may look at everything once.
-pub(crate) fn spent(costs: &Costs, reference: &Costs, ends: usize) -> Vec<Violation> {
+/// O5. `more` writes of each object are accounted for otherwise: by managers that ended, of
+/// which each next one looks at everything once.
+pub(crate) fn spent(
+    costs: &Costs,
+    reference: &Costs,
+    more: usize,
+    journal: &Journal,
+) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (key, cost) in &costs.0 {
         let expected = reference.of_object(key);
@@ -103,19 +105,21 @@ pub(crate) fn spent(costs: &Costs, reference: &Costs, ends: usize) -> Vec<Violat
             .filter(|(key, _)| of_resource(key))
             .map(|(_, cost)| cost.faults)
             .sum();
-        let slack = if key.0.ends_with("/status") {
-            STATUS_SLACK
-        } else {
-            0
+        // A status is written at most once for what the watch told of the Deployment.
+        let is_status = key.0.ends_with("/status");
+        let told = |event: &&WatchEvent| event.resource == "deployments" && event.name == key.1;
+        let news = match is_status {
+            true => journal.events.iter().filter(told).count(),
+            false => 0,
         };
-        if cost.writes > expected.writes + faults + ends + slack {
+        if cost.writes > expected.writes + faults + more + news {
             let what = format!(
                 "{key:?} written {} times; {} without a fault, and {faults} went wrong",
                 cost.writes, expected.writes
             );
             violations.push(violation("O5", what));
         }
-        if cost.reads > expected.reads + faults + ends {
+        if cost.reads > expected.reads + faults + more {
             violations.push(violation(
                 "O5",
                 format!("{key:?} read {} times", cost.reads),

@@ -70,7 +70,12 @@ pub(crate) async fn check(rig: &mut Rig, reference: &Reference, hold: Duration) 
     violations.extend(end_state::differences(rig, reference).await);
     violations.extend(budget::destroyed(&costs, &reference.costs));
     violations.extend(writers::overlaps(&journal));
-    violations.extend(budget::spent(&costs, &reference.costs, rig.ends.len()));
+    violations.extend(budget::spent(
+        &costs,
+        &reference.costs,
+        rig.ends.len() + rig.allowance,
+        &journal,
+    ));
     violations.extend(retries::too_many(&journal));
     violations.extend(ownership::wrong(rig, &children).await);
     violations.extend(status::untrue(rig, &children).await);

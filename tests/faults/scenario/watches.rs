@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Scenario;
 use super::requests::all_writes;
-use crate::rig::Rig;
+use crate::rig::{Rig, WATCHED};
 use crate::workload::Workload::{Change, Create, Replace};
 
 /// A dead watch is noticed within this.
@@ -20,35 +20,14 @@ const DETECTION_LIMIT: Duration = Duration::from_secs(120);
 
 /// What is followed for the controllers: not the lease.
 fn watches() -> Match {
-    let followed = [
-        "memcacheds",
-        "nginxes",
-        "elasticwebs",
-        "helloworlds",
-        "deployments",
-        "services",
-        "pods",
-    ];
-    followed
+    WATCHED
         .iter()
         .fold(Match::watches(), |it, resource| it.of(resource))
 }
 
 fn lists_and_watches() -> Match {
-    let followed = [
-        "memcacheds",
-        "nginxes",
-        "elasticwebs",
-        "helloworlds",
-        "deployments",
-        "services",
-        "pods",
-    ];
-    followed
-        .iter()
-        .fold(Match::verbs(&["list", "watch"]), |it, resource| {
-            it.of(resource)
-        })
+    let both = Match::verbs(&["list", "watch"]);
+    WATCHED.iter().fold(both, |it, resource| it.of(resource))
 }
 
 /// The running watches end; what comes in their place meets the action so many times each.
