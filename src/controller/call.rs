@@ -88,6 +88,11 @@ impl CallError {
         matches!(self, CallError::Fenced { .. })
     }
 
+    /// The API server may have obeyed.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        self.refusal().is_none_or(|refusal| refusal.code >= 500)
+    }
+
     /// We may not do this.
     pub(crate) fn is_forbidden(&self) -> bool {
         self.refusal().is_some_and(|refusal| refusal.code == 403)

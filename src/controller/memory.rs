@@ -12,6 +12,7 @@ use super::fingerprint::Fingerprint;
 use super::lean::Owner;
 use super::object::ObjectKey;
 use super::pending_status::PendingStatus;
+use crate::api::Status;
 use crate::operators::{ChildKind, Observed, Problem, Resource};
 
 /// How long a blocker outside (a foreign name, a taken port, a quota) is left alone before it
@@ -33,6 +34,8 @@ struct Memory {
     rewritten: Vec<Rewritten>,
     /// A status that differs from the stored one and is not written yet.
     pending: Option<PendingStatus>,
+    /// The status of the last write, if it is not known whether it was obeyed.
+    unanswered: Option<Box<Status>>,
     /// The child that cannot be had; until its time nothing is sent for it, whatever else
     /// wakes the resource.
     blocked: Option<Box<Blocked>>,
@@ -148,7 +151,24 @@ impl Memories {
 
     /// Notes that the stored status is as it should be.
     pub(super) fn status_is_written(&self, resource: &Resource) {
-        self.change(resource, |memory| memory.pending = None);
+        self.change(resource, |memory| {
+            memory.pending = None;
+            memory.unanswered = None;
+        });
+    }
+
+    /// Notes that a status was sent, and that it is not known whether it is stored.
+    pub(super) fn status_is_unanswered(&self, resource: &Resource, status: Status) {
+        self.change(resource, |memory| {
+            memory.unanswered = Some(Box::new(status));
+        });
+    }
+
+    /// The status that was sent last, if it is not known whether it is stored.
+    pub(super) fn unanswered_status(&self, resource: &Resource) -> Option<Box<Status>> {
+        let memories = self.lock();
+        let memory = memories.get(&key_of(resource))?;
+        (*memory.uid == *resource.uid).then(|| memory.unanswered.clone())?
     }
 
     /// The resource `uid` is gone.
@@ -186,7 +206,10 @@ impl Memories {
 
 impl Memory {
     fn is_empty(&self) -> bool {
-        self.rewritten.is_empty() && self.pending.is_none() && self.blocked.is_none()
+        self.rewritten.is_empty()
+            && self.pending.is_none()
+            && self.unanswered.is_none()
+            && self.blocked.is_none()
     }
 }
 

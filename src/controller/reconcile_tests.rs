@@ -1,6 +1,8 @@
 //! What a reconcile sends, given what the API server answers: the real client against a
 //! scripted server. Time is paused.
 
+mod bereaved;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -66,7 +66,10 @@ impl Reporter {
         problem: Option<Problem>,
     ) -> Result<Option<Duration>, CallError> {
         let observed = self.observe(resource, problem);
-        let wanted = self.operator.status(resource, &self.settings, &observed);
+        let mut wanted = self.operator.status(resource, &self.settings, &observed);
+        if let Some(unanswered) = self.memories.unanswered_status(resource) {
+            keep_times(&mut wanted, &resource.status, &unanswered);
+        }
         let wanted_json = serde_json::to_value(&wanted).unwrap_or_default();
         // Both are written by serde_json, with sorted keys.
         let wanted_text = wanted_json.to_string();
@@ -98,7 +101,12 @@ impl Reporter {
                 debug!(%error, "the resource is gone; the watch tells the rest");
                 Ok(None)
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                if error.is_ambiguous() {
+                    self.memories.status_is_unanswered(resource, wanted);
+                }
+                Err(error)
+            }
         }
     }
 
@@ -148,6 +156,64 @@ impl Reporter {
         }
         for notice in transitions(&resource.status, wanted) {
             self.recorder.record(self.kind, resource, notice);
+        }
+    }
+}
+
+/// Gives the conditions that differ from the stored ones the times of a write that may have been
+/// obeyed: if it was, the same status must not be stored once more with later times.
+fn keep_times(wanted: &mut Status, stored: &Status, unanswered: &Status) {
+    for condition in &mut wanted.conditions {
+        let of = |status| {
+            status::condition(status, &condition.type_)
+                .filter(|other| other.status == condition.status)
+        };
+        if let (None, Some(sent)) = (of(stored), of(unanswered)) {
+            condition
+                .last_transition_time
+                .clone_from(&sent.last_transition_time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn status(conditions: [(&str, &str, &str); 2]) -> Status {
+        let conditions = conditions.map(|(type_, status, time)| {
+            json!({"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": time})
+        });
+        serde_json::from_value(json!({"conditions": conditions})).expect("a status")
+    }
+
+    #[test]
+    fn what_may_be_stored_already_keeps_its_times_and_what_is_stored_has_the_last_word() {
+        let stored = status([("Ready", "False", "1"), ("Available", "True", "1")]);
+        let unanswered = status([("Ready", "True", "2"), ("Available", "False", "2")]);
+        for (wanted, times) in [
+            (
+                [("Ready", "True", "3"), ("Available", "False", "3")],
+                ["2", "2"],
+            ),
+            (
+                [("Ready", "False", "1"), ("Available", "True", "1")],
+                ["1", "1"],
+            ),
+            (
+                [("Ready", "Unknown", "3"), ("Available", "True", "1")],
+                ["3", "1"],
+            ),
+        ] {
+            let mut wanted = status(wanted);
+            keep_times(&mut wanted, &stored, &unanswered);
+            let found = wanted
+                .conditions
+                .iter()
+                .map(|it| it.last_transition_time.as_str());
+            assert_eq!(found.collect::<Vec<_>>(), times);
         }
     }
 }

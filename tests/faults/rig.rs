@@ -185,7 +185,7 @@ impl Rig {
                     && !entry.is_met
             })
         };
-        WATCHED.iter().all(|resource| is_alive(&resource))
+        WATCHED.iter().all(is_alive)
     }
 
     /// Who the manager is that was started last.

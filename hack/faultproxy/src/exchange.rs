@@ -53,7 +53,9 @@ pub(crate) async fn exchange(
 
     let mut after = None;
     for (_, (when, action)) in shared.rules.of_request(&target) {
-        record.note(|entry| entry.is_met = true);
+        if !matches!(action, Action::Delay(..)) {
+            record.note(|entry| entry.is_met = true);
+        }
         match (when, action) {
             (_, Action::Delay(least, most)) => {
                 sleep(least + most.saturating_sub(least).mul_f64(fastrand::f64())).await;

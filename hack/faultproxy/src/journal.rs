@@ -30,7 +30,7 @@ pub struct Entry {
     pub answered: Option<u16>,
     /// When this was over for the client; `None` while it goes on. Of a watch its end.
     pub ended: Option<Instant>,
-    /// A rule met it.
+    /// A rule other than a delay met it.
     pub is_met: bool,
 }
 

@@ -319,7 +319,7 @@ impl Rules {
     /// Which rule meets a watch that runs.
     pub(crate) fn of_running_watch(&self, target: &Target) -> Option<Hit<Action>> {
         let kept = self.lock();
-        let hit = kept.iter().find_map(|kept| match &kept.body {
+        kept.iter().find_map(|kept| match &kept.body {
             Body::Request(rule)
                 if rule.action.meets_running_watches()
                     && rule.matches.holds(target)
@@ -328,8 +328,7 @@ impl Rules {
                 Some((kept.number, rule.action.clone()))
             }
             _ => None,
-        });
-        hit
+        })
     }
 
     /// Which rule meets this event of the object `name`.
@@ -340,13 +339,12 @@ impl Rules {
         name: &str,
     ) -> Option<Hit<EventAction>> {
         let kept = self.lock();
-        let hit = kept.iter().find_map(|kept| match &kept.body {
+        kept.iter().find_map(|kept| match &kept.body {
             Body::Event(rule) if rule.holds(target, kind, name) && kept.meets(rule.numbers) => {
                 Some((kept.number, rule.action.clone()))
             }
             _ => None,
-        });
-        hit
+        })
     }
 
     /// Whether the rule of this number is still in force.

@@ -138,6 +138,26 @@ fn the_child_of_an_earlier_life_wakes_the_resource_that_waits_for_it_to_go() {
 }
 
 #[test]
+fn a_resource_that_lost_a_child_is_noted_and_no_other_life_of_it() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    let owner = reference(NGINX, "Nginx web");
+    let mut earlier = owner.clone();
+    earlier["uid"] = "earlier".into();
+    let lost =
+        |owner: &Value| Change::Deleted(deployment(&child("web", std::slice::from_ref(owner))));
+    scene.deployment_changed(lost(&earlier));
+    scene.deployment_changed(Change::Added(deployment(&child(
+        "web",
+        std::slice::from_ref(&owner),
+    ))));
+    let bereaved = &scene.wakers.children.bereaved;
+    assert!(!bereaved.contains("earlier") && !bereaved.contains("Nginx-web"));
+    scene.deployment_changed(lost(&owner));
+    assert!(bereaved.contains("Nginx-web"));
+}
+
+#[test]
 fn an_owner_that_is_not_the_controller_is_not_woken() {
     let scene = Scene::new(&[]);
     scene.holds("Nginx", "ns", "web");

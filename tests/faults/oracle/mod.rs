@@ -9,6 +9,8 @@ pub(crate) mod process;
 pub(crate) mod rest;
 pub(crate) mod retries;
 pub(crate) mod status;
+#[cfg(test)]
+mod tests;
 pub(crate) mod writers;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,71 @@
+//! A child that was there is missing: the garbage collector may know of the resource's end
+//! before our watch does.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Value, json};
+
+use super::{APPLY, Scenario, applied};
+use crate::controller::object::ObjectKey;
+use crate::controller::reconcile::Next;
+
+const LIST: &str = "GET /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds?fieldSelector=metadata.name%3Dcache&limit=1";
+
+/// A resource that has lost its Deployment, and an API server that holds `found` of it.
+async fn bereaved(found: Value) -> Scenario {
+    let version = AtomicU32::new(1);
+    let scenario = Scenario::new(move |line, body| match line {
+        line if line.contains("fieldSelector") => Some((200, json!({"items": found}))),
+        // Later than the loss, if it is made anew.
+        _ => Some((200, applied(body, version.fetch_add(20, Ordering::Relaxed)))),
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [APPLY], "a new one costs no question");
+    lose(&scenario);
+    scenario
+}
+
+/// The garbage collector, or somebody, deletes the Deployment.
+fn lose(scenario: &Scenario) {
+    let key = ObjectKey::new("ns", "cache");
+    let deleted = scenario.children.deployments.deleted(&key, "child", 9);
+    assert_eq!(deleted.len(), 1, "it was there");
+    scenario.children.bereaved.note("owner", || true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_child_of_a_resource_that_is_gone_is_not_made_anew() {
+    let later = json!([{"metadata": {"uid": "later"}}]);
+    let ending =
+        json!([{"metadata": {"uid": "owner", "deletionTimestamp": "2026-01-01T00:00:00Z"}}]);
+    for found in [json!([]), later, ending] {
+        let scenario = bereaved(found.clone()).await;
+        for _ in 0..2 {
+            assert_eq!(scenario.reconcile().await, Ok(Next::Rest), "{found}");
+            assert_eq!(scenario.sent(), [LIST], "{found}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_child_of_a_resource_that_lives_is_made_anew_after_one_question() {
+    let scenario = bereaved(json!([{"metadata": {"uid": "owner"}}])).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [LIST, APPLY]);
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_lost_is_forgotten_with_the_resource() {
+    let scenario = bereaved(json!([])).await;
+    let lean = scenario.resources.get(&ObjectKey::new("ns", "cache"));
+    scenario.reconciler.forget(&lean.expect("there"));
+    assert!(!scenario.children.bereaved.contains("owner"));
+    scenario.children.bereaved.note("owner", || false);
+    assert!(
+        !scenario.children.bereaved.contains("owner"),
+        "nobody asks any more"
+    );
+}
