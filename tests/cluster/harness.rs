@@ -449,7 +449,8 @@ async fn send(
         .header(http::header::CONTENT_TYPE, content_type)
         .body(body)
         .expect("a request");
-    match client.request::<Value>(request).await {
+    let answer = tokio::time::timeout(DEADLINE, client.request::<Value>(request)).await;
+    match answer.unwrap_or_else(|_| panic!("{target}: no answer within {DEADLINE:?}")) {
         Ok(object) => Ok(object),
         Err(kube::Error::Api(status)) => Err(*status),
         Err(error) => panic!("{target}: {error}"),

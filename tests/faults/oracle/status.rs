@@ -2,11 +2,13 @@
 //! and a condition's time moves when the condition does.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt as _;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use serde_json::Value;
@@ -49,12 +51,18 @@ fn resource(kind: Kind) -> ApiResource {
 
 async fn follow(api: Api<DynamicObject>, wrong: Arc<Mutex<Vec<String>>>) {
     let mut last: HashMap<(String, String), Value> = HashMap::new();
-    let events = watcher(api, watcher::Config::default())
-        .default_backoff()
-        .touched_objects();
-    let mut events = std::pin::pin!(events);
+    let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
     while let Some(event) = events.next().await {
-        let Ok(object) = event else { continue };
+        let object = match event {
+            Ok(Event::Apply(object) | Event::InitApply(object)) => object,
+            Ok(Event::Init) => {
+                // A list, after an outage: what was before it and what it holds may have had
+                // transitions between them that nobody told.
+                last.clear();
+                continue;
+            }
+            Ok(Event::InitDone | Event::Delete(_)) | Err(_) => continue,
+        };
         let uid = object.metadata.uid.clone().unwrap_or_default();
         let conditions = object.data["status"]["conditions"].as_array().cloned();
         for condition in conditions.unwrap_or_default() {

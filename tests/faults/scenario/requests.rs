@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 use tokio::time::sleep;
 
 use super::Scenario;
+use crate::harness::MEMCACHED;
 use crate::rig::{CONVERGES_WITHIN, Rig};
 use crate::workload::Workload::{Change, Create, Replace};
 
@@ -177,7 +178,17 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         let matches = Match::verbs(&["patch", "get"])
             .of("deployments")
             .of("services");
-        for_a_time(rig, matches, failure(403), Duration::from_secs(5)).boxed()
+        async move {
+            let rule = rig.proxy.install(Rule::new(matches, failure(403)));
+            rig.work().await;
+            let (stage, reason) = (&rig.stage, "ApplyRefused");
+            stage.until_degraded(MEMCACHED, "memcached", reason).await;
+            sleep(Duration::from_secs(5)).await;
+            rule.remove();
+            // A right that is missing is asked for every 15 s, give or take a fifth.
+            rig.converge_within(Duration::from_secs(20)).await;
+        }
+        .boxed()
     });
     all.push(scenario.short());
     let name = "the deletion of a Service is answered 403 for 60 s";
