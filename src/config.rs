@@ -16,12 +16,8 @@ use std::path::PathBuf;
 pub use address::{BindAddress, InvalidAddress};
 pub use command::{Command, MigrateStorage};
 use flags::{CertMode, Flags};
-<<<<<<< HEAD
 pub use flags::{HEALTH_ADDRESS, LogFormat, LogLevel, SERVING_CERTS, WEBHOOK_PORT};
-=======
-pub use flags::{LogFormat, LogLevel};
 pub use traces::{InvalidTraces, Sampler, Traces};
->>>>>>> e60ec19 (Traces over OTLP, shown with a real collector)
 
 use crate::operators::{OPERATORS, Operator, Settings};
 use crate::webhook::TlsVersion;

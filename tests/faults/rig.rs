@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use faultproxy::{Installed, Proxy, Rule};
 use serde_json::json;
 
-use crate::harness::manager::Exit;
-use crate::harness::{DEPLOYMENT, Stage};
+use crate::harness::{DEPLOYMENT, NAMESPACE, Stage};
 use crate::oracle::process::Process;
 use crate::oracle::status::Statuses;
 use crate::shared::private::Private;
@@ -254,14 +253,14 @@ impl Rig {
         Arc::clone(&self.private.as_ref().expect("a private cluster").cluster)
     }
 
-    /// Stops the manager as Kubernetes does, while the proxy goes on.
-    pub(crate) async fn stop(&mut self) -> Option<Exit> {
-        let mut manager = self.stage.take_manager()?;
-        if !manager.runs() {
-            return None;
+    /// Stops the manager as Kubernetes does, while the proxy goes on, and gives the namespace
+    /// back with its NodePort.
+    pub(crate) async fn stop(&mut self) {
+        if let Some(manager) = self.stage.take_manager() {
+            let stopping = tokio::task::spawn_blocking(|| manager.stop());
+            stopping.await.expect("no panic");
         }
-        let stopping = tokio::task::spawn_blocking(|| manager.stop());
-        Some(stopping.await.expect("no panic"))
+        self.stage.delete(NAMESPACE, &self.stage.namespace).await;
     }
 }
 
