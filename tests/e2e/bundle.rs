@@ -13,16 +13,15 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     shell.must(&format!(
         "{tools} operator-sdk run bundle {IMAGES}-bundle:v0.1.0 -n {NAMESPACE} --timeout 5m"
     ));
-    operands::served(shell);
-    operands::samples(shell);
+    operands::samples_under_olm(shell);
     operands::answer(shell);
     operands::refused_and_converted(shell);
 
     // Its own images to unpack and keep results with are pinned by digest.
-    let scorecard = shell.must(&format!(
-        "{tools} operator-sdk scorecard bundle --namespace default --wait-time 120s --output json \
-         --untar-image registry.test/base/busybox:1 --storage-image registry.test/base/busybox:1"
-    ));
+    let scorecard = shell.must(
+        "make -s scorecard SCORECARD_FLAGS='--namespace=default --wait-time=120s --output=json \
+         --untar-image=registry.test/base/busybox:1 --storage-image=registry.test/base/busybox:1'",
+    );
     assert_eq!(
         scorecard.matches("\"state\": \"pass\"").count(),
         6,
@@ -39,7 +38,7 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
         pods,
         "no pod of an operand was restarted"
     );
-    operands::refused_and_converted(shell);
+    operands::answer(shell);
 
     operands::clean(shell);
     clean_up(node);
@@ -47,9 +46,7 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     shell.must(&format!(
         "{tools} operator-sdk run bundle {IMAGES}-bundle:v0.1.0 -n {NAMESPACE} --timeout 5m"
     ));
-    operands::served(shell);
-    shell.must("kubectl apply -f config/samples/cache_v1alpha1_memcached.yaml");
-    shell.must("kubectl wait memcached --all --for=condition=Ready --timeout=60s");
+    operands::samples_under_olm(shell);
     operands::clean(shell);
     clean_up(node);
 }
@@ -60,8 +57,7 @@ pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     let shell = &node.shell;
     shell.must("kubectl apply -k config/olm");
     succeeded(node, "0.1.0");
-    operands::served(shell);
-    operands::samples(shell);
+    operands::samples_under_olm(shell);
     operands::refused_and_converted(shell);
 
     let (pods, specs) = (operands::pods(shell), operands::specs(shell));

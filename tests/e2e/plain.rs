@@ -141,12 +141,6 @@ fn webhooks_away(node: &Node) {
         "sed 's/memcached-sample/another/' config/samples/cache_v1alpha1_memcached.yaml | kubectl apply -f -",
     );
     shell.must("kubectl wait memcached/another --for=condition=Ready --timeout=120s");
-    println!(
-        "{}",
-        shell.must(&format!(
-            "kubectl -n {NAMESPACE} logs --prefix --tail=60 -l control-plane=controller-manager"
-        ))
-    );
 }
 
 /// No trace of the product in the cluster.
