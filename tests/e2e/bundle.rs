@@ -5,6 +5,22 @@ use std::time::Duration;
 use crate::node::{IMAGES, NAMESPACE, NEXT, Node};
 use crate::operands;
 
+/// `USE_IMAGE_DIGESTS=true`: what the registries have now takes the place of every tag.
+pub(crate) fn images_by_digest_when_asked(node: &Node) {
+    let shell = &node.shell;
+    shell.must("make bundle USE_IMAGE_DIGESTS=true BUNDLE_DIR=target/e2e/digests/bundle");
+    let images = shell.must(
+        "grep -oE '(docker.io|ghcr.io)/[^ \"]+' \
+         target/e2e/digests/bundle/manifests/quartet-operator.clusterserviceversion.yaml | sort -u",
+    );
+    // The manager's, and those of memcached and nginx.
+    let digests = images
+        .lines()
+        .filter(|image| image.contains("@sha256:"))
+        .count();
+    assert_eq!(digests, 3, "{images}");
+}
+
 /// From a bundle image to Succeeded, used, scored, upgraded, removed, and installed again.
 pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     let shell = &node.shell;

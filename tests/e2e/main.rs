@@ -24,6 +24,7 @@ use node::Node;
 fn the_product_on_a_real_node() {
     let node = Node::start();
     node.images();
+    bundle::images_by_digest_when_asked(&node);
     plain::installed_from_one_file(&node);
     plain::deployed_and_undeployed(&node);
     node.olm();

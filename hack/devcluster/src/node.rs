@@ -1,7 +1,7 @@
 //! A node that runs containers, instead of kwok's simulated ones: containerd, kubelet,
 //! kube-proxy and a registry that answers for every registry's name.
 //!
-//! It lives in network, mount and process namespaces of its own ([`enter`]): when the first
+//! It lives in network, mount and process namespaces of its own ([`enter()`]): when the first
 //! process in them ends, the kernel ends all others and takes away mounts, interfaces and
 //! firewall rules. What is left then, cgroups and the state folder, the process outside
 //! removes.
@@ -30,9 +30,10 @@ pub(crate) const POD_RANGE: &str = "10.244.0.0/16";
 
 /// The names under which the registry is known inside, and to its certificate. Pods' images
 /// need none of them: containerd asks it for every name.
-pub(crate) const REGISTRIES: [&str; 6] = [
+pub(crate) const REGISTRIES: [&str; 7] = [
     "registry.test",
     "docker.io",
+    "registry-1.docker.io", // what clients ask for images of docker.io
     "ghcr.io",
     "quay.io",
     "registry.access.redhat.com",

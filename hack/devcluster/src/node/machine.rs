@@ -9,7 +9,7 @@ use rustix::process::geteuid;
 use crate::error::{Doing, Error, Result};
 
 /// Commands, and the Debian package of each.
-const COMMANDS: [(&str, &str); 7] = [
+const COMMANDS: [(&str, &str); 8] = [
     ("ip", "iproute2"),
     ("iptables", "iptables"),
     ("unshare", "util-linux"),
@@ -17,6 +17,7 @@ const COMMANDS: [(&str, &str); 7] = [
     ("runc", "runc"),
     ("docker-registry", "docker-registry"),
     ("buildah", "buildah"),
+    ("skopeo", "skopeo"),
 ];
 
 /// The CNI plugins, from Debian's containernetworking-plugins.
