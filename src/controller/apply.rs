@@ -12,10 +12,11 @@ use super::call::{CallError, Caller, Location, Part};
 use super::children::{Children, Standing, taken};
 use super::event::{Notice, Recorder, Severity};
 use super::fingerprint::{self, Fingerprint};
-use super::lean::{LeanService, Owner};
+use super::lean::{LeanResource, LeanService, Owner};
 use super::memory::{Attempt, Memories, Rewritten, until_next_look};
 use super::metrics::Metrics;
 use super::object::ObjectKey;
+use super::store::Store;
 use super::takeover;
 use super::verdict::{self, Verdict};
 use crate::api::Kind;
@@ -32,7 +33,7 @@ pub(super) enum Setback {
     Failed(CallError),
     /// The namespace is going away, and the resource with it.
     NamespaceEnding,
-    /// The resource is gone, or about to be; the watch has not told yet.
+    /// The resource is gone, or about to be, whatever it was read as.
     ResourceGone,
 }
 
@@ -48,6 +49,7 @@ pub(super) struct Applier {
     controller: String,
     caller: Caller,
     recorder: Recorder,
+    resources: Arc<Store<LeanResource>>,
     children: Arc<Children>,
     memories: Arc<Memories>,
     metrics: Arc<Metrics>,
@@ -76,6 +78,7 @@ impl Applier {
     pub(super) fn new(
         kind: &'static Kind,
         (caller, recorder): (Caller, Recorder),
+        resources: Arc<Store<LeanResource>>,
         children: Arc<Children>,
         memories: Arc<Memories>,
         metrics: Arc<Metrics>,
@@ -85,6 +88,7 @@ impl Applier {
             controller: kind.controller_name(),
             caller,
             recorder,
+            resources,
             children,
             memories,
             metrics,
@@ -164,11 +168,10 @@ impl Applier {
             return Err(Setback::Blocked(problem, wait));
         }
         let outcome = match &standing {
-            Standing::Unknown if self.children.bereaved.contains(&resource.uid) => {
+            Standing::Unknown => {
                 self.look_whether_alive(resource).await?;
                 self.apply(wanted, None).await
             }
-            Standing::Unknown => self.apply(wanted, None).await,
             Standing::Ours {
                 fingerprint: None, ..
             } => self.look_whose(wanted).await,
@@ -258,8 +261,20 @@ impl Applier {
         self.apply(wanted, child_uid).await
     }
 
-    /// A child that was there is gone: by somebody's hand, or because the resource is?
+    /// A child is missing. If it was there: is it gone by somebody's hand, or because the
+    /// resource is?
     async fn look_whether_alive(&self, resource: &Resource) -> Result<(), Setback> {
+        // In this order: what was lost is forgotten after the resource has left the cache,
+        // which may happen now, while this works on what was read from there before.
+        let is_bereaved = self.children.bereaved.contains(&resource.uid);
+        let key = ObjectKey::new(&resource.namespace, &resource.name);
+        let known = self.resources.get(&key);
+        if known.is_none_or(|known| *known.meta.uid != *resource.uid) {
+            return Err(Setback::ResourceGone);
+        }
+        if !is_bereaved {
+            return Ok(());
+        }
         let at = Location {
             api: &format!("/apis/{}", resource.api_version),
             plural: self.kind.plural,

@@ -68,6 +68,7 @@ impl Reconciler {
             applier: Applier::new(
                 kind,
                 (caller.clone(), recorder.clone()),
+                Arc::clone(&resources),
                 Arc::clone(&children),
                 Arc::clone(&memories),
                 metrics,

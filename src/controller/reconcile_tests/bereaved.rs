@@ -69,3 +69,25 @@ async fn what_was_lost_is_forgotten_with_the_resource() {
         "nobody asks any more"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_began_before_the_resource_was_gone_makes_nothing_for_it() {
+    let scenario = Scenario::new(|line, body| match line {
+        // The status, which is written between the two looks at the cache.
+        line if line.contains("/status") => Some((200, json!({}))),
+        _ => Some((200, applied(body, 2))),
+    });
+    let key = ObjectKey::new("ns", "cache");
+    // To be stripped first, by a request.
+    let finalizers = json!({"metadata": {"finalizers": ["cache.example.com/finalizer"]}});
+    scenario.holds(1, finalizers);
+    let reconciling = scenario.reconcile();
+    let ending = async {
+        scenario.resources.deleted(&key, "owner", 9);
+    };
+    // The first is polled first, and waits for the answer to its request.
+    let (next, ()) = tokio::join!(reconciling, ending);
+    assert_eq!(next, Ok(Next::Rest));
+    let sent = scenario.sent();
+    assert_eq!(sent.len(), 1, "the finalizer, and no child: {sent:?}");
+}

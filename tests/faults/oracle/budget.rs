@@ -94,6 +94,9 @@ pub(crate) fn spent(
     more: usize,
     journal: &Journal,
 ) -> Vec<Violation> {
+    let lists = journal.requests.iter().map(|entry| &entry.target);
+    let lists = lists.filter(|target| target.verb == "list" && target.resource == "deployments");
+    let lists = lists.count();
     let mut violations = Vec::new();
     for (key, cost) in &costs.0 {
         let expected = reference.of_object(key);
@@ -105,11 +108,11 @@ pub(crate) fn spent(
             .filter(|(key, _)| of_resource(key))
             .map(|(_, cost)| cost.faults)
             .sum();
-        // A status is written at most once for what the watch told of the Deployment.
+        // A status is written at most once for what a watch or a list told of the Deployment.
         let is_status = key.0.ends_with("/status");
         let told = |event: &&WatchEvent| event.resource == "deployments" && event.name == key.1;
         let news = match is_status {
-            true => journal.events.iter().filter(told).count(),
+            true => journal.events.iter().filter(told).count() + lists,
             false => 0,
         };
         if cost.writes > expected.writes + faults + more + news {
