@@ -181,6 +181,10 @@ bench: ## Measure requests, CPU and memory of the manager; N=10000 resources, AR
 	$(CARGO_BUILD) --release --bin manager --bin bench
 	@$(CARGO_TARGET_DIR)/release/bench --manager $(CARGO_TARGET_DIR)/release/manager --resources $(N) $(ARGS)
 
+.PHONY: bench-pure
+bench-pure: ## Time and allocations of the pure functions: conversion, admission, children, status.
+	cargo bench --locked --bench pure $(ARGS)
+
 .PHONY: bench-webhook
 bench-webhook: ## Measure the webhooks over TLS beside a server that does nothing; ARGS=--help.
 	$(CARGO_BUILD) --release --bin manager --bin bench
