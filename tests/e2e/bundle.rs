@@ -34,8 +34,9 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     operands::refused_and_converted(shell);
 
     // Its own images to unpack and keep results with are pinned by digest.
+    shell.must("kubectl create namespace scorecard");
     let scorecard = shell.must(
-        "make -s scorecard SCORECARD_FLAGS='--namespace=default --wait-time=120s --output=json \
+        "make -s scorecard SCORECARD_FLAGS='--namespace=scorecard --wait-time=120s --output=json \
          --untar-image=registry.test/base/busybox:1 --storage-image=registry.test/base/busybox:1'",
     );
     assert_eq!(
@@ -43,6 +44,8 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
         6,
         "{scorecard}"
     );
+
+    shell.must("kubectl delete namespace scorecard --timeout=60s");
 
     let (pods, specs) = (operands::pods(shell), operands::specs(shell));
     shell.must(&format!(
