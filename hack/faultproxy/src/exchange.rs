@@ -51,6 +51,8 @@ pub(crate) async fn exchange(
     let lease = is_lease.then(|| serde_json::from_slice(&body).unwrap_or_default());
     let record = shared.recorder.begin(&target, user, lease);
 
+    // What looks at this request does not look at the watch that it begins.
+    let seen = shared.rules.numbers();
     let mut after = None;
     for (_, (when, action)) in shared.rules.of_request(&target) {
         if !matches!(action, Action::Delay(..)) {
@@ -72,7 +74,7 @@ pub(crate) async fn exchange(
         None if target.verb == "watch" && answer.status().is_success() => {
             let (head, body) = answer.into_parts();
             record.note(|entry| entry.answered = Some(head.status.as_u16()));
-            let events = watch::events(shared, target, body, record);
+            let events = watch::events(shared, target, body, record, seen);
             Ok(Response::from_parts(head, Body::from_stream(events)))
         }
         None => collected(answer, &record).await,

@@ -1,6 +1,7 @@
 //! What goes wrong with which requests: plain data, and the store from which rules are taken
 //! in the order of their installation. Makes no fault itself.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -316,13 +317,24 @@ impl Rules {
         hits
     }
 
-    /// Which rule meets a watch that runs.
-    pub(crate) fn of_running_watch(&self, target: &Target) -> Option<Hit<Action>> {
+    /// The numbers of the rules in force.
+    pub(crate) fn numbers(&self) -> BTreeSet<u64> {
+        self.lock().iter().map(|kept| kept.number).collect()
+    }
+
+    /// Which rule meets a watch that runs. Each rule looks at a watch once: those that have are
+    /// in `seen`.
+    pub(crate) fn of_running_watch(
+        &self,
+        target: &Target,
+        seen: &mut BTreeSet<u64>,
+    ) -> Option<Hit<Action>> {
         let kept = self.lock();
         kept.iter().find_map(|kept| match &kept.body {
             Body::Request(rule)
                 if rule.action.meets_running_watches()
                     && rule.matches.holds(target)
+                    && seen.insert(kept.number)
                     && kept.meets(rule.numbers) =>
             {
                 Some((kept.number, rule.action.clone()))
@@ -380,6 +392,20 @@ mod tests {
         let all = rules.install(Rule::new(Match::all(), Action::BlackHole));
         all.remove();
         assert!(rules.of_request(&apply()).is_empty());
+    }
+
+    #[test]
+    fn a_rule_looks_at_a_running_watch_once_however_often_it_is_asked() {
+        let rules = Rules::none();
+        let installed = rules.install(Rule::new(Match::all(), Action::Reset).nth(2..=2));
+        let (mut one, mut other) = (BTreeSet::new(), BTreeSet::new());
+        for _ in 0..3 {
+            assert!(rules.of_running_watch(&apply(), &mut one).is_none());
+        }
+        assert!(rules.of_running_watch(&apply(), &mut other).is_some());
+        let mut began_since = rules.numbers();
+        assert!(rules.of_running_watch(&apply(), &mut began_since).is_none());
+        assert_eq!(installed.met(), 1);
     }
 
     #[test]

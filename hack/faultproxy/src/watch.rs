@@ -1,6 +1,6 @@
 //! The events of one watch on their way through the rules, a line each.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use axum::body::{Body, BodyDataStream, Bytes};
 use futures::{Stream, StreamExt as _, stream};
@@ -38,6 +38,8 @@ struct Watch {
     state: State,
     changes: Receiver<u64>,
     record: Record,
+    /// Rules that have looked at this watch.
+    seen: BTreeSet<u64>,
 }
 
 #[derive(PartialEq)]
@@ -55,6 +57,7 @@ pub(crate) fn events(
     target: Target,
     body: Body,
     record: Record,
+    seen: BTreeSet<u64>,
 ) -> impl Stream<Item = Result<Bytes, Reset>> + Send {
     let watch = Watch {
         changes: shared.rules.changes(),
@@ -69,6 +72,7 @@ pub(crate) fn events(
         past: VecDeque::new(),
         state: State::Runs,
         record,
+        seen,
     };
     stream::unfold(watch, |mut watch| async move {
         let next = watch.next().await?;
@@ -118,7 +122,10 @@ impl Watch {
 
     fn look_at_the_rules(&mut self) {
         self.changes.mark_unchanged();
-        let hit = self.shared.rules.of_running_watch(&self.target);
+        let hit = self
+            .shared
+            .rules
+            .of_running_watch(&self.target, &mut self.seen);
         if hit.is_some() {
             self.record.note(|entry| entry.is_met = true);
         }

@@ -111,7 +111,9 @@ fn of_streams(journal: &Journal) -> Vec<Violation> {
     let mut by_stream: BTreeMap<(&str, &str), Vec<&Entry>> = BTreeMap::new();
     for entry in &journal.requests {
         let target = &entry.target;
-        if matches!(target.verb, "watch" | "list") && !target.resource.starts_with('/') {
+        // And what tells the version to watch.
+        let is_discovery = target.resource.starts_with("/apis/");
+        if matches!(target.verb, "watch" | "list") || is_discovery {
             by_stream
                 .entry((&entry.user, &target.resource))
                 .or_default()
