@@ -102,11 +102,12 @@ pub(crate) fn refused_and_converted(shell: &Shell) {
     shell.must(&format!("kubectl wait memcached --all {READY}"));
 }
 
-/// The pods of all samples, by name and number of restarts: to compare later.
+/// The pods of all samples that are to stay, by name and number of restarts: to compare later.
 pub(crate) fn pods(shell: &Shell) -> String {
     shell.must(
-        "kubectl get pods -n default --sort-by=.metadata.name -o \
-         jsonpath='{range .items[*]}{.metadata.name} {.status.containerStatuses[0].restartCount}{\"\\n\"}{end}'",
+        "kubectl get pods -n default --sort-by=.metadata.name -o go-template='{{range .items}}\
+         {{if not .metadata.deletionTimestamp}}{{.metadata.name}} \
+         {{(index .status.containerStatuses 0).restartCount}}{{\"\\n\"}}{{end}}{{end}}'",
     )
 }
 
