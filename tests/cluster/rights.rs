@@ -8,22 +8,11 @@ use serde_json::{Value, json};
 
 use crate::granted::{CORE, METRICS_AUTH, SELF_MANAGED, generated, granted, used};
 use crate::harness::{
-    DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, SERVICE,
-    Stage, audit, condition,
+    DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, RBAC, ROLE,
+    ROLE_BINDING, Request, SERVICE, Stage, audit, condition,
 };
 use crate::{https, private};
 
-const RBAC: &str = "rbac.authorization.k8s.io/v1";
-const ROLE: Kind = Kind {
-    api_version: RBAC,
-    kind: "Role",
-    plural: "roles",
-};
-const BINDING: Kind = Kind {
-    api_version: RBAC,
-    kind: "RoleBinding",
-    plural: "rolebindings",
-};
 const ACCOUNT: Kind = Kind {
     api_version: "v1",
     kind: "ServiceAccount",
@@ -48,7 +37,7 @@ async fn service_account(stage: &Stage) -> PathBuf {
         "rules": bundled_rules(),
     });
     let binding = json!({
-        "apiVersion": RBAC, "kind": BINDING.kind, "metadata": metadata,
+        "apiVersion": RBAC, "kind": ROLE_BINDING.kind, "metadata": metadata,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "manager"},
         "subjects": [{"kind": "ServiceAccount", "name": "manager", "namespace": stage.namespace}],
     });

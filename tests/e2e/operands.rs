@@ -111,9 +111,28 @@ pub(crate) fn pods(shell: &Shell) -> String {
     )
 }
 
-/// All specs, as they are stored: to compare later.
-pub(crate) fn specs(shell: &Shell) -> String {
-    shell.must("kubectl get quartet -n default -o jsonpath='{range .items[*]}{.metadata.name} {.spec}{\"\\n\"}{end}'")
+/// What an upgrade may not change.
+pub(crate) struct State {
+    pods: String,
+    specs: String,
+}
+
+impl State {
+    pub(crate) fn of(shell: &Shell) -> Self {
+        Self {
+            pods: pods(shell),
+            specs: shell.must("kubectl get quartet -n default -o jsonpath='{range .items[*]}{.metadata.name} {.spec}{\"\\n\"}{end}'"),
+        }
+    }
+
+    /// No field is lost, no pod of an operand was restarted, and all answer.
+    #[track_caller]
+    pub(crate) fn still_holds(&self, shell: &Shell) {
+        let now = Self::of(shell);
+        assert_eq!(now.specs, self.specs, "no field is lost");
+        assert_eq!(now.pods, self.pods, "no pod of an operand was restarted");
+        answer(shell);
+    }
 }
 
 /// Deletes all samples; every child goes, too.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Kind, Stage};
+use crate::harness::{DEADLINE, RBAC, ROLE, ROLE_BINDING, Stage};
 use crate::stage::{
     LEASE, LEASE_DURATION, LEASE_NAME, Replica, lease, requests, start, start_admin,
 };
@@ -150,18 +150,6 @@ async fn the_time_in_the_lease_of_a_candidate_that_is_gone_is_not_compared_with_
     tokio::join!(wait("behind", -5), wait("ahead", 5), wait("in-time", 0));
 }
 
-const RBAC: &str = "rbac.authorization.k8s.io/v1";
-const ROLE: Kind = Kind {
-    api_version: RBAC,
-    kind: "Role",
-    plural: "roles",
-};
-const BINDING: Kind = Kind {
-    api_version: RBAC,
-    kind: "RoleBinding",
-    plural: "rolebindings",
-};
-
 /// What a candidate needs, and no more.
 const RIGHTS: [&str; 5] = ["create", "get", "list", "update", "watch"];
 
@@ -212,7 +200,7 @@ async fn a_candidate_needs_five_rights_and_ends_when_they_are_taken_away() {
     let verbs: Vec<_> = used().into_iter().filter(|(_, code)| *code < 400).collect();
     let verbs: Vec<_> = verbs.iter().map(|(verb, _)| verb.as_str()).collect();
     assert_eq!(verbs, RIGHTS, "{:?}", used());
-    stage.delete(BINDING, "candidate").await;
+    stage.delete(ROLE_BINDING, "candidate").await;
     stage.delete(ROLE, "candidate").await;
     is_lost(leader, "the lease could not be renewed in time").await;
 }

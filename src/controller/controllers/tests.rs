@@ -433,6 +433,12 @@ async fn a_stop_waits_for_the_workers_and_not_for_the_informers() {
     assert!(running(pending(), panics).until(ready(())).await.is_err());
 }
 
+/// Whether a request that changes something was asked.
+fn was_written(asked: &Mutex<Vec<String>>) -> bool {
+    let asked = asked.lock().unwrap();
+    asked.iter().any(|line| line.starts_with("PATCH"))
+}
+
 /// An API server that holds one Memcached and takes `patch_time` for a patch. Watches stay
 /// silent; `absent` is a plural that it does not know. Returns what was asked of it, too.
 fn api_server(
@@ -621,13 +627,7 @@ async fn a_standby_stops_at_once_even_if_nobody_will_ever_let_it_lead() {
         let stop = sleep(Duration::from_secs(60));
         timeout(LONG, run(options, stop)).await.unwrap().unwrap();
         assert_eq!(began.elapsed(), Duration::from_secs(60));
-        assert!(
-            !asked
-                .lock()
-                .unwrap()
-                .iter()
-                .any(|line| line.starts_with("PATCH"))
-        );
+        assert!(!was_written(&asked));
         drop(begun);
     }
 }
@@ -642,11 +642,5 @@ async fn a_write_without_leave_ends_the_controllers_without_a_second_try() {
         matches!(ended, Err(ControllersError::Fenced(_))),
         "{ended:?}"
     );
-    assert!(
-        !asked
-            .lock()
-            .unwrap()
-            .iter()
-            .any(|line| line.starts_with("PATCH"))
-    );
+    assert!(!was_written(&asked));
 }

@@ -10,6 +10,18 @@ pub(crate) struct Kind {
     pub(crate) plural: &'static str,
 }
 
+/// The API of roles.
+pub(crate) const RBAC: &str = "rbac.authorization.k8s.io/v1";
+pub(crate) const ROLE: Kind = Kind {
+    api_version: RBAC,
+    kind: "Role",
+    plural: "roles",
+};
+pub(crate) const ROLE_BINDING: Kind = Kind {
+    api_version: RBAC,
+    kind: "RoleBinding",
+    plural: "rolebindings",
+};
 pub(crate) const MEMCACHED: Kind = Kind {
     api_version: "cache.example.com/v1alpha1",
     kind: "Memcached",

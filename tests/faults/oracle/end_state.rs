@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Reference, Violation, violation};
-use crate::harness::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage};
+use super::{Reference, Violation, stored, violation};
+use crate::harness::Stage;
 use crate::rig::Rig;
 
 /// Every object that concerns the operators, masked, by plural and name.
@@ -36,20 +36,9 @@ const MASKED: [&str; 12] = [
 impl EndState {
     pub(crate) async fn of(stage: &Stage, node_port: u16) -> Self {
         let mut objects = Objects::new();
-        for kind in [
-            MEMCACHED,
-            NGINX,
-            ELASTIC_WEB,
-            HELLO_WORLD,
-            DEPLOYMENT,
-            SERVICE,
-        ] {
-            for mut object in stage.list(kind).await {
-                let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                let key = format!("{} {name}", kind.plural);
-                mask(&mut object, node_port);
-                objects.insert(key, object);
-            }
+        for (key, mut object) in stored(stage).await {
+            mask(&mut object, node_port);
+            objects.insert(key, object);
         }
         EndState(objects)
     }

@@ -17,7 +17,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use faultproxy::{Entry, Journal};
+use serde_json::Value;
 
+use crate::harness::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage};
 use crate::rig::Rig;
 use crate::workload::Children;
 
@@ -51,6 +53,25 @@ impl Reference {
             costs: budget::Costs::of(&rig.proxy.journal()),
         }
     }
+}
+
+/// Every object that concerns the operators, by plural and name.
+async fn stored(stage: &Stage) -> BTreeMap<String, Value> {
+    let mut objects = BTreeMap::new();
+    for kind in [
+        MEMCACHED,
+        NGINX,
+        ELASTIC_WEB,
+        HELLO_WORLD,
+        DEPLOYMENT,
+        SERVICE,
+    ] {
+        for object in stage.list(kind).await {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            objects.insert(format!("{} {name}", kind.plural), object);
+        }
+    }
+    objects
 }
 
 /// Every oracle. Takes `hold` and a moment.

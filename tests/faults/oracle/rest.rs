@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Violation, violation};
-use crate::harness::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage};
+use super::{Violation, stored, violation};
+use crate::harness::Stage;
 use crate::rig::Rig;
 
 /// From when on there is rest: the last status may wait for half a second, and the last pods
@@ -16,22 +16,9 @@ const SETTLES: Duration = Duration::from_secs(2);
 
 /// Resource versions of what concerns the operators, by plural and name.
 async fn versions(stage: &Stage) -> BTreeMap<String, Value> {
-    let mut versions = BTreeMap::new();
-    for kind in [
-        MEMCACHED,
-        NGINX,
-        ELASTIC_WEB,
-        HELLO_WORLD,
-        DEPLOYMENT,
-        SERVICE,
-    ] {
-        for object in stage.list(kind).await {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            let version = object["metadata"]["resourceVersion"].clone();
-            versions.insert(format!("{} {name}", kind.plural), version);
-        }
-    }
-    versions
+    let version =
+        |(key, object): (String, Value)| (key, object["metadata"]["resourceVersion"].clone());
+    stored(stage).await.into_iter().map(version).collect()
 }
 
 pub(crate) async fn holds(rig: &mut Rig, hold: Duration) -> Vec<Violation> {
