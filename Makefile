@@ -20,6 +20,8 @@ N ?= 1000
 RESTARTS ?= 20
 # Which scenarios of `make test-faults`: all unless a part of their names is given.
 FAULTS ?=
+# Which phases of `make test-e2e`, likewise.
+PHASES ?=
 # Executions of each fuzz target of `make fuzz`, and which targets: all unless some are named.
 FUZZ_RUNS ?= 2000
 FUZZ_TARGETS ?=
@@ -159,11 +161,11 @@ test-rollout: ## Rolling restarts under load, without a failed call; RESTARTS=20
 		cargo test --locked --workspace --test rollout rolling_restarts -- --nocapture
 
 .PHONY: test-e2e
-test-e2e: ## The product on a node that runs containers: registry, OLM, pods, traffic. As root.
+test-e2e: ## The product on a node that runs containers; as root; PHASES='catalog' picks by name.
 	hack/e2e/images.sh fetch
 	hack/image.sh binary $(ARCHITECTURE)
 	$(CARGO_BUILD) --all-targets
-	$(CARGO_TARGET_DIR)/debug/devcluster enter -- \
+	PHASES='$(PHASES)' $(CARGO_TARGET_DIR)/debug/devcluster enter -- \
 		cargo test --locked --offline --workspace --test e2e -- --ignored --nocapture
 
 .PHONY: test-faults

@@ -25,6 +25,7 @@ pub(crate) fn images_by_digest_when_asked(node: &Node) {
 pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     let shell = &node.shell;
     let tools = Node::tools();
+    node.olm();
     namespace(node, "baseline");
     shell.must(&format!(
         "{tools} operator-sdk run bundle {IMAGES}-bundle:v0.1.0 -n {NAMESPACE} --timeout 5m"
@@ -68,6 +69,7 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
 /// comes with a newer catalog. The namespace enforces *restricted*.
 pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     let shell = &node.shell;
+    node.olm();
     shell.must("kubectl apply -k config/olm");
     succeeded(node, "0.1.0");
     operands::samples_under_olm(shell);

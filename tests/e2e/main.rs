@@ -16,18 +16,40 @@ mod operands;
 mod plain;
 mod shell;
 
+use std::time::Instant;
+
 use node::Node;
 
-/// In this order, since each is the only one who installs the product at a time.
+/// What a phase prints, and what it does. In this order: each is the only one at a time that
+/// has the product installed.
+const PHASES: &[(&str, fn(&Node))] = &[
+    ("digests", bundle::images_by_digest_when_asked),
+    ("one file", plain::installed_from_one_file),
+    ("make deploy", plain::deployed_and_undeployed),
+    ("run bundle", bundle::run_bundle_uses_upgrades_and_cleans_up),
+    ("catalog", bundle::catalog_installs_and_upgrades),
+];
+
+/// `make test-e2e`. `PHASES` picks those with a part of it in their names.
 #[test]
 #[ignore = "needs root and a node of its own: make test-e2e"]
 fn the_product_on_a_real_node() {
+    let wanted = std::env::var("PHASES").unwrap_or_default();
+    let phases: Vec<_> = PHASES
+        .iter()
+        .filter(|(name, _)| name.contains(&wanted))
+        .collect();
+    assert!(
+        !phases.is_empty(),
+        "PHASES='{wanted}' is no part of any of {:?}",
+        PHASES.iter().map(|(name, _)| name).collect::<Vec<_>>()
+    );
     let node = Node::start();
     node.images();
-    bundle::images_by_digest_when_asked(&node);
-    plain::installed_from_one_file(&node);
-    plain::deployed_and_undeployed(&node);
-    node.olm();
-    bundle::run_bundle_uses_upgrades_and_cleans_up(&node);
-    bundle::catalog_installs_and_upgrades(&node);
+    for (name, phase) in phases {
+        println!("\n# {name}");
+        let began = Instant::now();
+        phase(&node);
+        println!("# {name}: {:.1} s", began.elapsed().as_secs_f32());
+    }
 }

@@ -1,5 +1,6 @@
 //! The cluster with its node, images and OLM.
 
+use std::sync::Once;
 use std::time::Instant;
 
 use devcluster::{Cluster, Nodes, Options};
@@ -19,6 +20,7 @@ pub(crate) const NEXT: &str = "0.1.1";
 pub(crate) struct Node {
     pub(crate) cluster: Cluster,
     pub(crate) shell: Shell,
+    olm: Once,
 }
 
 impl Node {
@@ -53,6 +55,7 @@ impl Node {
         Self {
             shell: Shell::new(variables),
             cluster,
+            olm: Once::new(),
         }
     }
 
@@ -75,8 +78,12 @@ impl Node {
         ));
     }
 
-    /// Installs OLM and the DNS that its catalogs need.
+    /// Installs OLM and the DNS that its catalogs need, once.
     pub(crate) fn olm(&self) {
+        self.olm.call_once(|| self.install_olm());
+    }
+
+    fn install_olm(&self) {
         let shell = &self.shell;
         shell.must("kubectl apply -f hack/e2e/manifests/coredns.yaml");
         shell.must(
