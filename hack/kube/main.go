@@ -1,9 +1,11 @@
-// Command kube is one binary that is etcd, kube-apiserver, kube-controller-manager,
-// kube-scheduler, kubelet, kube-proxy, kubectl and kwok, chosen by the name it is
-// called by (argv[0]). One link step instead of eight: the components share most of
-// their packages, so the build takes a quarter of the time and of the disk.
+// Command kube is one binary that is kube-apiserver, kube-controller-manager,
+// kube-scheduler, kubelet, kube-proxy, kubectl and what the other files of its folder
+// add, chosen by the name it is called by (argv[0]). One link step instead of eight: the
+// components share most of their packages, so the build takes a quarter of the time and
+// of the disk.
 //
 // It depends on the components' own entry points only and must not change what they do.
+// ../kube-oldest is this file with the modules of an older Kubernetes.
 package main
 
 import (
@@ -15,9 +17,6 @@ import (
 	"strings"
 	_ "time/tzdata" // for time zones of CronJobs, as in the components' own mains
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"go.etcd.io/etcd/server/v3/etcdmain"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // as in kubectl's own main
 	"k8s.io/component-base/cli"
 	"k8s.io/component-base/logs"
@@ -31,13 +30,6 @@ import (
 	kubeproxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
-	nodefast "sigs.k8s.io/kwok/kustomize/stage/node/fast"
-	nodelease "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
-	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
-	kwokconfig "sigs.k8s.io/kwok/pkg/config"
-	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
-	kwoklog "sigs.k8s.io/kwok/pkg/log"
-	kwoksignals "sigs.k8s.io/kwok/pkg/utils/signals"
 )
 
 // exitWithStdin names the variable that makes a server end when its standard input
@@ -45,16 +37,14 @@ import (
 // the parent dies, SIGKILL included, and no component outlives the one who started it.
 const exitWithStdin = "KUBE_EXIT_WITH_STDIN"
 
+// Other files add theirs when they are initialised.
 var components = map[string]func() int{
-	"etcd":                    runEtcd,
 	"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
 	"kube-controller-manager": func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
 	"kube-scheduler":          func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
 	"kubelet":                 func() int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
 	"kube-proxy":              func() int { return cli.Run(kubeproxy.NewProxyCommand()) },
 	"kubectl":                 runKubectl,
-	"kwok":                    runKwok,
-	"kwok-stages":             printStages,
 }
 
 func main() {
@@ -77,52 +67,11 @@ func main() {
 	os.Exit(run())
 }
 
-func runEtcd() int {
-	etcdmain.Main(os.Args)
-	return 0
-}
-
 // runKubectl follows k8s.io/kubernetes/cmd/kubectl/kubectl.go.
 func runKubectl() int {
 	logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err)
 	}
-	return 0
-}
-
-// runKwok follows sigs.k8s.io/kwok/cmd/kwok/main.go, but for the version: component-base
-// registers a global --version flag, and cobra panics when kwok's own is added to it.
-func runKwok() int {
-	flags := pflag.NewFlagSet("global", pflag.ContinueOnError)
-	flags.ParseErrorsAllowlist.UnknownFlags = true
-	flags.Usage = func() {}
-	ctx, logger := kwoklog.InitFlags(kwoksignals.SetupSignalContext(), flags)
-	ctx, err := kwokconfig.InitFlags(ctx, flags)
-	if err != nil {
-		logger.Error("Init config flags", "err", err)
-		return 1
-	}
-	var command *cobra.Command = kwok.NewCommand(ctx)
-	command.Version = ""
-	command.PersistentFlags().AddFlagSet(flags)
-	if err := command.ExecuteContext(ctx); err != nil {
-		logger.Error("Execute exit", "err", err)
-		return 1
-	}
-	return 0
-}
-
-// printStages prints kwok's own default stages, which are embedded in its packages and
-// which kwok wants as a file: nodes and pods become Ready at once, and vanish when deleted.
-func printStages() int {
-	stages := []string{
-		nodefast.DefaultNodeInit,
-		nodelease.DefaultNodeHeartbeatWithLease,
-		podfast.DefaultPodReady,
-		podfast.DefaultPodComplete,
-		podfast.DefaultPodDelete,
-	}
-	fmt.Println(strings.Join(stages, "\n---\n"))
 	return 0
 }

@@ -31,6 +31,11 @@ impl Request {
     pub(crate) fn is_watch(&self) -> bool {
         self.verb == "watch"
     }
+
+    /// What keeps or looks at the lease, every 2 s.
+    pub(crate) fn is_election(&self) -> bool {
+        self.resource == "leases"
+    }
 }
 
 /// A place in the log up to which it was read.

@@ -17,17 +17,37 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// Starts `binary` against `cluster`.
+    /// Starts `binary` against `cluster`, the only one.
     pub(crate) fn start(cluster: &Cluster, binary: &Path) -> Result<Self, Error> {
-        let log = cluster.dir().join("manager.log");
+        Self::spawn(cluster, binary, "manager", &["--leader-elect=false"])
+    }
+
+    /// Starts `binary` as the replica `name`, which waits for the lease.
+    pub(crate) fn replica(cluster: &Cluster, binary: &Path, name: &str) -> Result<Self, Error> {
+        Self::spawn(
+            cluster,
+            binary,
+            name,
+            &["--leader-election-namespace=default"],
+        )
+    }
+
+    fn spawn(
+        cluster: &Cluster,
+        binary: &Path,
+        name: &str,
+        election: &[&str],
+    ) -> Result<Self, Error> {
+        let log = cluster.dir().join(format!("{name}.log"));
         let arguments = [
             format!("--kubeconfig={}", cluster.kubeconfig().display()),
-            "--leader-elect=false".to_owned(),
             format!("--health-probe-bind-address=127.0.0.1:{}", free_port()?),
-        ];
+        ]
+        .into_iter()
+        .chain(election.iter().map(|&argument| argument.to_owned()));
         let webhooks_off = ("ENABLE_WEBHOOKS".to_owned(), "false".to_owned());
         let program = Program::foreign(std::path::absolute(binary)?);
-        let process = Process::spawn("manager", &program, arguments, [webhooks_off], &log)?;
+        let process = Process::spawn(name, &program, arguments, [webhooks_off], &log)?;
         Ok(Self { process, log })
     }
 

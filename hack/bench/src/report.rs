@@ -43,11 +43,12 @@ pub(crate) fn table(plan: &Plan, figures: &Figures) -> String {
     );
     format!(
         "\n{resources} resources with {pods} pods each\n\n{}\nrequests while creating: {}\n\
-         requests at rest: {}\nrequests of a restart: {}",
+         requests at rest: {}\nrequests of a restart: {}\nrequests of two replicas at rest: {}",
         table.0,
         listed(&figures.creation),
         listed(&figures.rest),
         listed(&figures.restart),
+        listed(&figures.pair.requests),
     )
 }
 
@@ -111,8 +112,19 @@ fn processor(table: &mut Table, plan: &Plan, figures: &Figures) {
             asked,
             "",
         );
-        let share = 100.0 * figures.rest_cpu.all.as_secs_f64() / plan.rest.as_secs_f64();
-        table.row("CPU at rest, of one core", Some(0.05), share, "%");
+        for (who, target, cpu) in [
+            ("", Some(0.05), &figures.rest_cpu),
+            (", leader of two", None, &figures.pair.leader_cpu),
+            (", standby", None, &figures.pair.standby_cpu),
+        ] {
+            let share = 100.0 * cpu.all.as_secs_f64() / plan.rest.as_secs_f64();
+            table.row(
+                &format!("CPU at rest, of one core{who}"),
+                target,
+                share,
+                "%",
+            );
+        }
     }
     table.row(
         "CPU of a restart",
@@ -132,6 +144,8 @@ fn memory(table: &mut Table, plan: &Plan, figures: &Figures) {
         ("idle", Some(10.0), &figures.idle),
         ("with all", full, &figures.full),
         ("restarted with all", full, &figures.restarted),
+        ("leader of two, with all", None, &figures.pair.leader),
+        ("standby, with all", None, &figures.pair.standby),
     ] {
         let Memory {
             resident,

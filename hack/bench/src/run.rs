@@ -1,4 +1,4 @@
-//! One run: a cluster, a manager, resources, rest, and the manager once more.
+//! One run: a cluster, a manager, resources, rest, the manager once more, and two of them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,6 +67,18 @@ pub(crate) struct Figures {
     pub(crate) restarted: Memory,
     pub(crate) restart: Requests,
     pub(crate) restart_cpu: Cpu,
+    /// Two replicas with all of it there, in `Plan::rest`.
+    pub(crate) pair: Pair,
+}
+
+/// A leader and its standby at rest.
+pub(crate) struct Pair {
+    pub(crate) leader: Memory,
+    pub(crate) leader_cpu: Cpu,
+    pub(crate) standby: Memory,
+    pub(crate) standby_cpu: Cpu,
+    /// Of both together.
+    pub(crate) requests: Requests,
 }
 
 /// Starts what is needed, measures, and leaves nothing behind.
@@ -113,6 +125,7 @@ pub(crate) fn perform(plan: &Plan, interrupted: &Arc<AtomicBool>) -> Result<Figu
     let restart_cpu = manager.cpu()?;
     let restarted = manager.memory()?;
     manager.stop();
+    let pair = stage.pair(plan)?;
     Ok(Figures {
         idle,
         creation,
@@ -127,6 +140,7 @@ pub(crate) fn perform(plan: &Plan, interrupted: &Arc<AtomicBool>) -> Result<Figu
         restarted,
         restart,
         restart_cpu,
+        pair,
     })
 }
 
@@ -137,6 +151,27 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
+    /// Measures two replicas at rest. The first to be started leads: the other finds the
+    /// lease taken.
+    fn pair(&mut self, plan: &Plan) -> Result<Pair, Error> {
+        let mut leader = Manager::replica(self.cluster, &plan.manager, "leader")?;
+        self.until_quiet(&mut leader)?;
+        let mut standby = Manager::replica(self.cluster, &plan.manager, "standby")?;
+        self.until_quiet(&mut standby)?;
+        let (leader_cpu, standby_cpu) = (leader.cpu()?, standby.cpu()?);
+        self.wait(&mut leader, plan.rest)?;
+        let pair = Pair {
+            leader: leader.memory()?,
+            leader_cpu: leader.cpu()?.since(leader_cpu),
+            standby: standby.memory()?,
+            standby_cpu: standby.cpu()?.since(standby_cpu),
+            requests: self.audit.new_requests()?,
+        };
+        standby.stop();
+        leader.stop();
+        Ok(pair)
+    }
+
     /// An error if something died or somebody wants us to end.
     fn check(&self, manager: &mut Manager) -> Result<(), Error> {
         manager.check()?;
@@ -178,7 +213,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Waits until the manager asks for nothing but watches any more; returns what it asked
+    /// Waits until the manager asks for nothing but watches and the lease any more; returns what it asked
     /// for since the log was last looked at.
     fn until_quiet(&mut self, manager: &mut Manager) -> Result<Requests, Error> {
         let began = Instant::now();
@@ -187,7 +222,10 @@ impl Stage<'_> {
         while last.elapsed() < QUIET {
             self.check(manager)?;
             let new = self.audit.new_requests()?;
-            if new.keys().any(|request| !request.is_watch()) {
+            if new
+                .keys()
+                .any(|request| !request.is_watch() && !request.is_election())
+            {
                 last = Instant::now();
             }
             for (request, count) in new {
