@@ -174,6 +174,22 @@ test-faults: ## Every fault of the API server and the network; FAULTS='F12' pick
 	FAULTS='$(FAULTS)' $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
 		cargo test --locked --workspace --test faults the_campaign -- --ignored --nocapture
 
+# etcd, kwok and the links of the current Kubernetes, then the oldest one's own over them.
+KUBE_OLDEST = $(abspath $(CARGO_TARGET_DIR))/kube-oldest
+.PHONY: test-oldest
+test-oldest: ## Every test, on the oldest Kubernetes that is supported; TESTFLAGS as for test.
+	@mkdir -p $(KUBE_OLDEST)
+	@for module in kube kube-oldest; do \
+		ln -sf "$$(hack/build-go.sh hack/$$module)"/* $(KUBE_OLDEST)/ || exit; done
+	DEVCLUSTER_BIN=$(KUBE_OLDEST) $(MAKE) test
+
+.PHONY: dashboard-picture
+dashboard-picture: ## Draw docs/dashboard.svg from two minutes of a manager at work.
+	hack/build-go.sh hack/prometheus >/dev/null
+	$(CARGO_BUILD) --all-targets
+	$(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
+		cargo test --locked --workspace --test cluster a_dashboard_is_drawn -- --ignored
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZ_RUNS executions; FUZZ_TARGETS='children pem_reload'.
 	@FUZZ_RUNS='$(FUZZ_RUNS)' FUZZ_TARGETS='$(FUZZ_TARGETS)' hack/fuzz.sh

@@ -42,7 +42,7 @@ found=${version#go}
 ldflags="-s -w${stamps:+ $stamps}"
 key=$({
     echo "$version $(go env GOOS GOARCH | tr '\n' ' ')tags=$tags ldflags=$ldflags packages=$packages links=$links"
-    find . -type f \( -name '*.go' -o -name go.mod -o -name go.sum \) | LC_ALL=C sort |
+    find -L . -type f \( -name '*.go' -o -name go.mod -o -name go.sum \) | LC_ALL=C sort |
         while read -r file; do sha256sum "$file"; done
 } | sha256sum | cut -c 1-16)
 

@@ -3,6 +3,7 @@
 //! looked for in what a running manager shows.
 
 mod examples;
+mod picture;
 mod prometheus;
 
 use std::collections::BTreeSet;
@@ -90,6 +91,47 @@ async fn every_metric_that_a_rule_or_a_dashboard_names_is_there() {
         "every query has series after {} ms",
         began.elapsed().as_millis()
     );
+}
+
+/// Draws `docs/dashboard.svg` from two minutes of a manager at work: `make dashboard-picture`.
+#[tokio::test]
+#[ignore = "writes a picture for the documentation: make dashboard-picture"]
+async fn a_dashboard_is_drawn() {
+    const LASTS: u64 = 120;
+    let folder = folder("picture");
+    let election = ["--leader-elect", "--leader-election-namespace=default"];
+    let (_private, mut stage) = webhooks::stage("picture", &election).await;
+    let target = stage.manager().address_of("metrics").await;
+    let prometheus = Prometheus::start(&folder, METRICS_SERVICE, &target);
+    prometheus.ready().await;
+    let now = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.expect("a time after 1970").as_secs()
+    };
+    let begin = now();
+    let memcached = |name: usize, replicas: usize| {
+        json!({
+            "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+            "metadata": {"name": format!("picture-{name}")}, "spec": {"size": replicas},
+        })
+    };
+    // A few at a time, more and more pods, and now and then somebody deletes some.
+    for round in 0.. {
+        if now() >= begin + LASTS {
+            break;
+        }
+        for name in 0..(round % 9) {
+            let object = memcached(name, 1 + round % 4);
+            stage.apply(&object).await.expect("accepted");
+        }
+        if round % 12 == 11 {
+            stage.kubectl(&["delete", "memcached", "--all"]);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let svg = picture::draw(&DASHBOARDS[0], &prometheus, (begin, begin + LASTS));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dashboard.svg");
+    std::fs::write(path, svg).expect("docs/ is there");
 }
 
 /// Two calls that a healthy cluster never makes: of an unknown kind, and of an object that

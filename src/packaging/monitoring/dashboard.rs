@@ -53,7 +53,7 @@ pub struct Query {
     /// PromQL; `SELECT` stands for the matchers that the variables give.
     expression: &'static str,
     /// What each line is called, with labels in double braces.
-    legend: &'static str,
+    pub legend: &'static str,
 }
 
 /// The matchers of every query.

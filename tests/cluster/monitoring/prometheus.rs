@@ -34,6 +34,14 @@ pub(crate) fn promtool(folder: &Path, arguments: &[&str]) {
     println!("{}", said.concat());
 }
 
+/// One line of a graph.
+pub(crate) struct Line {
+    /// An object with the labels of the series.
+    pub(crate) labels: Value,
+    /// Seconds since 1970, and the value; those that are no number are left out.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
 /// A Prometheus that scrapes one target each second, until dropped.
 pub(crate) struct Prometheus {
     child: Child,
@@ -75,6 +83,27 @@ impl Prometheus {
             .map_or(0, Vec::len)
     }
 
+    /// The lines that `query` gives from `begin` to `end` (seconds since 1970), a point each second.
+    pub(crate) fn lines(&self, query: &str, begin: u64, end: u64) -> Vec<Line> {
+        let query = format!("{}&start={begin}&end={end}&step=1", percent_encoded(query));
+        let answer = self.ask(&format!("query_range?query={query}"));
+        let results = answer.pointer("/data/result").and_then(Value::as_array);
+        let point = |pair: &Value| Some((pair[0].as_f64()?, pair[1].as_str()?.parse().ok()?));
+        results
+            .into_iter()
+            .flatten()
+            .map(|line| Line {
+                labels: line["metric"].clone(),
+                points: line["values"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(point)
+                    .collect(),
+            })
+            .collect()
+    }
+
     /// The selectors in `query`, each as a query of its own.
     pub(crate) fn selectors(&self, query: &str) -> Vec<String> {
         let answer = self.get("parse_query", query);
@@ -94,7 +123,11 @@ impl Prometheus {
     }
 
     fn get(&self, what: &str, query: &str) -> Value {
-        let path = format!("/api/v1/{what}?query={}", percent_encoded(query));
+        self.ask(&format!("{what}?query={}", percent_encoded(query)))
+    }
+
+    fn ask(&self, what: &str) -> Value {
+        let path = format!("/api/v1/{what}");
         let mut stream = TcpStream::connect(&self.address).expect("Prometheus listens");
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         let head = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address);
@@ -102,7 +135,7 @@ impl Prometheus {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-        serde_json::from_str(body).unwrap_or_else(|error| panic!("{query}: {error}: {answer}"))
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{what}: {error}: {answer}"))
     }
 }
 
