@@ -1,9 +1,11 @@
 //! Installed by OLM: with `operator-sdk run bundle`, and from a catalog.
 
+use std::thread;
 use std::time::Duration;
 
 use crate::node::{IMAGES, NAMESPACE, NEXT, Node};
 use crate::operands;
+use crate::traffic::{Calls, Sort};
 
 /// `USE_IMAGE_DIGESTS=true`: what the registries have now takes the place of every tag.
 pub(crate) fn images_by_digest_when_asked(node: &Node) {
@@ -33,6 +35,7 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     operands::samples_under_olm(shell);
     operands::answer(shell);
     operands::refused_and_converted(shell);
+    certificate_rotated(node);
 
     // Its own images to unpack and keep results with are pinned by digest.
     shell.must("kubectl create namespace scorecard");
@@ -76,16 +79,46 @@ pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     operands::refused_and_converted(shell);
 
     let before = operands::State::of(shell);
+    let calls = Calls::start(&node.cluster.kubeconfig());
     shell.must(&format!(
         "kubectl -n {NAMESPACE} patch catalogsource quartet-operator-catalog --type=merge \
          -p '{{\"spec\":{{\"image\":\"{IMAGES}-catalog:v{NEXT}\"}}}}'"
     ));
     succeeded(node, NEXT);
+    // OLM goes on writing caBundles for some ten seconds.
+    thread::sleep(Duration::from_secs(20));
+    // Whoever reads what is stored notices nothing; the other version fails, closed, while OLM
+    // has written the definitions and not yet the webhooks.
+    let tallies = calls.stop();
+    assert_eq!(tallies[&Sort::ReadStored].failed, 0);
+    for (sort, tally) in &tallies {
+        let limit = Duration::from_secs(150);
+        assert!(tally.failing_for < limit, "{sort:?}");
+    }
     before.still_holds(shell);
 
     operands::clean(shell);
     shell.must("kubectl delete -k config/olm --timeout=120s");
     shell.must("kubectl delete crd -l operators.coreos.com/quartet-operator.quartet-operator-system= --timeout=60s");
+}
+
+/// OLM makes a new authority and certificate when its Secret is gone, as it does when they get
+/// old, and rolls the manager out with them.
+fn certificate_rotated(node: &Node) {
+    let shell = &node.shell;
+    let before = operands::State::of(shell);
+    let secret = format!("-n {NAMESPACE} secret quartet-operator-controller-manager-service-cert");
+    let certificate = format!("kubectl get {secret} -o jsonpath='{{.data.tls\\.crt}}'");
+    let old = shell.must(&certificate);
+    shell.must(&format!("kubectl delete {secret}"));
+    shell.until(
+        &format!("new=$({certificate}) && [ \"$new\" != '{old}' ] && echo another"),
+        "another",
+        Duration::from_secs(300),
+    );
+    succeeded(node, "0.1.0");
+    before.still_holds(shell);
+    operands::both_versions_answer(shell);
 }
 
 fn succeeded(node: &Node, version: &str) {

@@ -11,20 +11,26 @@
 )]
 
 mod bundle;
+mod deletion;
+mod load;
 mod node;
 mod operands;
 mod plain;
 mod shell;
+mod traffic;
 
 use std::time::Instant;
 
 use node::Node;
 
+type Phase = fn(&Node);
+
 /// What a phase prints, and what it does. In this order: each is the only one at a time that
 /// has the product installed.
-const PHASES: &[(&str, fn(&Node))] = &[
+const PHASES: &[(&str, Phase)] = &[
     ("digests", bundle::images_by_digest_when_asked),
     ("one file", plain::installed_from_one_file),
+    ("deletion", deletion::in_every_order),
     ("make deploy", plain::deployed_and_undeployed),
     ("run bundle", bundle::run_bundle_uses_upgrades_and_cleans_up),
     ("catalog", bundle::catalog_installs_and_upgrades),

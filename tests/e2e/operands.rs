@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use crate::load::Load;
 use crate::shell::Shell;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -70,6 +71,36 @@ fn answer_of(shell: &Shell, memcached_pods: usize) {
     }
 }
 
+/// Pods come and go under load; nothing is lost but connections to pods that go away, and what
+/// was asked on those is answered on the next.
+pub(crate) fn scaled_under_load(shell: &Shell) {
+    for (kind, name, from) in [
+        ("nginx", "nginx-v1-sample", 3),
+        ("helloworld", "helloworld-v1-sample", 2),
+    ] {
+        let address = shell.must(&format!(
+            "kubectl get service {name} -o jsonpath='{{.spec.clusterIP}}:{{.spec.ports[0].port}}'"
+        ));
+        let load = Load::start(address.trim().parse().expect("an address"));
+        for replicas in [6, 2, 5, 1, from] {
+            shell.must(&format!(
+                "kubectl scale {kind} {name} --replicas={replicas}"
+            ));
+            let ready = format!(
+                "kubectl get {kind} {name} -o jsonpath='{{.status.readyReplicas}} {{.status.replicas}}'"
+            );
+            shell.until(
+                &ready,
+                &format!("{replicas} {replicas}"),
+                Duration::from_secs(90),
+            );
+        }
+        let requests = load.stop();
+        assert!(requests.answered > 1000, "{requests:?}: the test bites");
+        assert!(requests.lost.is_empty(), "{requests:?}");
+    }
+}
+
 /// What every way of installing must refuse and convert.
 pub(crate) fn refused_and_converted(shell: &Shell) {
     let negative = |version: &str, field: &str| {
@@ -100,6 +131,21 @@ pub(crate) fn refused_and_converted(shell: &Shell) {
         "what the old version cannot say is kept"
     );
     shell.must(&format!("kubectl wait memcached --all {READY}"));
+}
+
+/// Every resource can be read in both versions, and a change is asked of the webhooks, once the
+/// caBundles have settled.
+pub(crate) fn both_versions_answer(shell: &Shell) {
+    for version in ["v1alpha1", "v1"] {
+        shell.until(
+            &format!(
+                "kubectl label memcacheds.{version}.cache.example.com memcached-sample \
+                 --overwrite asked=in-{version} -o name | wc -l"
+            ),
+            "1",
+            Duration::from_secs(60),
+        );
+    }
 }
 
 /// The pods of all samples that are to stay, by name and number of restarts: to compare later.

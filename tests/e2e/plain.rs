@@ -1,11 +1,13 @@
 //! Installed without OLM, and in trouble.
 
+use std::thread;
 use std::time::Duration;
 
 use devcluster::Component;
 
 use crate::node::{NAMESPACE, Node};
 use crate::operands;
+use crate::traffic::Calls;
 
 const MANAGER: &str = "deployment/quartet-operator-controller-manager";
 
@@ -13,10 +15,7 @@ const MANAGER: &str = "deployment/quartet-operator-controller-manager";
 /// namespace that enforces the Pod Security Standard *restricted*.
 pub(crate) fn installed_from_one_file(node: &Node) {
     let shell = &node.shell;
-    shell.must("kubectl apply --server-side -f dist/install.yaml");
-    shell.must(&format!(
-        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=120s"
-    ));
+    install(node);
     let enforced = shell.must(&format!(
         "kubectl get namespace {NAMESPACE} -o jsonpath='{{.metadata.labels.pod-security\\.kubernetes\\.io/enforce}}'"
     ));
@@ -26,6 +25,8 @@ pub(crate) fn installed_from_one_file(node: &Node) {
     operands::answer(shell);
     operands::refused_and_converted(shell);
     restricted_and_baseline(node);
+    operands::scaled_under_load(shell);
+    certificate_rotated(node);
     leader_deleted(node);
     node_and_server_restarted(node);
     webhooks_away(node);
@@ -33,6 +34,15 @@ pub(crate) fn installed_from_one_file(node: &Node) {
     operands::clean(shell);
     shell.must("kubectl delete -f dist/install.yaml --timeout=120s");
     nothing_left(node);
+}
+
+/// Installs what was just described, and waits until both replicas serve.
+pub(crate) fn install(node: &Node) {
+    node.shell
+        .must("kubectl apply --server-side -f dist/install.yaml");
+    node.shell.must(&format!(
+        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=120s"
+    ));
 }
 
 /// `make deploy` and `make undeploy`, which touch no file that is tracked.
@@ -74,6 +84,29 @@ fn restricted_and_baseline(node: &Node) {
             "kubectl wait -n {level} quartet --all --for=condition=Ready --timeout=120s"
         ));
         shell.must(&format!("kubectl delete namespace {level} --timeout=120s"));
+    }
+}
+
+/// A new authority and a new certificate, and no call fails.
+fn certificate_rotated(node: &Node) {
+    let shell = &node.shell;
+    let secret = format!("-n {NAMESPACE} secret quartet-operator-webhook-server-cert");
+    let served = format!("kubectl get {secret} -o jsonpath='{{.data.tls\\.crt}}'");
+    let coming = format!("kubectl get {secret} -o jsonpath='{{.data.next-tls\\.crt}}'");
+    let before = shell.must(&served);
+    let calls = Calls::start(&node.cluster.kubeconfig());
+    shell.must(&format!("kubectl delete {secret}"));
+    shell.until(
+        &format!(
+            "[ \"$({served})\" != '{before}' ] && [ -z \"$({coming})\" ] && echo rotated || true"
+        ),
+        "rotated",
+        Duration::from_secs(300),
+    );
+    // Every replica has taken it up by then.
+    thread::sleep(Duration::from_secs(15));
+    for (sort, tally) in calls.stop() {
+        assert_eq!(tally.failed, 0, "{sort:?}");
     }
 }
 
@@ -141,10 +174,14 @@ fn webhooks_away(node: &Node) {
         "sed 's/memcached-sample/another/' config/samples/cache_v1alpha1_memcached.yaml | kubectl apply -f -",
     );
     shell.must("kubectl wait memcached/another --for=condition=Ready --timeout=120s");
+    // Usually within a second or two; when it was not, this tells why.
+    shell.show(&format!(
+        "kubectl logs -n {NAMESPACE} --tail=30 --prefix -l control-plane=controller-manager"
+    ));
 }
 
 /// No trace of the product in the cluster.
-fn nothing_left(node: &Node) {
+pub(crate) fn nothing_left(node: &Node) {
     node.shell.until(
         "kubectl get crd,clusterroles,clusterrolebindings,validatingwebhookconfigurations,namespaces -o name | grep -c quartet-operator || true",
         "0",

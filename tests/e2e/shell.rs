@@ -89,6 +89,12 @@ impl Shell {
         said.errors
     }
 
+    /// Runs a line and prints what it says, for the reader.
+    pub(crate) fn show(&self, line: &str) {
+        let said = self.run(line);
+        println!("{}{}", said.output, said.errors);
+    }
+
     /// Repeats a line until it prints `wanted`, for at most `limit`.
     #[track_caller]
     pub(crate) fn until(&self, line: &str, wanted: &str, limit: Duration) {

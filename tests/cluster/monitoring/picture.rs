@@ -116,7 +116,9 @@ fn graph(
         .expect("a grid");
     for (index, (legend, points)) in lines.iter().enumerate() {
         let colour = Palette99::pick(index).to_rgba();
-        let points = points.iter().map(|(time, value)| (time - begin as f64, *value));
+        let points = points
+            .iter()
+            .map(|(time, value)| (time - begin as f64, *value));
         chart
             .draw_series(LineSeries::new(points, colour.stroke_width(2)))
             .expect("a line")

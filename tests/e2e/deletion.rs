@@ -1,0 +1,53 @@
+//! Whatever is deleted first, nothing is stuck.
+
+use std::time::Duration;
+
+use crate::node::{NAMESPACE, Node};
+use crate::plain;
+
+/// What users delete, in one order or another: resources with their namespace, the
+/// definitions, and the operator with its webhooks.
+const PARTS: [(&str, &str); 3] = [
+    ("resources", "kubectl delete namespace users --timeout=120s"),
+    (
+        "definitions",
+        "kubectl get crd -o name | grep -E 'example.com|jiaozi.com' | xargs kubectl delete --timeout=120s",
+    ),
+    (
+        "operator",
+        "kubectl delete namespace quartet-operator-system --timeout=120s",
+    ),
+];
+
+const ORDERS: [[usize; 3]; 6] = [
+    [0, 1, 2],
+    [0, 2, 1],
+    [1, 0, 2],
+    [1, 2, 0],
+    [2, 0, 1],
+    [2, 1, 0],
+];
+
+/// All resources of both versions in a namespace, then each part deleted and waited for, in
+/// every order.
+pub(crate) fn in_every_order(node: &Node) {
+    let shell = &node.shell;
+    for order in ORDERS {
+        let parts = order.map(|part| PARTS[part]);
+        println!("## {}", parts.map(|(name, _)| name).join(", then "));
+        plain::install(node);
+        shell.must("kubectl create namespace users");
+        shell.must("ls config/samples/*_*_*.yaml | xargs -n 1 kubectl apply -n users -f");
+        shell.must("kubectl wait -n users quartet --all --for=condition=Ready --timeout=120s");
+        for (_, delete) in parts {
+            shell.must(delete);
+        }
+        shell.must("kubectl delete -f dist/install.yaml --ignore-not-found --timeout=120s");
+        plain::nothing_left(node);
+        shell.until(
+            &format!("kubectl get namespaces users {NAMESPACE} --ignore-not-found -o name | wc -l"),
+            "0",
+            Duration::from_secs(60),
+        );
+    }
+}
