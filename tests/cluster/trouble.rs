@@ -59,9 +59,8 @@ async fn a_quota_of_pods_shows_as_the_deployment_sees_it() {
     );
 }
 
-#[tokio::test]
-async fn a_value_that_the_api_server_rounds_or_admission_rewrites_does_not_start_a_loop() {
-    let stage = Stage::without_manager("rewritten").await;
+/// Has admission change a label of every Deployment of the stage.
+async fn rewrite_deployments(stage: &Stage) {
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
         "metadata": {"name": stage.namespace},
@@ -85,7 +84,6 @@ async fn a_value_that_the_api_server_rounds_or_admission_rewrites_does_not_start
     stage
         .apply_cluster_wide("mutatingadmissionpolicybindings", &binding)
         .await;
-    let mut stage = stage;
     // The policy is in force some moments after it was written.
     let started = Instant::now();
     loop {
@@ -105,6 +103,17 @@ async fn a_value_that_the_api_server_rounds_or_admission_rewrites_does_not_start
         stage.delete(DEPLOYMENT, "probe").await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+}
+
+#[tokio::test]
+async fn a_value_that_the_api_server_rounds_or_admission_rewrites_does_not_start_a_loop() {
+    let mut stage = Stage::without_manager("rewritten").await;
+    let served = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
+    // Since Kubernetes 1.36; before, what is rounded has to do.
+    let is_rewritten = stage.kubectl(&["get", "--raw", served]).status.success();
+    if is_rewritten {
+        rewrite_deployments(&stage).await;
+    }
     stage.start_manager(&[]);
     let mut resource = NGINX.object("rewritten", json!({"count": 1}));
     resource["metadata"]["annotations"] = json!({
@@ -113,10 +122,8 @@ async fn a_value_that_the_api_server_rounds_or_admission_rewrites_does_not_start
     stage.apply(&resource).await.expect("applied");
     stage.until_ready(NGINX, "rewritten").await;
     let deployment = stage.get(DEPLOYMENT, "rewritten").await.expect("the child");
-    assert_eq!(
-        deployment["metadata"]["labels"]["app.kubernetes.io/part-of"], "rewritten",
-        "the test bites"
-    );
+    let part_of = &deployment["metadata"]["labels"]["app.kubernetes.io/part-of"];
+    assert_eq!(part_of == "rewritten", is_rewritten, "the test bites");
     let cpu =
         &deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"];
     assert_eq!(cpu, "1m", "the test bites: 100u was asked for");

@@ -21,7 +21,7 @@ use crate::packaging::webhook::validating_webhook_configuration;
 use crate::webhook::paths;
 
 /// The oldest Kubernetes that the whole test suite has passed on.
-pub const OLDEST_KUBERNETES: &str = "1.36.0";
+pub const OLDEST_KUBERNETES: &str = "1.34.0";
 const DESCRIPTION: &str = include_str!("description.md");
 const ICON: &[u8] = include_bytes!("../../../docs/icon.svg");
 /// In the words of the capability model. Backups and restores, which the next level asks for,
