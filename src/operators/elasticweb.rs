@@ -29,6 +29,7 @@ static PROGRAM: Program = Program {
     pod_security: PodSecurity::Baseline,
     read_only: false,
     health_path: None,
+    lingers_seconds: 3,
     legacy_pod_label: None,
 };
 

@@ -28,6 +28,7 @@ static PROGRAM: Program = Program {
     // Its entry point edits /etc/nginx, and nginx keeps its pid and bodies in /tmp.
     read_only: false,
     health_path: Some("/"),
+    lingers_seconds: 3,
     // Users of the seed find their pods by it.
     legacy_pod_label: Some("hello_name"),
 };

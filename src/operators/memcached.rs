@@ -33,6 +33,7 @@ static PROGRAM: Program = Program {
     pod_security: PodSecurity::Restricted,
     read_only: true,
     health_path: None,
+    lingers_seconds: 0,
     legacy_pod_label: None,
 };
 

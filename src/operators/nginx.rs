@@ -32,6 +32,7 @@ static PROGRAM: Program = Program {
     // Its entry point edits /etc/nginx, and nginx keeps its pid and bodies in /tmp.
     read_only: false,
     health_path: Some("/"),
+    lingers_seconds: 3,
     legacy_pod_label: None,
 };
 

@@ -21,6 +21,9 @@ pub(super) struct Program {
     pub(super) read_only: bool,
     /// Path that our image answers with 200; without one the port is probed.
     pub(super) health_path: Option<&'static str>,
+    /// Seconds for which a pod that is to end still answers, while those who call it are told
+    /// that it goes: a server that stops at once refuses whoever has not heard yet. 0 for none.
+    pub(super) lingers_seconds: i64,
     /// A label of pods that users of the seed know, whose value is the resource's name.
     pub(super) legacy_pod_label: Option<&'static str>,
 }

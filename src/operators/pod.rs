@@ -40,12 +40,20 @@ fn container(plan: &Plan, name: &str, security: PodSecurity) -> Value {
         "resources": resources(plan),
         "readinessProbe": readiness_probe(plan),
         "livenessProbe": liveness_probe(plan),
+        "lifecycle": { "preStop": lingering(program) },
         "securityContext": {
             "allowPrivilegeEscalation": false,
             "readOnlyRootFilesystem": (program.read_only && plan.image.is_ours()).then_some(true),
             "capabilities": capabilities(security),
         },
     })
+}
+
+/// The kubelet waits for so long before it tells the program to end (KEP-3960, in every
+/// Kubernetes since 1.30).
+fn lingering(program: &Program) -> Option<Value> {
+    let seconds = program.lingers_seconds;
+    (seconds > 0).then(|| json!({ "sleep": { "seconds": seconds } }))
 }
 
 /// Pod Security Standards, *restricted*: not root, by number, and a seccomp profile. Under
