@@ -53,9 +53,11 @@ BUILD_IN_CONTAINER ?=
 BUILDER_IMAGE ?=
 # What docker-buildx builds for, and where the manifests have the manager run.
 PLATFORMS ?= linux/amd64,linux/arm64
-# The date of the images and of all files in them, so that the same source is the same image.
+# The date of the images and of all files in them, so that the same source is the same image. Not
+# for every command: what is compiled with another date is compiled anew.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-export CONTAINER_TOOL SOURCE_DATE_EPOCH
+docker-build docker-buildx bundle-build catalog-build: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+export CONTAINER_TOOL
 # More arguments for `cargo test`, e.g. TESTFLAGS='--test manager'.
 TESTFLAGS ?=
 
@@ -221,7 +223,7 @@ run: ## Run the manager on this machine against the cluster of KUBECONFIG.
 
 ##@ Packaging
 
-GENERATE = $(CARGO_TARGET_DIR)/debug/generate
+GENERATE = SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' $(CARGO_TARGET_DIR)/debug/generate
 RELEASE_FLAGS = --version='$(VERSION)' --image='$(IMG)' --bundle-image='$(BUNDLE_IMG)' \
 	--catalog-image='$(CATALOG_IMG)' --channels='$(CHANNELS)' \
 	--default-channel='$(DEFAULT_CHANNEL)' --platforms='$(PLATFORMS)' \

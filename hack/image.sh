@@ -58,7 +58,8 @@ binary() {
             fail "no C compiler for arm64: apt-get install gcc-aarch64-linux-gnu"
         fi
         variable=CARGO_TARGET_$(echo "$target" | tr 'a-z-' 'A-Z_')_RUSTFLAGS
-        env "$variable=--remap-path-prefix=$PWD=/src --remap-path-prefix=$home=/cargo" \
+        # Always the same date: cargo compiles what is written in C anew with every other.
+        env SOURCE_DATE_EPOCH=0 "$variable=--remap-path-prefix=$PWD=/src --remap-path-prefix=$home=/cargo" \
             cargo build --locked --release --target "$target" \
             --package quartet-operator --bin manager
         install -D -m 0755 "${CARGO_TARGET_DIR:-target}/$target/release/manager" \
