@@ -142,7 +142,8 @@ unpack "$work/memcached/root" $memcached_packages
 mkdir -p "$work/memcached/root/etc" "$work/memcached/root/tmp"
 printf 'root:x:0:0:root:/:/bin/sh\nmemcache:x:11211:11211::/:/bin/false\n' >"$work/memcached/root/etc/passwd"
 printf 'root:x:0:\nmemcache:x:11211:\n' >"$work/memcached/root/etc/group"
-image "$work/memcached" library/memcached:1.6.39-alpine
+# The second name is that of operator-sdk's scaffold.
+image "$work/memcached" library/memcached:1.6.39-alpine library/memcached:1.4.36-alpine
 
 # nginx FOLDER PORT: configuration and page of the stand-ins for nginx.
 nginx() {
@@ -195,4 +196,5 @@ STOPSIGNAL SIGQUIT
 ENTRYPOINT ["/usr/sbin/nginx"]
 EOF
 nginx nginx 80 "user nginx;"
-image "$work/nginx" library/nginx:1.17.1
+# The others are those of the old operators.
+image "$work/nginx" library/nginx:1.17.1 library/nginx:1.14.2 library/nginx:latest

@@ -2,31 +2,35 @@
 //! them, and what an answer of the API server means for the resource. At rest nothing is
 //! sent; nothing is ever read but where the API server's refusal leaves open whose a child is.
 
+mod whose;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use tracing::{debug, info};
 
-use super::call::{CallError, Caller, Location, Part};
+use super::call::{CallError, Caller, Location};
 use super::children::{Children, Standing, taken};
-use super::event::{Notice, Recorder, Severity};
+use super::event::Recorder;
 use super::fingerprint::{self, Fingerprint};
 use super::lean::{LeanResource, LeanService, Owner};
-use super::memory::{Attempt, Memories, Rewritten, until_next_look};
+use super::memory::{Attempt, Memories, Obstacle, Rewritten, until_next_look};
 use super::metrics::Metrics;
 use super::object::ObjectKey;
 use super::store::Store;
-use super::takeover;
 use super::verdict::{self, Verdict};
 use crate::api::Kind;
-use crate::operators::{Child, ChildKind, Problem, Resource, names};
+use crate::operators::{Child, ChildKind, Problem, Resource, kept, names};
 
 /// Why the children are not as they should be.
 #[derive(Debug)]
 pub(super) enum Setback {
     /// Something outside is in the way; to be looked at again after this time.
     Blocked(Problem, Duration),
+    /// A Service of an older operator stays as it is until the Deployment is rolled out; to
+    /// be looked at again when it is, and after this time.
+    Waiting(Duration),
     /// The API server refuses a child for what it is; tried again by the back-off.
     Refused(Problem, CallError),
     /// Passing trouble; tried again by the back-off, and told nobody.
@@ -64,6 +68,14 @@ struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
+    fn new(resource: &'a Resource, child: &'a Child) -> Self {
+        Wanted {
+            resource,
+            child,
+            desired: fingerprint::of_desired(&child.body),
+        }
+    }
+
     fn location(&self) -> Location<'a> {
         Location::of_child(self.child.kind, &self.resource.namespace, &self.child.name)
     }
@@ -103,13 +115,11 @@ impl Applier {
         children: &[Child],
     ) -> Result<(), Setback> {
         for child in children {
-            let desired = fingerprint::of_desired(&child.body);
-            self.ensure_child(Wanted {
-                resource,
-                child,
-                desired,
-            })
-            .await?;
+            // Asked for each, since the one before may just have been taken over.
+            let selector = self.children.kept_selector(&resource.uid);
+            let kept = selector.map(|selector| kept::keeping(child, &selector));
+            let child = kept.as_ref().unwrap_or(child);
+            self.ensure_child(Wanted::new(resource, child)).await?;
         }
         for service in self.children.services(&resource.uid) {
             let is_asked_for = children.iter().any(|child| {
@@ -164,8 +174,14 @@ impl Applier {
             generation: resource.generation,
             found: self.children.found(child.kind, &key),
         };
-        if let Some((problem, wait)) = self.memories.blocked(resource, &attempt) {
-            return Err(Setback::Blocked(problem, wait));
+        match self.memories.blocked(resource, &attempt) {
+            Some((Obstacle::Problem(problem), wait)) => {
+                return Err(Setback::Blocked(problem, wait));
+            }
+            Some((Obstacle::Rollout, wait)) if !self.children.is_rolled_out(&resource.uid) => {
+                return Err(Setback::Waiting(wait));
+            }
+            _ => {}
         }
         let outcome = match &standing {
             Standing::Unknown => {
@@ -178,9 +194,15 @@ impl Applier {
             Standing::Ours { uid, .. } => self.apply(wanted, Some(uid)).await,
             Standing::Ending | Standing::Foreign(_) => Ok(()),
         };
-        if let Err(Setback::Blocked(problem, wait)) = &outcome {
-            self.memories
-                .block(resource, attempt, problem.clone(), *wait);
+        let obstacle = match &outcome {
+            Err(Setback::Blocked(problem, wait)) => {
+                Some((Obstacle::Problem(problem.clone()), wait))
+            }
+            Err(Setback::Waiting(wait)) => Some((Obstacle::Rollout, wait)),
+            _ => None,
+        };
+        if let Some((obstacle, wait)) = obstacle {
+            self.memories.block(resource, attempt, obstacle, *wait);
         }
         outcome
     }
@@ -235,86 +257,6 @@ impl Applier {
             }
             Some(Verdict::AskWhose | Verdict::Transient) | None => Err(Setback::Failed(error)),
         }
-    }
-
-    /// One GET decides: is the object this very resource's (its label was removed, an older
-    /// operator made it), or somebody else's?
-    async fn look_whose(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
-        let at = wanted.location();
-        let object = self.caller.get(at).await?;
-        let owner = Owner::of(&object);
-        let uid = &wanted.resource.uid;
-        if owner.as_ref().is_none_or(|owner| *owner.uid != **uid) {
-            let problem = taken(wanted.child.kind, &wanted.key(), owner.as_ref());
-            return Err(Setback::Blocked(problem, until_next_look()));
-        }
-        let manager = self.kind.field_manager;
-        if fingerprint::of_observed(&object, manager).is_none()
-            && let Some(patch) = takeover::patch(&object, manager, uid)
-        {
-            self.caller
-                .json_patch(at, Part::Object, manager, &patch)
-                .await?;
-            self.tell_of_takeover(wanted);
-        }
-        let child_uid = object.pointer("/metadata/uid").and_then(Value::as_str);
-        self.apply(wanted, child_uid).await
-    }
-
-    /// A child is missing. If it was there: is it gone by somebody's hand, or because the
-    /// resource is?
-    async fn look_whether_alive(&self, resource: &Resource) -> Result<(), Setback> {
-        // In this order: what was lost is forgotten after the resource has left the cache,
-        // which may happen now, while this works on what was read from there before.
-        let is_bereaved = self.children.bereaved.contains(&resource.uid);
-        let key = ObjectKey::new(&resource.namespace, &resource.name);
-        let known = self.resources.get(&key);
-        if known.is_none_or(|known| *known.meta.uid != *resource.uid) {
-            return Err(Setback::ResourceGone);
-        }
-        if !is_bereaved {
-            return Ok(());
-        }
-        let at = Location {
-            api: &format!("/apis/{}", resource.api_version),
-            plural: self.kind.plural,
-            namespace: &resource.namespace,
-            name: &resource.name,
-        };
-        let found = self.caller.list_one(at).await?;
-        let metadata = found.pointer("/items/0/metadata").unwrap_or(&Value::Null);
-        if metadata["uid"] != *resource.uid || !metadata["deletionTimestamp"].is_null() {
-            let (namespace, name) = (at.namespace, at.name);
-            debug!(controller = self.controller, namespace, name, "it is gone");
-            return Err(Setback::ResourceGone);
-        }
-        self.children.bereaved.forget(&resource.uid);
-        Ok(())
-    }
-
-    fn tell_of_takeover(&self, wanted: Wanted<'_>) {
-        let (kind, name) = (wanted.child.kind.name(), &wanted.child.name);
-        let notice = Notice {
-            severity: Severity::Normal,
-            reason: "TakenOver".to_owned(),
-            note: format!("{kind} {name}, which an older operator made, is kept from now on"),
-        };
-        info!(child = kind, name, "taken over from an older operator");
-        self.recorder.record(self.kind, wanted.resource, notice);
-    }
-
-    /// Makes us the only owner of a list of our own child in which others' items stand in the
-    /// way of ours. False if there is nothing to absorb.
-    async fn absorb_list(&self, wanted: Wanted<'_>, field: &str) -> Result<bool, CallError> {
-        let (at, manager) = (wanted.location(), self.kind.field_manager);
-        let object = self.caller.get(at).await?;
-        let Some(patch) = takeover::absorb_list(&object, manager, field) else {
-            return Ok(false);
-        };
-        self.caller
-            .json_patch(at, Part::Object, manager, &patch)
-            .await?;
-        Ok(true)
     }
 
     /// Takes the answer to an apply into the cache, and remembers it if it is not what was

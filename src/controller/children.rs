@@ -130,6 +130,21 @@ impl Children {
         Some((child.key().clone(), child.state.clone()))
     }
 
+    /// The selector that an older operator gave the Deployment of the resource `uid`.
+    pub(crate) fn kept_selector(&self, uid: &str) -> Option<Box<Value>> {
+        let deployments = self.deployments.indexed(uid);
+        deployments.first()?.state.kept_selector.clone()
+    }
+
+    /// Whether the Deployment of the resource `uid` is there and its latest spec rolled out,
+    /// with every pod available.
+    pub(crate) fn is_rolled_out(&self, uid: &str) -> bool {
+        let deployments = self.deployments.indexed(uid);
+        deployments
+            .first()
+            .is_some_and(|deployment| deployment.state.is_complete())
+    }
+
     /// The Services of the resource `uid`.
     pub(crate) fn services(&self, uid: &str) -> Vec<Arc<LeanService>> {
         self.services.indexed(uid)

@@ -33,10 +33,14 @@ use super::stored_version;
 use super::watched::{Lean, Watched};
 use super::worker::{self, Fenced};
 use crate::api::Kind;
+use crate::operators::names::KIND_LABEL;
 use crate::operators::{Operator, Settings};
 
-/// Label that selects the children in the shared watches; every child and every pod has it.
+/// Label that selects the children in the shared watches; every child has it.
 const CHILD_SELECTOR: &str = "app.kubernetes.io/managed-by=quartet-operator";
+
+/// Label that selects the pods; every one of ours has it.
+const POD_SELECTOR: &str = KIND_LABEL;
 
 /// Longest wait, after the last reconcile, for Events that are being written.
 const LAST_EVENTS: Duration = Duration::from_millis(500);
@@ -277,14 +281,14 @@ fn watch_children(
     let (of_deployments, of_services, of_pods) =
         (Arc::clone(wakers), Arc::clone(wakers), Arc::clone(wakers));
     vec![
-        inform_children(options, deployments, informers, move |change, _| {
-            of_deployments.child_changed(&change);
+        inform_selected(options, deployments, CHILD_SELECTOR, informers, {
+            move |change, _| of_deployments.child_changed(&change)
         }),
-        inform_children(options, services, informers, move |change, _| {
-            of_services.child_changed(&change);
+        inform_selected(options, services, CHILD_SELECTOR, informers, {
+            move |change, _| of_services.child_changed(&change)
         }),
-        inform_children(options, pods, informers, move |change, _| {
-            of_pods.pod_changed(&change);
+        inform_selected(options, pods, POD_SELECTOR, informers, {
+            move |change, _| of_pods.pod_changed(&change)
         }),
     ]
 }
@@ -316,18 +320,19 @@ fn watch_resources(
     inform(options, kind.kind, store, stream, informers, handler)
 }
 
-/// Starts the informer of one kind of child.
-fn inform_children<T>(
+/// Starts the informer of one kind of child, or of their pods.
+fn inform_selected<T>(
     options: &Options,
     (resource, store): (ApiResource, Arc<Store<T>>),
+    selector: &str,
     informers: &mut JoinSet<Result<Infallible, InformerError>>,
     handler: impl FnMut(Change<T>, bool) + Send + 'static,
 ) -> Synced
 where
     T: Object + Lean,
 {
-    let (client, selector) = (options.watch_client.clone(), Some(CHILD_SELECTOR));
-    let stream = informer::watch(client, &resource, selector, only_namespace(options));
+    let (client, namespace) = (options.watch_client.clone(), only_namespace(options));
+    let stream = informer::watch(client, &resource, Some(selector), namespace);
     inform(options, &resource.kind, store, stream, informers, handler)
 }
 

@@ -10,10 +10,10 @@ use super::metrics::ConditionView;
 use super::object::{Object, ObjectKey};
 use super::watched::Lean;
 use crate::api::conversion::DATA_ANNOTATION;
-use crate::operators::OPERATORS;
 use crate::operators::observed::{
     ObservedCondition, ObservedDeployment, ObservedPod, ObservedService,
 };
+use crate::operators::{OPERATORS, kept};
 
 /// Annotation that, when `"true"`, keeps the controller from applying anything.
 pub(crate) const PAUSED: &str = "quartet-operator.example.com/paused";
@@ -85,8 +85,13 @@ impl Owner {
         })
     }
 
+    /// The name of its kind's controller.
+    fn controller_name(&self) -> String {
+        self.kind.to_ascii_lowercase()
+    }
+
     fn field_manager(&self) -> String {
-        format!("{FIELD_MANAGER_PREFIX}{}", self.kind.to_ascii_lowercase())
+        format!("{FIELD_MANAGER_PREFIX}{}", self.controller_name())
     }
 }
 
@@ -109,7 +114,7 @@ pub(crate) type LeanService = LeanChild<ObservedService>;
 pub(crate) trait ChildState:
     Sized + PartialEq + Clone + std::fmt::Debug + Send + Sync + 'static
 {
-    fn of(object: &Value, generation: i64) -> Self;
+    fn of(object: &Value, generation: i64, owner: Option<&Owner>) -> Self;
 }
 
 impl<S: PartialEq> LeanChild<S> {
@@ -129,7 +134,7 @@ impl<S: ChildState> Lean for LeanChild<S> {
         let fingerprint = owner
             .as_ref()
             .and_then(|owner| fingerprint::of_observed(object, &owner.field_manager()));
-        let state = S::of(object, meta.generation);
+        let state = S::of(object, meta.generation, owner.as_ref());
         Ok(LeanChild {
             meta,
             owner,
@@ -155,7 +160,7 @@ impl<S: ChildState> Object for LeanChild<S> {
 }
 
 impl ChildState for ObservedDeployment {
-    fn of(object: &Value, generation: i64) -> Self {
+    fn of(object: &Value, generation: i64, owner: Option<&Owner>) -> Self {
         let none = Value::Null;
         let spec = object.get("spec").unwrap_or(&none);
         let status = object.get("status").unwrap_or(&none);
@@ -188,12 +193,14 @@ impl ChildState for ObservedDeployment {
             available_condition: condition("Available", true),
             progressing_condition: condition("Progressing", true),
             replica_failure: condition("ReplicaFailure", false),
+            kept_selector: owner
+                .and_then(|owner| kept::selector_of(object, &owner.controller_name(), &owner.name)),
         }
     }
 }
 
 impl ChildState for ObservedService {
-    fn of(object: &Value, _generation: i64) -> Self {
+    fn of(object: &Value, _generation: i64, _owner: Option<&Owner>) -> Self {
         let ports = object
             .get("spec")
             .and_then(|spec| spec.get("ports"))

@@ -41,12 +41,21 @@ struct Memory {
     blocked: Option<Box<Blocked>>,
 }
 
-/// An attempt that something outside was in the way of.
+/// An attempt that something was in the way of.
 #[derive(Debug)]
 struct Blocked {
     attempt: Attempt,
-    problem: Problem,
+    obstacle: Obstacle,
     until: Instant,
+}
+
+/// What is in the way of a child.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Obstacle {
+    /// Something outside.
+    Problem(Problem),
+    /// The rollout of the Deployment beside it.
+    Rollout,
 }
 
 /// What an attempt at a child is made from. One more, made from the same, would end the same.
@@ -103,13 +112,13 @@ impl Memories {
         &self,
         resource: &Resource,
         attempt: &Attempt,
-    ) -> Option<(Problem, Duration)> {
+    ) -> Option<(Obstacle, Duration)> {
         let memories = self.lock();
         let memory = memories.get(&key_of(resource))?;
         let blocked = memory.blocked.as_ref()?;
         let left = blocked.until.checked_duration_since(Instant::now())?;
         let is_same = *memory.uid == *resource.uid && blocked.attempt == *attempt;
-        (is_same && !left.is_zero()).then(|| (blocked.problem.clone(), left))
+        (is_same && !left.is_zero()).then(|| (blocked.obstacle.clone(), left))
     }
 
     /// Notes what was in the way of an attempt, and how long it is to be left alone.
@@ -117,12 +126,12 @@ impl Memories {
         &self,
         resource: &Resource,
         attempt: Attempt,
-        problem: Problem,
+        obstacle: Obstacle,
         wait: Duration,
     ) {
         let blocked = Blocked {
             attempt,
-            problem,
+            obstacle,
             until: Instant::now() + wait,
         };
         self.change(resource, |memory| memory.blocked = Some(Box::new(blocked)));

@@ -133,6 +133,8 @@ impl Reconciler {
                         problem = Some(blocker);
                         retry = Some(wait);
                     }
+                    // The status tells of the rollout, and the Deployment wakes the resource.
+                    Err(Setback::Waiting(wait)) => retry = Some(wait),
                     Err(Setback::Refused(refused, error)) => {
                         problem = Some(refused);
                         failure = Some(error);

@@ -2,6 +2,7 @@
 //! scripted server. Time is paused.
 
 mod bereaved;
+mod takeover;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -133,8 +133,18 @@ fn unite(set: &mut Value, more: Value) {
     }
 }
 
+/// The lists whose items the maker of a child gives up whole.
+const LISTS: [&[&str]; 2] = [
+    &["f:spec", "f:template", "f:spec", "f:containers"],
+    &["f:spec", "f:ports"],
+];
+
 /// The JSON patch that makes `manager` the owner of what the maker of `object` wrote; `None`
 /// when nobody's entry says that it set the owner reference to `owner_uid`.
+///
+/// A container or port that the maker wrote becomes ours whole, with what others have changed
+/// in it since, e.g. its image by `kubectl set image`, which was the only way with the old
+/// operators: else that one field would keep the container alive beside ours.
 pub(crate) fn patch(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
     let metadata = object.get("metadata")?;
     let entries = metadata.get("managedFields")?.as_array()?;
@@ -142,14 +152,52 @@ pub(crate) fn patch(object: &Value, manager: &str, owner_uid: &str) -> Option<Va
         is_update(entry) && sets_owner(entry.get("fieldsV1").unwrap_or(&Value::Null), owner_uid)
     })?;
     let mut upgraded = entries.clone();
-    let entry = upgraded.get_mut(made_by)?.as_object_mut()?;
+    let mut ours = upgraded.remove(made_by);
+    for list in LISTS {
+        absorb_items(ours.get_mut("fieldsV1")?, &mut upgraded, list);
+    }
+    let entry = ours.as_object_mut()?;
     entry.insert("manager".to_owned(), manager.into());
     entry.insert("operation".to_owned(), "Apply".into());
+    upgraded.insert(made_by, ours);
+    upgraded.retain(|entry| !is_update(entry) || entry.get("fieldsV1") != Some(&json!({})));
     Some(json!([
         {"op": "test", "path": "/metadata/uid", "value": metadata.get("uid")?},
         {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata.get("resourceVersion")?},
         {"op": "replace", "path": "/metadata/managedFields", "value": upgraded},
     ]))
+}
+
+/// Moves what others' entries say of the items of `list` that are in `ours` there.
+fn absorb_items(ours: &mut Value, others: &mut [Value], list: &[&str]) {
+    let items = list
+        .iter()
+        .try_fold(ours, |set, field| set.get_mut(*field))
+        .and_then(Value::as_object_mut);
+    let items = items.into_iter().flatten();
+    for (key, item) in items.filter(|(key, _)| key.starts_with("k:")) {
+        for entry in others.iter_mut().filter(|entry| is_update(entry)) {
+            let fields = entry.get_mut("fieldsV1");
+            if let Some(taken) = fields.and_then(|fields| take_item(fields, list, key)) {
+                unite(item, taken);
+            }
+        }
+    }
+}
+
+/// Takes `item` out of the set at `path`, and with it each set that it leaves empty: an empty
+/// one would say that the whole is owned.
+fn take_item(fields: &mut Value, path: &[&str], item: &str) -> Option<Value> {
+    let set = fields.as_object_mut()?;
+    let Some((first, rest)) = path.split_first() else {
+        return set.remove(item);
+    };
+    let below = set.get_mut(*first)?;
+    let taken = take_item(below, rest, item)?;
+    if below.as_object().is_some_and(Map::is_empty) {
+        set.remove(*first);
+    }
+    Some(taken)
 }
 
 fn is_update(entry: &Value) -> bool {
@@ -199,6 +247,39 @@ mod tests {
         assert_eq!(entries[2], child()["metadata"]["managedFields"][2]);
         assert_eq!(patch.pointer("/0/value"), Some(&json!("child")));
         assert_eq!(patch.pointer("/1/value"), Some(&json!("7")));
+    }
+
+    #[test]
+    fn what_others_changed_in_a_container_or_port_of_the_makers_is_given_up_with_it() {
+        let containers =
+            |fields: Value| json!({"f:spec": {"f:template": {"f:spec": {"f:containers": fields}}}});
+        let mut child = child();
+        let entries = &mut child["metadata"]["managedFields"];
+        let made = containers(json!({"k:{\"name\":\"old\"}": {".": {}, "f:name": {}}}));
+        entries[1]["fieldsV1"]["f:spec"] = made["f:spec"].clone();
+        let edited =
+            json!({"k:{\"name\":\"old\"}": {"f:image": {}}, "k:{\"name\":\"sidecar\"}": {".": {}}});
+        entries[0]["fieldsV1"] = containers(edited);
+        let set_image = json!({
+            "manager": "kubectl-set", "operation": "Update",
+            "fieldsV1": containers(json!({"k:{\"name\":\"old\"}": {"f:image": {}}})),
+        });
+        entries.as_array_mut().expect("a list").push(set_image);
+
+        let patch = patch(&child, "ours", "owner").expect("there is such an entry");
+        let entries = patch.pointer("/2/value").and_then(Value::as_array);
+        let entries = entries.expect("entries");
+        assert_eq!(
+            entries.len(),
+            3,
+            "of one there was nothing left: {entries:?}"
+        );
+        let sidecar = containers(json!({"k:{\"name\":\"sidecar\"}": {".": {}}}));
+        assert_eq!(entries[0]["fieldsV1"], sidecar, "theirs stays theirs");
+        let whole =
+            containers(json!({"k:{\"name\":\"old\"}": {".": {}, "f:name": {}, "f:image": {}}}));
+        assert_eq!(entries[1]["fieldsV1"]["f:spec"], whole["f:spec"]);
+        assert_eq!(entries[2]["subresource"], "status");
     }
 
     #[test]

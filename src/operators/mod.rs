@@ -6,6 +6,7 @@
 
 pub mod elasticweb;
 pub mod helloworld;
+pub mod kept;
 pub mod memcached;
 pub mod names;
 pub mod nginx;

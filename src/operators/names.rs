@@ -4,10 +4,10 @@
 use sha2::{Digest, Sha256};
 
 /// Value of `app.kubernetes.io/managed-by` and `app.kubernetes.io/part-of` on every child
-/// and its pods; the shared watches select by the first.
+/// and its pods; the shared watches of children select by the first.
 pub const MANAGED_BY: &str = "quartet-operator";
 
-/// Label that the watches of children and pods select by.
+/// Label that the watches of children select by.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Label with the program that runs; with [`INSTANCE_LABEL`] it is the selector.
 pub const NAME_LABEL: &str = "app.kubernetes.io/name";
@@ -17,6 +17,10 @@ pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 /// Label with the application that the program is part of.
 pub const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
+/// Label of pods alone, with the kind they belong to; the watch of pods selects by it. In a
+/// domain of our own: a selector that an older operator left ([`super::kept`]) may want any of
+/// those above to have another value on the pods.
+pub const KIND_LABEL: &str = "quartet-operator.example.com/kind";
 
 /// Longest name of a resource or a Deployment: a DNS-1123 subdomain (RFC 1123).
 const SUBDOMAIN_MAX: usize = 253;
@@ -42,6 +46,16 @@ pub fn child_name(name: &str) -> String {
 /// a dash and 10 hexadecimal digits of its SHA-256.
 pub fn label_value(name: &str) -> String {
     shortened(name, LABEL_MAX)
+}
+
+/// The labels that select the pods of the resource `name`: the program and the instance, so
+/// that neither another instance nor a namesake of another kind is met. Immutable in a
+/// Deployment, hence nothing that may change is among them, such as a version.
+pub fn selector(controller_name: &str, name: &str) -> [(&'static str, String); 2] {
+    [
+        (INSTANCE_LABEL, label_value(name)),
+        (NAME_LABEL, controller_name.to_owned()),
+    ]
 }
 
 /// `name` in at most `max` bytes. Of names that are cut, the hash tells them apart; the part

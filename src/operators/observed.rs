@@ -1,5 +1,7 @@
 //! What was observed of a resource's children: the input of the status functions.
 
+use serde_json::Value;
+
 /// Everything a status is computed from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
@@ -38,6 +40,9 @@ pub struct ObservedDeployment {
     pub progressing_condition: Option<ObservedCondition>,
     /// Condition `ReplicaFailure`.
     pub replica_failure: Option<ObservedCondition>,
+    /// `spec.selector`, if an older operator gave it and it has to be kept; see
+    /// [`super::kept`].
+    pub kept_selector: Option<Box<Value>>,
 }
 
 /// A condition of a child.

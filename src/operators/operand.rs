@@ -52,7 +52,9 @@ impl<O: Operand> Operator for O {
             replicas: plan.replicas,
             service: plan.service.is_some(),
         });
-        let selector = workload::selector_text(O::KIND, resource);
+        let deployment = observed.deployment.as_ref();
+        let kept = deployment.and_then(|deployment| deployment.kept_selector.as_deref());
+        let selector = workload::selector_text(O::KIND, resource, kept);
         let per_pod_qps = self.per_pod_qps(&resource.spec);
         status::of(resource, wanted, selector, per_pod_qps, observed)
     }

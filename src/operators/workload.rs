@@ -11,11 +11,11 @@
 use serde_json::{Value, json};
 
 use super::names::{
-    COMPONENT_LABEL, INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL, NAME_LABEL, PART_OF_LABEL,
-    child_name, label_value,
+    self, COMPONENT_LABEL, KIND_LABEL, MANAGED_BY, MANAGED_BY_LABEL, PART_OF_LABEL, child_name,
+    label_value,
 };
 use super::plan::{Plan, Program, ServicePlan};
-use super::{Child, ChildKind, Resource, pod};
+use super::{Child, ChildKind, Resource, kept, pod};
 use crate::api::Kind;
 
 /// The Deployment, then the Service if one is asked for.
@@ -28,20 +28,18 @@ pub(super) fn children(kind: &Kind, resource: &Resource, plan: &Plan) -> Vec<Chi
     [Some(deployment), service].into_iter().flatten().collect()
 }
 
-/// The labels that select an instance's pods: the program and the instance, so that neither
-/// another instance nor a namesake of another kind is met. Immutable in a Deployment, hence
-/// nothing that may change is among them, such as a version.
 fn selector(kind: &Kind, resource: &Resource) -> [(&'static str, String); 2] {
-    [
-        (INSTANCE_LABEL, label_value(&resource.name)),
-        (NAME_LABEL, kind.controller_name()),
-    ]
+    names::selector(&kind.controller_name(), &resource.name)
 }
 
-/// [`selector`] in the form of `kubectl get pods -l`, as the scale subresource wants it.
-pub(super) fn selector_text(kind: &Kind, resource: &Resource) -> String {
+/// The labels that select the pods, in the form of `kubectl get pods -l`, as the scale
+/// subresource wants it; `kept` is the selector that an older operator gave the Deployment.
+pub(super) fn selector_text(kind: &Kind, resource: &Resource, kept: Option<&Value>) -> String {
     selector(kind, resource)
-        .map(|(label, value)| format!("{label}={value}"))
+        .map(|(label, ours)| {
+            let value = kept.and_then(|kept| kept::value(kept, label));
+            format!("{label}={}", value.unwrap_or(&ours))
+        })
         .join(",")
 }
 
@@ -55,8 +53,11 @@ fn labels(kind: &Kind, resource: &Resource, program: &Program) -> Value {
 
 fn pod_labels(kind: &Kind, resource: &Resource, program: &Program) -> Value {
     let mut labels = labels(kind, resource, program);
-    if let (Some(legacy), Value::Object(labels)) = (program.legacy_pod_label, &mut labels) {
-        labels.insert(legacy.to_owned(), label_value(&resource.name).into());
+    if let Value::Object(labels) = &mut labels {
+        labels.insert(KIND_LABEL.to_owned(), kind.controller_name().into());
+        if let Some(legacy) = program.legacy_pod_label {
+            labels.insert(legacy.to_owned(), label_value(&resource.name).into());
+        }
     }
     labels
 }

@@ -18,12 +18,15 @@ mod https;
 mod lifecycle;
 mod metrics;
 mod monitoring;
+#[path = "../support/old_operators.rs"]
+mod old_operators;
 mod outage;
 mod ownership;
 mod private;
 mod process;
 mod rights;
 mod services;
+mod takeover;
 mod traces;
 mod trouble;
 mod users;

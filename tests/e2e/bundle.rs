@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::node::{IMAGES, NAMESPACE, NEXT, Node};
 use crate::operands;
-use crate::traffic::{Calls, Sort};
+use crate::calls::{Calls, Sort};
 
 /// `USE_IMAGE_DIGESTS=true`: what the registries have now takes the place of every tag.
 pub(crate) fn images_by_digest_when_asked(node: &Node) {
@@ -140,7 +140,7 @@ fn namespace(node: &Node, level: &str) {
 
 /// `operator-sdk cleanup`, and what it leaves: ClusterRoles of the bundle, the Operator, and for
 /// a while the registry's pod. docs/operations.md has these lines, too.
-fn clean_up(node: &Node) {
+pub(crate) fn clean_up(node: &Node) {
     let shell = &node.shell;
     shell.must(&format!(
         "{} operator-sdk cleanup quartet-operator -n {NAMESPACE} --timeout 3m",

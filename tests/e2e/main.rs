@@ -11,12 +11,16 @@
 )]
 
 mod bundle;
+mod calls;
 mod deletion;
 mod load;
 mod node;
+#[path = "../support/old_operators.rs"]
+mod old_operators;
 mod operands;
 mod plain;
 mod shell;
+mod takeover;
 mod traffic;
 
 use std::time::Instant;
@@ -34,6 +38,8 @@ const PHASES: &[(&str, Phase)] = &[
     ("make deploy", plain::deployed_and_undeployed),
     ("run bundle", bundle::run_bundle_uses_upgrades_and_cleans_up),
     ("catalog", bundle::catalog_installs_and_upgrades),
+    ("take over", takeover::by_one_file),
+    ("take over under OLM", takeover::under_olm),
 ];
 
 /// `make test-e2e`. `PHASES` picks those with a part of it in their names.

@@ -191,8 +191,9 @@ pub(crate) fn clean(shell: &Shell) {
     );
 }
 
-fn store_and_read(pod: &str) {
-    let mut stream = connect(pod, 11211);
+/// Stores a value in a memcached and reads it again.
+pub(crate) fn store_and_read(pod: &str) {
+    let mut stream = connect(pod, 11211).unwrap_or_else(|error| panic!("{error}"));
     write!(stream, "set key 0 60 5\r\nvalue\r\nget key\r\n").unwrap();
     let mut lines = BufReader::new(stream)
         .lines()
@@ -205,25 +206,33 @@ fn store_and_read(pod: &str) {
     );
 }
 
-fn page(address: &str, port: u16) {
-    let mut stream = connect(address, port);
-    write!(stream, "GET / HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    assert!(
-        answer.starts_with("HTTP/1.1 200"),
-        "{address}:{port}: {answer}"
-    );
-    assert!(
-        answer.contains("Welcome to nginx!"),
-        "{address}:{port}: {answer}"
-    );
+/// Asks a web for its page, which must come.
+#[track_caller]
+pub(crate) fn page(address: &str, port: u16) {
+    fetch(address, port).unwrap_or_else(|error| panic!("{error}"));
 }
 
-fn connect(address: &str, port: u16) -> TcpStream {
+/// Asks a web for its page.
+///
+/// # Errors
+/// What came in its place.
+pub(crate) fn fetch(address: &str, port: u16) -> Result<(), String> {
+    let told = |error: std::io::Error| format!("{address}:{port}: {error}");
+    let mut stream = connect(address, port)?;
+    write!(stream, "GET / HTTP/1.0\r\nHost: {address}\r\n\r\n").map_err(told)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(told)?;
+    if answer.starts_with("HTTP/1.1 200") && answer.contains("Welcome to nginx!") {
+        Ok(())
+    } else {
+        Err(format!("{address}:{port}: {answer:?}"))
+    }
+}
+
+fn connect(address: &str, port: u16) -> Result<TcpStream, String> {
+    let told = |error: std::io::Error| format!("{address}:{port}: {error}");
     let target = format!("{address}:{port}").parse().expect("an address");
-    let stream = TcpStream::connect_timeout(&target, TIMEOUT)
-        .unwrap_or_else(|error| panic!("{target}: {error}"));
-    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    stream
+    let stream = TcpStream::connect_timeout(&target, TIMEOUT).map_err(told)?;
+    stream.set_read_timeout(Some(TIMEOUT)).map_err(told)?;
+    Ok(stream)
 }

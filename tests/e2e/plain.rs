@@ -7,7 +7,7 @@ use devcluster::Component;
 
 use crate::node::{NAMESPACE, Node};
 use crate::operands;
-use crate::traffic::Calls;
+use crate::calls::Calls;
 
 const MANAGER: &str = "deployment/quartet-operator-controller-manager";
 

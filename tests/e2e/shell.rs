@@ -2,7 +2,7 @@
 //! they did not do what they should.
 
 use std::ffi::OsString;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,13 +40,33 @@ impl Shell {
         said
     }
 
+    /// Begins one command that goes on until it is killed; its output is a pipe.
+    pub(crate) fn begin(&self, command: &str) -> Child {
+        println!("$ {command} &");
+        self.command("bash")
+            .args(["-c", &format!("exec {command}")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("bash")
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        command
+    }
+
     fn quietly(&self, line: &str) -> Said {
         // No command here may take longer: the longest is an installation's own 5 minutes.
         let Output {
             status,
             stdout,
             stderr,
-        } = Command::new("timeout")
+        } = self
+            .command("timeout")
             .args([
                 "--kill-after=10",
                 "420",
@@ -56,8 +76,6 @@ impl Shell {
                 "-c",
                 line,
             ])
-            .envs(self.variables.iter().map(|(name, value)| (name, value)))
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
             .expect("bash");
         Said {

@@ -1,146 +1,191 @@
-//! Calls of the API server in both versions of every kind, while something happens.
+//! What users of a Service see while something happens to it: answers to requests that are made
+//! all the while, and the endpoints that there are at every moment.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::io::{BufReader, Read};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Client, Config};
-use quartet_operator::packaging::kinds;
-use serde_json::json;
+use serde_json::Value;
 
-/// Between two calls of one kind and sort.
-const PAUSE: Duration = Duration::from_millis(100);
-const DEADLINE: Duration = Duration::from_secs(5);
+use crate::operands;
+use crate::shell::Shell;
 
-/// What is asked of the API server. Each goes another way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sort {
-    /// GET of what is stored: no webhook.
-    ReadStored,
-    /// GET of the other version: conversion.
-    ReadOther,
-    /// PATCH in the stored version, as a dry run: admission.
-    WriteStored,
-    /// The same in the other version: both.
-    WriteOther,
-}
+/// Between two requests.
+const PACE: Duration = Duration::from_millis(20);
+/// Nothing here lasts longer.
+const LONGEST: Duration = Duration::from_secs(900);
+/// For what is there already.
+const WAIT: Duration = Duration::from_secs(60);
+/// How many errors are kept to be shown.
+const SHOWN: usize = 10;
 
-/// How the calls of one sort went.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) calls: usize,
-    pub(crate) failed: usize,
-    /// From the first failed call to the last.
-    pub(crate) failing_for: Duration,
-    first_failure: Option<Instant>,
-    /// What the API server said, and how often.
-    reasons: BTreeMap<String, usize>,
-}
-
-impl Tally {
-    fn add(&mut self, result: Result<(), String>) {
-        self.calls += 1;
-        if let Err(reason) = result {
-            self.failed += 1;
-            self.failing_for = self
-                .first_failure
-                .get_or_insert_with(Instant::now)
-                .elapsed();
-            *self.reasons.entry(reason).or_default() += 1;
-        }
-    }
-}
-
-/// Calls in both versions of the seed samples of all kinds, until stopped.
-pub(crate) struct Calls {
+/// Requests for a page, one after another.
+pub(crate) struct Traffic {
+    target: String,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<BTreeMap<Sort, Tally>>,
+    thread: Option<JoinHandle<Record>>,
 }
 
-impl Calls {
-    pub(crate) fn start(kubeconfig: &Path) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (kubeconfig, until) = (kubeconfig.to_owned(), Arc::clone(&stop));
-        let thread = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime.block_on(call(&kubeconfig, &until))
+/// How they were answered.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) answers: u32,
+    pub(crate) failures: u32,
+    /// The first errors.
+    pub(crate) errors: Vec<String>,
+    /// The longest time between two answers.
+    pub(crate) silence: Duration,
+}
+
+impl Traffic {
+    /// Begins to ask; the first request must be answered.
+    pub(crate) fn begin(address: &str, port: u16) -> Self {
+        operands::page(address, port);
+        let stop = Arc::<AtomicBool>::default();
+        let thread = thread::spawn({
+            let (stop, address) = (Arc::clone(&stop), address.to_owned());
+            move || ask(&address, port, &stop)
         });
-        Self { stop, thread }
+        Self {
+            target: format!("{address}:{port}"),
+            stop,
+            thread: Some(thread),
+        }
     }
 
-    /// Stops them, and prints and returns how they went.
-    pub(crate) fn stop(self) -> BTreeMap<Sort, Tally> {
+    /// Ends it and tells how it went.
+    pub(crate) fn end(mut self) -> Record {
         self.stop.store(true, Ordering::Relaxed);
-        let tallies = self.thread.join().expect("the calls end in order");
-        for (sort, tally) in &tallies {
-            println!(
-                "  {sort:?}: {} calls, {} failed, in {:.1} s",
-                tally.calls,
-                tally.failed,
-                tally.failing_for.as_secs_f32()
-            );
-            for (reason, times) in &tally.reasons {
-                println!("    {times} × {reason}");
-            }
-            assert!(tally.calls > 20, "{sort:?}: the test bites");
-        }
-        tallies
+        let thread = self.thread.take().expect("it was begun");
+        let record = thread.join().expect("no panic");
+        println!("requests to {}: {record:?}", self.target);
+        record
     }
 }
 
-/// Every call to every kind, in turns; a slow one holds up only its own sort.
-async fn call(kubeconfig: &Path, stop: &AtomicBool) -> BTreeMap<Sort, Tally> {
-    use Sort::{ReadOther, ReadStored, WriteOther, WriteStored};
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    let client = Client::try_from(config.expect("a configuration")).expect("a client");
-    let sorts = [ReadStored, ReadOther, WriteStored, WriteOther].map(|sort| {
-        let client = client.clone();
-        async move {
-            let mut tally = Tally::default();
-            while !stop.load(Ordering::Relaxed) {
-                for kind in kinds() {
-                    let version = match sort {
-                        ReadStored | WriteStored => &kind.hub,
-                        ReadOther | WriteOther => &kind.seed,
-                    };
-                    let resource = ApiResource::from_gvk_with_plural(
-                        &GroupVersionKind::gvk(kind.group, version.name, kind.kind),
-                        kind.plural,
-                    );
-                    let api: Api<DynamicObject> =
-                        Api::default_namespaced_with(client.clone(), &resource);
-                    let name = &format!("{}-sample", kind.kind.to_lowercase());
-                    let answer = tokio::time::timeout(DEADLINE, async {
-                        match sort {
-                            ReadStored | ReadOther => api.get(name).await,
-                            WriteStored | WriteOther => {
-                                let patch = json!({"metadata": {"labels": {"traffic": "on"}}});
-                                let dry = PatchParams::default().dry_run();
-                                api.patch(name, &dry, &Patch::Merge(patch)).await
-                            }
-                        }
-                    });
-                    tally.add(match answer.await {
-                        Err(_) => Err(format!("no answer within {DEADLINE:?}")),
-                        Ok(Err(error)) => Err(error.to_string()),
-                        Ok(Ok(object)) if object.data["spec"].is_object() => Ok(()),
-                        Ok(Ok(object)) => Err(format!("no spec: {object:?}")),
-                    });
-                    tokio::time::sleep(PAUSE).await;
+/// A test that fails leaves no thread that goes on asking.
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn ask(address: &str, port: u16, stop: &AtomicBool) -> Record {
+    let mut record = Record::default();
+    let began = Instant::now();
+    let mut answered = began;
+    while !stop.load(Ordering::Relaxed) && began.elapsed() < LONGEST {
+        match operands::fetch(address, port) {
+            Ok(_) => record.answers += 1,
+            Err(error) => {
+                record.failures += 1;
+                if record.errors.len() < SHOWN {
+                    record.errors.push(error);
                 }
+                continue;
             }
-            (sort, tally)
         }
-    });
-    futures::future::join_all(sorts).await.into_iter().collect()
+        record.silence = record.silence.max(answered.elapsed());
+        answered = Instant::now();
+        thread::sleep(PACE);
+    }
+    record.silence = record.silence.max(answered.elapsed());
+    record
+}
+
+/// The endpoints of a Service, as a watch tells of them.
+pub(crate) struct Endpoints {
+    service: String,
+    watch: Child,
+    reader: Option<JoinHandle<()>>,
+    /// How many were ready after each change.
+    counts: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Endpoints {
+    /// Begins to watch those of a Service, and waits until there are some.
+    pub(crate) fn watch(shell: &Shell, namespace: &str, service: &str) -> Self {
+        let mut watch = shell.begin(&format!(
+            "kubectl get endpointslices -n {namespace} -l kubernetes.io/service-name={service} \
+             --watch --output-watch-events -o json --request-timeout={}s",
+            LONGEST.as_secs()
+        ));
+        let output = watch.stdout.take().expect("a pipe");
+        let counts: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let reader = thread::spawn({
+            let counts = Arc::clone(&counts);
+            move || count(BufReader::new(output), &counts)
+        });
+        let endpoints = Self {
+            service: service.to_owned(),
+            watch,
+            reader: Some(reader),
+            counts,
+        };
+        let began = Instant::now();
+        while endpoints.seen().is_empty() {
+            assert!(began.elapsed() < WAIT, "{service} has no endpoints");
+            thread::sleep(PACE);
+        }
+        endpoints
+    }
+
+    /// How many there were after each change since the first were ready.
+    fn seen(&self) -> Vec<usize> {
+        let counts = self.counts.lock().expect("not poisoned");
+        let counts = counts.iter().skip_while(|count| **count == 0);
+        counts.copied().collect()
+    }
+
+    /// Ends the watch; the fewest that were ready at any moment.
+    pub(crate) fn fewest(mut self) -> usize {
+        let exit = self.watch.try_wait().expect("a child of ours");
+        assert!(exit.is_none(), "the watch has ended by itself: {exit:?}");
+        self.watch.kill().expect("killed");
+        let reader = self.reader.take().expect("it was begun");
+        reader.join().expect("no panic");
+        let seen = self.seen();
+        println!("ready endpoints of {}: {seen:?}", self.service);
+        seen.into_iter().min().expect("there were some")
+    }
+}
+
+/// Nothing that was begun goes on when a test fails.
+impl Drop for Endpoints {
+    fn drop(&mut self) {
+        let _ = self.watch.kill();
+        let _ = self.watch.wait();
+    }
+}
+
+/// Reads the events of a watch of EndpointSlices to their end.
+fn count(events: impl Read, counts: &Mutex<Vec<usize>>) {
+    let mut by_slice: HashMap<String, usize> = HashMap::new();
+    for event in serde_json::Deserializer::from_reader(events).into_iter::<Value>() {
+        // Killed in the middle of an event, it leaves half of one.
+        let Ok(event) = event else { return };
+        let slice = &event["object"];
+        let name = slice["metadata"]["name"].as_str().unwrap_or_default();
+        if event["type"] == "DELETED" {
+            by_slice.remove(name);
+        } else {
+            by_slice.insert(name.to_owned(), ready(slice));
+        }
+        let mut counts = counts.lock().expect("not poisoned");
+        counts.push(by_slice.values().sum());
+    }
+}
+
+/// Endpoints that traffic is sent to: ready ones, of a port.
+fn ready(slice: &Value) -> usize {
+    let list = |field: &str| slice[field].as_array().cloned().unwrap_or_default();
+    if list("ports").is_empty() {
+        return 0;
+    }
+    let is_ready = |endpoint: &&Value| endpoint["conditions"]["ready"] == true;
+    list("endpoints").iter().filter(is_ready).count()
 }

@@ -72,7 +72,8 @@ proptest! {
             labels(selector).keys().collect::<Vec<_>>(),
             ["app.kubernetes.io/instance", "app.kubernetes.io/name"]
         );
-        prop_assert_eq!(&pod_labels["app.kubernetes.io/managed-by"], "quartet-operator");
+        let kind = operator.kind().controller_name();
+        prop_assert_eq!(&pod_labels["quartet-operator.example.com/kind"], &kind);
         prop_assert!(labels(pod_labels).values().all(is_label_value));
         for child in &children {
             let metadata = &child.body["metadata"];

@@ -1,0 +1,123 @@
+//! Whose is a child, where neither the cache nor a refusal tells? One GET, and then what has to
+//! be done before it can be applied: taken over from an older operator, or left alone.
+
+use serde_json::Value;
+use tracing::{debug, info};
+
+use super::{Applier, Setback, Wanted};
+use crate::controller::call::{CallError, Location, Part};
+use crate::controller::children::taken;
+use crate::controller::event::{Notice, Severity};
+use crate::controller::fingerprint;
+use crate::controller::lean::Owner;
+use crate::controller::memory::until_next_look;
+use crate::controller::object::ObjectKey;
+use crate::controller::takeover;
+use crate::operators::{Child, ChildKind, Resource, kept};
+
+impl Applier {
+    /// One GET decides: is the object this very resource's (its label was removed, an older
+    /// operator made it), or somebody else's?
+    pub(super) async fn look_whose(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
+        let at = wanted.location();
+        let object = self.caller.get(at).await?;
+        let owner = Owner::of(&object);
+        let uid = &wanted.resource.uid;
+        if owner.as_ref().is_none_or(|owner| *owner.uid != **uid) {
+            let problem = taken(wanted.child.kind, &wanted.key(), owner.as_ref());
+            return Err(Setback::Blocked(problem, until_next_look()));
+        }
+        let manager = self.kind.field_manager;
+        if fingerprint::of_observed(&object, manager).is_none() {
+            // Its selector and ports fit the pods that there are; ours fit only those to come.
+            let is_service = wanted.child.kind == ChildKind::Service;
+            if is_service && !self.children.is_rolled_out(uid) {
+                return Err(Setback::Waiting(until_next_look()));
+            }
+            if let Some(patch) = takeover::patch(&object, manager, uid) {
+                self.caller
+                    .json_patch(at, Part::Object, manager, &patch)
+                    .await?;
+                self.tell_of_takeover(wanted);
+            }
+        }
+        let child_uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+        match self.keeping_selector(wanted, &object) {
+            Some(child) => {
+                self.apply(Wanted::new(wanted.resource, &child), child_uid)
+                    .await
+            }
+            None => self.apply(wanted, child_uid).await,
+        }
+    }
+
+    /// The Deployment that is wanted, with the selector of the one that is there.
+    fn keeping_selector(&self, wanted: Wanted<'_>, found: &Value) -> Option<Child> {
+        if wanted.child.kind != ChildKind::Deployment {
+            return None;
+        }
+        let name = &wanted.resource.name;
+        let selector = kept::selector_of(found, &self.controller, name)?;
+        Some(kept::keeping(wanted.child, &selector))
+    }
+
+    /// A child is missing. If it was there: is it gone by somebody's hand, or because the
+    /// resource is?
+    pub(super) async fn look_whether_alive(&self, resource: &Resource) -> Result<(), Setback> {
+        // In this order: what was lost is forgotten after the resource has left the cache,
+        // which may happen now, while this works on what was read from there before.
+        let is_bereaved = self.children.bereaved.contains(&resource.uid);
+        let key = ObjectKey::new(&resource.namespace, &resource.name);
+        let known = self.resources.get(&key);
+        if known.is_none_or(|known| *known.meta.uid != *resource.uid) {
+            return Err(Setback::ResourceGone);
+        }
+        if !is_bereaved {
+            return Ok(());
+        }
+        let at = Location {
+            api: &format!("/apis/{}", resource.api_version),
+            plural: self.kind.plural,
+            namespace: &resource.namespace,
+            name: &resource.name,
+        };
+        let found = self.caller.list_one(at).await?;
+        let metadata = found.pointer("/items/0/metadata").unwrap_or(&Value::Null);
+        if metadata["uid"] != *resource.uid || !metadata["deletionTimestamp"].is_null() {
+            let (namespace, name) = (at.namespace, at.name);
+            debug!(controller = self.controller, namespace, name, "it is gone");
+            return Err(Setback::ResourceGone);
+        }
+        self.children.bereaved.forget(&resource.uid);
+        Ok(())
+    }
+
+    fn tell_of_takeover(&self, wanted: Wanted<'_>) {
+        let (kind, name) = (wanted.child.kind.name(), &wanted.child.name);
+        let notice = Notice {
+            severity: Severity::Normal,
+            reason: "TakenOver".to_owned(),
+            note: format!("{kind} {name}, which an older operator made, is kept from now on"),
+        };
+        info!(child = kind, name, "taken over from an older operator");
+        self.recorder.record(self.kind, wanted.resource, notice);
+    }
+
+    /// Makes us the only owner of a list of our own child in which others' items stand in the
+    /// way of ours. False if there is nothing to absorb.
+    pub(super) async fn absorb_list(
+        &self,
+        wanted: Wanted<'_>,
+        field: &str,
+    ) -> Result<bool, CallError> {
+        let (at, manager) = (wanted.location(), self.kind.field_manager);
+        let object = self.caller.get(at).await?;
+        let Some(patch) = takeover::absorb_list(&object, manager, field) else {
+            return Ok(false);
+        };
+        self.caller
+            .json_patch(at, Part::Object, manager, &patch)
+            .await?;
+        Ok(true)
+    }
+}

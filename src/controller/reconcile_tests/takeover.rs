@@ -1,0 +1,133 @@
+//! Children that an older operator made: what has to stay as it was, and in which order the
+//! rest becomes ours.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, merge, refusal, willing};
+use crate::controller::reconcile::Next;
+use crate::operators::ChildKind;
+
+const HAND_OVER: &str = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…";
+const APPLY_SERVICE: &str = "PATCH /api/v1/namespaces/ns/services/cache?…&force=false";
+const GET_SERVICE: &str = "GET /api/v1/namespaces/ns/services/cache";
+const HAND_OVER_SERVICE: &str = "PATCH /api/v1/namespaces/ns/services/cache?…";
+const FORCE_SERVICE: &str = "PATCH /api/v1/namespaces/ns/services/cache?…&force=true";
+
+/// What the scaffold of operator-sdk selects by.
+fn selector() -> Value {
+    json!({"matchLabels": {
+        "app.kubernetes.io/name": "memcached-operator",
+        "app.kubernetes.io/managed-by": "MemcachedController",
+    }})
+}
+
+/// A child that an older operator made for `owner`.
+fn older(spec: Value) -> Value {
+    json!({
+        "metadata": {
+            "name": "cache", "namespace": "ns", "uid": "child", "resourceVersion": "3",
+            "ownerReferences": [{
+                "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "name": "cache",
+                "uid": "owner", "controller": true,
+            }],
+            "managedFields": [{"manager": "manager", "operation": "Update", "fieldsV1": {
+                "f:metadata": {"f:ownerReferences": {"k:{\"uid\":\"owner\"}": {}}},
+            }}],
+        },
+        "spec": spec,
+    })
+}
+
+/// A server that has what an older operator made at `path`.
+fn holding(path: &'static str, child: Value) -> Scenario {
+    Scenario::new(move |line, body| match line {
+        line if !line.contains(path) => willing(line, body),
+        line if line.starts_with("GET") => Some((200, child.clone())),
+        line if line.contains("force=false") => {
+            refusal(409, "conflict", "FieldManagerConflict", ".spec.selector")
+        }
+        line => willing(line, body),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_selector_of_an_older_operators_deployment_is_kept_for_good() {
+    let scenario = holding("/deployments/", older(json!({"selector": selector()})));
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    let body = |index: usize| scenario.sent.lock().expect("not poisoned")[index].1.clone();
+    let forced = body(3);
+    assert_eq!(scenario.sent(), [APPLY, GET, HAND_OVER, FORCE]);
+    assert_eq!(forced["spec"]["selector"], selector());
+    let labels = &forced["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(labels["app.kubernetes.io/name"], "memcached-operator");
+    assert_eq!(labels["app.kubernetes.io/instance"], "cache");
+    assert_eq!(labels["quartet-operator.example.com/kind"], "memcached");
+
+    tokio::time::advance(Duration::from_secs(20)).await;
+    scenario.reconcile().await.expect("reconciled");
+    let status = body(0)[1]["value"]["selector"].clone();
+    assert_eq!(scenario.sent(), [STATUS], "nothing of the child differs");
+    let pods = "app.kubernetes.io/instance=cache,app.kubernetes.io/name=memcached-operator";
+    assert_eq!(status, pods);
+
+    scenario.holds(
+        2,
+        json!({"metadata": {"resourceVersion": "6", "generation": 2}}),
+    );
+    scenario.reconcile().await.expect("reconciled");
+    let scaled = body(0);
+    assert_eq!(scenario.sent(), [FORCE]);
+    assert_eq!(scaled["spec"]["replicas"], 2);
+    assert_eq!(scaled["spec"]["selector"], selector());
+}
+
+/// Requests for children since the last look.
+fn of_children(scenario: &Scenario) -> Vec<String> {
+    let mut sent = scenario.sent();
+    sent.retain(|line| line != STATUS);
+    sent
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_service_of_an_older_operator_waits_for_the_rollout() {
+    let service = older(json!({"selector": {"app": "memcached"}}));
+    let scenario = holding("/services/", service);
+    let asked = json!({"v1": {"service": {"enabled": true}}}).to_string();
+    let annotated = json!({"metadata": {"annotations": {
+        "quartet-operator.example.com/conversion-data": asked,
+    }}});
+    scenario.holds(1, annotated);
+    let next = scenario.reconcile().await.expect("reconciled");
+    let deployment = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(
+        of_children(&scenario),
+        [APPLY, APPLY_SERVICE, GET_SERVICE],
+        "it is left as it is"
+    );
+    assert!(matches!(next, Next::After(wait) if wait <= Duration::from_secs(18)));
+    assert_eq!(scenario.told(), Vec::<String>::new(), "nothing is wrong");
+
+    // Whatever wakes the resource meanwhile.
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(of_children(&scenario), Vec::<String>::new());
+
+    let mut rolled_out = applied(&deployment, 9);
+    merge(
+        &mut rolled_out,
+        json!({"status": {
+            "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+            "availableReplicas": 1,
+        }}),
+    );
+    let children = &scenario.children;
+    children.put_written(ChildKind::Deployment, &rolled_out);
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(
+        of_children(&scenario),
+        [APPLY_SERVICE, GET_SERVICE, HAND_OVER_SERVICE, FORCE_SERVICE]
+    );
+    assert_eq!(scenario.told(), ["TakenOver"]);
+}

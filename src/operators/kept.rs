@@ -1,0 +1,162 @@
+//! The selector of a Deployment that an older operator made. It is immutable, so it stays for
+//! as long as that Deployment does: its labels join ours on the pods, and where both give one
+//! label a value, theirs holds, and whatever else of ours selects these pods follows. Pure.
+//!
+//! The Memcached of operator-sdk's scaffold, for one, selects by `app.kubernetes.io/name`,
+//! `version` and `managed-by`, with values of its own.
+
+use serde_json::{Map, Value};
+
+use super::{Child, ChildKind, names};
+
+/// `spec.selector` of a Deployment, unless it is the one that we would give to that of the
+/// resource `name`, whose controller is called `controller_name`.
+pub fn selector_of(deployment: &Value, controller_name: &str, name: &str) -> Option<Box<Value>> {
+    let selector = deployment.get("spec")?.get("selector")?;
+    let is_ours = selector.as_object().is_some_and(|it| it.len() == 1)
+        && labels(selector).is_some_and(|labels| {
+            let ours = names::selector(controller_name, name);
+            let has = |label: &str| labels.get(label).and_then(Value::as_str);
+            labels.len() == ours.len() && ours.iter().all(|(label, it)| has(label) == Some(it))
+        });
+    (!is_ours).then(|| Box::new(selector.clone()))
+}
+
+/// The value that a kept selector wants a label of the pods to have.
+pub(super) fn value<'a>(kept: &'a Value, label: &str) -> Option<&'a str> {
+    labels(kept)?.get(label)?.as_str()
+}
+
+/// `child` of a resource whose Deployment keeps the selector `kept`.
+#[must_use]
+pub fn keeping(child: &Child, kept: &Value) -> Child {
+    let mut child = child.clone();
+    let (body, theirs) = (&mut child.body, labels(kept));
+    let theirs = theirs.into_iter().flatten();
+    match child.kind {
+        ChildKind::Deployment => {
+            if let Some(selector) = body.pointer_mut("/spec/selector") {
+                *selector = kept.clone();
+            }
+            if let Some(Value::Object(labels)) = body.pointer_mut("/spec/template/metadata/labels")
+            {
+                labels.extend(theirs.map(|(label, value)| (label.clone(), value.clone())));
+            }
+            let spread = body.pointer_mut("/spec/template/spec/topologySpreadConstraints");
+            for constraint in spread.and_then(Value::as_array_mut).into_iter().flatten() {
+                follow(constraint.pointer_mut("/labelSelector/matchLabels"), kept);
+            }
+        }
+        ChildKind::Service => follow(body.pointer_mut("/spec/selector"), kept),
+    }
+    child
+}
+
+/// Labels that select our pods, with the values that `kept` gives those pods.
+fn follow(selecting: Option<&mut Value>, kept: &Value) {
+    let selecting = selecting.and_then(Value::as_object_mut);
+    for (label, ours) in selecting.into_iter().flatten() {
+        if let Some(theirs) = value(kept, label) {
+            *ours = theirs.into();
+        }
+    }
+}
+
+fn labels(selector: &Value) -> Option<&Map<String, Value>> {
+    selector.get("matchLabels")?.as_object()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{keeping, selector_of, value};
+    use crate::operators::{Child, ChildKind};
+
+    fn ours() -> Value {
+        json!({"app.kubernetes.io/instance": "a", "app.kubernetes.io/name": "cache"})
+    }
+
+    /// As operator-sdk's scaffold has it, and a label that nobody else has.
+    fn theirs() -> Value {
+        json!({"matchLabels": {
+            "app.kubernetes.io/name": "cache-operator",
+            "app.kubernetes.io/managed-by": "CacheController",
+            "app": "cache",
+        }})
+    }
+
+    #[test]
+    fn a_selector_is_kept_only_if_it_is_not_the_one_that_we_would_give() {
+        let of = |selector: Value| {
+            let deployment = json!({"spec": {"selector": selector}});
+            selector_of(&deployment, "cache", "a").map(|kept| *kept)
+        };
+        assert_eq!(of(json!({"matchLabels": ours()})), None);
+        assert_eq!(of(theirs()), Some(theirs()));
+        let mut more = ours();
+        more["app"] = json!("cache");
+        let mut another = ours();
+        another["app.kubernetes.io/instance"] = json!("b");
+        let expression = json!([{"key": "app", "operator": "Exists"}]);
+        for kept in [
+            json!({"matchLabels": more}),
+            json!({"matchLabels": another}),
+            json!({"matchLabels": ours(), "matchExpressions": expression}),
+            json!({"matchExpressions": expression}),
+        ] {
+            assert_eq!(of(kept.clone()), Some(kept));
+        }
+        assert_eq!(selector_of(&json!({}), "cache", "a"), None);
+    }
+
+    #[test]
+    fn the_pods_have_both_operators_labels_and_where_they_differ_the_selectors() {
+        let child = Child {
+            kind: ChildKind::Deployment,
+            name: "a".to_owned(),
+            body: json!({"spec": {
+                "selector": {"matchLabels": ours()},
+                "template": {"metadata": {"labels": ours()}, "spec": {"topologySpreadConstraints": [
+                    {"maxSkew": 1, "labelSelector": {"matchLabels": ours()}},
+                ]}},
+            }}),
+        };
+        let kept = keeping(&child, &theirs());
+        assert_eq!(kept.body["spec"]["selector"], theirs());
+        let pods = json!({
+            "app": "cache",
+            "app.kubernetes.io/instance": "a",
+            "app.kubernetes.io/managed-by": "CacheController",
+            "app.kubernetes.io/name": "cache-operator",
+        });
+        assert_eq!(kept.body["spec"]["template"]["metadata"]["labels"], pods);
+        let spread = &kept.body["spec"]["template"]["spec"]["topologySpreadConstraints"][0];
+        let selecting =
+            json!({"app.kubernetes.io/instance": "a", "app.kubernetes.io/name": "cache-operator"});
+        assert_eq!(spread["labelSelector"]["matchLabels"], selecting);
+        assert_eq!(keeping(&kept, &theirs()), kept, "twice is once");
+    }
+
+    #[test]
+    fn the_service_selects_the_pods_by_what_they_have() {
+        let child = Child {
+            kind: ChildKind::Service,
+            name: "a".to_owned(),
+            body: json!({"spec": {"selector": ours(), "type": "ClusterIP"}}),
+        };
+        let kept = keeping(&child, &theirs());
+        let selecting =
+            json!({"app.kubernetes.io/instance": "a", "app.kubernetes.io/name": "cache-operator"});
+        assert_eq!(kept.body["spec"]["selector"], selecting);
+        let other = json!({"matchLabels": {"app": "cache"}});
+        assert_eq!(keeping(&child, &other), child, "nothing in it differs");
+    }
+
+    #[test]
+    fn the_value_of_a_label_is_that_of_the_kept_selector() {
+        assert_eq!(value(&theirs(), "app"), Some("cache"));
+        assert_eq!(value(&theirs(), "app.kubernetes.io/instance"), None);
+        assert_eq!(value(&json!({"matchExpressions": []}), "app"), None);
+    }
+}

@@ -1,0 +1,330 @@
+//! Children that the four old operators made become ours as they stand: the same objects, with
+//! the selectors that nobody can change, and without a moment in which a Service has no pods.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use futures::StreamExt as _;
+use http::Method;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Api, WatchEvent, WatchParams};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::harness::{
+    DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage,
+    is_ready,
+};
+use crate::old_operators::{self, assert_taken_over, owned, resource_and_children};
+
+const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
+const REPLICA_SET: Kind = Kind {
+    api_version: "apps/v1",
+    kind: "ReplicaSet",
+    plural: "replicasets",
+};
+const PAUSED: &str = "quartet-operator.example.com/paused";
+const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
+
+/// A resource of an old operator and the children that it had made when it was stopped.
+struct Left {
+    kind: Kind,
+    name: String,
+    /// As they were when their pods were ready.
+    children: Vec<(Kind, Value)>,
+}
+
+/// Puts what an old operator left into the namespace, paused, and waits until its pods are
+/// ready. `node_port` is that of its Service, if it has one.
+async fn leave(stage: &Stage, kind: Kind, node_port: i64) -> Left {
+    let all = old_operators::ALL.into_iter();
+    let mut documents = all.filter(|(of, _)| *of == kind.kind).map(|(_, text)| text);
+    let text = documents.next().expect("a kind of theirs");
+    let text = text.replace("30003", &node_port.to_string());
+    let (mut resource, children) = resource_and_children(&text);
+    resource["metadata"]["annotations"][PAUSED] = json!("true");
+    let name = resource["metadata"]["name"].as_str().expect("a name");
+    let resource = stage.apply(&resource).await.expect("applied");
+    let mut left = Left {
+        kind,
+        name: name.to_owned(),
+        children: Vec::new(),
+    };
+    for child in children {
+        let of = if child["kind"] == "Service" {
+            SERVICE
+        } else {
+            DEPLOYMENT
+        };
+        create_as_old_manager(stage, of, &owned(child, &resource)).await;
+        let made = stage
+            .until(of, name, "as its operator left it", |child| {
+                of.kind == "Service"
+                    || child["status"]["readyReplicas"] == child["spec"]["replicas"]
+            })
+            .await;
+        left.children.push((of, made));
+    }
+    left
+}
+
+/// As `r.Create` of controller-runtime does, whose field manager is the name of the process.
+async fn create_as_old_manager(stage: &Stage, kind: Kind, object: &Value) {
+    let root = if kind.api_version.contains('/') {
+        "apis"
+    } else {
+        "api"
+    };
+    let target = format!(
+        "/{root}/{}/namespaces/{}/{}?fieldManager=manager",
+        kind.api_version, stage.namespace, kind.plural
+    );
+    let created = stage.send(Method::POST, &target, "application/json", object);
+    created.await.expect("created");
+}
+
+impl Left {
+    /// Lets our operator begin.
+    async fn resume(&self, stage: &Stage) {
+        let resumed = json!({"metadata": {"annotations": {PAUSED: null}}});
+        stage
+            .patch(self.kind, &self.name, resumed)
+            .await
+            .expect("patched");
+    }
+
+    /// Panics unless everything is ours, and the pods were replaced once.
+    async fn assert_ours(&self, stage: &Stage) {
+        for (of, before) in &self.children {
+            let after = stage.get(*of, &self.name).await.expect("still there");
+            assert_taken_over(before, &after);
+        }
+        let uid = &self.children[0].1["metadata"]["uid"];
+        let sets = stage.list(REPLICA_SET).await;
+        let of_it = sets
+            .iter()
+            .filter(|set| set["metadata"]["ownerReferences"][0]["uid"] == *uid);
+        assert_eq!(of_it.count(), 2, "that of the old pods, and one of ours");
+    }
+}
+
+/// The endpoints of a Service, at every change of them.
+struct Endpoints {
+    /// How many were ready after each change.
+    counts: Arc<Mutex<Vec<usize>>>,
+    watch: JoinHandle<()>,
+}
+
+impl Endpoints {
+    async fn watch(stage: &Stage, service: &str) -> Self {
+        let slices: Api<EndpointSlice> = Api::namespaced(stage.client.clone(), &stage.namespace);
+        let of_service = format!("kubernetes.io/service-name={service}");
+        let parameters = WatchParams::default().labels(&of_service).timeout(290);
+        let mut events = slices
+            .watch(&parameters, "0")
+            .await
+            .expect("a watch")
+            .boxed();
+        let counts: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let watch = tokio::spawn({
+            let counts = Arc::clone(&counts);
+            async move {
+                let mut by_slice = HashMap::new();
+                while let Some(event) = events.next().await {
+                    match event.expect("an event") {
+                        WatchEvent::Added(slice) | WatchEvent::Modified(slice) => {
+                            by_slice.insert(slice.metadata.name.clone(), ready(&slice));
+                        }
+                        WatchEvent::Deleted(slice) => {
+                            by_slice.remove(&slice.metadata.name);
+                        }
+                        WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
+                    }
+                    counts
+                        .lock()
+                        .expect("not poisoned")
+                        .push(by_slice.values().sum());
+                }
+            }
+        });
+        let endpoints = Self { counts, watch };
+        let started = Instant::now();
+        while endpoints.last() == Some(0) || endpoints.last().is_none() {
+            assert!(started.elapsed() < DEADLINE, "no endpoints of {service}");
+            tokio::task::yield_now().await;
+        }
+        endpoints
+    }
+
+    fn last(&self) -> Option<usize> {
+        self.counts.lock().expect("not poisoned").last().copied()
+    }
+
+    /// How many there were after each change since the first were ready.
+    fn seen(&self) -> Vec<usize> {
+        assert!(!self.watch.is_finished(), "the watch goes on");
+        let counts = self.counts.lock().expect("not poisoned");
+        counts
+            .iter()
+            .skip_while(|count| **count == 0)
+            .copied()
+            .collect()
+    }
+}
+
+impl Drop for Endpoints {
+    fn drop(&mut self) {
+        self.watch.abort();
+    }
+}
+
+/// Endpoints that traffic is sent to: ready ones, of a port.
+fn ready(slice: &EndpointSlice) -> usize {
+    if slice.ports.as_ref().is_none_or(Vec::is_empty) {
+        return 0;
+    }
+    let is_ready = |conditions: &k8s_openapi::api::discovery::v1::EndpointConditions| {
+        conditions.ready == Some(true)
+    };
+    let endpoints = slice.endpoints.iter();
+    endpoints
+        .filter(|endpoint| endpoint.conditions.as_ref().is_some_and(is_ready))
+        .count()
+}
+
+#[tokio::test]
+async fn what_the_old_operators_made_becomes_ours_as_it_stands() {
+    let stage = Stage::set("old-operators").await;
+    let mut left = Vec::new();
+    for kind in KINDS {
+        left.push(leave(&stage, kind, 30140).await);
+    }
+    let endpoints = Endpoints::watch(&stage, "elasticweb-sample").await;
+    // With the old operators this was how one changed an image; and somebody scaled.
+    let edits = [
+        vec![
+            "set",
+            "image",
+            "deployment/elasticweb-sample",
+            "elastic-app=nginx:1.18",
+        ],
+        vec!["scale", "deployment/helloworld-sample", "--replicas=1"],
+    ];
+    for edit in edits {
+        let output = stage.kubectl(&edit);
+        assert!(output.status.success(), "{edit:?}: {output:?}");
+    }
+    let web = |deployment: &Value| {
+        let status = &deployment["status"];
+        status["observedGeneration"] == deployment["metadata"]["generation"]
+            && status["updatedReplicas"] == 3
+            && status["replicas"] == 3
+    };
+    stage
+        .until(DEPLOYMENT, "elasticweb-sample", "edited", web)
+        .await;
+
+    for one in &left {
+        one.resume(&stage).await;
+    }
+    for one in &left {
+        stage.until_ready(one.kind, &one.name).await;
+    }
+    for one in &left {
+        // The web's image was changed by hand, which replaced its pods before.
+        if one.kind.kind == "ElasticWeb" {
+            for (of, before) in &one.children {
+                let after = stage.get(*of, &one.name).await.expect("still there");
+                assert_taken_over(before, &after);
+            }
+        } else {
+            one.assert_ours(&stage).await;
+        }
+    }
+    let seen = endpoints.seen();
+    println!("ready endpoints of the Service: {seen:?}");
+    assert!(seen.iter().all(|count| *count >= 3), "{seen:?}");
+
+    // The status is true of pods whose labels the selector of another decides.
+    let memcached = stage.get(MEMCACHED, "memcached-sample").await;
+    let memcached = memcached.expect("the resource");
+    let nodes = memcached["status"]["nodes"].as_array().map(Vec::len);
+    assert_eq!(nodes, Some(3), "{memcached:#}");
+    let selector = memcached["status"]["selector"]
+        .as_str()
+        .expect("a selector");
+    let pods = stage.kubectl(&["get", "pods", "-l", selector, "-o", "name"]);
+    let pods = String::from_utf8_lossy(&pods.stdout).into_owned();
+    assert_eq!(pods.lines().count(), 3, "{selector}: {pods}");
+    assert_eq!(memcached["metadata"]["finalizers"], Value::Null);
+
+    // From now on it is one of ours: scaled in its own way, at rest between.
+    stage
+        .scale(MEMCACHED, "memcached-sample", 1)
+        .await
+        .expect("scaled");
+    stage
+        .until(MEMCACHED, "memcached-sample", "scaled", |resource| {
+            resource["status"]["readyReplicas"] == 1 && is_ready(resource)
+        })
+        .await;
+    left[0].assert_ours(&stage).await;
+}
+
+#[tokio::test]
+async fn the_service_stays_as_it_was_while_the_new_pods_do_not_come() {
+    let stage = Stage::set("old-service").await;
+    let left = leave(&stage, ELASTIC_WEB, 30141).await;
+    let name = left.name.as_str();
+    let endpoints = Endpoints::watch(&stage, name).await;
+    let nowhere = json!({"v2": {"scheduling": {"nodeSelector": {"nowhere": "true"}}}}).to_string();
+    let lost = json!({"metadata": {"annotations": {CONVERSION_DATA: nowhere}}});
+    stage.patch(left.kind, name, lost).await.expect("patched");
+    left.resume(&stage).await;
+    stage
+        .until(
+            DEPLOYMENT,
+            name,
+            "has a pod that does not come",
+            |deployment| {
+                deployment["status"]["updatedReplicas"] == 1
+                    && deployment["status"]["unavailableReplicas"] == 1
+            },
+        )
+        .await;
+    stage
+        .until(left.kind, name, "says that it rolls out", |resource| {
+            resource["status"]["conditions"][0]["reason"] == "RollingOut"
+        })
+        .await;
+    let (_, before) = &left.children[1];
+    let service = stage.get(SERVICE, name).await.expect("the Service");
+    assert_eq!(before["spec"], service["spec"], "untouched");
+    let asked = stage.requests();
+    let of_service = asked
+        .iter()
+        .filter(|request| request.resource == "services");
+    let of_service: Vec<_> = of_service
+        .map(|request| (&*request.verb, request.code))
+        .collect();
+    assert!(
+        of_service.starts_with(&[("patch", 409), ("get", 200)]),
+        "{of_service:?}"
+    );
+    assert!(
+        of_service.len() <= 6,
+        "looked at every 15 s: {of_service:?}"
+    );
+
+    let found = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
+    stage.patch(left.kind, name, found).await.expect("patched");
+    stage.until_ready(left.kind, name).await;
+    for (of, before) in &left.children {
+        let after = stage.get(*of, name).await.expect("still there");
+        assert_taken_over(before, &after);
+    }
+    let seen = endpoints.seen();
+    println!("ready endpoints of the Service: {seen:?}");
+    assert!(seen.iter().all(|count| *count >= 3), "{seen:?}");
+}
