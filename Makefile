@@ -20,6 +20,8 @@ N ?= 1000
 RESTARTS ?= 20
 # Which scenarios of `make test-faults`: all unless a part of their names is given.
 FAULTS ?=
+# Which documents of `make test-docs`, likewise.
+DOCS ?=
 # Which phases of `make test-e2e`, likewise.
 PHASES ?=
 # Executions of each fuzz target of `make fuzz`, and which targets: all unless some are named.
@@ -95,6 +97,11 @@ demo: ## Start a local Kubernetes and show the four operators at work; KEEP=1 le
 	$(CARGO_BUILD) --release --bin manager --bin devcluster
 	@$(DEVCLUSTER) demo --manager $(CARGO_TARGET_DIR)/release/manager $(if $(KEEP),--keep)
 
+.PHONY: demo-recording
+demo-recording: ## Run the demo, and write what it printed, and when, to docs/demo.svg.
+	$(CARGO_BUILD) --release --bin manager --bin devcluster
+	@$(DEVCLUSTER) record docs/demo.svg --manager $(CARGO_TARGET_DIR)/release/manager
+
 .PHONY: demo-down
 demo-down: devcluster-down ## Stop what `make demo KEEP=1` left running.
 
@@ -113,7 +120,7 @@ devcluster-down: ## Stop every local Kubernetes that was left running.
 .PHONY: manifests
 manifests: ## Write every generated file from the Rust types.
 	$(CARGO_BUILD) --bin generate
-	$(CARGO_TARGET_DIR)/debug/generate manifests
+	$(GENERATE) manifests
 
 .PHONY: generate
 generate: manifests ## Same as manifests: Rust derives what Go generates as DeepCopy code.
@@ -161,6 +168,11 @@ test-rollout: ## Rolling restarts under load, without a failed call; RESTARTS=20
 	$(CARGO_BUILD) --all-targets
 	ROLLING_RESTARTS=$(RESTARTS) $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
 		cargo test --locked --workspace --test rollout rolling_restarts -- --nocapture
+
+.PHONY: test-docs
+test-docs: ## Every command of the documents, with what they show; DOCS='README' picks by path.
+	$(CARGO_BUILD) --all-targets
+	DOCS='$(DOCS)' cargo test --locked --workspace --test docs the_documents -- --ignored --nocapture
 
 .PHONY: test-e2e
 test-e2e: ## The product on a node that runs containers; as root; PHASES='catalog' picks by name.
@@ -318,9 +330,11 @@ kustomize: ## Build kustomize from its module, once, and print where it is.
 
 ##@ Deployment
 
+# `make run` has the CRDs call a URL, and one that was killed leaves it there: an apply adds the
+# Service beside it, and is refused for having both. Another `make run` notices within seconds.
 .PHONY: install
 install: ## Install the CRDs, with both versions, into the cluster of KUBECONFIG.
-	$(KUBECTL) apply --server-side --force-conflicts -k config/crd
+	$(KUBECTL) apply --server-side --force-conflicts -k config/crd || $(KUBECTL) replace -k config/crd
 
 .PHONY: uninstall
 uninstall: ## Remove the CRDs, and with them every resource of the four kinds; ignore-not-found=true.

@@ -4,6 +4,7 @@
 mod background;
 mod demo;
 mod interrupt;
+mod recording;
 mod run;
 
 use std::error::Error;
@@ -46,6 +47,8 @@ enum Command {
     },
     /// Show the operators at work, from `kubectl apply` to garbage collection
     Demo(demo::Arguments),
+    /// Run `demo`, and write what it printed, and when, as an animated SVG
+    Record(recording::Arguments),
     /// The process behind `up`
     #[command(hide = true)]
     Hold(ClusterArguments),
@@ -121,6 +124,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         },
         Command::Run { cluster, command } => run::run(&cluster, &command),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Record(arguments) => recording::run(&arguments),
         Command::Hold(cluster) => background::hold(&cluster),
         Command::RunBound { parent, command } => match run::run_bound(parent, &command)? {},
     }

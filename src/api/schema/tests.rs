@@ -221,6 +221,7 @@ fn the_schema_has_the_fields_of_the_rust_type_and_no_others() {
             fields_of_type::<helloworld::v1::HelloWorld>(),
         ),
     ];
+    assert_eq!(types.len(), 2 * kinds().len(), "a version is missing here");
     for (version, mut of_type) in types {
         let crd = (version.crd)();
         if crd.spec.names.kind != "ElasticWeb" {

@@ -1,5 +1,7 @@
 //! What each kind asks for, where the whole on file does not say why.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 const SERVICE: ChildKind = ChildKind::Service;
@@ -12,18 +14,12 @@ fn has_service(operator: &dyn Operator, spec: Value) -> bool {
 
 #[test]
 fn the_list_of_operators_holds_each_kind_once() {
-    let mut groups: Vec<_> = super::super::OPERATORS
-        .iter()
-        .map(|operator| operator.kind().group)
-        .collect();
-    groups.sort_unstable();
-    let expected = [
-        "cache.example.com",
-        "elasticweb.example.com",
-        "proxy.example.com",
-        "test.jiaozi.com",
-    ];
-    assert_eq!(groups, expected);
+    let kinds = || OPERATORS.iter().map(|operator| operator.kind());
+    let names: BTreeSet<_> = kinds().map(|kind| (kind.group, kind.kind)).collect();
+    assert_eq!(names.len(), OPERATORS.len());
+    for known in ["cache", "elasticweb", "proxy", "test"] {
+        assert!(kinds().any(|kind| kind.group.starts_with(known)), "{known}");
+    }
 }
 
 #[test]

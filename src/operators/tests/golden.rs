@@ -115,6 +115,15 @@ fn the_children_of_each_kind_are_those_on_file() {
 }
 
 #[test]
+fn every_kind_has_its_children_on_file() {
+    for operator in OPERATORS {
+        let kind = operator.kind().kind;
+        let mut cases = cases().into_iter();
+        assert!(cases.any(|(_, one, _)| one.kind().kind == kind), "{kind}");
+    }
+}
+
+#[test]
 fn every_field_of_a_child_is_one_that_kubernetes_knows() {
     /// The body, read into the API type and written again: a misspelt field would be lost.
     fn reread<T: DeserializeOwned + Serialize>(body: &Value) -> Value {

@@ -181,7 +181,9 @@ fn every_example_is_a_sample_that_its_own_type_takes() {
     assert_eq!(examples.len(), 2 * kinds().len());
     for kind in kinds() {
         for version in [&kind.seed, &kind.hub] {
-            let of_version = |it: &&Value| it["apiVersion"] == kind.api_version(version);
+            let of_version = |it: &&Value| {
+                it["kind"] == kind.kind && it["apiVersion"] == kind.api_version(version)
+            };
             let [example] = examples.iter().filter(of_version).collect::<Vec<_>>()[..] else {
                 panic!("one example of {kind:?} {}", version.name)
             };

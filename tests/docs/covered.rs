@@ -1,0 +1,133 @@
+//! Where a command of a document is run: by `make test-docs`, unless another test types the
+//! same line, or it is on the list below. Text only; runs nothing.
+
+use std::fs;
+use std::path::Path;
+
+/// Commands that no test runs as they stand, and why.
+pub(crate) const LISTED: &[(&str, &str)] = &[
+    (
+        "make bench",
+        "measures for minutes, on a machine with nothing else to do",
+    ),
+    (
+        "make bench-webhook",
+        "measures for a minute, on a machine with nothing else to do",
+    ),
+    (
+        "make devcluster-up",
+        "leaves a cluster running; hack/devcluster/tests/command.rs has `devcluster up`",
+    ),
+    (
+        "make deploy IMG=registry.example.com/manager:v1",
+        "tests/install/deployed.rs does, with an image of its own",
+    ),
+    (
+        "kubectl -n quartet-operator-system port-forward service/quartet-operator-controller-manager-metrics-service 8443 &",
+        "needs pods that run",
+    ),
+    (
+        "curl -k -H \"Authorization: Bearer $(kubectl -n monitoring create token prometheus)\" https://127.0.0.1:8443/metrics",
+        "tests/cluster/metrics.rs reads them with the token of such an account",
+    ),
+];
+
+/// A file and a folder of files whose commands are run by CI and by `make test-e2e`.
+const TYPED_BY_CI: &str = ".ci/run";
+const TYPED_BY_E2E: &str = "tests/e2e";
+
+/// What stands for what in them.
+const NAMES: [(&str, &str); 7] = [
+    ("{NAMESPACE}", "quartet-operator-system"),
+    ("{IMAGES}", "ghcr.io/quartet-operator/quartet-operator"),
+    ("{NEXT}", "0.1.1"),
+    (
+        "{MANAGER}",
+        "deployment/quartet-operator-controller-manager",
+    ),
+    (
+        "{left}",
+        "operators.coreos.com/quartet-operator.quartet-operator-system=",
+    ),
+    ("\\\"", "\""),
+    ("{{", "{"),
+];
+
+/// Where a command is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Here,
+    Elsewhere,
+    Nowhere,
+}
+
+/// The text of those files as it is typed.
+pub(crate) struct Elsewhere(String);
+
+impl Elsewhere {
+    pub(crate) fn read(root: &Path) -> Self {
+        let e2e = fs::read_dir(root.join(TYPED_BY_E2E)).expect("a folder");
+        let e2e = e2e.map(|entry| entry.expect("an entry").path());
+        let text: Vec<String> = [root.join(TYPED_BY_CI)]
+            .into_iter()
+            .chain(e2e)
+            .map(|path| fs::read_to_string(path).expect("a text"))
+            .collect();
+        Self::of(&text.join("\n"))
+    }
+
+    fn of(source: &str) -> Self {
+        let is_remark = |line: &&str| ["//", "#"].iter().any(|mark| line.trim().starts_with(mark));
+        let lines = source.lines().filter(|line| !is_remark(line));
+        let mut text = String::new();
+        for line in lines {
+            // A line of a string literal that goes on in the next one.
+            match text.strip_suffix("\\\n") {
+                Some(begun) => text = format!("{begun}{}\n", line.trim_start()),
+                None => text.push_str(&format!("{line}\n")),
+            }
+        }
+        for (name, value) in NAMES {
+            text = text.replace(name, value);
+        }
+        Self(text.replace("}}", "}"))
+    }
+
+    /// What the document shows of the output is compared here in any case.
+    pub(crate) fn place(&self, command: &str, shown: &str) -> Place {
+        if LISTED.iter().any(|(listed, _)| *listed == command) {
+            Place::Nowhere
+        } else if shown.is_empty() && self.types(command) {
+            Place::Elsewhere
+        } else {
+            Place::Here
+        }
+    }
+
+    /// Whether the command is there, whatever more arguments it has.
+    fn types(&self, command: &str) -> bool {
+        let is_word = |one: char| one.is_alphanumeric() || "-_./=".contains(one);
+        self.0.match_indices(command).any(|(start, _)| {
+            let before = self.0[..start].chars().next_back();
+            let after = self.0[start + command.len()..].chars().next();
+            ![before, after].into_iter().flatten().any(is_word)
+        })
+    }
+}
+
+#[test]
+fn a_command_is_typed_elsewhere_only_as_a_whole() {
+    let source = "// make lint\n    shell.must(&format!(\n        \"kubectl -n {NAMESPACE} get \\\n     \
+                  pods\"));\nstage test 45 make test-docs\n";
+    let elsewhere = Elsewhere::of(source);
+    let place = |command| elsewhere.place(command, "");
+    assert_eq!(
+        place("kubectl -n quartet-operator-system get pods"),
+        Place::Elsewhere
+    );
+    assert_eq!(place("make test-docs"), Place::Elsewhere);
+    assert_eq!(place("make test"), Place::Here);
+    assert_eq!(place("make lint"), Place::Here);
+    assert_eq!(place("make bench"), Place::Nowhere);
+    assert_eq!(elsewhere.place("make test-docs", "output"), Place::Here);
+}

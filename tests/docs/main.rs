@@ -1,0 +1,183 @@
+//! The documents do what they say: links lead somewhere, and every command is run by a test.
+//! `make test` keeps the books; `make test-docs` follows the documents.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "real time passes here"
+)]
+
+mod covered;
+mod document;
+mod follow;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use crate::covered::{Elsewhere, LISTED, Place};
+use crate::document::{Action, Document};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Fails with everything that is wrong, not with the first of it.
+#[track_caller]
+fn assert_none(wrong: Vec<String>) {
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// `docs/../README.md` as `README.md`.
+fn normal(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut normal, part| {
+        match part {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            part => normal.push(part),
+        }
+        normal
+    })
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading_that_are_there() {
+    let documents = document::all(root());
+    assert!(documents.len() > 30, "{}", documents.len());
+    let by_path: BTreeMap<&str, &Document> = documents
+        .iter()
+        .map(|one| (one.path.as_str(), one))
+        .collect();
+    let mut wrong = Vec::new();
+    for document in &documents {
+        let folder = Path::new(&document.path).parent().expect("a file");
+        let ours = document.links.iter().filter(|(_, link)| {
+            !["https://", "http://", "mailto:"]
+                .iter()
+                .any(|scheme| link.starts_with(scheme))
+        });
+        for (line, link) in ours {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => PathBuf::from(&document.path),
+                path => normal(&folder.join(path)),
+            };
+            let headings = by_path.get(target.to_str().expect("UTF-8"));
+            let is_there = root().join(&target).exists()
+                && (anchor.is_empty() || headings.is_some_and(|it| it.anchors.contains(anchor)));
+            if !is_there {
+                wrong.push(format!("{}:{line}: {link} is not there", document.path));
+            }
+        }
+    }
+    assert_none(wrong);
+}
+
+#[test]
+fn every_command_is_run_by_this_or_another_test_or_is_listed_with_a_reason() {
+    let elsewhere = Elsewhere::read(root());
+    let documents = document::all(root());
+    let mut wrong = Vec::new();
+    let mut listed: BTreeSet<&str> = LISTED.iter().map(|(command, _)| *command).collect();
+    let mut found: BTreeMap<&str, usize> = BTreeMap::new();
+    for document in &documents {
+        for (line, block) in &document.unknown {
+            wrong.push(format!(
+                "{}:{line}: {block:?}: commands stand behind \"$ \" in blocks of `console`",
+                document.path
+            ));
+        }
+        for (line, command, shown) in document.commands() {
+            listed.remove(command);
+            let place = match elsewhere.place(command, shown) {
+                Place::Here => "here",
+                Place::Elsewhere => "by another test",
+                Place::Nowhere => "by nobody",
+            };
+            *found.entry(place).or_default() += 1;
+            println!("{}:{line}: {command}: run {place}", document.path);
+            // It could not be followed, here or by anybody.
+            if place == "here" && command.contains("NAME") {
+                wrong.push(format!(
+                    "{}:{line}: {command}: a placeholder belongs into a sentence",
+                    document.path
+                ));
+            }
+        }
+    }
+    println!("{found:?}");
+    wrong.extend(
+        listed
+            .iter()
+            .map(|command| format!("`{command}` is listed, and no document has it")),
+    );
+    assert_none(wrong);
+}
+
+#[test]
+fn every_target_of_make_that_a_document_names_is_there() {
+    let makefile = fs::read_to_string(root().join("Makefile")).expect("a Makefile");
+    let targets: BTreeSet<&str> = makefile
+        .lines()
+        .filter_map(|line| line.strip_prefix(".PHONY: "))
+        .collect();
+    let mut wrong = Vec::new();
+    for document in document::all(root()) {
+        // Earlier releases had what they had.
+        if document.path == "CHANGELOG.md" {
+            continue;
+        }
+        let inline = document.code.iter();
+        let inline = inline.map(|(line, code)| (*line, code.as_str()));
+        let blocks = document
+            .commands()
+            .map(|(line, command, _)| (line, command));
+        for (line, command) in inline.chain(blocks) {
+            let Some(words) = command.strip_prefix("make ") else {
+                continue;
+            };
+            let named = words
+                .split_whitespace()
+                .take_while(|word| !word.contains('='))
+                .filter(|word| {
+                    word.chars()
+                        .all(|one| one.is_ascii_lowercase() || one == '-')
+                });
+            for target in named.filter(|word| !word.starts_with('-')) {
+                if !targets.contains(target) {
+                    wrong.push(format!("{}:{line}: make {target}?", document.path));
+                }
+            }
+        }
+    }
+    assert_none(wrong);
+}
+
+/// `make test-docs`. `DOCS` picks those with a part of it in their paths.
+#[test]
+#[ignore = "takes minutes: make test-docs"]
+fn the_documents_do_what_they_say() {
+    let wanted = std::env::var("DOCS").unwrap_or_default();
+    let elsewhere = Elsewhere::read(root());
+    let is_ours = |document: &&Document| {
+        document.path.contains(&wanted)
+            && document.steps.iter().any(|step| match &step.action {
+                Action::Run { command, shown } => elsewhere.place(command, shown) == Place::Here,
+                Action::Prepare(_) => false,
+                _ => true,
+            })
+    };
+    let documents = document::all(root());
+    let followed: Vec<&Document> = documents.iter().filter(is_ours).collect();
+    assert!(
+        !followed.is_empty(),
+        "DOCS='{wanted}' is no part of a document's path"
+    );
+    let mut wrong = Vec::new();
+    for document in followed {
+        println!("\n# {}", document.path);
+        wrong.extend(follow::follow(root(), document, &elsewhere).err());
+    }
+    assert_none(wrong);
+}
