@@ -23,8 +23,10 @@ const MARGIN: usize = 16;
 
 /// A longer wait for the next line is cut to this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1500);
-/// And a line is looked at for as long as this.
+/// A line comes no sooner than this after the last, and one that begins something new not
+/// before that has been read.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(120);
+const PAUSE_TO_READ: Duration = Duration::from_millis(800);
 /// How long the end stays before it all begins again.
 const LAST_PAUSE: Duration = Duration::from_secs(8);
 
@@ -115,10 +117,11 @@ fn wrapped(text: &str, after: Duration) -> Vec<Line> {
 fn times(lines: &[Line]) -> (Vec<Duration>, Duration) {
     let (mut shown, mut now, mut last) = (Vec::new(), Duration::ZERO, Duration::ZERO);
     for line in lines {
-        now += line
-            .after
-            .saturating_sub(last)
-            .clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let shortest = match line.text.starts_with(['$', '#']) {
+            true => PAUSE_TO_READ,
+            false => SHORTEST_PAUSE,
+        };
+        now += line.after.saturating_sub(last).clamp(shortest, LONGEST_PAUSE);
         last = line.after;
         shown.push(now);
     }
@@ -166,7 +169,7 @@ fn svg(lines: &[Line]) -> String {
          @keyframes below{{0%{{transform:none}}{hiding}}}\n\
          @keyframes lines{{0%{{transform:none}}{moving}}}\n</style>\n\
          <rect width=\"{whole_width}\" height=\"{whole_height}\" rx=\"8\" style=\"stroke:var(--edge)\"/>\n\
-         <svg x=\"{MARGIN}\" y=\"{MARGIN}\" width=\"{width}\" height=\"{height}\">\n\
+         <svg x=\"{MARGIN}\" y=\"{MARGIN}\" width=\"{width}\" height=\"{height}\" xml:space=\"preserve\">\n\
          <g>\n{text}</g>\n<rect id=\"below\" width=\"{width}\" height=\"{height}\"/>\n</svg>\n</svg>\n"
     )
 }
@@ -194,9 +197,10 @@ mod tests {
 
     #[test]
     fn long_waits_are_cut_and_no_line_comes_too_soon() {
-        let (shown, end) = times(&[line("a", 0), line("b", 0), line("c", 9)]);
-        let total = SHORTEST_PAUSE * 2 + LONGEST_PAUSE;
-        assert_eq!(shown, [SHORTEST_PAUSE, SHORTEST_PAUSE * 2, total]);
+        let (shown, end) = times(&[line("$ a", 0), line("b", 0), line("c", 9)]);
+        let second = PAUSE_TO_READ + SHORTEST_PAUSE;
+        let total = second + LONGEST_PAUSE;
+        assert_eq!(shown, [PAUSE_TO_READ, second, total]);
         assert_eq!(end, total + LAST_PAUSE);
     }
 
