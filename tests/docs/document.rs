@@ -229,5 +229,5 @@ fn what_a_reader_does_is_found_in_its_order() {
     assert!(matches!(&document.steps[3].action, Action::Apply(text) if text == "apiVersion: v1\n"));
     assert!(matches!(&document.steps[4].action, Action::Write { path, .. } if path == "src/a.rs"));
     assert_eq!(document.steps.len(), 5);
-    assert_eq!(document.unknown, [(25, "sh".to_owned())]);
+    assert_eq!(document.unknown, [(27, "sh".to_owned())]);
 }

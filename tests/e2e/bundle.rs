@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
+use crate::calls::{Calls, Sort};
 use crate::node::{IMAGES, NAMESPACE, NEXT, Node};
 use crate::operands;
-use crate::calls::{Calls, Sort};
 
 /// `USE_IMAGE_DIGESTS=true`: what the registries have now takes the place of every tag.
 pub(crate) fn images_by_digest_when_asked(node: &Node) {

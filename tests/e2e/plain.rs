@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use devcluster::Component;
 
+use crate::calls::Calls;
 use crate::node::{NAMESPACE, Node};
 use crate::operands;
-use crate::calls::Calls;
 
 const MANAGER: &str = "deployment/quartet-operator-controller-manager";
 

@@ -57,6 +57,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, PartialEq)]
 struct Line {
     text: String,
+    /// What the whole line begins with, of which this may be a later piece.
+    mark: Option<char>,
     after: Duration,
 }
 
@@ -93,6 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
 /// In pieces of at most [`COLUMNS`], of which the later ones are indented.
 fn wrapped(text: &str, after: Duration) -> Vec<Line> {
     let mut rest: Vec<char> = text.chars().collect();
+    let mark = rest.first().copied();
     let mut lines = Vec::new();
     while rest.len() > COLUMNS {
         // At a blank if there is one, and not within the indentation.
@@ -106,7 +109,8 @@ fn wrapped(text: &str, after: Duration) -> Vec<Line> {
     lines
         .into_iter()
         .map(|characters| Line {
-            text: characters.into_iter().collect::<String>(),
+            text: characters.into_iter().collect(),
+            mark,
             after,
         })
         .collect()
@@ -121,7 +125,10 @@ fn times(lines: &[Line]) -> (Vec<Duration>, Duration) {
             true => PAUSE_TO_READ,
             false => SHORTEST_PAUSE,
         };
-        now += line.after.saturating_sub(last).clamp(shortest, LONGEST_PAUSE);
+        now += line
+            .after
+            .saturating_sub(last)
+            .clamp(shortest, LONGEST_PAUSE);
         last = line.after;
         shown.push(now);
     }
@@ -146,7 +153,7 @@ fn svg(lines: &[Line]) -> String {
     let (whole_width, whole_height) = (width + 2 * MARGIN, height + 2 * MARGIN);
     let mut text = String::new();
     for (row, line) in lines.iter().enumerate() {
-        let class = match line.text.chars().next() {
+        let class = match line.mark {
             Some('$') => " class=\"t\"",
             Some('#') => " class=\"h\"",
             _ => "",
@@ -191,6 +198,7 @@ mod tests {
     fn line(text: &str, seconds: u64) -> Line {
         Line {
             text: text.to_owned(),
+            mark: text.chars().next(),
             after: Duration::from_secs(seconds),
         }
     }
