@@ -179,7 +179,7 @@ test-e2e: ## The product on a node that runs containers; as root; PHASES='catalo
 	hack/e2e/images.sh fetch
 	hack/image.sh binary $(ARCHITECTURE)
 	$(CARGO_BUILD) --all-targets
-	PHASES='$(PHASES)' $(CARGO_TARGET_DIR)/debug/devcluster enter -- \
+	PHASES='$(PHASES)' hack/e2e/traces.sh $(CARGO_TARGET_DIR)/debug/devcluster enter -- \
 		cargo test --locked --offline --workspace --test e2e -- --ignored --nocapture
 
 .PHONY: test-faults

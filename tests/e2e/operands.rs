@@ -94,9 +94,18 @@ pub(crate) fn scaled_under_load(shell: &Shell) {
                 &format!("{replicas} {replicas}"),
                 Duration::from_secs(90),
             );
+            // Those that go are gone, too.
+            shell.until(
+                &format!(
+                    "kubectl get pods --no-headers -l $(kubectl get {kind} {name} -o jsonpath='{{.status.selector}}') | wc -l"
+                ),
+                &replicas.to_string(),
+                Duration::from_secs(90),
+            );
         }
         let requests = load.stop();
-        assert!(requests.answered > 1000, "{requests:?}: the test bites");
+        let bites = requests.answered > 1000 && requests.cut > 0;
+        assert!(bites, "{requests:?}: the test bites");
         assert!(requests.lost.is_empty(), "{requests:?}");
     }
 }
