@@ -15,6 +15,14 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
         "measures for a minute, on a machine with nothing else to do",
     ),
     (
+        "ELECTION_TRIALS=30 make test TESTFLAGS='--test election hands_over'",
+        "measures; `make test` has five trials",
+    ),
+    (
+        "make test-rollout",
+        "measures for two minutes; `make test` has three restarts",
+    ),
+    (
         "make devcluster-up",
         "leaves a cluster running; hack/devcluster/tests/command.rs has `devcluster up`",
     ),

@@ -82,18 +82,17 @@ impl Reader {
             cluster,
         };
         if in_a_copy {
-            reader.copy()?;
+            reader.copy(target.join("docs/checkout"))?;
         }
         Ok(reader)
     }
 
-    /// A checkout with everything as it is here, all of it committed.
-    fn copy(&mut self) -> Result<(), String> {
-        let copy = self.cluster.dir().join("checkout");
-        fs::create_dir(&copy).map_err(|error| error.to_string())?;
+    /// A checkout with everything as it is here, all of it committed. Always in the same place,
+    /// with the files' times, so that cargo knows what it has built there before.
+    fn copy(&mut self, copy: PathBuf) -> Result<(), String> {
         let to = copy.display();
         self.run(&format!(
-            "git ls-files -z --cached --others --exclude-standard | \
+            "rm -rf '{to}' && mkdir -p '{to}' && git ls-files -z --cached --others --exclude-standard | \
              xargs -0 cp --parents --preserve --target-directory='{to}' && cd '{to}' && \
              git init --quiet && git add --all && \
              git -c user.name=reader -c user.email=reader@example.com commit --quiet -m copy"
