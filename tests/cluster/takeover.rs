@@ -2,15 +2,16 @@
 //! the selectors that nobody can change, and without a moment in which a Service has no pods.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use futures::StreamExt as _;
+use futures::stream::BoxStream;
 use http::Method;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{EndpointConditions, EndpointSlice};
 use kube::api::{Api, WatchEvent, WatchParams};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::harness::{
     DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage,
@@ -112,64 +113,52 @@ impl Left {
 /// The endpoints of a Service, at every change of them.
 struct Endpoints {
     /// How many were ready after each change.
-    counts: Arc<Mutex<Vec<usize>>>,
+    counts: watch::Receiver<Vec<usize>>,
     watch: JoinHandle<()>,
 }
 
 impl Endpoints {
+    /// Begins to watch those of a Service, and waits until there are some.
     async fn watch(stage: &Stage, service: &str) -> Self {
         let slices: Api<EndpointSlice> = Api::namespaced(stage.client.clone(), &stage.namespace);
         let of_service = format!("kubernetes.io/service-name={service}");
         let parameters = WatchParams::default().labels(&of_service).timeout(290);
-        let mut events = slices
-            .watch(&parameters, "0")
-            .await
-            .expect("a watch")
-            .boxed();
-        let counts: Arc<Mutex<Vec<usize>>> = Arc::default();
-        let watch = tokio::spawn({
-            let counts = Arc::clone(&counts);
-            async move {
-                let mut by_slice = HashMap::new();
-                while let Some(event) = events.next().await {
-                    match event.expect("an event") {
-                        WatchEvent::Added(slice) | WatchEvent::Modified(slice) => {
-                            by_slice.insert(slice.metadata.name.clone(), ready(&slice));
-                        }
-                        WatchEvent::Deleted(slice) => {
-                            by_slice.remove(&slice.metadata.name);
-                        }
-                        WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
-                    }
-                    counts
-                        .lock()
-                        .expect("not poisoned")
-                        .push(by_slice.values().sum());
-                }
-            }
-        });
-        let endpoints = Self { counts, watch };
-        let started = Instant::now();
-        while endpoints.last() == Some(0) || endpoints.last().is_none() {
-            assert!(started.elapsed() < DEADLINE, "no endpoints of {service}");
-            tokio::task::yield_now().await;
-        }
-        endpoints
-    }
-
-    fn last(&self) -> Option<usize> {
-        self.counts.lock().expect("not poisoned").last().copied()
+        let events = slices.watch(&parameters, "0").await.expect("a watch");
+        let (sender, mut counts) = watch::channel(Vec::new());
+        let watch = tokio::spawn(count(events.boxed(), sender));
+        let some = counts.wait_for(|counts| counts.last().is_some_and(|count| *count > 0));
+        let found = timeout(DEADLINE, some).await.is_ok();
+        assert!(found, "{service} has no endpoints");
+        Self { counts, watch }
     }
 
     /// How many there were after each change since the first were ready.
     fn seen(&self) -> Vec<usize> {
         assert!(!self.watch.is_finished(), "the watch goes on");
-        let counts = self.counts.lock().expect("not poisoned");
-        counts
-            .iter()
-            .skip_while(|count| **count == 0)
-            .copied()
-            .collect()
+        let counts = self.counts.borrow();
+        let counts = counts.iter().skip_while(|count| **count == 0);
+        counts.copied().collect()
+    }
+}
+
+/// Tells of every change how many endpoints there are after it.
+async fn count(
+    mut events: BoxStream<'static, kube::Result<WatchEvent<EndpointSlice>>>,
+    counts: watch::Sender<Vec<usize>>,
+) {
+    let mut by_slice = HashMap::new();
+    while let Some(event) = events.next().await {
+        match event.expect("an event") {
+            WatchEvent::Added(slice) | WatchEvent::Modified(slice) => {
+                by_slice.insert(slice.metadata.name.clone(), ready(&slice));
+            }
+            WatchEvent::Deleted(slice) => {
+                by_slice.remove(&slice.metadata.name);
+            }
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Error(status) => panic!("{status:?}"),
+        }
+        counts.send_modify(|counts| counts.push(by_slice.values().sum()));
     }
 }
 
@@ -184,9 +173,7 @@ fn ready(slice: &EndpointSlice) -> usize {
     if slice.ports.as_ref().is_none_or(Vec::is_empty) {
         return 0;
     }
-    let is_ready = |conditions: &k8s_openapi::api::discovery::v1::EndpointConditions| {
-        conditions.ready == Some(true)
-    };
+    let is_ready = |conditions: &EndpointConditions| conditions.ready == Some(true);
     let endpoints = slice.endpoints.iter();
     endpoints
         .filter(|endpoint| endpoint.conditions.as_ref().is_some_and(is_ready))

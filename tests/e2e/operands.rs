@@ -202,7 +202,7 @@ pub(crate) fn clean(shell: &Shell) {
 
 /// Stores a value in a memcached and reads it again.
 pub(crate) fn store_and_read(pod: &str) {
-    let mut stream = connect(pod, 11211).unwrap_or_else(|error| panic!("{error}"));
+    let mut stream = connect(pod, 11211, TIMEOUT).unwrap_or_else(|error| panic!("{error}"));
     write!(stream, "set key 0 60 5\r\nvalue\r\nget key\r\n").unwrap();
     let mut lines = BufReader::new(stream)
         .lines()
@@ -218,16 +218,16 @@ pub(crate) fn store_and_read(pod: &str) {
 /// Asks a web for its page, which must come.
 #[track_caller]
 pub(crate) fn page(address: &str, port: u16) {
-    fetch(address, port).unwrap_or_else(|error| panic!("{error}"));
+    fetch(address, port, TIMEOUT).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Asks a web for its page.
+/// Asks a web for its page, and waits for `limit` at each step.
 ///
 /// # Errors
 /// What came in its place.
-pub(crate) fn fetch(address: &str, port: u16) -> Result<(), String> {
+pub(crate) fn fetch(address: &str, port: u16, limit: Duration) -> Result<(), String> {
     let told = |error: std::io::Error| format!("{address}:{port}: {error}");
-    let mut stream = connect(address, port)?;
+    let mut stream = connect(address, port, limit)?;
     write!(stream, "GET / HTTP/1.0\r\nHost: {address}\r\n\r\n").map_err(told)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(told)?;
@@ -238,10 +238,10 @@ pub(crate) fn fetch(address: &str, port: u16) -> Result<(), String> {
     }
 }
 
-fn connect(address: &str, port: u16) -> Result<TcpStream, String> {
+fn connect(address: &str, port: u16, limit: Duration) -> Result<TcpStream, String> {
     let told = |error: std::io::Error| format!("{address}:{port}: {error}");
     let target = format!("{address}:{port}").parse().expect("an address");
-    let stream = TcpStream::connect_timeout(&target, TIMEOUT).map_err(told)?;
-    stream.set_read_timeout(Some(TIMEOUT)).map_err(told)?;
+    let stream = TcpStream::connect_timeout(&target, limit).map_err(told)?;
+    stream.set_read_timeout(Some(limit)).map_err(told)?;
     Ok(stream)
 }

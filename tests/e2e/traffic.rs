@@ -16,11 +16,13 @@ use crate::shell::Shell;
 
 /// Between two requests.
 const PACE: Duration = Duration::from_millis(20);
+/// A client's for one request: that to a pod that has just gone may never be answered.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Nothing here lasts longer.
 const LONGEST: Duration = Duration::from_secs(900);
 /// For what is there already.
 const WAIT: Duration = Duration::from_secs(60);
-/// How many errors are kept to be shown.
+/// How many errors are kept.
 const SHOWN: usize = 10;
 
 /// Requests for a page, one after another.
@@ -35,7 +37,7 @@ pub(crate) struct Traffic {
 pub(crate) struct Record {
     pub(crate) answers: u32,
     pub(crate) failures: u32,
-    /// The first errors.
+    /// The first that differ.
     pub(crate) errors: Vec<String>,
     /// The longest time between two answers.
     pub(crate) silence: Duration,
@@ -79,18 +81,19 @@ fn ask(address: &str, port: u16, stop: &AtomicBool) -> Record {
     let began = Instant::now();
     let mut answered = began;
     while !stop.load(Ordering::Relaxed) && began.elapsed() < LONGEST {
-        match operands::fetch(address, port) {
-            Ok(_) => record.answers += 1,
+        match operands::fetch(address, port, PATIENCE) {
+            Ok(()) => {
+                record.answers += 1;
+                record.silence = record.silence.max(answered.elapsed());
+                answered = Instant::now();
+            }
             Err(error) => {
                 record.failures += 1;
-                if record.errors.len() < SHOWN {
+                if !record.errors.contains(&error) && record.errors.len() < SHOWN {
                     record.errors.push(error);
                 }
-                continue;
             }
         }
-        record.silence = record.silence.max(answered.elapsed());
-        answered = Instant::now();
         thread::sleep(PACE);
     }
     record.silence = record.silence.max(answered.elapsed());
