@@ -82,22 +82,36 @@ impl Reader {
             cluster,
         };
         if in_a_copy {
-            reader.copy(target.join("docs/checkout"))?;
+            reader.copy(&target)?;
         }
         Ok(reader)
     }
 
-    /// A checkout with everything as it is here, all of it committed. Always in the same place,
-    /// with the files' times, so that cargo knows what it has built there before.
-    fn copy(&mut self, copy: PathBuf) -> Result<(), String> {
-        let to = copy.display();
+    /// A checkout with everything as it is here, all of it committed. To cargo its crates are
+    /// the same as ours, so what it builds is kept apart; what it builds upon is shared, by
+    /// links.
+    fn copy(&mut self, target: &Path) -> Result<(), String> {
+        let copy = target.join("docs/checkout");
+        let (from, built) = (target.display(), target.join("docs/target"));
+        let (to, built_to) = (copy.display(), built.display());
         self.run(&format!(
             "rm -rf '{to}' && mkdir -p '{to}' && git ls-files -z --cached --others --exclude-standard | \
-             xargs -0 cp --parents --preserve --target-directory='{to}' && cd '{to}' && \
-             git init --quiet && git add --all && \
+             xargs -0 cp --parents --preserve --target-directory='{to}' && \
+             rm -rf '{built_to}' && mkdir -p '{built_to}/debug/deps' && cd '{from}/debug' && \
+             cp --archive .fingerprint '{built_to}/debug' && rm -rf '{built_to}'/debug/.fingerprint/quartet-operator-* && \
+             cp --archive --link build '{built_to}/debug' && \
+             find deps -name 'lib*' ! -name 'libquartet_operator*' -exec cp --link -t '{built_to}/debug/deps' {{}} + && \
+             cd '{to}' && git init --quiet && git add --all && \
              git -c user.name=reader -c user.email=reader@example.com commit --quiet -m copy"
         ))?;
         self.folder = copy;
+        let variable = self
+            .variables
+            .iter_mut()
+            .find(|(name, _)| name == "CARGO_TARGET_DIR");
+        if let Some((_, value)) = variable {
+            *value = built.into();
+        }
         Ok(())
     }
 

@@ -277,7 +277,10 @@ fn decodes(kind: &Kind, version: &str, spec: Value) -> Result<(), serde_json::Er
         ("HelloWorld", "v1alpha1") => {
             serde_json::from_value::<helloworld::v1alpha1::HelloWorldSpec>(spec).map(drop)
         }
-        _ => serde_json::from_value::<helloworld::v1::HelloWorldSpec>(spec).map(drop),
+        ("HelloWorld", _) => {
+            serde_json::from_value::<helloworld::v1::HelloWorldSpec>(spec).map(drop)
+        }
+        (other, _) => panic!("{other} is missing here"),
     }
 }
 
