@@ -120,7 +120,7 @@ devcluster-down: ## Stop every local Kubernetes that was left running.
 .PHONY: manifests
 manifests: ## Write every generated file from the Rust types.
 	$(CARGO_BUILD) --bin generate
-	$(GENERATE) manifests
+	$(DATED) $(GENERATE) manifests
 
 .PHONY: generate
 generate: manifests ## Same as manifests: Rust derives what Go generates as DeepCopy code.
@@ -235,7 +235,9 @@ run: ## Run the manager on this machine against the cluster of KUBECONFIG.
 
 ##@ Packaging
 
-GENERATE = SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' $(CARGO_TARGET_DIR)/debug/generate
+GENERATE = $(CARGO_TARGET_DIR)/debug/generate
+# For a version that the changelog does not know yet.
+DATED = SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)'
 RELEASE_FLAGS = --version='$(VERSION)' --image='$(IMG)' --bundle-image='$(BUNDLE_IMG)' \
 	--catalog-image='$(CATALOG_IMG)' --channels='$(CHANNELS)' \
 	--default-channel='$(DEFAULT_CHANNEL)' --platforms='$(PLATFORMS)' \
@@ -244,7 +246,7 @@ RELEASE_FLAGS = --version='$(VERSION)' --image='$(IMG)' --bundle-image='$(BUNDLE
 .PHONY: bundle
 bundle: ## Write the OLM bundle to BUNDLE_DIR, and its Dockerfile beside it.
 	$(CARGO_BUILD) --bin generate
-	$(GENERATE) bundle $(RELEASE_FLAGS) $(BUNDLE_GEN_FLAGS) --output='$(BUNDLE_DIR)'
+	$(DATED) $(GENERATE) bundle $(RELEASE_FLAGS) $(BUNDLE_GEN_FLAGS) --output='$(BUNDLE_DIR)'
 
 .PHONY: bundle-validate
 bundle-validate: ## Validate BUNDLE_DIR with operator-sdk, without a warning, and CATALOG_DIR with opm.
@@ -257,17 +259,17 @@ scorecard: ## Run operator-sdk's scorecard on BUNDLE_DIR in the cluster of KUBEC
 .PHONY: catalog
 catalog: ## Write the file-based catalog to CATALOG_DIR, and its Dockerfile beside it.
 	$(CARGO_BUILD) --bin generate
-	$(GENERATE) catalog $(RELEASE_FLAGS) $(BUNDLE_GEN_FLAGS) --output='$(CATALOG_DIR)'
+	$(DATED) $(GENERATE) catalog $(RELEASE_FLAGS) $(BUNDLE_GEN_FLAGS) --output='$(CATALOG_DIR)'
 
 .PHONY: community-operators
 community-operators: ## Write this version for a community catalog, to its clone COMMUNITY_DIR.
 	$(CARGO_BUILD) --bin generate
-	$(GENERATE) community $(RELEASE_FLAGS) $(BUNDLE_GEN_FLAGS) --output='$(or $(COMMUNITY_DIR),target/community-operators)'
+	$(DATED) $(GENERATE) community $(RELEASE_FLAGS) $(BUNDLE_GEN_FLAGS) --output='$(or $(COMMUNITY_DIR),target/community-operators)'
 
 .PHONY: build-installer
 build-installer: ## Write dist/install.yaml, which installs everything, for the image IMG.
 	$(CARGO_BUILD) --bin generate
-	$(GENERATE) installer $(RELEASE_FLAGS)
+	$(DATED) $(GENERATE) installer $(RELEASE_FLAGS)
 
 ##@ Images
 
@@ -344,7 +346,7 @@ uninstall: ## Remove the CRDs, and with them every resource of the four kinds; i
 .PHONY: deployment
 deployment:
 	$(CARGO_BUILD) --bin generate
-	$(GENERATE) deployment $(RELEASE_FLAGS) --output='$(CARGO_TARGET_DIR)/deploy' \
+	$(DATED) $(GENERATE) deployment $(RELEASE_FLAGS) --output='$(CARGO_TARGET_DIR)/deploy' \
 		--overlay="$$(realpath --canonicalize-missing --relative-to='$(CARGO_TARGET_DIR)/deploy' '$(OVERLAY)')"
 
 .PHONY: deploy
