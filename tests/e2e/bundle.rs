@@ -87,8 +87,8 @@ pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     succeeded(node, NEXT);
     // OLM goes on writing caBundles for some ten seconds.
     thread::sleep(Duration::from_secs(20));
-    // Whoever reads what is stored notices nothing; the other version fails, closed, while OLM
-    // has written the definitions and not yet the webhooks.
+    // Whoever reads what is stored notices nothing. The rest fails, closed, while the certificate
+    // that OLM has written into definitions and webhooks is not yet that of the pods.
     let tallies = calls.stop();
     assert_eq!(tallies[&Sort::ReadStored].failed, 0);
     for (sort, tally) in &tallies {
