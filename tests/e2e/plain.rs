@@ -162,6 +162,8 @@ fn webhooks_away(node: &Node) {
         "sed 's/memcached-sample/another/' config/samples/cache_v1alpha1_memcached.yaml | kubectl apply -f -",
     );
     assert!(refusal.contains("webhook"), "{refusal}");
+    // A minute, in which whoever would touch something does.
+    thread::sleep(Duration::from_secs(60));
     operands::answer_after_scaling(shell);
     assert_eq!(operands::pods(shell), pods, "nothing was touched");
     shell.must(&format!(
