@@ -26,6 +26,7 @@ use super::leadership::Leadership;
 use super::lean::{ChildState, LeanChild, LeanPod, LeanResource, Owner};
 use super::metrics::{ConditionView, Metrics, ObserveConditions};
 use super::object::{Object, ObjectKey};
+use super::pacing::Pacer;
 use super::queue::{Priority, Queue};
 use super::reconcile::Reconciler;
 use super::store::Store;
@@ -57,6 +58,8 @@ pub struct Options {
     pub settings: Settings,
     /// Reconciles at once, per kind; at least 1.
     pub workers: usize,
+    /// Rollouts of changed defaults at the same time, per kind; 0 lifts the limit.
+    pub max_concurrent_rollouts: usize,
     /// Only resources in these namespaces are reconciled; in all if empty. One is watched
     /// alone, which needs no rights outside it; with several, the watches are cluster-wide.
     pub namespaces: BTreeSet<String>,
@@ -130,13 +133,22 @@ pub async fn run(
     };
     let children_synced = watch_children(&options, &wakers, &mut running.informers);
     for (operator, controller) in options.operators.iter().zip(&wakers.controllers) {
+        let name = operator.kind().controller_name();
+        let pacer = Arc::new(Pacer::new(
+            name.clone(),
+            operator.kind().kind,
+            options.max_concurrent_rollouts,
+            Arc::clone(&controller.queue),
+            Arc::clone(&children),
+            Arc::clone(&options.metrics),
+        ));
         let reconciler = Arc::new(Reconciler::new(
             *operator,
             options.settings.clone(),
             (caller.clone(), recorder.clone()),
             Arc::clone(&controller.resources),
             Arc::clone(&children),
-            Arc::clone(&options.metrics),
+            (pacer, Arc::clone(&options.metrics)),
         ));
         let mut synced = children_synced.clone();
         synced.push(watch_resources(
@@ -146,7 +158,6 @@ pub async fn run(
             &reconciler,
             &mut running.informers,
         ));
-        let name = operator.kind().controller_name();
         options.metrics.controller_started(&name, options.workers);
         let reported = Reported {
             resources: Arc::downgrade(&controller.resources),
