@@ -29,6 +29,7 @@ use super::object::{Object, ObjectKey};
 use super::pacing::Pacer;
 use super::queue::{Priority, Queue};
 use super::reconcile::Reconciler;
+use super::resync::resync;
 use super::store::Store;
 use super::stored_version;
 use super::watched::{Lean, Watched};
@@ -164,6 +165,12 @@ pub async fn run(
             namespaces: options.namespaces.clone(),
         };
         options.metrics.resources(&name, Box::new(reported));
+        let looks = resync(
+            Arc::clone(&controller.resources),
+            Arc::clone(&controller.queue),
+            options.namespaces.clone(),
+        );
+        running.informers.spawn(async move { Ok(looks.await) });
         for _ in 0..options.workers {
             let (name, synced) = (name.clone(), synced.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));

@@ -33,6 +33,7 @@ mod reconcile;
 mod reconcile_tests;
 mod repairs;
 mod report;
+mod resync;
 pub mod rights;
 mod stamp;
 pub mod store;
