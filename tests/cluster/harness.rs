@@ -111,6 +111,12 @@ impl Stage {
         &self.environment.kubeconfig
     }
 
+    /// The API server's audit log.
+    #[allow(dead_code)] // not by every test binary
+    pub(crate) fn audit_log(&self) -> &Path {
+        &self.environment.audit_log
+    }
+
     /// The manager, which must have been started.
     pub(crate) fn manager(&mut self) -> &mut Manager {
         self.manager.as_mut().expect("a manager runs")

@@ -15,6 +15,7 @@ mod granted;
 mod harness;
 #[path = "../support/https.rs"]
 mod https;
+mod liar;
 mod lifecycle;
 mod metrics;
 mod monitoring;
@@ -29,5 +30,7 @@ mod services;
 mod takeover;
 mod traces;
 mod trouble;
+#[path = "../support/trusted/mod.rs"]
+mod trusted;
 mod users;
 mod webhooks;

@@ -16,3 +16,5 @@ mod disputes;
 mod failover;
 mod outage;
 mod stage;
+#[path = "../support/trusted/mod.rs"]
+mod trusted;

@@ -165,7 +165,11 @@ fn event(line: &str) -> Option<AuditEvent> {
         return None;
     }
     let object = line.object_ref;
-    let slash = if object.subresource.is_empty() { "" } else { "/" };
+    let slash = if object.subresource.is_empty() {
+        ""
+    } else {
+        "/"
+    };
     Some(AuditEvent {
         verb: line.verb,
         group: object.api_group,

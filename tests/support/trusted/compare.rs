@@ -111,12 +111,27 @@ mod tests {
     #[test]
     fn what_is_there_besides_does_not_matter_and_what_is_missing_is_named() {
         let found = json!({"a": {"b": 1, "c": 2}, "l": [{"n": "x", "v": 1}, {"n": "y", "v": 2}]});
-        assert!(paths(json!({"a": {"b": 1}, "l": [{"n": "y", "v": 2}]}), found.clone()).is_empty());
+        assert!(
+            paths(
+                json!({"a": {"b": 1}, "l": [{"n": "y", "v": 2}]}),
+                found.clone()
+            )
+            .is_empty()
+        );
         assert_eq!(paths(json!({"a": {"b": 2}}), found.clone()), ["/a/b"]);
-        assert_eq!(paths(json!({"l": [{"n": "y", "v": 1}]}), found.clone()).len(), 1);
+        assert_eq!(
+            paths(json!({"l": [{"n": "y", "v": 1}]}), found.clone()).len(),
+            1
+        );
         assert_eq!(paths(json!({"z": {"b": 1}}), found), ["/z/b"]);
-        assert_eq!(paths(json!({"args": ["a"]}), json!({"args": ["a", "b"]})), ["/args"]);
-        assert_eq!(paths(json!({"l": [{"n": "x"}]}), json!({"l": []})), ["/l/0"]);
+        assert_eq!(
+            paths(json!({"args": ["a"]}), json!({"args": ["a", "b"]})),
+            ["/args"]
+        );
+        assert_eq!(
+            paths(json!({"l": [{"n": "x"}]}), json!({"l": []})),
+            ["/l/0"]
+        );
     }
 
     #[test]
@@ -126,7 +141,10 @@ mod tests {
         assert!(paths(cpu("100u"), cpu("1m")).is_empty());
         assert!(paths(cpu("1Gi"), cpu("1024Mi")).is_empty());
         assert_eq!(paths(cpu("1"), cpu("2")).len(), 1);
-        assert_eq!(paths(json!({"args": "1"}), json!({"args": "1000m"})).len(), 1);
+        assert_eq!(
+            paths(json!({"args": "1"}), json!({"args": "1000m"})).len(),
+            1
+        );
     }
 
     #[test]

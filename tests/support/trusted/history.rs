@@ -23,7 +23,11 @@ pub(crate) struct Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} {}/{}", self.plural, self.namespace, self.name)
+        write!(
+            formatter,
+            "{} {}/{}",
+            self.plural, self.namespace, self.name
+        )
     }
 }
 
@@ -35,7 +39,7 @@ pub(crate) struct Version {
     pub(crate) uid: String,
     pub(crate) is_gone: bool,
     pub(crate) is_managers: bool,
-    /// Who wrote it: the user agent.
+    /// Who wrote it: the user agent, or else the user.
     pub(crate) by: String,
     pub(crate) received: Timestamp,
     pub(crate) answered: Timestamp,
@@ -128,16 +132,31 @@ impl History {
 
     /// The versions of the object when the status was written, the newest first.
     pub(crate) fn past(&self, key: &Key, write: &StatusWrite) -> Vec<&Version> {
+        let moment = self.moment(write);
         let versions = self.versions.get(key).into_iter().flatten();
         let mut past: Vec<_> = versions
             .filter(|version| match version.is_gone {
                 // Its own revision is not told, so it was before if it was over before.
                 true => version.answered <= write.received,
-                false => version.revision <= write.revision,
+                false => version.revision <= moment,
             })
             .collect();
         past.reverse();
         past
+    }
+
+    /// The revision at which the status was written. A write that changes nothing carries the
+    /// revision of the one before; it says the same of a later moment.
+    fn moment(&self, write: &StatusWrite) -> u64 {
+        let is_earlier = |it: &&Version| it.answered <= write.received;
+        let mut same = self.versions.get(&write.key).into_iter().flatten();
+        let changed = !same.any(|it| it.revision == write.revision && is_earlier(&it));
+        if changed {
+            return write.revision;
+        }
+        let earlier = self.versions.values().flatten().filter(is_earlier);
+        let newest = earlier.map(|it| it.revision).max();
+        newest.unwrap_or(write.revision)
     }
 
     /// What the resource was at the generation that the status tells of, the newest first:
@@ -179,7 +198,10 @@ fn take(
     status_writes: &mut Vec<StatusWrite>,
     unanswered: &mut Vec<Unanswered>,
 ) {
-    let (plural, subresource) = event.resource.split_once('/').unwrap_or((&event.resource, ""));
+    let (plural, subresource) = event
+        .resource
+        .split_once('/')
+        .unwrap_or((&event.resource, ""));
     let is_write = !matches!(event.verb.as_str(), "get" | "list" | "watch");
     if !is_write || event.is_dry_run() {
         return;
@@ -220,7 +242,10 @@ fn take(
     if is_managers && subresource == "status" && wanted::operator(plural).is_some() {
         status_writes.push(status_write(&event, key.clone(), &response));
     }
-    versions.entry(key).or_default().push(version(&event, &response));
+    versions
+        .entry(key)
+        .or_default()
+        .push(version(&event, &response));
 }
 
 fn text(value: &Value) -> String {
@@ -236,7 +261,9 @@ fn version(event: &AuditEvent, object: &Value) -> Version {
     let metadata = &object["metadata"];
     let is_status = object["kind"] == "Status";
     let is_deletion = event.verb.starts_with("delete");
-    let has_finalizers = metadata["finalizers"].as_array().is_some_and(|it| !it.is_empty());
+    let has_finalizers = metadata["finalizers"]
+        .as_array()
+        .is_some_and(|it| !it.is_empty());
     let is_ending = !metadata["deletionTimestamp"].is_null();
     let is_managers = event.user_agent.starts_with(USER_AGENT);
     let is_scale = event.resource.ends_with("/scale");
@@ -250,7 +277,10 @@ fn version(event: &AuditEvent, object: &Value) -> Version {
         },
         is_gone: is_status || (is_deletion || is_ending) && !has_finalizers,
         is_managers,
-        by: event.user_agent.clone(),
+        by: match event.user_agent.is_empty() {
+            true => event.user.clone(),
+            false => event.user_agent.clone(),
+        },
         received: event.received,
         answered: event.answered,
         object: object.to_string(),

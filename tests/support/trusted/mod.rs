@@ -135,7 +135,9 @@ fn check_write(history: &History, write: &StatusWrite, report: &mut Report) {
     // The annotations belong to what is asked for, and a change of them makes no generation.
     let specs = history.specs(write);
     let Some(newest) = specs.first() else {
-        report.unknown.push(format!("{what}: no such generation in the log"));
+        report
+            .unknown
+            .push(format!("{what}: no such generation in the log"));
         return;
     };
     let mut found = compare_with(history, write, newest);
@@ -250,7 +252,9 @@ fn check_stamps(key: &str, versions: &[Version], report: &mut Report) {
         let stamp: Value = serde_json::from_str(stamp).unwrap_or_default();
         let owner = object["metadata"]["ownerReferences"][0]["uid"].as_str();
         let (Some(owner), Some(generation)) = (owner, stamp["generation"].as_i64()) else {
-            report.violations.push(format!("{key}: an unreadable stamp: {stamp}"));
+            report
+                .violations
+                .push(format!("{key}: an unreadable stamp: {stamp}"));
             continue;
         };
         report.stamped += 1;

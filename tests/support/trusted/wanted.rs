@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use quartet_operator::operators::{Child, ChildKind, OPERATORS, Operator, Resource, Settings, kept};
+use quartet_operator::operators::{
+    Child, ChildKind, OPERATORS, Operator, Resource, Settings, kept,
+};
 use serde_json::Value;
 
 use super::compare;
