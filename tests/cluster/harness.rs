@@ -8,6 +8,7 @@
 pub(crate) mod audit;
 pub(crate) mod kinds;
 pub(crate) mod manager;
+mod within;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 pub(crate) use self::audit::Request;
 pub(crate) use self::kinds::*;
 use self::manager::{Exit, Manager};
+pub(crate) use self::within::*;
 
 /// The longest anything may take here: at least five times every figure that is promised.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);

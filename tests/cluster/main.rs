@@ -11,6 +11,7 @@ mod definitions;
 mod drift;
 mod elasticweb;
 mod events;
+mod field_conflicts;
 mod granted;
 mod harness;
 #[path = "../support/https.rs"]
@@ -23,8 +24,11 @@ mod monitoring;
 mod old_operators;
 mod outage;
 mod ownership;
+mod pacing;
+mod pod_failures;
 mod private;
 mod process;
+mod refused_writes;
 mod rights;
 mod services;
 mod takeover;
@@ -32,5 +36,6 @@ mod traces;
 mod trouble;
 #[path = "../support/trusted/mod.rs"]
 mod trusted;
+mod trusted_status;
 mod users;
 mod webhooks;

@@ -44,6 +44,17 @@ pub(crate) fn start(stage: &Stage, name: &str, groups: &[&str]) -> Replica {
     let identity = &mut kubeconfig["users"][0]["user"];
     identity["as"] = user.as_str().into();
     identity["as-groups"] = json!(groups);
+    start_by(stage, user, &kubeconfig)
+}
+
+/// As [`start_admin`], with a proxy between the manager and the API server.
+pub(crate) fn start_behind(stage: &Stage, name: &str, proxy: &faultproxy::Proxy) -> Replica {
+    let user = format!("{}-{name}", stage.namespace);
+    let kubeconfig = proxy.kubeconfig(&user, &["system:masters"]);
+    start_by(stage, user, &kubeconfig)
+}
+
+fn start_by(stage: &Stage, user: String, kubeconfig: &Value) -> Replica {
     let file = std::env::temp_dir().join(format!("{user}.kubeconfig"));
     std::fs::write(&file, kubeconfig.to_string()).expect("written");
     let flags = [

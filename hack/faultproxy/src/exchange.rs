@@ -138,6 +138,20 @@ async fn collected(answer: Response<Body>, record: &Record) -> Result<Response<B
 /// What a rule makes of a request.
 async fn fault(action: Action, record: Record) -> Result<Response<Body>, Reset> {
     let (code, body) = match action {
+        Action::TooManyRequests(seconds) => {
+            let code = StatusCode::TOO_MANY_REQUESTS;
+            record.note(|entry| entry.answered = Some(code.as_u16()));
+            // apiserver/pkg/server/filters, tooManyRequests.
+            let mut answer =
+                Response::new(Body::from("Too many requests, please try again later."));
+            *answer.status_mut() = code;
+            let text = http::HeaderValue::from_static("text/plain; charset=utf-8");
+            answer.headers_mut().insert(header::CONTENT_TYPE, text);
+            answer
+                .headers_mut()
+                .insert(header::RETRY_AFTER, seconds.into());
+            return Ok(answer);
+        }
         Action::Answer(code, body) => (code, body.to_string()),
         Action::Empty => (StatusCode::OK, String::new()),
         Action::HalfAnEvent => (

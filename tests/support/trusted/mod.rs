@@ -272,3 +272,26 @@ fn check_stamps(key: &str, versions: &[Version], report: &mut Report) {
 fn earlier(time: Timestamp, by: Duration) -> Timestamp {
     time.checked_sub(by).unwrap_or(Timestamp::MIN)
 }
+
+/// Every version that the log has of the children of this kind in a namespace, by their
+/// names, in the order in which they were stored.
+pub(crate) fn versions(log: &Path, namespace: &str, plural: &str) -> Vec<(String, Value)> {
+    let mut history = History::open(log);
+    history.read(|line| line.contains(namespace));
+    let children = history.children();
+    let of_kind = children.filter(|(key, _)| key.namespace == namespace && key.plural == plural);
+    let mut versions: Vec<_> = of_kind
+        .flat_map(|(key, versions)| versions.iter().map(|version| (key.name.clone(), version)))
+        .filter(|(_, version)| !version.is_gone)
+        .collect();
+    versions.sort_by_key(|(_, version)| version.revision);
+    let versions = versions.into_iter();
+    versions
+        .map(|(name, version)| (name, version.object()))
+        .collect()
+}
+
+/// Whether this version of a Deployment is in the middle of a rollout.
+pub(crate) fn is_rolling(deployment: &Value) -> bool {
+    compare::unfinished_rollout(deployment).is_some()
+}
