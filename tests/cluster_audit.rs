@@ -71,7 +71,7 @@ fn requests() -> Vec<Request> {
 }
 
 #[test]
-fn whole_run_the_managers_used_the_rights_that_they_have_and_no_others() {
+fn the_managers_used_the_rights_that_they_have_and_no_others() {
     let requests = requests();
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     for Request {
@@ -90,7 +90,7 @@ fn whole_run_the_managers_used_the_rights_that_they_have_and_no_others() {
 }
 
 #[test]
-fn whole_run_nothing_was_deleted_but_services_that_nobody_asked_for_and_each_exactly() {
+fn nothing_was_deleted_but_services_of_ours_that_nobody_asked_for_and_each_exactly() {
     let requests = requests();
     let deletes: Vec<_> = requests
         .iter()

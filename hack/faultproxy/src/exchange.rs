@@ -109,6 +109,10 @@ async fn forwarded(
     *request.method_mut() = head.method;
     *request.uri_mut() = head.uri;
     *request.headers_mut() = passed_on(head.headers);
+    if let Some(user_agent) = shared.user_agent.get() {
+        let headers = request.headers_mut();
+        headers.insert(header::USER_AGENT, user_agent.clone());
+    }
     let upstream = shared.upstream.clone();
     record.note(|entry| entry.sent = Some(tokio::time::Instant::now()));
     let answer = tokio::spawn(async move { upstream.send(request).await });

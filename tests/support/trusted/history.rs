@@ -206,8 +206,8 @@ fn take(
     if !is_write || event.is_dry_run() {
         return;
     }
-    let text = event.response.as_ref().map_or("null", |it| it.get());
-    let response: Value = serde_json::from_str(text).unwrap_or_default();
+    let answer = event.response.as_ref().map_or("null", |it| it.get());
+    let response: Value = serde_json::from_str(answer).unwrap_or_default();
     let key = Key {
         plural: plural.to_owned(),
         namespace: event.namespace.clone(),
@@ -217,7 +217,7 @@ fn take(
             _ => event.name.clone(),
         },
     };
-    if event.code >= 500 {
+    if event.code >= 500 && is_uncertain(event.code, &text(&response["message"])) {
         unanswered.push(Unanswered {
             key,
             at: event.answered,
@@ -246,6 +246,13 @@ fn take(
         .entry(key)
         .or_default()
         .push(version(&event, &response));
+}
+
+/// Whether such an answer leaves open what etcd stored. A webhook is asked before.
+fn is_uncertain(code: u16, message: &str) -> bool {
+    const OPEN: [&str; 4] = ["etcdserver", "timeout", "timed out", "context"];
+    let is_admission = message.contains("failed calling webhook");
+    !is_admission && (code == 504 || OPEN.iter().any(|part| message.contains(part)))
 }
 
 fn text(value: &Value) -> String {
