@@ -108,7 +108,6 @@ async fn a_tool_that_rewrites() {
     stage
         .until_within((DEPLOYMENT, "cache"), "repaired at last", limit, is_back)
         .await;
-    stage.until_ready(MEMCACHED, "cache").await;
 }
 
 async fn two_managers_of_different_opinions() {
@@ -144,10 +143,10 @@ async fn two_managers_of_different_opinions() {
     }
     let of = |resource: &str| {
         let requests = stage.requests().into_iter();
-        let first = requests.filter(|it| it.resource == resource).count();
+        let first = requests.filter(|it| it.resource == resource && it.code < 300);
         let journal = proxy.journal().requests.into_iter();
         let second = journal.filter(|it| it.target.is_write() && it.target.resource == resource);
-        (first, second.count())
+        (first.count(), second.filter(|it| it.is_committed()).count())
     };
     let (applies, statuses) = (of("deployments"), of("memcacheds/status"));
     println!("in {LONG:?} the two managers made {applies:?} applies and {statuses:?} statuses");
@@ -155,7 +154,7 @@ async fn two_managers_of_different_opinions() {
         applies.0 > 2 && applies.1 > 2,
         "the test bites: {applies:?}"
     );
-    assert!(applies.0 <= 8 && applies.1 <= 8, "{applies:?} applies");
+    assert!(applies.0 <= 12 && applies.1 <= 12, "{applies:?} applies");
     assert!(statuses.0 + statuses.1 <= 100, "{statuses:?} statuses");
     assert!(told, "nobody said FieldConflict");
     drop(other);

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use devcluster::{Cluster, Component, Options};
 use serde_json::{Value, json};
 
-use crate::harness::{DEPLOYMENT, MEMCACHED, Stage};
-use crate::stage::{LEASE_DURATION, lease, start_admin};
+use crate::harness::{DEADLINE, DEPLOYMENT, MEMCACHED, Stage};
+use crate::stage::{LEASE_DURATION, Replica, lease, start_admin};
 
 fn copy(from: &Path, to: &Path) {
     let copied = std::process::Command::new("cp")
@@ -19,16 +19,21 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.is_ok_and(|status| status.success()), "{from:?}");
 }
 
-async fn until_scaled(stage: &Stage, size: i64) {
-    let scaled = |it: &Value| it["spec"]["replicas"] == size;
-    stage
-        .until(
-            DEPLOYMENT,
-            "cache",
-            &format!("{size} pods asked for"),
-            scaled,
-        )
-        .await;
+/// Waits until the Deployment has this many pods; the watches that were open may have to be
+/// renewed first.
+async fn until_scaled(stage: &Stage, size: i64, managers: &[&Replica]) {
+    let began = Instant::now();
+    loop {
+        let deployment = stage.get(DEPLOYMENT, "cache").await;
+        if deployment.is_some_and(|it| it["spec"]["replicas"] == size) {
+            println!("{size} pods asked for after {:.1?}", began.elapsed());
+            return;
+        }
+        let logs: Vec<_> = managers.iter().map(|it| it.log()).collect();
+        let late = began.elapsed() > 2 * DEADLINE;
+        assert!(!late, "{size} pods:\n{}", logs.join("\n"));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 async fn ask_for(stage: &Stage, size: i64) {
@@ -59,7 +64,7 @@ async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election
     let mut leader = start_admin(&stage, "a");
     leader.leads().await;
     ask_for(&stage, 1).await;
-    until_scaled(&stage, 1).await;
+    until_scaled(&stage, 1, &[&leader]).await;
     let mut standby = start_admin(&stage, "b");
     standby.is_warm().await;
 
@@ -68,7 +73,8 @@ async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election
     cluster.pause(Component::Etcd).expect("it runs");
     copy(&cluster.dir().join("etcd"), &copied);
     cluster.resume(Component::Etcd).expect("it runs");
-    for turn in 0..30 {
+    // More than a restart of the API server writes.
+    for turn in 0..400 {
         let labels = json!({"metadata": {"labels": {"turn": turn.to_string()}}});
         stage
             .patch(MEMCACHED, "cache", labels)
@@ -76,7 +82,7 @@ async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election
             .expect("patched");
     }
     ask_for(&stage, 3).await;
-    until_scaled(&stage, 3).await;
+    until_scaled(&stage, 3, &[&leader, &standby]).await;
     let before = lease(&stage).await["metadata"]["resourceVersion"].clone();
 
     let restoring = Arc::clone(&cluster);
@@ -91,7 +97,7 @@ async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election
     );
     // Of a size that it had in neither life.
     ask_for(&stage, 2).await;
-    until_scaled(&stage, 2).await;
+    until_scaled(&stage, 2, &[&leader, &standby]).await;
     assert!(leader.runs() || standby.has_led(), "nobody leads");
 
     // The standby knew later versions of the Lease.
@@ -102,7 +108,7 @@ async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election
         assert!(led < LEASE_DURATION + Duration::from_secs(15), "{led:?}");
     }
     ask_for(&stage, 4).await;
-    until_scaled(&stage, 4).await;
+    until_scaled(&stage, 4, &[&leader, &standby]).await;
     // Revisions that come twice make no history.
     std::fs::remove_file(cluster.audit_log()).expect("the audit log");
 }
