@@ -9,6 +9,7 @@ mod finalizers;
 mod layers;
 mod many;
 mod outage;
+mod pairs;
 mod random;
 mod reload;
 mod seed;

@@ -171,6 +171,12 @@ impl Stage {
             .await
     }
 
+    /// A JSON patch, which needs no resourceVersion to replace what is there.
+    pub(crate) async fn json_patch(&self, path: &str, patch: &Value) -> Answer {
+        self.send(Method::PATCH, path, "application/json-patch+json", patch)
+            .await
+    }
+
     /// Server-side apply; field manager and force are part of `target`.
     pub(crate) async fn apply(&self, target: &str, object: &Value) -> Answer {
         self.send(
