@@ -3,6 +3,7 @@
 //! stand.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // other processes' real time
 
+mod annotations;
 mod both;
 mod errand;
 mod finalizers;
@@ -12,6 +13,7 @@ mod outage;
 mod pairs;
 mod random;
 mod reload;
+mod room;
 mod seed;
 mod stage;
 mod upgrade;

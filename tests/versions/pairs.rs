@@ -250,13 +250,6 @@ async fn changing_a_field_gives_the_children_that_creating_with_its_value_gives(
     );
 
     let (count, started) = (Arc::new(Count::default()), Instant::now());
-    println!(
-        "STEPS {}",
-        fields
-            .iter()
-            .map(|f| f.parts().iter().map(|p| p.len() - 1).sum::<usize>())
-            .sum::<usize>()
-    );
     let parts = fields.iter().flat_map(|field| {
         let parts = field.parts().into_iter();
         parts.flat_map(move |part| {
@@ -265,21 +258,7 @@ async fn changing_a_field_gives_the_children_that_creating_with_its_value_gives(
     });
     let walked = parts.map(|(field, through, part)| {
         let (walks, count) = (&walks, &count);
-        async move {
-            let started = Instant::now();
-            let e = field.walk(walks, through, &part, count).await.err();
-            println!(
-                "DONE {field} {through:?} {} in {:?} {}",
-                part.len(),
-                started.elapsed(),
-                e.clone()
-                    .unwrap_or_default()
-                    .chars()
-                    .take(1500)
-                    .collect::<String>()
-            );
-            e
-        }
+        async move { field.walk(walks, through, &part, count).await.err() }
     });
     let failed: Vec<String> = futures::stream::iter(walked)
         .buffer_unordered(AT_ONCE)

@@ -401,7 +401,11 @@ fn data_that_passes_the_limit_of_annotations_is_left_out_and_told() {
         let seed = convert(kind, hub, &kind.seed).unwrap();
         assert_eq!(seed.data_left_out, left_out);
         let omitted = json!({"size": 1, OMITTED: text.len()});
-        let expected = if left_out { omitted } else { json!({"size": 1}) };
+        let expected = if left_out {
+            omitted
+        } else {
+            json!({"size": 1})
+        };
         assert_eq!(seed.object["spec"], expected);
         assert_eq!(seed.object["metadata"] == metadata, left_out);
         // There and back, as the API server converts for server-side apply: the loss shows.

@@ -106,3 +106,37 @@ pub(super) fn room_errors(
     }
     errors
 }
+
+/// What server-side apply is about to lose of an object that was full already: with field
+/// managers in both versions, the API server converts the object there and back within itself,
+/// and the fields that had no room are gone before anybody is asked.
+pub(super) fn dropped_errors(
+    admission: &Admission,
+    spec: &Value,
+    (new, old): (&Object<'_>, &Object<'_>),
+) -> Vec<FieldError> {
+    let (kind, version) = (admission.kind, admission.version);
+    let other = conversion::other(kind, version);
+    if new.annotations_text().len() < DATA_LIMIT_BYTES
+        || !old.has_field_manager_in(&kind.api_version(other))
+    {
+        return Vec::new();
+    }
+    let needed = |spec: Value| data_needed(kind, version, spec).map_or(0, |data| data.len());
+    let before = old.spec().map_or(0, needed);
+    let with_data = DATA_ANNOTATION.len() + before + new.other_annotations_bytes();
+    if with_data <= ANNOTATIONS_LIMIT_BYTES || needed(spec.clone()) >= before {
+        return Vec::new();
+    }
+    vec![FieldError {
+        field: "metadata.annotations".to_owned(),
+        reason: ErrorReason::TooLong,
+        value: None,
+        detail: format!(
+            "fields of the spec that {} lacks have no room beside the annotations and would be \
+             lost: remove at least {} bytes of annotations first",
+            other.name,
+            with_data - ANNOTATIONS_LIMIT_BYTES
+        ),
+    }]
+}

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use serde_json::Value;
 
 use super::Admission;
-use super::carried::{carried_errors, room_errors};
+use super::carried::{carried_errors, dropped_errors, room_errors};
 use super::object::{Malformed, Object};
 use super::review::{Operation, Request};
 use crate::api::conversion::{DATA_ANNOTATION, at, other_spec};
@@ -136,7 +136,10 @@ fn written(
     if !errors.is_empty() {
         return Ok(Err(("conversion_data", errors)));
     }
-    let errors = room_errors(admission, &spec, new, old);
+    let mut errors = room_errors(admission, &spec, new, old);
+    if let Some(old) = old {
+        errors.extend(dropped_errors(admission, &spec, (new, old)));
+    }
     if !errors.is_empty() {
         return Ok(Err(("conversion_data", errors)));
     }

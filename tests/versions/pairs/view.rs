@@ -16,6 +16,9 @@ use tokio::task::JoinSet;
 
 use crate::stage::DEADLINE;
 
+/// Statuses written at a time.
+const AT_ONCE: usize = 32;
+
 /// The resources of every kind, as they were last heard of.
 pub(super) struct ClusterView {
     seen: Arc<Seen>,
@@ -111,10 +114,12 @@ async fn observe_deployments(
     mut events: UnboundedReceiver<DynamicObject>,
     api: Api<DynamicObject>,
 ) {
-    while let Some(object) = events.recv().await {
+    let events = futures::stream::poll_fn(move |context| events.poll_recv(context));
+    let api = &api;
+    let observe = |object: DynamicObject| async move {
         let generation = object.metadata.generation;
         if object.data["status"]["observedGeneration"] == json!(generation) {
-            continue;
+            return;
         }
         let status = json!({"status": {"observedGeneration": generation}});
         let name = object.metadata.name.expect("a name");
@@ -122,5 +127,6 @@ async fn observe_deployments(
         let _ = api
             .patch_status(&name, &PatchParams::default(), &Patch::Merge(&status))
             .await;
-    }
+    };
+    events.for_each_concurrent(AT_ONCE, observe).await;
 }
