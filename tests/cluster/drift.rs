@@ -46,12 +46,18 @@ fn walk(value: &Value, fields: &Value, path: String, leaves: &mut Vec<String>) {
 fn other_values(path: &str, value: &Value) -> Vec<Value> {
     match value {
         Value::Bool(truth) => vec![json!(!truth)],
+        // Not the next one, which may be another test's.
+        Value::Number(port) if path.ends_with("/nodePort") => {
+            vec![json!(port.as_i64().expect("an integer") + 2000)]
+        }
         Value::Number(_) => vec![json!(value.as_i64().expect("an integer") + 1), json!(0)],
         Value::String(text) => {
             let known: &[&str] = match path.rsplit('/').next().unwrap_or_default() {
                 "imagePullPolicy" => &["Always", "Never"],
                 "type" => &["Unconfined", "ClusterIP", "Recreate"],
                 "protocol" => &["UDP"],
+                "externalTrafficPolicy" | "internalTrafficPolicy" => &["Local"],
+                "sessionAffinity" => &["ClientIP"],
                 "cpu" => &["11m"],
                 "memory" => &["100Mi"],
                 _ => &[],
