@@ -67,12 +67,12 @@ async fn not_found() {
         .apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
-    // A status that is due wakes it as well, once.
+    // What else wakes it meanwhile, e.g. a status that is due, tries as well.
     tokio::time::sleep(Duration::from_secs(2)).await;
     rule.remove();
     let (took, refused) = until_applied_again(&stage, &proxy).await;
     println!("after {refused} 404s it was applied {took:.1?} later (promised: 15 s ± 20 %)");
-    assert!(refused <= 2, "{refused} 404s within two seconds");
+    assert!(refused <= 4, "{refused} 404s within two seconds");
     let promised = Duration::from_secs(12)..Duration::from_secs(19);
     assert!(promised.contains(&took), "{took:?}");
     stage.until_ready(MEMCACHED, "cache").await;
