@@ -13,6 +13,7 @@ use super::cluster::Clients;
 use super::handshake::handshake;
 use super::health::Endpoint;
 use super::namespace::pod_namespace;
+use super::server_time::ServerTime;
 use super::shutdown::Shutdown;
 use super::supervise::{AT_A_URL, BEHIND_A_SERVICE, Group};
 use crate::config::{CertificateSource, Config};
@@ -27,6 +28,7 @@ use crate::webhook::{self, Handlers, serve};
 pub(super) struct Webhooks {
     resolver: Arc<Resolver>,
     port: u16,
+    time: ServerTime,
 }
 
 impl Webhooks {
@@ -39,6 +41,7 @@ impl Webhooks {
         clients: &Clients,
         listener: TcpListener,
         (registry, reads): (&mut Registry, &certificates::Reads),
+        time: ServerTime,
         group: &mut Group,
     ) -> Result<Self, RunError> {
         let metrics = webhook::Metrics::register(registry);
@@ -58,15 +61,25 @@ impl Webhooks {
             "webhook server",
             serve(listener, certificates, minimum, handlers, stopping, stop),
         );
-        Ok(Self { resolver, port })
+        Ok(Self {
+            resolver,
+            port,
+            time,
+        })
     }
 
-    /// Adds what readiness depends on to `ready`: a certificate that is valid now, and a
-    /// listener that shakes hands.
+    /// Adds what readiness depends on to `ready`: a certificate that is valid now, by the clock
+    /// of the API server, and a listener that shakes hands.
     pub(super) fn check(self, ready: Endpoint) -> Endpoint {
-        let Self { resolver, port } = self;
+        let Self {
+            resolver,
+            port,
+            time,
+        } = self;
         ready.probe("webhook", StatusCode::INTERNAL_SERVER_ERROR, move || {
-            let validity = resolver.is_valid_now().map_err(|reason| reason.to_string());
+            let validity = resolver
+                .check_at(time.now())
+                .map_err(|reason| reason.to_string());
             async move {
                 validity?;
                 handshake(port).await
