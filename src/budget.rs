@@ -18,9 +18,10 @@ pub(crate) const PROCESS_BYTES: usize = 56 * MIB;
 
 /// Kubelets open a connection for each probe.
 pub(crate) const HEALTH: Limits = Limits {
-    connections: 256,
+    // So many that hundreds of silent ones make nobody give way.
+    connections: 768,
     header_bytes: 8 * KIB,
-    first_header: Duration::from_secs(10),
+    first_header: Duration::from_secs(5),
     idle: Duration::from_secs(5),
     take: Duration::from_secs(10),
 };
@@ -46,9 +47,12 @@ pub(crate) const WEBHOOKS: Limits = Limits {
     take: Duration::from_secs(10),
 };
 
-/// What one connection costs beside the header: its socket's record, TLS, and hyper's buffers.
+/// What one connection costs beside the header: its record and its task, and with TLS the
+/// buffers of that.
 #[cfg(test)]
-pub(crate) const CONNECTION_BYTES: usize = 16 * KIB;
+pub(crate) const CONNECTION_BYTES: usize = 4 * KIB;
+#[cfg(test)]
+pub(crate) const TLS_CONNECTION_BYTES: usize = 16 * KIB;
 
 /// Largest body of an admission review: controller-runtime's. An object may have 3 MiB, and a
 /// review holds two.
@@ -84,14 +88,19 @@ mod tests {
 
     /// The rows of docs/memory.md that the constants above decide.
     fn rows() -> Vec<(&'static str, usize)> {
-        let connections = |limits: Limits, calls: usize| {
-            limits.connections * (limits.header_bytes + CONNECTION_BYTES + calls)
-        };
+        let connections =
+            |limits: Limits, others: usize| limits.connections * (limits.header_bytes + others);
         vec![
             ("process and caches", PROCESS_BYTES),
-            ("health connections", connections(HEALTH, 0)),
-            ("metrics connections", connections(METRICS, 0)),
-            ("webhook connections", connections(WEBHOOKS, FREE_BYTES)),
+            ("health connections", connections(HEALTH, CONNECTION_BYTES)),
+            (
+                "metrics connections",
+                connections(METRICS, TLS_CONNECTION_BYTES),
+            ),
+            (
+                "webhook connections",
+                connections(WEBHOOKS, TLS_CONNECTION_BYTES + FREE_BYTES),
+            ),
             ("calls that share", SHARED_BYTES),
             ("the call that is alone", ALONE_BYTES),
             ("work on large calls", TURNS * TURN_BYTES),

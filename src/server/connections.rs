@@ -49,6 +49,8 @@ pub(super) struct Connections {
 struct Table {
     /// By the order in which they came.
     slots: BTreeMap<u64, Arc<Slot>>,
+    /// How many there are of each address.
+    counts: HashMap<IpAddr, usize>,
     next: u64,
 }
 
@@ -117,7 +119,7 @@ impl Connections {
         let mut table = lock(&self.table);
         if table.slots.len() >= self.limits.connections {
             let victim = table.victim(peer)?;
-            table.slots.remove(&victim.number);
+            table.remove(&victim);
             victim.close();
             self.counters.evicted.inc();
         }
@@ -133,6 +135,7 @@ impl Connections {
             connections: Arc::clone(self),
         });
         table.slots.insert(number, Arc::clone(&slot));
+        *table.counts.entry(peer).or_default() += 1;
         drop(table);
         self.counters.connections.inc();
         self.changed.notify_waiters();
@@ -141,7 +144,7 @@ impl Connections {
 
     /// The connection has ended.
     pub(super) fn leave(&self, slot: &Slot) {
-        lock(&self.table).slots.remove(&slot.number);
+        lock(&self.table).remove(slot);
         self.counters.connections.dec();
         self.changed.notify_waiters();
     }
@@ -207,25 +210,35 @@ impl Connections {
 }
 
 impl Table {
+    fn remove(&mut self, slot: &Slot) {
+        if self.slots.remove(&slot.number).is_some()
+            && let Some(count) = self.counts.get_mut(&slot.peer)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&slot.peer);
+            }
+        }
+    }
+
     /// Who gives way to a connection from `newcomer`.
     fn victim(&self, newcomer: IpAddr) -> Option<Arc<Slot>> {
-        let mut counts = HashMap::<IpAddr, usize>::from([(newcomer, 1)]);
-        for slot in self.slots.values() {
-            *counts.entry(slot.peer).or_default() += 1;
-        }
-        let of_newcomer = counts.get(&newcomer).copied().unwrap_or_default();
-        let most = counts.values().copied().max().unwrap_or_default();
+        let counts = self.counts.iter();
+        // The newcomer counts, too.
+        let counts = counts.map(|(peer, count)| (*peer, count + usize::from(*peer == newcomer)));
+        let most = counts.clone().map(|(_, count)| count).max()?;
+        let heaviest = counts.filter(|(_, count)| *count == most);
+        let heaviest: Vec<IpAddr> = heaviest.map(|(peer, _)| peer).collect();
         // Calls that wait for us are cut short only for an address that has far fewer.
+        let of_newcomer = self.counts.get(&newcomer).map_or(1, |count| count + 1);
         let may_cut = of_newcomer <= most / 2;
         let slots = self.slots.values();
         let candidates = slots
-            .filter(|slot| counts.get(&slot.peer) == Some(&most))
-            .map(|slot| (*lock(&slot.state), slot))
-            .map(|(state, slot)| ((state.waits_for == WaitsFor::Answer, state.since), slot))
+            .filter(|slot| heaviest.contains(&slot.peer))
+            .map(|slot| (lock(&slot.state).key(), slot))
             .filter(|((is_answer, _), _)| may_cut || !is_answer);
-        candidates
-            .min_by_key(|(key, _)| *key)
-            .map(|(_, slot)| Arc::clone(slot))
+        let victim = candidates.min_by_key(|(key, _)| *key);
+        victim.map(|(_, slot)| Arc::clone(slot))
     }
 }
 
@@ -239,6 +252,11 @@ impl State {
             window: (now, 0),
             is_validated,
         }
+    }
+
+    /// Of several connections the one with the smallest gives way.
+    fn key(&self) -> (bool, Instant) {
+        (self.waits_for == WaitsFor::Answer, self.since)
     }
 }
 

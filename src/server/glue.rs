@@ -28,6 +28,10 @@ use crate::log_limit::LogLimit;
 /// Pause after a failed accept: the usual cause, too many open files, does not pass at once.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// Connections that wait to be accepted; tokio's listeners have 128. What comes beyond that is
+/// dropped, and tried again by the client's kernel a second later: too late for a probe.
+const BACKLOG: i32 = 4096;
+
 /// The address type that makes axum-server use [`Listener`].
 #[derive(Debug, Clone)]
 pub(super) struct Peer;
@@ -53,6 +57,7 @@ impl Listener {
         connections: Arc<Connections>,
     ) -> io::Result<Self> {
         let listener = listener.into_std()?;
+        rustix::net::listen(&listener, BACKLOG)?;
         let duplicate = listener.try_clone()?;
         let listener = Arc::new(TcpListener::from_std(listener)?);
         Ok(Self {
