@@ -148,3 +148,62 @@ pub(super) async fn until<E>(
         () = shutdown.stopped() => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::Request;
+    use jiff::{SignedDuration, Timestamp};
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::manager::health;
+    use crate::manager::supervise::AT_ONCE;
+    use crate::webhook::TlsVersion;
+    use crate::webhook::certificates::in_memory;
+
+    /// The status of readiness where the API server's clock is ahead of ours.
+    async fn status(ahead: SignedDuration) -> StatusCode {
+        let (resolver, run) = in_memory(vec!["a".to_owned()], certificates::Metrics::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let metrics = webhook::Metrics::register(&mut Registry::default());
+        let handlers = Handlers::new(&[], 0, &metrics);
+        let certificates = Arc::clone(&resolver);
+        let serve = serve(
+            listener,
+            certificates,
+            TlsVersion::Tls12,
+            handlers,
+            AT_ONCE,
+            std::future::pending(),
+        );
+        let time = ServerTime::default();
+        let date = Timestamp::now() + ahead;
+        time.observe(Some(&date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()));
+        let webhooks = Webhooks {
+            resolver,
+            port,
+            time,
+        };
+        let router = health::router([webhooks.check(Endpoint::new("readyz"))]);
+        let request = Request::get("/readyz").body(Body::empty()).unwrap();
+        tokio::select! {
+            answer = router.oneshot(request) => answer.unwrap().status(),
+            _ = serve => unreachable!(),
+            _ = run => unreachable!(),
+        }
+    }
+
+    #[tokio::test]
+    async fn readiness_judges_the_certificate_by_the_clock_of_the_api_server() {
+        assert_eq!(status(SignedDuration::ZERO).await, StatusCode::OK);
+        let hour = SignedDuration::from_hours(1);
+        assert_eq!(status(hour).await, StatusCode::OK);
+        // The certificate is valid from an hour ago, by our clock, for ninety days.
+        for invalid in [hour * -2, hour * 24 * 91] {
+            let status = status(invalid).await;
+            assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{invalid}");
+        }
+    }
+}
