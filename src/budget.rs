@@ -12,7 +12,7 @@ const MIB: usize = 1024 * KIB;
 /// The memory limit of the container in our manifests.
 #[cfg(test)]
 pub(crate) const CONTAINER_LIMIT: usize = 256 * MIB;
-/// The process itself and its caches, with ten thousand resources: docs/performance.md.
+/// The process itself and its caches, with 2500 resources and a pod each: docs/operations.md.
 #[cfg(test)]
 pub(crate) const PROCESS_BYTES: usize = 56 * MIB;
 

@@ -180,7 +180,9 @@ mod tests {
         );
         let time = ServerTime::default();
         let date = Timestamp::now() + ahead;
-        time.observe(Some(&date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()));
+        time.observe(Some(
+            &date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(),
+        ));
         let webhooks = Webhooks {
             resolver,
             port,

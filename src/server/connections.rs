@@ -70,7 +70,7 @@ pub(crate) struct Slot {
 struct State {
     waits_for: WaitsFor,
     since: Instant,
-    /// Bytes that the client has sent or taken since.
+    /// Bytes that the client has sent since, or taken of a long answer.
     moved: usize,
     /// The same when [`WINDOW`] last passed, and when that was.
     window: (Instant, usize),
@@ -299,14 +299,22 @@ impl Slot {
         }
     }
 
-    /// Counts bytes that the client has sent or taken; false when it has sent more than a
-    /// request's header may have.
-    pub(super) fn moved(&self, bytes: usize) -> bool {
+    /// Counts bytes that the client has sent; false when they are more than a request's header
+    /// may have.
+    pub(super) fn received(&self, bytes: usize) -> bool {
         let mut state = lock(&self.state);
         let most = self.connections.limits.header_bytes + HANDSHAKE_BYTES;
         let too_many = state.waits_for == WaitsFor::Request && state.moved > most;
         state.moved = state.moved.saturating_add(bytes);
         !too_many
+    }
+
+    /// Counts bytes that the client has taken of a long answer.
+    pub(super) fn sent(&self, bytes: usize) {
+        let mut state = lock(&self.state);
+        if state.waits_for == WaitsFor::Taking {
+            state.moved = state.moved.saturating_add(bytes);
+        }
     }
 
     fn is_overdue(&self, limits: &Limits, now: Instant) -> bool {

@@ -160,7 +160,7 @@ impl AsyncRead for Stream {
         loop {
             ready!(self.slot.socket.poll_read_ready(context))?;
             match self.slot.socket.try_read_buf(buffer) {
-                Ok(bytes) if self.slot.moved(bytes) => return Poll::Ready(Ok(())),
+                Ok(bytes) if self.slot.received(bytes) => return Poll::Ready(Ok(())),
                 Ok(_) => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
@@ -179,7 +179,7 @@ impl Stream {
             ready!(self.slot.socket.poll_write_ready(context))?;
             match write(&self.slot.socket) {
                 Ok(bytes) => {
-                    self.slot.moved(bytes);
+                    self.slot.sent(bytes);
                     return Poll::Ready(Ok(bytes));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
