@@ -133,12 +133,14 @@ fmt: ## Format the code.
 .PHONY: vet
 vet: ## Type-check everything, tests included.
 	cargo check --locked --workspace --all-targets
+	cargo check --locked --workspace --test cluster_audit
 
 .PHONY: lint
 lint: ## Formatting, clippy and rustdoc, without a warning.
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
+	cargo clippy --locked --workspace --test cluster_audit -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
 		cargo doc --locked --workspace --no-deps --lib --document-private-items
 
@@ -161,13 +163,14 @@ test: ## Every test, against a local Kubernetes that is started for them.
 	@for module in prometheus collector olm operator-sdk; do \
 		hack/build-go.sh hack/$$module >/dev/null || exit; done
 	$(CARGO_BUILD) --all-targets
-	$(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- cargo test --locked --workspace $(TESTFLAGS)
+	$(CARGO_BUILD) --test cluster_audit
+	$(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- hack/test.sh $(TESTFLAGS)
 
 .PHONY: test-rollout
 test-rollout: ## Rolling restarts under load, without a failed call; RESTARTS=20.
 	$(CARGO_BUILD) --all-targets
 	ROLLING_RESTARTS=$(RESTARTS) $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
-		cargo test --locked --workspace --test rollout rolling_restarts -- --nocapture
+		hack/test.sh --test rollout rolling_restarts -- --nocapture
 
 .PHONY: test-docs
 test-docs: ## Every command of the documents, with what they show; DOCS='README' picks by path.
@@ -186,7 +189,7 @@ test-e2e: ## The product on a node that runs containers; as root; PHASES='catalo
 test-faults: ## Every fault of the API server and the network; FAULTS='F12' picks by name.
 	$(CARGO_BUILD) --all-targets
 	FAULTS='$(FAULTS)' $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
-		cargo test --locked --workspace --test faults the_campaign -- --ignored --nocapture
+		hack/test.sh --test faults the_campaign -- --ignored --nocapture
 
 # etcd, kwok and the links of the current Kubernetes, then the oldest one's own over them.
 KUBE_OLDEST = $(abspath $(CARGO_TARGET_DIR))/kube-oldest

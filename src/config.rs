@@ -49,6 +49,8 @@ pub struct Config {
     pub settings: Settings,
     /// Reconciles of one kind that may run at the same time, 1 to 1000.
     pub max_concurrent_reconciles: usize,
+    /// Rollouts of changed defaults of one kind that may run at the same time; 0 is no limit.
+    pub max_concurrent_rollouts: usize,
     /// Namespaces whose resources are reconciled; empty is all of them.
     pub watch_namespaces: BTreeSet<String>,
     /// How log lines are written.
@@ -190,6 +192,7 @@ impl Config {
             operators: select(&flags.controllers)?,
             settings,
             max_concurrent_reconciles: usize::from(flags.max_concurrent_reconciles),
+            max_concurrent_rollouts: usize::from(flags.max_concurrent_rollouts),
             watch_namespaces: namespaces(&flags.watch_namespace)?,
             log_format: flags.log_format,
             log_level: flags.log_level,

@@ -1,21 +1,68 @@
-//! What every manager of a whole test run asked of the API server, read from its audit log.
-//! cargo runs test programs in the order of their names, so `cluster` has run before; only
-//! with it has this something to read.
+//! What every manager of a whole test run did, read from the audit logs of the API servers of
+//! that run. `hack/test.sh` runs this after all other tests, and cargo only when it is named.
+#![allow(clippy::disallowed_types)] // the cluster lives in real time
 
 #[path = "cluster/harness/audit.rs"]
 #[allow(dead_code)] // shared with `cluster`, which uses the rest
 mod audit;
 #[path = "cluster/granted.rs"]
 mod granted;
+#[path = "support/trusted/mod.rs"]
+mod trusted;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use audit::Request;
 
-fn requests() -> Vec<Request> {
+/// Set by `hack/test.sh` if no test was left out.
+const WHOLE_RUN: &str = "WHOLE_TEST_RUN";
+
+fn environment() -> devcluster::Environment {
     let environment = devcluster::Environment::from_variables();
-    let environment = environment.expect("a cluster around the tests: run `make test`");
-    let requests = audit::requests(&environment.audit_log, None);
+    environment.expect("a cluster around the tests: run `make test`")
+}
+
+/// The log of the API server that all tests share, and those of private ones.
+fn logs() -> Vec<PathBuf> {
+    let environment = environment();
+    let folder = environment.audit_logs.expect("a folder of audit logs");
+    let private = std::fs::read_dir(folder).expect("the folder of audit logs");
+    let private = private.map(|entry| entry.expect("a log").path());
+    let mut logs: Vec<_> = private.collect();
+    logs.sort();
+    logs.insert(0, environment.audit_log);
+    logs
+}
+
+#[test]
+fn every_status_that_said_ready_was_true_when_it_was_written() {
+    let mut sum = trusted::Report::default();
+    let logs = logs();
+    for log in &logs {
+        let report = trusted::check(log);
+        let name = log.file_stem().unwrap_or_default().to_string_lossy();
+        report.print(&name);
+        sum.add(report);
+    }
+    println!(
+        "{} API servers: {} status writes, {} with Ready=True compared, {} violations, {} races, \
+         {} unknown",
+        logs.len(),
+        sum.status_writes,
+        sum.checked,
+        sum.violations.len(),
+        sum.races.len(),
+        sum.unknown.len(),
+    );
+    if std::env::var_os(WHOLE_RUN).is_some() {
+        assert!(sum.checked > 0, "no manager ran");
+    }
+    assert!(sum.violations.is_empty(), "{:#?}", sum.violations);
+}
+
+fn requests() -> Vec<Request> {
+    let requests = audit::requests(&environment().audit_log, None);
     assert!(
         !requests.is_empty(),
         "no manager ran before: run the whole of `make test`"

@@ -337,8 +337,9 @@ pub fn observed(bytes: &mut Unstructured<'_>) -> Result<Observed> {
     Ok(Observed {
         deployment,
         service: bytes.ratio(1, 2)?.then(ObservedService::default),
-        pods: names.map(|name| ObservedPod { name, ready }).collect(),
+        pods: names.map(|name| ObservedPod { name, ready, failure: None }).collect(),
         problem,
+        unconfirmed: None,
         now: "2026-11-21T12:00:00Z".to_owned(),
     })
 }
@@ -368,6 +369,7 @@ fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedDeployment> {
     Ok(ObservedDeployment {
         generation,
         observed_generation,
+        paused: false,
         desired,
         replicas,
         updated,

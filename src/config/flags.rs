@@ -209,6 +209,18 @@ pub(super) struct Flags {
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(super) max_concurrent_reconciles: u16,
 
+    /// Resources of one kind that roll out a changed default of the operator (such as a new
+    /// operand image) at the same time; 0 is no limit. Changes of a resource's own spec never
+    /// wait.
+    #[arg(
+        long,
+        env,
+        hide_env_values = true,
+        value_name = "N",
+        default_value_t = 10
+    )]
+    pub(super) max_concurrent_rollouts: u16,
+
     /// Most pods that one resource may ask for; 0 is no limit.
     #[arg(long, env, hide_env_values = true, value_name = "N", default_value_t = MAX_REPLICAS,
           value_parser = clap::value_parser!(u32).range(0..=i64::from(i32::MAX)))]

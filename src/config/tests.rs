@@ -44,6 +44,7 @@ fn the_defaults_are_those_of_the_scaffold() {
     assert_eq!(config.operators.len(), OPERATORS.len());
     assert_eq!(config.settings, Settings::default());
     assert_eq!(config.max_concurrent_reconciles, 5);
+    assert_eq!(config.max_concurrent_rollouts, 10);
     assert!(config.watch_namespaces.is_empty());
     assert_eq!(
         (config.log_format, config.log_level),

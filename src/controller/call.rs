@@ -9,6 +9,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::Method;
+use http_body_util::{BodyExt as _, Limited};
+use kube::client::Body;
 use kube::core::Status as ApiStatus;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -16,6 +18,7 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
 use super::leadership::Leadership;
+use super::lean::cut;
 use crate::operators::ChildKind;
 use crate::trace_target::TRACES;
 
@@ -23,6 +26,16 @@ use crate::trace_target::TRACES;
 /// The API server's own limit for a request that writes is 60 s, but a healthy one answers
 /// within milliseconds; what takes longer is better tried again by the back-off.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
+
+/// The longest that the API server may send us away for; it asks for a second or two.
+pub(crate) const LONGEST_ASKED: Duration = Duration::from_secs(60);
+
+/// Bytes of an answer at most. An object has at most 1.5 MiB in etcd
+/// (`--max-request-bytes`), and its managedFields as much again.
+const ANSWER_MAX: usize = 8 << 20;
+
+/// Bytes that are told of an answer that is no Status.
+const ERROR_TEXT_MAX: usize = 512;
 
 const JSON: &str = "application/json";
 
@@ -45,6 +58,8 @@ pub(crate) enum CallError {
         action: String,
         /// The answer.
         refusal: Box<ApiStatus>,
+        /// How long the API server asks us to stay away.
+        retry_after: Option<Duration>,
     },
     /// No answer within [`DEADLINE`].
     #[error("{action}: no answer within {} s", DEADLINE.as_secs())]
@@ -74,6 +89,15 @@ impl CallError {
     pub(crate) fn refusal(&self) -> Option<&ApiStatus> {
         match self {
             CallError::Refused { refusal, .. } => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// How long the API server asks us to wait before the next request (RFC 9110, 10.2.3); at
+    /// most [`LONGEST_ASKED`].
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            CallError::Refused { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
@@ -149,6 +173,12 @@ impl<'a> Location<'a> {
     fn action(&self, verb: &str) -> String {
         format!("{verb} {} {}/{}", self.plural, self.namespace, self.name)
     }
+}
+
+/// What the API server answers.
+enum Answer {
+    Object(Value),
+    Refusal(Box<ApiStatus>, Option<Duration>),
 }
 
 /// A client whose every call has a deadline, and whose writes need leave.
@@ -338,21 +368,25 @@ impl Caller {
             // Whoever counts requests sees it first.
             http.response.status_code = Empty,
         );
-        let exchange = timeout(DEADLINE, self.client.request::<Value>(request));
+        let exchange = timeout(DEADLINE, self.exchange(request));
         let exchange = exchange.instrument(span.clone());
         let ended = match is_write {
             true => self.while_allowed(exchange).await,
             false => Some(exchange.await),
         };
         match &ended {
-            Some(Ok(Ok(_))) => {}
-            Some(Ok(Err(_)) | Err(_)) | None => {
+            Some(Ok(Ok(Answer::Object(_)))) => {}
+            Some(Ok(Ok(Answer::Refusal(..)) | Err(_)) | Err(_)) | None => {
                 span.record("otel.status_code", "ERROR");
             }
         }
         match ended {
-            Some(Ok(Ok(object))) => Ok(object),
-            Some(Ok(Err(kube::Error::Api(refusal)))) => Err(CallError::Refused { action, refusal }),
+            Some(Ok(Ok(Answer::Object(object)))) => Ok(object),
+            Some(Ok(Ok(Answer::Refusal(refusal, retry_after)))) => Err(CallError::Refused {
+                action,
+                refusal,
+                retry_after,
+            }),
             Some(Ok(Err(source))) => Err(CallError::Transport {
                 action,
                 source: Box::new(source),
@@ -360,6 +394,38 @@ impl Caller {
             Some(Err(_elapsed)) => Err(CallError::Timeout { action }),
             None => Err(CallError::Fenced { action }),
         }
+    }
+
+    /// One request and its answer. The answer's headers are needed, which kube's own
+    /// `Client::request` drops.
+    async fn exchange(&self, request: http::Request<Vec<u8>>) -> Result<Answer, kube::Error> {
+        let (head, body) = self
+            .client
+            .send(request.map(Body::from))
+            .await?
+            .into_parts();
+        let body = Limited::new(body, ANSWER_MAX).collect().await;
+        let body = body.map_err(kube::Error::Service)?.to_bytes();
+        if head.status.is_success() {
+            let object = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+            return Ok(Answer::Object(object));
+        }
+        let mut refusal: ApiStatus = serde_json::from_slice(&body).unwrap_or_else(|_| {
+            // What comes from a proxy, or from API Priority and Fairness, is plain text.
+            let text = String::from_utf8_lossy(&body);
+            ApiStatus {
+                message: cut(&text, ERROR_TEXT_MAX).trim().to_owned(),
+                ..ApiStatus::default()
+            }
+        });
+        refusal.code = head.status.as_u16();
+        let asked = head.headers.get(http::header::RETRY_AFTER);
+        let seconds = asked.and_then(|value| value.to_str().ok()?.parse().ok());
+        let retry_after = seconds.map(Duration::from_secs).filter(|it| !it.is_zero());
+        Ok(Answer::Refusal(
+            Box::new(refusal),
+            retry_after.map(|asked| asked.min(LONGEST_ASKED)),
+        ))
     }
 
     /// Goes on with a write for as long as it is allowed; `None` if that ends first.

@@ -11,6 +11,7 @@ use super::claims::Claims;
 use super::fingerprint::Fingerprint;
 use super::lean::{LeanChild, LeanDeployment, LeanPod, LeanService, Meta, Owner, pod_index};
 use super::object::{Object, ObjectKey};
+use super::stamp::Stamp;
 use super::store::Store;
 use super::watched::Lean;
 use crate::operators::observed::{ObservedDeployment, ObservedPod, ObservedService};
@@ -36,11 +37,15 @@ pub(crate) enum Standing {
     Ours {
         /// UID of the child.
         uid: Box<str>,
+        /// The state that this is known of.
+        resource_version: u64,
         /// `None` when our field manager never applied it.
         fingerprint: Option<Fingerprint>,
+        /// Which write of ours changed it last.
+        stamp: Option<Stamp>,
     },
     /// Being deleted, or of an earlier life of the resource: it is made anew when it is gone.
-    Ending,
+    Ending(Problem),
     /// Another resource's.
     Foreign(Problem),
 }
@@ -50,6 +55,7 @@ struct Cached {
     meta: Meta,
     owner: Option<Owner>,
     fingerprint: Option<Fingerprint>,
+    stamp: Option<Stamp>,
 }
 
 impl<S> From<&LeanChild<S>> for Cached {
@@ -58,6 +64,7 @@ impl<S> From<&LeanChild<S>> for Cached {
             meta: child.meta.clone(),
             owner: child.owner.clone(),
             fingerprint: child.fingerprint,
+            stamp: child.stamp,
         }
     }
 }
@@ -79,10 +86,12 @@ impl Children {
         if owner.uid == wanted_by.uid && !cached.meta.deleting {
             Standing::Ours {
                 uid: cached.meta.uid,
+                resource_version: cached.meta.resource_version,
                 fingerprint: cached.fingerprint,
+                stamp: cached.stamp,
             }
         } else if earlier_life {
-            Standing::Ending
+            Standing::Ending(terminating(kind, key))
         } else {
             Standing::Foreign(taken(kind, key, Some(&owner)))
         }
@@ -150,6 +159,19 @@ impl Children {
         self.services.indexed(uid)
     }
 
+    /// The child `kind` called `key`, if it belongs to the resource `uid`: what our fields look
+    /// like, and which write of ours changed it last.
+    pub(crate) fn of_owner(
+        &self,
+        kind: ChildKind,
+        key: &ObjectKey,
+        uid: &str,
+    ) -> Option<(Option<Fingerprint>, Option<Stamp>)> {
+        let cached = self.cached(kind, key)?;
+        let is_theirs = cached.owner.is_some_and(|owner| *owner.uid == *uid);
+        (is_theirs && !cached.meta.deleting).then_some((cached.fingerprint, cached.stamp))
+    }
+
     /// The Service of the resource `uid` as far as its status depends on it.
     pub(crate) fn service(&self, uid: &str) -> Option<ObservedService> {
         Some(self.services(uid).first()?.state.clone())
@@ -166,6 +188,18 @@ impl Children {
             .collect();
         live.sort_by(|one, other| one.name.cmp(&other.name));
         live
+    }
+}
+
+/// The problem of a child that is being deleted.
+pub(crate) fn terminating(kind: ChildKind, key: &ObjectKey) -> Problem {
+    let kind = kind.name();
+    Problem {
+        reason: Reason::ChildTerminating,
+        message: format!(
+            "{kind} {} is being deleted; it is made anew when it is gone (see its metadata.finalizers if that takes long)",
+            key.name()
+        ),
     }
 }
 

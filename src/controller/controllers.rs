@@ -26,8 +26,10 @@ use super::leadership::Leadership;
 use super::lean::{ChildState, LeanChild, LeanPod, LeanResource, Owner};
 use super::metrics::{ConditionView, Metrics, ObserveConditions};
 use super::object::{Object, ObjectKey};
+use super::pacing::Pacer;
 use super::queue::{Priority, Queue};
 use super::reconcile::Reconciler;
+use super::resync::resync;
 use super::store::Store;
 use super::stored_version;
 use super::watched::{Lean, Watched};
@@ -57,6 +59,8 @@ pub struct Options {
     pub settings: Settings,
     /// Reconciles at once, per kind; at least 1.
     pub workers: usize,
+    /// Rollouts of changed defaults at the same time, per kind; 0 lifts the limit.
+    pub max_concurrent_rollouts: usize,
     /// Only resources in these namespaces are reconciled; in all if empty. One is watched
     /// alone, which needs no rights outside it; with several, the watches are cluster-wide.
     pub namespaces: BTreeSet<String>,
@@ -130,13 +134,22 @@ pub async fn run(
     };
     let children_synced = watch_children(&options, &wakers, &mut running.informers);
     for (operator, controller) in options.operators.iter().zip(&wakers.controllers) {
+        let name = operator.kind().controller_name();
+        let pacer = Arc::new(Pacer::new(
+            name.clone(),
+            operator.kind().kind,
+            options.max_concurrent_rollouts,
+            Arc::clone(&controller.queue),
+            Arc::clone(&children),
+            Arc::clone(&options.metrics),
+        ));
         let reconciler = Arc::new(Reconciler::new(
             *operator,
             options.settings.clone(),
             (caller.clone(), recorder.clone()),
             Arc::clone(&controller.resources),
             Arc::clone(&children),
-            Arc::clone(&options.metrics),
+            (pacer, Arc::clone(&options.metrics)),
         ));
         let mut synced = children_synced.clone();
         synced.push(watch_resources(
@@ -146,13 +159,18 @@ pub async fn run(
             &reconciler,
             &mut running.informers,
         ));
-        let name = operator.kind().controller_name();
         options.metrics.controller_started(&name, options.workers);
         let reported = Reported {
             resources: Arc::downgrade(&controller.resources),
             namespaces: options.namespaces.clone(),
         };
         options.metrics.resources(&name, Box::new(reported));
+        let looks = resync(
+            Arc::clone(&controller.resources),
+            Arc::clone(&controller.queue),
+            options.namespaces.clone(),
+        );
+        running.informers.spawn(async move { Ok(looks.await) });
         for _ in 0..options.workers {
             let (name, synced) = (name.clone(), synced.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));

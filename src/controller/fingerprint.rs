@@ -13,8 +13,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde_json::{Map, Value};
 
 use super::quantity;
+use super::stamp::APPLIED;
 
-/// 64-bit hash of owned fields. Compared within one process only, never stored.
+/// 64-bit hash of owned fields. One that is stored (`super::stamp`) may have been computed by
+/// another build, whose hasher differs: it must only ever be taken for another state.
 pub(crate) type Fingerprint = u64;
 
 /// The fingerprint of an apply body: all of it but the fields that identify the object,
@@ -51,6 +53,7 @@ fn applied_fields<'a>(object: &'a Value, manager: &str) -> Option<&'a Value> {
 enum Place {
     Root,
     Metadata,
+    Annotations,
     Resources,
     Quantities,
     Elsewhere,
@@ -60,6 +63,7 @@ impl Place {
     fn below(self, field: &str) -> Self {
         match (self, field) {
             (Place::Root, "metadata") => Place::Metadata,
+            (Place::Metadata, "annotations") => Place::Annotations,
             (Place::Resources, "requests" | "limits") | (Place::Quantities, _) => Place::Quantities,
             (_, "resources") => Place::Resources,
             _ => Place::Elsewhere,
@@ -71,6 +75,25 @@ impl Place {
         match self {
             Place::Root => matches!(field, "apiVersion" | "kind"),
             Place::Metadata => matches!(field, "name" | "namespace" | "uid"),
+            _ => false,
+        }
+    }
+
+    /// The stamp, or annotations of which nothing else is owned: it moves with other changes
+    /// and is none by itself.
+    fn is_stamp(self, field: &str, value: &Value, owned: Option<&Value>) -> bool {
+        match self {
+            Place::Annotations => field == APPLIED,
+            Place::Metadata if field == "annotations" => {
+                let owned = owned.and_then(Value::as_object).filter(|it| !it.is_empty());
+                match (owned, value.as_object()) {
+                    (Some(owned), _) => owned
+                        .keys()
+                        .all(|key| key == "." || key.strip_prefix("f:") == Some(APPLIED)),
+                    (None, Some(all)) => all.keys().all(|key| key == APPLIED),
+                    (None, None) => false,
+                }
+            }
             _ => false,
         }
     }
@@ -95,6 +118,9 @@ fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut Defaul
                         None => continue,
                     },
                 };
+                if place.is_stamp(name, member, below) {
+                    continue;
+                }
                 name.hash(hasher);
                 hash(member, below, place.below(name), hasher);
             }
@@ -151,7 +177,7 @@ pub(crate) fn entry_of_item<'a>(
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{of_desired, of_observed};
+    use super::{APPLIED, of_desired, of_observed};
 
     fn desired() -> Value {
         json!({
@@ -282,6 +308,20 @@ mod tests {
         one["metadata"]["labels"]["app"] = json!("1");
         thousand_milli["metadata"]["labels"]["app"] = json!("1000m");
         assert_ne!(of_desired(&one), of_desired(&thousand_milli));
+    }
+
+    #[test]
+    fn the_stamp_does_not_enter_the_fingerprint() {
+        let mut object = observed();
+        object["metadata"]["annotations"][APPLIED] = json!("{}");
+        object["metadata"]["managedFields"][1]["fieldsV1"]["f:metadata"]["f:annotations"] =
+            json!({".": {}, (format!("f:{APPLIED}")): {}});
+        assert_eq!(of_observed(&object, "ours"), Some(of_desired(&desired())));
+        let mut stamped = desired();
+        stamped["metadata"]["annotations"] = json!({APPLIED: "{}"});
+        assert_eq!(of_desired(&stamped), of_desired(&desired()));
+        stamped["metadata"]["annotations"]["other"] = json!("x");
+        assert_ne!(of_desired(&stamped), of_desired(&desired()));
     }
 
     #[test]

@@ -303,9 +303,13 @@ where
     listing_anew(move || watcher(api.clone(), config.clone()))
 }
 
-/// The stream that `begin` makes, made anew when its position is refused with the status 410.
-/// kube's watcher lists anew when an *event* says so; with the answer to its request it asks
-/// for the same position for ever.
+/// The stream that `begin` makes, made anew where kube's watcher would ask for the same
+/// position for ever:
+///
+/// * It is refused with the status 410. The watcher lists anew only when an *event* says so.
+/// * The API server could not be reached. Its etcd may have been restored from a backup
+///   meanwhile; a position that then lies in the future is watched in silence
+///   (apiserver `storage/cacher/cache_watcher.go`, `process`, skips what is older).
 fn listing_anew<S, T>(
     begin: impl Fn() -> S + Send,
 ) -> impl Stream<Item = watcher::Result<Event<T>>> + Send
@@ -316,11 +320,12 @@ where
     stream::unfold((begin, None), async |(begin, running)| {
         let mut events = running.unwrap_or_else(|| Box::pin(begin()));
         let event = events.next().await?;
-        let is_refused = matches!(
-            &event,
-            Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410
-        );
-        Some((event, (begin, (!is_refused).then_some(events))))
+        let is_position_lost = match &event {
+            Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) => status.code == 410,
+            Err(watcher::Error::WatchStartFailed(_)) => true,
+            _ => false,
+        };
+        Some((event, (begin, (!is_position_lost).then_some(events))))
     })
 }
 

@@ -8,10 +8,12 @@ use serde_json::Value;
 use super::fingerprint::{self, Fingerprint};
 use super::metrics::ConditionView;
 use super::object::{Object, ObjectKey};
+use super::pod_failure;
+use super::stamp::Stamp;
 use super::watched::Lean;
 use crate::api::conversion::DATA_ANNOTATION;
 use crate::operators::observed::{
-    ObservedCondition, ObservedDeployment, ObservedPod, ObservedService,
+    ObservedCondition, ObservedDeployment, ObservedPod, ObservedService, PodFailure,
 };
 use crate::operators::{OPERATORS, kept};
 
@@ -102,6 +104,8 @@ pub(crate) struct LeanChild<S> {
     pub(crate) owner: Option<Owner>,
     /// Of the fields that the owner's field manager applied; `None` when it never did.
     pub(crate) fingerprint: Option<Fingerprint>,
+    /// Which write of ours changed it last.
+    pub(crate) stamp: Option<Stamp>,
     pub(crate) state: S,
 }
 
@@ -139,6 +143,7 @@ impl<S: ChildState> Lean for LeanChild<S> {
             meta,
             owner,
             fingerprint,
+            stamp: Stamp::of(object),
             state,
         })
     }
@@ -185,6 +190,7 @@ impl ChildState for ObservedDeployment {
         ObservedDeployment {
             generation,
             observed_generation: integer(status, "observedGeneration"),
+            paused: spec.get("paused") == Some(&Value::Bool(true)),
             desired: spec.get("replicas").and_then(Value::as_i64).unwrap_or(1),
             replicas: integer(status, "replicas"),
             updated: integer(status, "updatedReplicas"),
@@ -224,12 +230,15 @@ pub(crate) struct LeanPod {
     /// Neither ending nor ended.
     pub(crate) live: bool,
     pub(crate) ready: bool,
+    /// Why it does not start. Boxed: nearly all pods do.
+    pub(crate) failure: Option<Box<PodFailure>>,
 }
 
 impl LeanPod {
     /// Whether nothing differs that a status depends on.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         (self.live, self.ready, &self.deployment) == (other.live, other.ready, &other.deployment)
+            && self.failure == other.failure
             && self.meta.uid == other.meta.uid
     }
 
@@ -237,6 +246,7 @@ impl LeanPod {
         ObservedPod {
             name: self.meta.key.name().to_owned(),
             ready: self.ready,
+            failure: self.failure.clone(),
         }
     }
 }
@@ -254,6 +264,7 @@ impl Lean for LeanPod {
             deployment: deployment_of_pod(object, meta.key.namespace()),
             live: !meta.deleting && !matches!(text(status, "phase"), "Succeeded" | "Failed"),
             ready,
+            failure: (!ready).then(|| pod_failure::of(object)).flatten(),
             meta,
         })
     }
@@ -410,7 +421,7 @@ impl Object for LeanResource {
     }
 }
 
-fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object
         .get(field)
         .and_then(Value::as_str)
@@ -425,7 +436,7 @@ fn integer(object: &Value, field: &str) -> i64 {
 }
 
 /// At most `limit` bytes of `text`, at a character's border.
-fn cut(text: &str, limit: usize) -> &str {
+pub(super) fn cut(text: &str, limit: usize) -> &str {
     text.get(..text.floor_char_boundary(limit)).unwrap_or(text)
 }
 

@@ -13,7 +13,7 @@ use super::lean::Owner;
 use super::object::ObjectKey;
 use super::pending_status::PendingStatus;
 use crate::api::Status;
-use crate::operators::{ChildKind, Observed, Problem, Resource};
+use crate::operators::{ChildKind, Observed, Problem, Reason, Resource};
 
 /// How long a blocker outside (a foreign name, a taken port, a quota) is left alone before it
 /// is looked at again; ± 20 %, so that many of them do not come at once.
@@ -39,6 +39,10 @@ struct Memory {
     /// The child that cannot be had; until its time nothing is sent for it, whatever else
     /// wakes the resource.
     blocked: Option<Box<Blocked>>,
+    /// Why a child is not confirmed, and since when.
+    unconfirmed: Option<(Reason, Instant)>,
+    /// Until when the API server asked us to stay away.
+    held_until: Option<Instant>,
 }
 
 /// An attempt that something was in the way of.
@@ -180,6 +184,36 @@ impl Memories {
         (*memory.uid == *resource.uid).then(|| memory.unanswered.clone())?
     }
 
+    /// Notes why the children are not confirmed, `None` if they are. Returns for how long that
+    /// reason has lasted.
+    pub(super) fn unconfirmed(&self, resource: &Resource, why: Option<Reason>) -> Duration {
+        let now = Instant::now();
+        self.change(resource, |memory| {
+            let since = memory
+                .unconfirmed
+                .filter(|(reason, _)| Some(*reason) == why);
+            memory.unconfirmed = why.map(|why| since.unwrap_or((why, now)));
+            since.map_or(Duration::ZERO, |(_, since)| {
+                now.saturating_duration_since(since)
+            })
+        })
+    }
+
+    /// Notes that the API server asked us to stay away.
+    pub(super) fn hold(&self, key: &ObjectKey, uid: &str, wait: Duration) {
+        self.change_of(key, uid, |memory| {
+            memory.held_until = Instant::now().checked_add(wait);
+        });
+    }
+
+    /// How much longer the API server asked us to stay away.
+    pub(super) fn held(&self, key: &ObjectKey, uid: &str) -> Option<Duration> {
+        let memories = self.lock();
+        let memory = memories.get(key).filter(|memory| *memory.uid == *uid)?;
+        let left = memory.held_until?.checked_duration_since(Instant::now())?;
+        (!left.is_zero()).then_some(left)
+    }
+
     /// The resource `uid` is gone.
     pub(super) fn forget(&self, key: &ObjectKey, uid: &str) {
         let mut memories = self.lock();
@@ -189,18 +223,21 @@ impl Memories {
     }
 
     fn change<T>(&self, resource: &Resource, change: impl FnOnce(&mut Memory) -> T) -> T {
+        self.change_of(&key_of(resource), &resource.uid, change)
+    }
+
+    fn change_of<T>(&self, key: &ObjectKey, uid: &str, change: impl FnOnce(&mut Memory) -> T) -> T {
         let mut memories = self.lock();
-        let key = key_of(resource);
         let memory = memories.entry(key.clone()).or_default();
-        if *memory.uid != *resource.uid {
+        if *memory.uid != *uid {
             *memory = Memory {
-                uid: resource.uid.as_str().into(),
+                uid: uid.into(),
                 ..Memory::default()
             };
         }
         let result = change(memory);
         if memory.is_empty() {
-            memories.remove(&key);
+            memories.remove(key);
         }
         result
     }
@@ -219,6 +256,8 @@ impl Memory {
             && self.pending.is_none()
             && self.unanswered.is_none()
             && self.blocked.is_none()
+            && self.unconfirmed.is_none()
+            && self.held_until.is_none_or(|until| until <= Instant::now())
     }
 }
 

@@ -127,6 +127,8 @@ pub struct Metrics {
     max_concurrent: Family<Labels, Gauge>,
     active: Family<Labels, Gauge>,
     rewritten: Family<Labels, Counter>,
+    field_conflicts: Family<Labels, Counter>,
+    paced_rollouts: Family<Labels, Gauge>,
     watch_errors: Family<Labels, Counter>,
     undecodable: Family<Labels, Counter>,
     events: Family<Labels, Counter>,
@@ -147,6 +149,8 @@ impl Metrics {
             max_concurrent: Family::default(),
             active: Family::default(),
             rewritten: Family::default(),
+            field_conflicts: Family::default(),
+            paced_rollouts: Family::default(),
             watch_errors: Family::default(),
             undecodable: Family::default(),
             events: Family::default(),
@@ -187,6 +191,11 @@ impl Metrics {
                 &metrics.rewritten,
             ),
             (
+                "quartet_operator_field_conflicts",
+                "Times that applies of a child were stopped since another writer kept changing it",
+                &metrics.field_conflicts,
+            ),
+            (
                 "quartet_operator_watch_errors",
                 "Errors of lists and watches, by HTTP status code or \"transport\"",
                 &metrics.watch_errors,
@@ -219,6 +228,11 @@ impl Metrics {
             "Number of currently used workers per controller",
             metrics.active.clone(),
         );
+        registry.register(
+            "quartet_operator_paced_rollouts",
+            "Rollouts of a changed default of the operator that are under way or wait for their turn",
+            metrics.paced_rollouts.clone(),
+        );
         for fate in EventFate::ALL {
             metrics.events.get_or_create_owned(&of_event(fate));
         }
@@ -245,6 +259,7 @@ impl Metrics {
         ] {
             family.get_or_create_owned(&labels);
         }
+        self.paced(controller, 0, 0);
         self.time.get_or_create_owned(&labels);
         self.active.get_or_create_owned(&labels);
         let workers = i64::try_from(workers).unwrap_or(i64::MAX);
@@ -289,6 +304,27 @@ impl Metrics {
             ("child", child.to_owned()),
         ];
         self.rewritten.get_or_create_owned(&labels).inc();
+    }
+
+    /// Applies of a `child` (its kind) are stopped for a while: another writer keeps changing it.
+    pub(crate) fn field_conflict(&self, controller: &str, child: &str) {
+        let labels = vec![
+            ("controller", controller.to_owned()),
+            ("child", child.to_owned()),
+        ];
+        self.field_conflicts.get_or_create_owned(&labels).inc();
+    }
+
+    /// So many rollouts of a changed default are under way, and so many wait for their turn.
+    pub(crate) fn paced(&self, controller: &str, rolling: usize, waiting: usize) {
+        for (state, count) in [("rolling", rolling), ("waiting", waiting)] {
+            let labels = vec![
+                ("controller", controller.to_owned()),
+                ("state", state.to_owned()),
+            ];
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.paced_rollouts.get_or_create_owned(&labels).set(count);
+        }
     }
 
     /// A list or watch of `kind` failed; `code` is the HTTP status, if there was one.

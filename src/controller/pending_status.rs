@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::operators::{Observed, status};
+use crate::operators::{Observed, Reason, status};
 
 /// A status that is still moving is written when it has not moved for this long.
 const QUIET: Duration = Duration::from_millis(500);
@@ -46,8 +46,8 @@ impl PendingStatus {
             ..observed
         };
         let is_due = observed.problem.is_some() || status::is_settled(&observed);
-        let is_seen = has_been_looked_at(&observed);
-        if is_seen && !has_been_looked_at(&self.seen) {
+        let is_seen = is_worth_telling(&observed);
+        if is_seen && !is_worth_telling(&self.seen) {
             self.since = now;
         }
         if observed != self.seen {
@@ -67,9 +67,13 @@ impl PendingStatus {
     }
 }
 
-fn has_been_looked_at(observed: &Observed) -> bool {
+/// Whether the Deployment controller has looked at the Deployment, or a child is not as it
+/// should be.
+fn is_worth_telling(observed: &Observed) -> bool {
     let deployment = observed.deployment.as_ref();
+    let waits = observed.unconfirmed.as_ref();
     deployment.is_some_and(|deployment| deployment.is_current())
+        || waits.is_some_and(|problem| problem.reason != Reason::RollingOut)
 }
 
 #[cfg(test)]
@@ -85,6 +89,7 @@ mod tests {
         let pod = |number| ObservedPod {
             name: format!("pod-{number}"),
             ready: number < ready,
+            failure: None,
         };
         Observed {
             deployment: Some(ObservedDeployment {

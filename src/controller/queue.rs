@@ -85,11 +85,19 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             .change(|state, now| state.retry(key, delay, now));
     }
 
-    /// Adds a key whose reconcile failed, due after its back-off.
-    pub fn add_rate_limited(&self, key: K) {
+    /// Adds a key at low priority that is due in `delay`, unless it is due earlier already.
+    pub fn add_low_after(&self, key: K, delay: Duration) {
+        self.shared.change(|state, now| {
+            let due = now.checked_add(delay.min(LONGEST_DELAY)).unwrap_or(now);
+            state.add(key, Priority::Low, due, now);
+        });
+    }
+
+    /// Adds a key whose reconcile failed, due after its back-off, and after `at_least`.
+    pub fn add_rate_limited(&self, key: K, at_least: Duration) {
         self.metrics.retries.inc();
         self.shared.change(|state, now| {
-            let delay = state.backoff.next_delay(key.clone());
+            let delay = state.backoff.next_delay(key.clone()).max(at_least);
             state.retry(key, delay, now);
         });
     }

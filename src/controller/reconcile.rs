@@ -7,20 +7,24 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::apply::{Applier, Setback};
+use super::apply::{Applier, Ensured, PATIENCE_WITH_WRITES, Setback};
 use super::call::{CallError, Caller, Location, Part};
 use super::children::Children;
 use super::event::Recorder;
 use super::lean::LeanResource;
 use super::legacy_finalizers;
-use super::memory::Memories;
+use super::memory::{Memories, until_next_look};
 use super::metrics::Metrics;
 use super::object::ObjectKey;
+use super::pacing::Pacer;
 use super::report::Reporter;
 use super::store::Store;
 use crate::api::conversion::{self, DATA_ANNOTATION};
 use crate::api::{Kind, Version};
-use crate::operators::{Child, Operator, Refused, Resource, Settings};
+use crate::operators::{Child, Operator, Problem, Reason, Refused, Resource, Settings, status};
+
+/// How long to wait for a cache that is behind, if no event comes.
+const STALE_RETRY: Duration = Duration::from_secs(1);
 
 /// When to look at the resource again without a new event.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,11 +33,55 @@ pub(crate) enum Next {
     Rest,
     /// After this time.
     After(Duration),
+    /// Not before this time, which the API server asked for: nothing was done.
+    Held(Duration),
+}
+
+/// A reconcile failed, and is tried again by the back-off.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub(crate) struct Failure {
+    /// The cause.
+    #[source]
+    pub(crate) error: CallError,
+    /// When to look again at the latest, however long the back-off.
+    pub(crate) look_again: Option<Duration>,
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Failure {
+            error,
+            look_again: None,
+        }
+    }
 }
 
 impl Next {
     fn after(delay: Option<Duration>) -> Self {
         delay.map_or(Next::Rest, Next::After)
+    }
+}
+
+/// What is told of the children, and what follows.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// What makes the resource degraded.
+    pub(super) problem: Option<Problem>,
+    /// Why the children are not confirmed, though it may pass.
+    pub(super) unconfirmed: Option<Problem>,
+    /// The cause of another try by the back-off.
+    failure: Option<CallError>,
+    /// When to look again without a new event.
+    look_again: Option<Duration>,
+}
+
+impl Outcome {
+    fn problem(problem: Problem) -> Self {
+        Outcome {
+            problem: Some(problem),
+            ..Outcome::default()
+        }
     }
 }
 
@@ -58,7 +106,7 @@ impl Reconciler {
         (caller, recorder): (Caller, Recorder),
         resources: Arc<Store<LeanResource>>,
         children: Arc<Children>,
-        metrics: Arc<Metrics>,
+        (pacer, metrics): (Arc<Pacer>, Arc<Metrics>),
     ) -> Self {
         let kind = operator.kind();
         let memories = Arc::<Memories>::default();
@@ -71,7 +119,7 @@ impl Reconciler {
                 Arc::clone(&resources),
                 Arc::clone(&children),
                 Arc::clone(&memories),
-                metrics,
+                (pacer, metrics),
             ),
             reporter: Reporter::new(
                 operator,
@@ -97,11 +145,18 @@ impl Reconciler {
     ///
     /// # Errors
     /// What is worth another try by the back-off.
-    pub(crate) async fn reconcile(&self, key: &ObjectKey) -> Result<Next, CallError> {
+    pub(crate) async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failure> {
         let Some(lean) = self.resources.get(key) else {
             return Ok(Next::Rest);
         };
+        let uid = &lean.meta.uid;
+        if let Some(left) = self.memories.held(key, uid) {
+            return Ok(Next::Held(left));
+        }
         let next = self.reconcile_as_read(&lean).await;
+        if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
+            self.memories.hold(key, uid, asked);
+        }
         // Its end may have been announced in the middle of this, before it claimed a name.
         if self
             .resources
@@ -109,11 +164,13 @@ impl Reconciler {
             .is_none_or(|now| now.meta.uid != lean.meta.uid)
         {
             self.forget(&lean);
+            // Another of that name is announced by an event of its own.
+            return next.map(|_| Next::Rest);
         }
         next
     }
 
-    async fn reconcile_as_read(&self, lean: &LeanResource) -> Result<Next, CallError> {
+    async fn reconcile_as_read(&self, lean: &LeanResource) -> Result<Next, Failure> {
         self.strip_legacy_finalizers(lean).await?;
         if lean.meta.deleting {
             // Owner references do the cleaning; a child made now would outlive its owner's
@@ -123,34 +180,117 @@ impl Reconciler {
         let read: Value = serde_json::from_str(&lean.spec).unwrap_or_default();
         let version = self.version_of(lean);
         let resource = self.resource(lean, version, &read);
-        let (mut problem, mut retry, mut failure) = (None, None, None);
-        if !resource.paused {
-            match self.desired(&resource, version, &read) {
-                Err(refused) => problem = Some(refused.problem()),
-                Ok(children) => match self.applier.ensure(&resource, &children).await {
-                    Ok(()) => {}
-                    Err(Setback::Blocked(blocker, wait)) => {
-                        problem = Some(blocker);
-                        retry = Some(wait);
-                    }
-                    // The status tells of the rollout, and the Deployment wakes the resource.
-                    Err(Setback::Waiting(wait)) => retry = Some(wait),
-                    Err(Setback::Refused(refused, error)) => {
-                        problem = Some(refused);
-                        failure = Some(error);
-                    }
-                    Err(Setback::Failed(error)) => failure = Some(error),
-                    Err(Setback::NamespaceEnding | Setback::ResourceGone) => return Ok(Next::Rest),
-                },
+        let outcome = match self.desired(&resource, version, &read) {
+            _ if resource.paused => Ok(Outcome::default()),
+            Err(refused) => Ok(Outcome::problem(refused.problem())),
+            Ok(children) => {
+                let ensured = self.applier.ensure(&resource, &children).await;
+                self.outcome(&resource, ensured)
             }
+        };
+        let mut outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(next) => return Ok(next),
+        };
+        if let Some(error) = outcome.failure.take_if(|error| error.is_fenced()) {
+            return Err(error.into());
         }
         let api = format!("/apis/{}", resource.api_version);
         let at = self.location(lean, &api);
-        let settle = self.reporter.report(at, lean, &resource, problem).await?;
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(Next::after([retry, settle].into_iter().flatten().min())),
+        let told = self.reporter.report(at, lean, &resource, &outcome).await;
+        match (outcome.failure, told) {
+            (Some(error), _) => Err(Failure {
+                error,
+                look_again: outcome.look_again,
+            }),
+            (None, Err(error)) => Err(error.into()),
+            (None, Ok(settle)) => Ok(Next::after(
+                [outcome.look_again, settle].into_iter().flatten().min(),
+            )),
         }
+    }
+
+    /// What is told of the children, and what follows; `Err` if nothing is.
+    fn outcome(
+        &self,
+        resource: &Resource,
+        ensured: Result<Ensured, Setback>,
+    ) -> Result<Outcome, Next> {
+        let (problem, patience, failure, look_again) = match ensured {
+            Ok(ensured) => {
+                let is_confirmed = self.applier.is_confirmed(resource, &ensured.expected);
+                let changed = || Problem {
+                    reason: Reason::RollingOut,
+                    message: status::CHILDREN_MISSING.to_owned(),
+                };
+                let unconfirmed = ensured
+                    .unconfirmed
+                    .or_else(|| (!is_confirmed).then(changed));
+                let look_again = match is_confirmed {
+                    true => ensured.look_again,
+                    // An event that is on its way brings it back earlier.
+                    false => Some(until_next_look()),
+                };
+                (unconfirmed, None, None, look_again)
+            }
+            Err(Setback::Blocked(problem, wait)) => {
+                self.memories.unconfirmed(resource, None);
+                return Ok(Outcome {
+                    look_again: Some(wait),
+                    ..Outcome::problem(problem)
+                });
+            }
+            Err(Setback::Refused(problem, error)) => {
+                self.memories.unconfirmed(resource, None);
+                return Ok(Outcome {
+                    failure: Some(error),
+                    ..Outcome::problem(problem)
+                });
+            }
+            Err(Setback::Pending {
+                problem,
+                patience,
+                look_again,
+            }) => (Some(problem), patience, None, Some(look_again)),
+            Err(Setback::Failed(error)) => {
+                let problem = Problem {
+                    reason: Reason::ApplyFailed,
+                    message: error.to_string(),
+                };
+                (Some(problem), Some(PATIENCE_WITH_WRITES), Some(error), None)
+            }
+            Err(Setback::Stale) => return Err(Next::After(STALE_RETRY)),
+            Err(Setback::ResourceGone) => return Err(Next::After(until_next_look())),
+            Err(Setback::NamespaceEnding) => return Err(Next::Rest),
+        };
+        let reason = problem.as_ref().map(|problem| problem.reason);
+        let lasted = self.memories.unconfirmed(resource, reason);
+        let Some(patience) = patience else {
+            return Ok(Outcome {
+                unconfirmed: problem,
+                failure,
+                look_again,
+                ..Outcome::default()
+            });
+        };
+        // Another leader may have lost its patience already.
+        let was_degraded =
+            status::condition(&resource.status, status::DEGRADED).is_some_and(|it| {
+                it.status == "True" && reason.is_some_and(|reason| it.reason == reason.as_str())
+            });
+        let left = patience
+            .checked_sub(lasted)
+            .filter(|left| !left.is_zero() && !was_degraded);
+        let (problem, unconfirmed) = match left {
+            Some(_) => (None, problem),
+            None => (problem, None),
+        };
+        Ok(Outcome {
+            problem,
+            unconfirmed,
+            failure,
+            look_again: [look_again, left].into_iter().flatten().min(),
+        })
     }
 
     /// The resource is gone: gives back the names it claimed and forgets it.

@@ -2,8 +2,13 @@
 //! scripted server. Time is paused.
 
 mod bereaved;
+mod conflicts;
+mod failing;
+mod generations;
+mod paced;
 mod takeover;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,9 +21,11 @@ use super::call::Caller;
 use super::children::Children;
 use super::event::{Event, Recorder};
 use super::leadership::Leadership;
-use super::lean::LeanResource;
+use super::lean::{LeanDeployment, LeanResource};
 use super::metrics::Metrics;
 use super::object::ObjectKey;
+use super::pacing::Pacer;
+use super::queue::Queue;
 use super::reconcile::{Next, Reconciler};
 use super::store::Store;
 use super::watched::Lean;
@@ -28,27 +35,66 @@ use crate::operators::{ChildKind, Settings};
 /// Answers one request, or leaves it unanswered for ever.
 type Script = dyn Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync;
 
+/// Requests, with their bodies.
+type Log = Mutex<Vec<(String, Value)>>;
+
 /// Reconciles one Memcached called `cache` against a scripted API server.
 struct Scenario {
     reconciler: Reconciler,
     resources: Arc<Store<LeanResource>>,
     children: Arc<Children>,
+    /// What the next request is answered with: the status 429 and this time.
+    busy: Arc<Mutex<Option<Duration>>>,
+    /// Of one rollout at a time.
+    pacer: Arc<Pacer>,
+    queue: Arc<Queue<ObjectKey>>,
     /// `METHOD path?query body` of each request.
-    sent: Arc<Mutex<Vec<(String, Value)>>>,
+    sent: Arc<Log>,
+    /// The same, of which nothing is ever taken.
+    sent_ever: Arc<Log>,
+    /// The next resourceVersion of the resource.
+    version: Arc<AtomicU32>,
     recorded: Mutex<mpsc::Receiver<Event>>,
 }
 
 impl Scenario {
     fn new(script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static) -> Self {
-        let sent: Arc<Mutex<Vec<(String, Value)>>> = Arc::default();
+        let (sent, sent_ever) = (Arc::<Log>::default(), Arc::<Log>::default());
+        let version = Arc::new(AtomicU32::new(1));
         let (log, script): (_, Arc<Script>) = (Arc::clone(&sent), Arc::new(script));
+        let (resources, children) = (Arc::<Store<_>>::default(), Arc::<Children>::default());
+        let (everything, versions) = (Arc::clone(&sent_ever), Arc::clone(&version));
+        let cached = Arc::clone(&resources);
+        let busy = Arc::<Mutex<Option<Duration>>>::default();
+        let is_busy = Arc::clone(&busy);
         let service = tower::service_fn(move |request: Request<Body>| {
             let (log, script) = (Arc::clone(&log), Arc::clone(&script));
+            let (all, cache, version) = (
+                Arc::clone(&everything),
+                Arc::clone(&cached),
+                Arc::clone(&versions),
+            );
+            let asked = is_busy.lock().expect("not poisoned").take();
             async move {
+                if let Some(asked) = asked {
+                    return Ok(Response::builder()
+                        .status(429)
+                        .header("Retry-After", asked.as_secs())
+                        .body(Body::from(b"too many requests".to_vec()))
+                        .expect("a response"));
+                }
                 let line = format!("{} {}", request.method(), request.uri());
                 let bytes = request.into_body().collect_bytes().await.expect("a body");
                 let body = serde_json::from_slice(&bytes).unwrap_or_default();
-                let answer = script(&line, &body);
+                let mut answer = script(&line, &body);
+                if let (true, Some((200, object))) = (line.contains("/status"), &mut answer) {
+                    let mut stored = as_stored(&cache, version.fetch_add(1, Ordering::Relaxed));
+                    merge(&mut stored, object.take());
+                    *object = stored;
+                }
+                all.lock()
+                    .expect("not poisoned")
+                    .push((line.clone(), body.clone()));
                 log.lock().expect("not poisoned").push((line, body));
                 match answer {
                     Some((code, object)) => Ok::<_, std::convert::Infallible>(
@@ -61,10 +107,18 @@ impl Scenario {
                 }
             }
         });
-        let (resources, children) = (Arc::<Store<_>>::default(), Arc::<Children>::default());
         let mut registry = prometheus_client::registry::Registry::default();
         let metrics = Arc::new(Metrics::register(&mut registry));
         let (recorder, recorded) = Recorder::new(Arc::clone(&metrics));
+        let queue = Arc::new(Queue::new("memcached", &metrics));
+        let pacer = Arc::new(Pacer::new(
+            "memcached".to_owned(),
+            "Memcached",
+            1,
+            Arc::clone(&queue),
+            Arc::clone(&children),
+            Arc::clone(&metrics),
+        ));
         let reconciler = Reconciler::new(
             &Memcached,
             Settings::default(),
@@ -74,13 +128,18 @@ impl Scenario {
             ),
             Arc::clone(&resources),
             Arc::clone(&children),
-            metrics,
+            (Arc::clone(&pacer), metrics),
         );
         Scenario {
             reconciler,
             resources,
             children,
+            busy,
+            pacer,
+            queue,
             sent,
+            sent_ever,
+            version,
             recorded: Mutex::new(recorded),
         }
     }
@@ -92,7 +151,7 @@ impl Scenario {
         events.map(|event| event.notice.reason).collect()
     }
 
-    /// The resource as the watch would bring it.
+    /// The resource as the watch would bring it; of a later version than any before.
     fn holds(&self, size: i64, more: Value) {
         let mut object = json!({
             "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
@@ -100,8 +159,48 @@ impl Scenario {
             "spec": {"size": size},
         });
         merge(&mut object, more);
+        let version = self.version.fetch_add(1, Ordering::Relaxed);
+        object["metadata"]["resourceVersion"] = version.to_string().into();
         self.resources
             .put_written(LeanResource::from_json(&object).expect("decodes"));
+    }
+
+    /// The next request is refused, as by an API server that is too busy.
+    fn asks_to_stay_away(&self, time: Duration) {
+        *self.busy.lock().expect("not poisoned") = Some(time);
+    }
+
+    /// Status, reason and message of a condition in the status that was written last.
+    fn condition(&self, type_: &str) -> (String, String, String) {
+        let sent = self.sent_ever.lock().expect("not poisoned");
+        let body = sent
+            .iter()
+            .rev()
+            .find(|(line, _)| line.contains("/status"))
+            .map(|(_, body)| body[2]["value"]["conditions"].clone())
+            .expect("a status was written");
+        let conditions = body.as_array().expect("conditions");
+        let found = conditions.iter().find(|it| it["type"] == type_);
+        let text = |field: &str| {
+            found.expect("there")[field]
+                .as_str()
+                .expect("a text")
+                .to_owned()
+        };
+        (text("status"), text("reason"), text("message"))
+    }
+
+    /// The Deployment as the watch would bring it: as it was applied last, with `more`.
+    fn deployment_is(&self, resource_version: u32, more: Value) {
+        let sent = self.sent_ever.lock().expect("not poisoned").clone();
+        let mut applies = sent
+            .iter()
+            .filter(|(line, _)| line.contains("deployments/cache?"));
+        let body = applies.next_back().expect("it was applied").1.clone();
+        let mut object = applied(&body, resource_version);
+        merge(&mut object, more);
+        let deployment = LeanDeployment::from_json(&object).expect("decodes");
+        self.children.deployments.put_written(deployment);
     }
 
     async fn reconcile(&self) -> Result<Next, String> {
@@ -118,6 +217,22 @@ impl Scenario {
             .map(|(line, _)| line.replace("fieldManager=quartet-operator-memcached", "…"))
             .collect()
     }
+}
+
+/// The resource that the cache holds, at another version.
+fn as_stored(cache: &Store<LeanResource>, version: u32) -> Value {
+    let stored = cache
+        .get(&ObjectKey::new("ns", "cache"))
+        .expect("it is held");
+    json!({
+        "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
+        "metadata": {
+            "name": "cache", "namespace": "ns", "uid": stored.meta.uid,
+            "resourceVersion": version.to_string(), "generation": stored.meta.generation,
+            "annotations": {"quartet-operator.example.com/conversion-data": stored.conversion_data},
+        },
+        "spec": serde_json::from_str::<Value>(&stored.spec).expect("JSON"),
+    })
 }
 
 fn merge(object: &mut Value, more: Value) {
@@ -138,7 +253,10 @@ fn applied(body: &Value, resource_version: u32) -> Value {
             Value::Object(members) => members
                 .iter()
                 .filter(|(name, _)| {
-                    !matches!(name.as_str(), "apiVersion" | "kind" | "name" | "namespace")
+                    !matches!(
+                        name.as_str(),
+                        "apiVersion" | "kind" | "name" | "namespace" | "resourceVersion"
+                    )
                 })
                 .map(|(name, member)| (format!("f:{name}"), fields(member)))
                 .collect(),
@@ -165,13 +283,9 @@ fn refusal(code: u16, message: &str, cause: &str, field: &str) -> Option<(u16, V
     Some((code, status))
 }
 
-/// The resource with its new status.
+/// The resource with its new status; what else it has is what the cache holds.
 fn with_status(body: &Value) -> Value {
-    json!({
-        "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
-        "metadata": {"name": "cache", "namespace": "ns", "uid": "owner", "resourceVersion": "5", "generation": 1},
-        "spec": {"size": 1}, "status": body[1]["value"],
-    })
+    json!({"status": body[2]["value"]})
 }
 
 const APPLY: &str = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…&force=false";
@@ -179,6 +293,14 @@ const FORCE: &str = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…&for
 const GET: &str = "GET /apis/apps/v1/namespaces/ns/deployments/cache";
 const STATUS: &str =
     "PATCH /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds/cache/status?…";
+
+/// The status of a Deployment whose rollout is complete.
+fn rolled_out(replicas: i64) -> Value {
+    json!({"status": {
+        "observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas,
+        "readyReplicas": replicas, "availableReplicas": replicas,
+    }})
+}
 
 /// A server where every apply succeeds.
 fn willing(line: &str, body: &Value) -> Option<(u16, Value)> {

@@ -11,11 +11,12 @@ use super::call::{CallError, Caller, Location, Part};
 use super::children::Children;
 use super::event::{Recorder, transitions};
 use super::lean::LeanResource;
-use super::memory::Memories;
+use super::memory::{Memories, until_next_look};
+use super::reconcile::Outcome;
 use super::store::Store;
 use super::watched::Lean;
 use crate::api::{Condition, Kind, Status};
-use crate::operators::{Observed, Operator, Problem, Resource, Settings, status};
+use crate::operators::{Observed, Operator, Resource, Settings, status};
 
 /// Reports on the resources of one kind.
 pub(super) struct Reporter {
@@ -63,9 +64,10 @@ impl Reporter {
         at: Location<'_>,
         lean: &LeanResource,
         resource: &Resource,
-        problem: Option<Problem>,
+        outcome: &Outcome,
     ) -> Result<Option<Duration>, CallError> {
-        let observed = self.observe(resource, problem);
+        let observed = self.observe(resource, outcome);
+        let next_change = status::next_change(&observed);
         let mut wanted = self.operator.status(resource, &self.settings, &observed);
         if let Some(unanswered) = self.memories.unanswered_status(resource) {
             keep_times(&mut wanted, &resource.status, &unanswered);
@@ -75,14 +77,16 @@ impl Reporter {
         let wanted_text = wanted_json.to_string();
         if *wanted_text == *lean.status {
             self.memories.status_is_written(resource);
-            return Ok(None);
+            return Ok(next_change);
         }
         if let Some(wait) = self.memories.status_differs(resource, observed) {
-            return Ok(Some(wait));
+            return Ok(Some(next_change.map_or(wait, |change| change.min(wait))));
         }
-        // The test keeps a namesake that was created meanwhile from getting this status.
+        // The tests keep this status from a namesake that was created meanwhile, and from a
+        // spec that this cache does not know yet.
         let operations = json!([
             {"op": "test", "path": "/metadata/uid", "value": resource.uid},
+            {"op": "test", "path": "/metadata/generation", "value": resource.generation},
             {"op": "add", "path": "/status", "value": wanted_json},
         ]);
         let manager = self.kind.field_manager;
@@ -95,11 +99,15 @@ impl Reporter {
                 self.memories.status_is_written(resource);
                 let is_as_read = self.take(lean, &object);
                 self.tell(resource, &wanted);
-                Ok((!is_as_read).then_some(Duration::ZERO))
+                Ok(match is_as_read {
+                    true => next_change,
+                    false => Some(Duration::ZERO),
+                })
             }
             Err(error) if error.is_not_found() || error.is_failed_test() => {
-                debug!(%error, "the resource is gone; the watch tells the rest");
-                Ok(None)
+                // The watch tells the rest; or, if it does not, the next look.
+                debug!(%error, "the resource is gone or was changed");
+                Ok(Some(until_next_look()))
             }
             Err(error) => {
                 if error.is_ambiguous() {
@@ -122,10 +130,11 @@ impl Reporter {
         is_as_read
     }
 
-    fn observe(&self, resource: &Resource, problem: Option<Problem>) -> Observed {
+    fn observe(&self, resource: &Resource, outcome: &Outcome) -> Observed {
         let mut observed = Observed {
             service: self.children.service(&resource.uid),
-            problem,
+            problem: outcome.problem.clone(),
+            unconfirmed: outcome.unconfirmed.clone(),
             now: jiff::Timestamp::now()
                 .strftime("%Y-%m-%dT%H:%M:%SZ")
                 .to_string(),

@@ -147,11 +147,13 @@ impl<T: Object> Store<T> {
     /// The list that is coming in contains this object.
     pub(super) fn listed(&self, object: Arc<T>) {
         let mut state = self.lock();
-        let known = state
-            .objects
-            .get(object.key())
-            .filter(|stored| stored.uid() == object.uid() && !is_news(object.as_ref(), stored));
-        let object = known.cloned().unwrap_or(object);
+        let is_same = |stored: &&Arc<T>| {
+            stored.uid() == object.uid()
+                && stored.resource_version() == object.resource_version()
+                && stored.form() == object.form()
+        };
+        let known = state.objects.get(object.key()).filter(is_same).cloned();
+        let object = known.unwrap_or(object);
         if let Some(relist) = &mut state.relist {
             relist.listed.push(object);
         }
@@ -189,7 +191,18 @@ impl<T: Object> Store<T> {
         }
         state.relisted = Some(Instant::now());
         for object in relist.listed {
-            state.apply(object, &mut changes);
+            // A list is from etcd, and later than all that is known but by our own writes.
+            // What it has not reached is undone: etcd was restored from a backup, and its
+            // versions go backwards.
+            let stored = state.objects.get(object.key());
+            if stored.is_some_and(|stored| stored.resource_version() > object.resource_version())
+                && !relist.written.contains_key(object.key())
+            {
+                state.tombstones = Tombstones::default();
+                state.replace(object, &mut changes);
+            } else {
+                state.apply(object, &mut changes);
+            }
         }
         state.index.shrink_to_fit();
         changes
@@ -235,6 +248,10 @@ impl<T: Object> State<T> {
         if stored.is_some_and(|stored| !is_news(object.as_ref(), stored)) {
             return;
         }
+        self.replace(object, changes);
+    }
+
+    fn replace(&mut self, object: Arc<T>, changes: &mut Vec<Change<T>>) {
         match self.insert(Arc::clone(&object)) {
             None => changes.push(Change::Added(object)),
             Some(old) if old.uid() == object.uid() => {

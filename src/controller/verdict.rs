@@ -29,7 +29,10 @@ pub(crate) enum Verdict {
     Refused(Problem),
     /// The namespace is going away, and the resource with it: nothing to do.
     NamespaceEnding,
-    /// Passing trouble (conflict, overload, server error): try by the back-off, say nothing.
+    /// The API server knows no such namespace or resource type. Both may be news to it, or to
+    /// a proxy before it: look again every 15 s for as long as the resource is there.
+    NotFound(Problem),
+    /// A conflict, overload, or a server error: try by the back-off, tell it if it lasts.
     Transient,
 }
 
@@ -60,8 +63,7 @@ pub(crate) fn of_apply(refusal: &ApiStatus) -> Verdict {
         }
         // A right that is missing, or a policy: somebody gives way, and tells nobody.
         403 => Verdict::Blocked(problem(Reason::ApplyRefused)),
-        // The namespace is gone, or its deletion was faster than the check above.
-        404 => Verdict::NamespaceEnding,
+        404 => Verdict::NotFound(problem(Reason::ApplyFailed)),
         400 | 401 | 405 | 413 | 415 | 422 => Verdict::Refused(problem(Reason::ApplyRefused)),
         _ => Verdict::Transient,
     }
@@ -184,9 +186,13 @@ mod tests {
             ("NamespaceTerminating", "metadata.namespace"),
         );
         assert_eq!(of_apply(&ending), Verdict::NamespaceEnding);
-        assert_eq!(
-            of_apply(&refusal(404, "not found", ("", ""))),
-            Verdict::NamespaceEnding
+    }
+
+    #[test]
+    fn what_is_not_found_is_looked_at_again() {
+        let missing = of_apply(&refusal(404, "not found", ("", "")));
+        assert!(
+            matches!(missing, Verdict::NotFound(problem) if problem.reason == Reason::ApplyFailed)
         );
     }
 

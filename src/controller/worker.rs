@@ -11,12 +11,11 @@ use tokio::time::{Instant, timeout};
 use tracing::field::Empty;
 use tracing::{Instrument, debug, error, info_span, warn};
 
-use super::call::CallError;
 use super::memory::until_next_look;
 use super::metrics::{Metrics, Outcome};
 use super::object::ObjectKey;
 use super::queue::Queue;
-use super::reconcile::Next;
+use super::reconcile::{Failure, Next};
 
 /// The longest one reconcile may take: a handful of calls of at most 10 s each.
 pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -29,7 +28,7 @@ pub struct Fenced;
 /// How a reconcile ended.
 enum End {
     Done(Next),
-    Failed(CallError),
+    Failed(Failure),
     Panicked(String),
     TimedOut,
 }
@@ -48,7 +47,7 @@ pub(crate) async fn work<F>(
     reconcile: impl Fn(ObjectKey) -> F,
 ) -> Result<(), Fenced>
 where
-    F: Future<Output = Result<Next, CallError>>,
+    F: Future<Output = Result<Next, Failure>>,
 {
     while let Some(key) = queue.get().await {
         let span = info_span!(
@@ -83,24 +82,32 @@ where
                 queue.add_after(key.clone(), delay);
                 Outcome::RequeueAfter
             }
-            End::Failed(error) if error.is_fenced() => {
+            End::Done(Next::Held(delay)) => {
+                queue.add_after(key.clone(), delay);
+                Outcome::RequeueAfter
+            }
+            End::Failed(Failure { error, .. }) if error.is_fenced() => {
                 debug!(%error, "the reconcile was cut short");
                 return Err(Fenced);
             }
-            End::Failed(error) => {
+            End::Failed(Failure { error, look_again }) => {
                 warn!(%error, "the reconcile failed; it is tried again");
+                let asked = error.retry_after().unwrap_or_default();
+                if let Some(latest) = look_again {
+                    queue.add_after(key.clone(), latest.max(asked));
+                }
                 if error.is_forbidden() {
                     // Whoever gives the right back tells nobody, and may take an hour.
                     queue.forget(&key);
                     queue.add_after(key.clone(), until_next_look());
                 } else {
-                    queue.add_rate_limited(key.clone());
+                    queue.add_rate_limited(key.clone(), asked);
                 }
                 Outcome::Error
             }
             End::Panicked(panic) => {
                 error!(panic, "the reconcile panicked; the resource is tried again");
-                queue.add_rate_limited(key.clone());
+                queue.add_rate_limited(key.clone(), Duration::ZERO);
                 Outcome::Panic
             }
             End::TimedOut => {
@@ -108,7 +115,7 @@ where
                     seconds = RECONCILE_TIMEOUT.as_secs(),
                     "the reconcile timed out"
                 );
-                queue.add_rate_limited(key.clone());
+                queue.add_rate_limited(key.clone(), Duration::ZERO);
                 Outcome::Timeout
             }
         };

@@ -48,6 +48,7 @@ pub(super) fn run(
         operators: config.operators.clone(),
         settings: config.settings.clone(),
         workers: config.max_concurrent_reconciles,
+        max_concurrent_rollouts: config.max_concurrent_rollouts,
         namespaces: config.watch_namespaces.clone(),
         follow_stored_version: true,
         metrics: Arc::new(Metrics::register(registry)),

@@ -22,7 +22,9 @@ mod workload;
 
 use serde_json::Value;
 
-pub use observed::{Observed, ObservedDeployment, ObservedPod, ObservedService, Problem, Reason};
+pub use observed::{
+    Observed, ObservedDeployment, ObservedPod, ObservedService, PodFailure, Problem, Reason,
+};
 pub use settings::{OperandImage, Settings};
 
 use crate::api::{Kind, Status, validation::FieldError};

@@ -11,8 +11,11 @@ pub struct Observed {
     pub service: Option<ObservedService>,
     /// Live pods (not ending, not failed), sorted by name.
     pub pods: Vec<ObservedPod>,
-    /// What keeps the children from being as desired.
+    /// What keeps the children from being as desired. The resource is degraded.
     pub problem: Option<Problem>,
+    /// Why the API server has not confirmed that the children are as desired. It may pass by
+    /// itself: the resource is not ready, and not degraded.
+    pub unconfirmed: Option<Problem>,
     /// Now, RFC 3339 with seconds, for conditions that change.
     pub now: String,
 }
@@ -24,6 +27,8 @@ pub struct ObservedDeployment {
     pub generation: i64,
     /// `status.observedGeneration`.
     pub observed_generation: i64,
+    /// `spec.paused`: the Deployment controller rolls nothing out.
+    pub paused: bool,
     /// `spec.replicas`.
     pub desired: i64,
     /// `status.replicas`.
@@ -70,6 +75,20 @@ pub struct ObservedPod {
     pub name: String,
     /// Condition `Ready` is true.
     pub ready: bool,
+    /// Why it does not start; `None` for a pod that is ready, or on its way.
+    pub failure: Option<Box<PodFailure>>,
+}
+
+/// Why a pod does not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodFailure {
+    /// One of [`Reason::ImagePullBackOff`], [`Reason::CrashLoopBackOff`],
+    /// [`Reason::OOMKilled`], [`Reason::Unschedulable`] and [`Reason::ContainerNotStarted`].
+    pub reason: Reason,
+    /// The container, and what the kubelet or the scheduler says of it; at most 640 bytes.
+    pub message: Box<str>,
+    /// Since when the pod is not ready, or not scheduled: RFC 3339, from its conditions.
+    pub since: Box<str>,
 }
 
 /// Why the children are not as desired.
@@ -107,6 +126,26 @@ pub enum Reason {
     ReplicaFailure,
     /// The API server refuses a child for another reason.
     ApplyRefused,
+    /// A child cannot be written at the moment; it is tried again.
+    ApplyFailed,
+    /// A child is being deleted.
+    ChildTerminating,
+    /// A changed default of the operator waits for its turn.
+    RolloutQueued,
+    /// The Deployment is paused (`spec.paused`).
+    DeploymentPaused,
+    /// Somebody else keeps changing fields of a child that the resource decides.
+    FieldConflict,
+    /// The image of a container cannot be pulled.
+    ImagePullBackOff,
+    /// A container keeps exiting.
+    CrashLoopBackOff,
+    /// A container was killed since it used more memory than its limit.
+    OOMKilled,
+    /// No node takes a pod.
+    Unschedulable,
+    /// A container does not start for another reason.
+    ContainerNotStarted,
     /// Fewer pods than wanted are available.
     MinimumReplicasUnavailable,
     /// Enough pods are available.
@@ -130,6 +169,16 @@ impl Reason {
             Reason::ProgressDeadlineExceeded => "ProgressDeadlineExceeded",
             Reason::ReplicaFailure => "ReplicaFailure",
             Reason::ApplyRefused => "ApplyRefused",
+            Reason::ApplyFailed => "ApplyFailed",
+            Reason::ChildTerminating => "ChildTerminating",
+            Reason::RolloutQueued => "RolloutQueued",
+            Reason::DeploymentPaused => "DeploymentPaused",
+            Reason::FieldConflict => "FieldConflict",
+            Reason::ImagePullBackOff => "ImagePullBackOff",
+            Reason::CrashLoopBackOff => "CrashLoopBackOff",
+            Reason::OOMKilled => "OOMKilled",
+            Reason::Unschedulable => "Unschedulable",
+            Reason::ContainerNotStarted => "ContainerNotStarted",
             Reason::MinimumReplicasUnavailable => "MinimumReplicasUnavailable",
             Reason::MinimumReplicasAvailable => "MinimumReplicasAvailable",
             Reason::AsExpected => "AsExpected",

@@ -4,15 +4,23 @@
 //!
 //! | condition | `True` when | polarity |
 //! |---|---|---|
-//! | `Ready` | this generation's children are applied, rolled out and available, and nothing is wrong | good |
+//! | `Ready` | the API server has confirmed this generation's children, and they are rolled out and available | good |
 //! | `Available` | enough pods serve, of whatever generation | good |
 //! | `Progressing` | the children are on their way to what the spec asks for | neither |
 //! | `Degraded` | something keeps them from it, and will not go away by waiting | bad |
+//!
+//! What may pass by itself (a write that fails, a child that is being deleted, a pod that does
+//! not start) makes `Ready` false at once, and `Degraded` true once it has lasted.
 //!
 //! While a resource is paused `Ready` is `Unknown`: what serves may be as the spec asks, but
 //! nobody compares, and neither a waiting nor an alerting user should take it for an answer.
 //! The other conditions go on telling what is seen.
 
+mod pods;
+
+use std::time::Duration;
+
+pub use self::pods::PATIENCE_WITH_PODS;
 use super::observed::{Observed, ObservedCondition, ObservedDeployment, Problem, Reason};
 use super::{Refused, Resource};
 use crate::api::shape::INT64_MAX;
@@ -33,11 +41,13 @@ pub const MESSAGE_MAX: usize = 1024;
 
 const PAUSED: &str = "paused by annotation: nothing is applied";
 const NOTHING_WRONG: &str = "nothing is wrong";
-const CHILDREN_MISSING: &str = "waiting for the children to be as the spec asks";
+/// Message of `Ready` while the children are not confirmed, and nothing is known to be wrong.
+pub const CHILDREN_MISSING: &str = "waiting for the children to be as the spec asks";
 const ROLLING_OUT: &str = "the Deployment is rolling out";
 const ROLLED_OUT: &str = "this generation is rolled out and available";
 const PODS_UNAVAILABLE: &str = "every pod is up to date, but not every one is available";
 const ENOUGH_PODS: &str = "enough pods are available";
+const DEPLOYMENT_PAUSED: &str = "the Deployment is paused (spec.paused), so that nothing is rolled out; resume it with kubectl rollout resume";
 const TOO_FEW_PODS: &str = "fewer pods are available than the Deployment needs";
 const NO_DEPLOYMENT: &str = "there is no Deployment";
 
@@ -101,6 +111,12 @@ pub fn is_settled(observed: &Observed) -> bool {
         && observed.ready_pods() == deployment.ready
 }
 
+/// When a status may change though nothing that is observed does: a pod that does not start
+/// is waited for, and the resource is degraded once that has lasted.
+pub fn next_change(observed: &Observed) -> Option<Duration> {
+    pods::next_change(observed)
+}
+
 /// Status, reason and message of a condition.
 type Finding = (&'static str, Reason, String);
 
@@ -114,11 +130,16 @@ fn conditions(
         Ok(wanted) => (Some(wanted), None),
         Err(refused) => (None, Some(refused.problem())),
     };
+    let failing_pods = pods::failing(observed);
     let view = View {
         deployment,
         as_wanted: wanted.is_some_and(|wanted| is_as_wanted(wanted, observed)),
         paused: resource.paused,
-        trouble: trouble(refusal, observed),
+        trouble: trouble(refusal, observed, failing_pods.as_ref()),
+        pending: observed
+            .unconfirmed
+            .clone()
+            .or_else(|| failing_pods.map(|pods| pods.problem)),
     };
     let condition = |type_: &str, (status, reason, message): Finding| {
         // API conventions: the time changes with the status and with nothing else.
@@ -149,7 +170,10 @@ struct View<'a> {
     /// The children that the spec asks for are there; they may not be rolled out yet.
     as_wanted: bool,
     paused: bool,
+    /// What makes the resource degraded.
     trouble: Option<Problem>,
+    /// What keeps it from being ready, and may pass by itself.
+    pending: Option<Problem>,
 }
 
 impl View<'_> {
@@ -157,7 +181,7 @@ impl View<'_> {
         if self.paused {
             return ("Unknown", Reason::Paused, PAUSED.to_owned());
         }
-        if let Some(Problem { reason, message }) = &self.trouble {
+        if let Some(Problem { reason, message }) = self.trouble.as_ref().or(self.pending.as_ref()) {
             return ("False", *reason, message.clone());
         }
         match self.deployment.filter(|_| self.as_wanted) {
@@ -203,8 +227,12 @@ impl View<'_> {
     }
 
     fn progressing(&self) -> Finding {
-        if let Some(stalled) = self.deployment.and_then(stalled) {
-            return ("False", stalled.reason, stalled.message);
+        let trouble = self.trouble.clone();
+        let halted = trouble.filter(|problem| halts_rollout(problem.reason));
+        if let Some(Problem { reason, message }) =
+            halted.or_else(|| self.deployment.and_then(stalled))
+        {
+            return ("False", reason, message);
         }
         if self
             .deployment
@@ -215,6 +243,9 @@ impl View<'_> {
         }
         if let Some((reason, message)) = self.blocker() {
             return ("False", reason, message.to_owned());
+        }
+        if let Some(Problem { reason, message }) = &self.pending {
+            return ("True", *reason, message.clone());
         }
         if self.as_wanted {
             ("False", Reason::RolloutComplete, ROLLED_OUT.to_owned())
@@ -241,8 +272,14 @@ impl View<'_> {
     }
 }
 
+/// Whether a rollout with this problem makes no progress at all.
+fn halts_rollout(reason: Reason) -> bool {
+    use Reason::{DeploymentPaused, ProgressDeadlineExceeded};
+    matches!(reason, DeploymentPaused | ProgressDeadlineExceeded) || pods::REASONS.contains(&reason)
+}
+
 /// The children are those that the spec asks for. The count is compared since the Deployment
-/// may be older than the spec, where an apply was refused or paused.
+/// may be older than the spec, where the resource is paused.
 fn is_as_wanted(wanted: Wanted, observed: &Observed) -> bool {
     let replicas = observed
         .deployment
@@ -252,8 +289,12 @@ fn is_as_wanted(wanted: Wanted, observed: &Observed) -> bool {
 }
 
 /// The first thing that is wrong: what kept a child from being applied, a spec that is
-/// refused, then what the Deployment itself reports of its latest spec.
-fn trouble(refusal: Option<Problem>, observed: &Observed) -> Option<Problem> {
+/// refused, then what the Deployment itself reports of its latest spec, then its pods.
+fn trouble(
+    refusal: Option<Problem>,
+    observed: &Observed,
+    failing_pods: Option<&pods::Failing>,
+) -> Option<Problem> {
     // A pause is no trouble; it has its own place in the conditions.
     let problem = observed
         .problem
@@ -263,7 +304,27 @@ fn trouble(refusal: Option<Problem>, observed: &Observed) -> Option<Problem> {
     problem
         .or(refusal)
         .or_else(|| deployment.and_then(replica_failure))
-        .or_else(|| deployment.and_then(stalled))
+        .or_else(|| deployment.and_then(paused))
+        .or_else(|| {
+            let stalled = deployment.and_then(stalled)?;
+            Some(match failing_pods {
+                // The Deployment's own message names a ReplicaSet and no cause.
+                Some(pods) => Problem {
+                    message: format!("{}: {}", stalled.message, pods.problem.message),
+                    ..stalled
+                },
+                None => stalled,
+            })
+        })
+        .or_else(|| Some(failing_pods.filter(|pods| pods.persists)?.problem.clone()))
+}
+
+/// The Deployment is paused before its latest template is rolled out.
+fn paused(deployment: &ObservedDeployment) -> Option<Problem> {
+    (deployment.paused && !deployment.is_updated()).then(|| Problem {
+        reason: Reason::DeploymentPaused,
+        message: DEPLOYMENT_PAUSED.to_owned(),
+    })
 }
 
 /// Pods cannot be made. A quota on pods never reaches us as an answer of the API server: it

@@ -368,25 +368,19 @@ impl Stage {
     /// Requests of the manager's user in the audit log: verb, resource, answer.
     pub(crate) fn audited(&self) -> Vec<(String, String, u64)> {
         let log = std::env::var_os("DEVCLUSTER_AUDIT_LOG").expect("run `make test`");
-        let log = std::fs::read_to_string(PathBuf::from(log)).unwrap();
-        let user = json!(self.user());
-        let lines = log
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines
-            .filter(|event| event.pointer("/impersonatedUser/username") == Some(&user))
-            .filter(|event| event["stage"] == "ResponseComplete" || event["verb"] == "watch")
-            .map(|event| {
-                (
-                    event["verb"].as_str().unwrap_or_default().to_owned(),
-                    event["objectRef"]["resource"]
-                        .as_str()
-                        .unwrap_or_default()
-                        .to_owned(),
-                    event["responseStatus"]["code"].as_u64().unwrap_or_default(),
-                )
-            })
-            .collect()
+        let mut log = devcluster::AuditLog::open(&PathBuf::from(log)).unwrap();
+        let user = self.user();
+        let mut requests = Vec::new();
+        log.read(
+            |line| line.contains(&user),
+            |event| {
+                if event.impersonated == user {
+                    requests.push((event.verb, event.resource, event.code.into()));
+                }
+            },
+        )
+        .unwrap();
+        requests
     }
 
     pub(crate) async fn clear(self) {

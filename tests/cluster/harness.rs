@@ -8,6 +8,7 @@
 pub(crate) mod audit;
 pub(crate) mod kinds;
 pub(crate) mod manager;
+mod within;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 pub(crate) use self::audit::Request;
 pub(crate) use self::kinds::*;
 use self::manager::{Exit, Manager};
+pub(crate) use self::within::*;
 
 /// The longest anything may take here: at least five times every figure that is promised.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -109,6 +111,12 @@ impl Stage {
     /// The cluster's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.environment.kubeconfig
+    }
+
+    /// The API server's audit log.
+    #[allow(dead_code)] // not by every test binary
+    pub(crate) fn audit_log(&self) -> &Path {
+        &self.environment.audit_log
     }
 
     /// The manager, which must have been started.

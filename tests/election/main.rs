@@ -14,5 +14,9 @@ use shared::harness;
 
 mod disputes;
 mod failover;
+mod handovers;
 mod outage;
+mod restored;
 mod stage;
+#[path = "../support/trusted/mod.rs"]
+mod trusted;

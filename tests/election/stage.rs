@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use crate::harness::audit;
 use crate::harness::manager::{Exit, Manager};
 use crate::harness::{DEADLINE, DEPLOYMENT, Kind, MEMCACHED, Stage};
 
@@ -43,6 +44,17 @@ pub(crate) fn start(stage: &Stage, name: &str, groups: &[&str]) -> Replica {
     let identity = &mut kubeconfig["users"][0]["user"];
     identity["as"] = user.as_str().into();
     identity["as-groups"] = json!(groups);
+    start_by(stage, user, &kubeconfig)
+}
+
+/// As [`start_admin`], with a proxy between the manager and the API server.
+pub(crate) fn start_behind(stage: &Stage, name: &str, proxy: &faultproxy::Proxy) -> Replica {
+    let user = format!("{}-{name}", stage.namespace);
+    let kubeconfig = proxy.kubeconfig(&user, &["system:masters"]);
+    start_by(stage, user, &kubeconfig)
+}
+
+fn start_by(stage: &Stage, user: String, kubeconfig: &Value) -> Replica {
     let file = std::env::temp_dir().join(format!("{user}.kubeconfig"));
     std::fs::write(&file, kubeconfig.to_string()).expect("written");
     let flags = [
@@ -214,24 +226,17 @@ pub(crate) struct Write {
 
 /// What the managers of this namespace have asked so far, in the order in which it came in.
 pub(crate) fn requests(audit_log: &Path, stage: &Stage) -> Vec<Write> {
-    let text = std::fs::read_to_string(audit_log).expect("the audit log");
-    let user = format!("\"username\":\"{}-", stage.namespace);
-    let mut requests: Vec<_> = text
-        .lines()
-        .filter(|line| line.contains(&user))
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|event| event["stage"] == "ResponseComplete" || event["verb"] == "watch")
-        .map(|event| {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let time = |value: &Value| text(value).parse().expect("a time");
-            Write {
-                user: text(&event["impersonatedUser"]["username"]),
-                resource: text(&event["objectRef"]["resource"]),
-                verb: text(&event["verb"]),
-                code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
-                received: time(&event["requestReceivedTimestamp"]),
-                answered: time(&event["stageTimestamp"]),
-            }
+    let prefix = format!("{}-", stage.namespace);
+    let mut requests: Vec<_> = audit::requests(audit_log, None)
+        .into_iter()
+        .filter(|request| request.impersonated.starts_with(&prefix))
+        .map(|request| Write {
+            user: request.impersonated,
+            resource: request.resource,
+            verb: request.verb,
+            code: request.code,
+            received: request.received,
+            answered: request.answered,
         })
         .collect();
     requests.sort_by_key(|request| request.received);

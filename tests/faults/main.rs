@@ -16,4 +16,6 @@ mod campaign;
 mod oracle;
 mod rig;
 mod scenario;
+#[path = "../support/trusted/mod.rs"]
+mod trusted;
 mod workload;

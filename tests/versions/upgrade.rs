@@ -168,6 +168,7 @@ fn start_previous_release(stage: &Stage) -> tokio::task::JoinHandle<()> {
         operators: OPERATORS.to_vec(),
         settings: Settings::default(),
         workers: 2,
+        max_concurrent_rollouts: 10,
         namespaces: [LIVE.to_owned()].into(),
         follow_stored_version: false,
         metrics: Arc::new(controller::Metrics::register(&mut registry)),

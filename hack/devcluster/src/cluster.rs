@@ -1,6 +1,7 @@
 //! One cluster: started, ready, its components stopped and started at will, gone on drop.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::api_server::ApiServer;
 use crate::binaries::Binaries;
 use crate::certificates::Certificates;
 use crate::component::{API_SERVER_CLUSTER_IP, Component, Layout};
-use crate::environment::{Environment, NodeEnvironment};
+use crate::environment::{self, Environment, NodeEnvironment};
 use crate::error::{Doing, Error, Result};
 use crate::folder::StateFolder;
 use crate::node;
@@ -287,6 +288,7 @@ impl Cluster {
         Environment {
             kubeconfig: self.kubeconfig(),
             audit_log: self.audit_log(),
+            audit_logs: environment::audit_logs(),
             binaries: self.binaries.folder().to_owned(),
             node: self.layout.node.as_ref().map(|node| NodeEnvironment {
                 authority: self.layout.certificates.authority(),
@@ -400,6 +402,19 @@ impl Cluster {
         self.processes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Cluster {
+    /// Leaves the audit log to whoever collects them (`DEVCLUSTER_AUDIT_LOGS`).
+    fn drop(&mut self) {
+        self.processes().clear(); // killed
+        if let (Some(logs), Some(name)) = (environment::audit_logs(), self.dir().file_name()) {
+            let kept = logs.join(name).with_extension("log");
+            // On another file system it would have to be copied; a missing log is none.
+            let _ = fs::rename(self.audit_log(), &kept)
+                .or_else(|_| fs::copy(self.audit_log(), &kept).map(|_| ()));
+        }
     }
 }
 

@@ -262,7 +262,8 @@ impl Layout {
             text("shutdown-watch-termination-grace-period", "1s"),
             flag("audit-policy-file", self.audit_policy()),
             flag("audit-log-path", self.audit_log()),
-            text("audit-log-maxsize", "0"), // never rotated: tests read it whole
+            // In MB. 0 means 100 (lumberjack's default), and what is rotated is not read.
+            text("audit-log-maxsize", "1000000"),
         ];
         if self.node.is_some() {
             let client = Component::ApiServer.user().unwrap_or_default();

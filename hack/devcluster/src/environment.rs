@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 
 const KUBECONFIG: &str = "KUBECONFIG";
 const AUDIT_LOG: &str = "DEVCLUSTER_AUDIT_LOG";
+const AUDIT_LOGS: &str = "DEVCLUSTER_AUDIT_LOGS";
 const AUTHORITY: &str = "SSL_CERT_FILE";
 const STORAGE: &str = "CONTAINERS_STORAGE_CONF";
 pub(crate) const BINARIES: &str = "DEVCLUSTER_BIN";
@@ -19,6 +20,9 @@ pub struct Environment {
     pub kubeconfig: PathBuf,
     /// The API server's audit log, one JSON event a line (`DEVCLUSTER_AUDIT_LOG`).
     pub audit_log: PathBuf,
+    /// Where clusters that other processes start meanwhile leave their audit logs when they
+    /// stop (`DEVCLUSTER_AUDIT_LOGS`); none if nobody reads them.
+    pub audit_logs: Option<PathBuf>,
     /// The folder of kubectl and the components (`DEVCLUSTER_BIN`, and first in `PATH`).
     pub binaries: PathBuf,
     /// Where there is a real node, what its clients need besides.
@@ -49,6 +53,7 @@ impl Environment {
         Ok(Self {
             kubeconfig: path(KUBECONFIG)?,
             audit_log: path(AUDIT_LOG)?,
+            audit_logs: audit_logs(),
             binaries: path(BINARIES)?,
             node: match (path(AUTHORITY), path(STORAGE)) {
                 (Ok(authority), Ok(storage)) => Some(NodeEnvironment { authority, storage }),
@@ -66,12 +71,21 @@ impl Environment {
             (BINARIES, self.binaries.clone().into()),
             ("PATH", path_with_first(&self.binaries, env::var_os("PATH"))),
         ];
+        if let Some(logs) = &self.audit_logs {
+            variables.push((AUDIT_LOGS, logs.clone().into()));
+        }
         if let Some(node) = &self.node {
             variables.push((AUTHORITY, node.authority.clone().into()));
             variables.push((STORAGE, node.storage.clone().into()));
         }
         variables
     }
+}
+
+/// Where the audit logs of clusters that stop are collected, if anywhere.
+pub(crate) fn audit_logs() -> Option<PathBuf> {
+    let folder = env::var_os(AUDIT_LOGS).filter(|value| !value.is_empty());
+    folder.map(PathBuf::from)
 }
 
 fn path_with_first(folder: &Path, path: Option<OsString>) -> OsString {

@@ -23,6 +23,7 @@
 
 mod access;
 mod api_server;
+mod audit;
 mod binaries;
 mod certificates;
 mod cluster;
@@ -35,6 +36,7 @@ mod nodes;
 mod ports;
 mod process;
 
+pub use audit::{AuditEvent, AuditLog};
 pub use binaries::Binaries;
 pub use cluster::{Cluster, Nodes, Options};
 pub use component::Component;

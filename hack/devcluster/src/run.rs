@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, process};
+use std::{env, fs, process};
 
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGTERM};
@@ -41,12 +41,16 @@ pub(crate) fn run(
         began.elapsed().as_secs_f32(),
         cluster.dir().display(),
     );
+    let mut environment = cluster.environment();
+    let audit_logs = cluster.dir().join("audit-logs");
+    fs::create_dir(&audit_logs)?;
+    environment.audit_logs = Some(audit_logs);
     let mut child = Command::new(env::current_exe()?)
         .arg("run-bound")
         .arg(process::id().to_string())
         .arg("--")
         .args(command)
-        .envs(cluster.environment().variables())
+        .envs(environment.variables())
         .spawn()?;
     let mut is_healthy = true;
     loop {

@@ -109,6 +109,10 @@ async fn forwarded(
     *request.method_mut() = head.method;
     *request.uri_mut() = head.uri;
     *request.headers_mut() = passed_on(head.headers);
+    if let Some(user_agent) = shared.user_agent.get() {
+        let headers = request.headers_mut();
+        headers.insert(header::USER_AGENT, user_agent.clone());
+    }
     let upstream = shared.upstream.clone();
     record.note(|entry| entry.sent = Some(tokio::time::Instant::now()));
     let answer = tokio::spawn(async move { upstream.send(request).await });
@@ -138,6 +142,20 @@ async fn collected(answer: Response<Body>, record: &Record) -> Result<Response<B
 /// What a rule makes of a request.
 async fn fault(action: Action, record: Record) -> Result<Response<Body>, Reset> {
     let (code, body) = match action {
+        Action::TooManyRequests(seconds) => {
+            let code = StatusCode::TOO_MANY_REQUESTS;
+            record.note(|entry| entry.answered = Some(code.as_u16()));
+            // apiserver/pkg/server/filters, tooManyRequests.
+            let mut answer =
+                Response::new(Body::from("Too many requests, please try again later."));
+            *answer.status_mut() = code;
+            let text = http::HeaderValue::from_static("text/plain; charset=utf-8");
+            answer.headers_mut().insert(header::CONTENT_TYPE, text);
+            answer
+                .headers_mut()
+                .insert(header::RETRY_AFTER, seconds.into());
+            return Ok(answer);
+        }
         Action::Answer(code, body) => (code, body.to_string()),
         Action::Empty => (StatusCode::OK, String::new()),
         Action::HalfAnEvent => (

@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use http::HeaderValue;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -60,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) upstream: Client,
     pub(crate) rules: Rules,
     pub(crate) recorder: Recorder,
+    /// What its client is to be called by the API server.
+    pub(crate) user_agent: Arc<OnceLock<HeaderValue>>,
     network: Network,
 }
 
@@ -103,6 +106,7 @@ impl Proxy {
             upstream,
             rules: Rules::none(),
             recorder: Recorder::default(),
+            user_agent: Arc::default(),
             network: Network::default(),
         };
         Ok(Proxy {
@@ -130,6 +134,14 @@ impl Proxy {
             }}],
             "users": [{"name": "proxy", "user": {"as": user, "as-groups": groups}}],
         })
+    }
+
+    /// From now on the API server sees this user agent in place of the client's own.
+    pub fn disguise(&self, user_agent: &'static str) {
+        let _ = self
+            .shared
+            .user_agent
+            .set(HeaderValue::from_static(user_agent));
     }
 
     /// Puts a rule in force.

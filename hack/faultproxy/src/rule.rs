@@ -50,6 +50,9 @@ impl fmt::Debug for Callback {
 pub enum Action {
     /// This answer, with this object.
     Answer(StatusCode, Value),
+    /// 429 as API Priority and Fairness answers it: plain text, and in the header
+    /// `Retry-After` after how many seconds to come back.
+    TooManyRequests(u32),
     /// The connection is reset. A running watch is met at once.
     Reset,
     /// There is no answer and no end of the connection. A running watch is met at once, and

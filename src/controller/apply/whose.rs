@@ -4,14 +4,15 @@
 use serde_json::Value;
 use tracing::{debug, info};
 
-use super::{Applier, Setback, Wanted};
+use super::{Applier, Existing, Setback, Wanted, pending_deletion, pending_rollout};
 use crate::controller::call::{CallError, Location, Part};
-use crate::controller::children::taken;
+use crate::controller::children::{taken, terminating};
 use crate::controller::event::{Notice, Severity};
 use crate::controller::fingerprint;
 use crate::controller::lean::Owner;
 use crate::controller::memory::until_next_look;
 use crate::controller::object::ObjectKey;
+use crate::controller::stamp::Stamp;
 use crate::controller::takeover;
 use crate::operators::{Child, ChildKind, Resource, kept};
 
@@ -27,27 +28,45 @@ impl Applier {
             let problem = taken(wanted.child.kind, &wanted.key(), owner.as_ref());
             return Err(Setback::Blocked(problem, until_next_look()));
         }
+        if !object["metadata"]["deletionTimestamp"].is_null() {
+            return Err(pending_deletion(terminating(
+                wanted.child.kind,
+                &wanted.key(),
+            )));
+        }
+        if let Some(stamp) = Stamp::of(&object) {
+            self.check_generation(wanted.resource, stamp).await?;
+        }
         let manager = self.kind.field_manager;
+        let mut resource_version = version_of(&object);
         if fingerprint::of_observed(&object, manager).is_none() {
             // Its selector and ports fit the pods that there are; ours fit only those to come.
             let is_service = wanted.child.kind == ChildKind::Service;
             if is_service && !self.children.is_rolled_out(uid) {
-                return Err(Setback::Waiting(until_next_look()));
+                return Err(pending_rollout(wanted, until_next_look()));
             }
             if let Some(patch) = takeover::patch(&object, manager, uid) {
-                self.caller
+                let patched = self
+                    .caller
                     .json_patch(at, Part::Object, manager, &patch)
                     .await?;
+                resource_version = version_of(&patched);
                 self.tell_of_takeover(wanted);
             }
         }
-        let child_uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+        let existing = object
+            .pointer("/metadata/uid")
+            .and_then(Value::as_str)
+            .map(|uid| Existing {
+                uid,
+                resource_version,
+            });
         match self.keeping_selector(wanted, &object) {
             Some(child) => {
-                self.apply(Wanted::new(wanted.resource, &child), child_uid)
+                self.apply(Wanted::new(wanted.resource, &child), existing, false)
                     .await
             }
-            None => self.apply(wanted, child_uid).await,
+            None => self.apply(wanted, existing, false).await,
         }
     }
 
@@ -75,21 +94,31 @@ impl Applier {
         if !is_bereaved {
             return Ok(());
         }
+        self.live_metadata(resource).await?;
+        self.children.bereaved.forget(&resource.uid);
+        Ok(())
+    }
+
+    /// The metadata of the resource as it is now, whatever the cache says.
+    ///
+    /// # Errors
+    /// [`Setback::ResourceGone`] if it is gone, being deleted, or another of that name.
+    pub(super) async fn live_metadata(&self, resource: &Resource) -> Result<Value, Setback> {
         let at = Location {
             api: &format!("/apis/{}", resource.api_version),
             plural: self.kind.plural,
             namespace: &resource.namespace,
             name: &resource.name,
         };
-        let found = self.caller.list_one(at).await?;
-        let metadata = found.pointer("/items/0/metadata").unwrap_or(&Value::Null);
+        let mut found = self.caller.list_one(at).await?;
+        let metadata = found.pointer_mut("/items/0/metadata").map(Value::take);
+        let metadata = metadata.unwrap_or_default();
         if metadata["uid"] != *resource.uid || !metadata["deletionTimestamp"].is_null() {
             let (namespace, name) = (at.namespace, at.name);
             debug!(controller = self.controller, namespace, name, "it is gone");
             return Err(Setback::ResourceGone);
         }
-        self.children.bereaved.forget(&resource.uid);
-        Ok(())
+        Ok(metadata)
     }
 
     fn tell_of_takeover(&self, wanted: Wanted<'_>) {
@@ -104,20 +133,29 @@ impl Applier {
     }
 
     /// Makes us the only owner of a list of our own child in which others' items stand in the
-    /// way of ours. False if there is nothing to absorb.
+    /// way of ours. Returns the version of the child after that; `None` if there is nothing to
+    /// absorb.
     pub(super) async fn absorb_list(
         &self,
         wanted: Wanted<'_>,
         field: &str,
-    ) -> Result<bool, CallError> {
+    ) -> Result<Option<u64>, CallError> {
         let (at, manager) = (wanted.location(), self.kind.field_manager);
         let object = self.caller.get(at).await?;
         let Some(patch) = takeover::absorb_list(&object, manager, field) else {
-            return Ok(false);
+            return Ok(None);
         };
-        self.caller
+        let patched = self
+            .caller
             .json_patch(at, Part::Object, manager, &patch)
             .await?;
-        Ok(true)
+        Ok(Some(version_of(&patched)))
     }
+}
+
+/// The resourceVersion of an object; 0, which no object has, if it has none.
+fn version_of(object: &Value) -> u64 {
+    let version = object.pointer("/metadata/resourceVersion");
+    let version = version.and_then(Value::as_str);
+    version.and_then(|text| text.parse().ok()).unwrap_or(0)
 }

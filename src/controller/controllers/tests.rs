@@ -497,6 +497,7 @@ fn options(client: kube::Client) -> Options {
         operators: OPERATORS.to_vec(),
         settings: Settings::default(),
         workers: 2,
+        max_concurrent_rollouts: 10,
         namespaces: BTreeSet::new(),
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
         follow_stored_version: false,

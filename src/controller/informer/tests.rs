@@ -422,6 +422,20 @@ async fn a_position_that_is_refused_with_the_status_410_is_given_up_and_no_other
     assert_eq!(lists, [true, false, false, true, false, false]);
 }
 
+#[tokio::test]
+async fn after_an_api_server_that_was_away_there_is_a_new_list() {
+    let away = || {
+        let error = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        Err(watcher::Error::WatchStartFailed(kube::Error::Service(
+            error.into(),
+        )))
+    };
+    let events = listing_anew(move || stream::iter([Ok(Event::Init), away()] as [Item; 2]));
+    let events: Vec<Item> = events.take(4).collect().await;
+    let lists = events.iter().filter(|it| matches!(it, Ok(Event::Init)));
+    assert_eq!(lists.count(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_written_while_the_watch_is_away_is_kept_until_the_watch_had_its_chance() {
     let scenario = Scenario::new();

@@ -175,19 +175,28 @@ async fn retries_of_a_failing_key_follow_the_back_off_and_success_resets_it() {
         let added = Instant::now();
         assert_eq!(queue.get().await, Some("a"));
         delays.push(u64::try_from(added.elapsed().as_millis()).unwrap());
-        queue.add_rate_limited("a");
+        queue.add_rate_limited("a", Duration::ZERO);
         queue.done(&"a");
     }
-    let law: Vec<u64> = (0..19).map(|n| (5 * (1 << n)).min(1_000_000)).collect();
+    let law: Vec<u64> = (0..19).map(|n| (5 * (1 << n)).min(60_000)).collect();
     assert_eq!(delays, [&[0], &law[..]].concat());
 
     assert_eq!(queue.get().await, Some("a"));
     queue.forget(&"a");
     queue.done(&"a");
     let added = Instant::now();
-    queue.add_rate_limited("a");
+    queue.add_rate_limited("a", Duration::ZERO);
     assert_eq!(queue.get().await, Some("a"));
     assert_eq!(added.elapsed(), Duration::from_millis(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_waits_at_least_as_long_as_it_is_told() {
+    let queue = queue();
+    let added = Instant::now();
+    queue.add_rate_limited("a", Duration::from_secs(7));
+    assert_eq!(queue.get().await, Some("a"));
+    assert_eq!(added.elapsed(), Duration::from_secs(7));
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +204,7 @@ async fn a_retry_of_a_listed_key_keeps_its_low_priority() {
     let queue = queue();
     queue.add("listed", Priority::Low);
     assert_eq!(ready(&queue), Some("listed"));
-    queue.add_rate_limited("listed");
+    queue.add_rate_limited("listed", Duration::ZERO);
     queue.done(&"listed");
     sleep(Duration::from_millis(5)).await;
     queue.add("changed", Priority::Normal);
@@ -207,7 +216,7 @@ async fn a_retry_of_a_listed_key_keeps_its_low_priority() {
 async fn nothing_is_left_of_a_removed_key() {
     let queue = queue();
     for _ in 0..5 {
-        queue.add_rate_limited("failing");
+        queue.add_rate_limited("failing", Duration::ZERO);
     }
     queue.add("waiting", Priority::Normal);
     queue.add_after("delayed", Duration::from_secs(1));
@@ -219,7 +228,7 @@ async fn nothing_is_left_of_a_removed_key() {
     assert!(queue.is_empty());
 
     let added = Instant::now();
-    queue.add_rate_limited("failing");
+    queue.add_rate_limited("failing", Duration::ZERO);
     assert_eq!(queue.get().await, Some("failing"));
     assert_eq!(
         added.elapsed(),

@@ -228,6 +228,23 @@ fn what_we_write_while_a_list_comes_in_is_newer_than_the_list() {
     );
 }
 
+#[test]
+fn a_list_whose_versions_went_backwards_is_believed() {
+    let store = Store::default();
+    relist(&store, vec![thing("a", "1", 100), thing("b", "2", 90)]);
+    assert!(store.put_written(thing("a", "1", 110)));
+    let told_of = relist(&store, vec![thing("a", "1", 50), thing("c", "3", 40)]);
+    assert_eq!(told_of, ["-b@90", "~a@110>50", "+c@40"]);
+    assert_eq!(
+        told(store.applied(Arc::new(thing("a", "1", 51)))),
+        ["~a@50>51"]
+    );
+    assert!(
+        store.put_written(thing("b", "2", 60)),
+        "it was deleted in no life"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_watch_confirms_after_a_list_stays_and_the_rest_goes() {
     let store = Store::default();

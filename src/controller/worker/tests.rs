@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use super::*;
+use crate::controller::call::CallError;
 use crate::controller::queue::Priority;
 
 /// How a reconcile goes.
@@ -26,6 +27,12 @@ enum Step {
     Busy(Duration),
     /// It fails at once.
     Fail,
+    /// It fails, and the API server asks for 3 s.
+    Busier,
+    /// The time that the API server asked for is not over.
+    Held(Duration),
+    /// It fails, and wants to look again after this time at the latest.
+    FailAndLook(Duration),
     /// It fails for want of a right.
     Forbidden,
     /// It panics.
@@ -123,7 +130,7 @@ impl Workers {
     }
 }
 
-async fn go(step: Step) -> Result<Next, CallError> {
+async fn go(step: Step) -> Result<Next, Failure> {
     match step {
         Step::Rest => Ok(Next::Rest),
         Step::After(delay) => Ok(Next::After(delay)),
@@ -131,17 +138,26 @@ async fn go(step: Step) -> Result<Next, CallError> {
             sleep(time).await;
             Ok(Next::Rest)
         }
-        Step::Fail => Err(refused(
-            "ServiceUnavailable",
-            StatusCode::SERVICE_UNAVAILABLE,
-        )),
-        Step::Forbidden => Err(refused("Forbidden", StatusCode::FORBIDDEN)),
+        Step::Fail => Err(refused("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE).into()),
+        Step::Busier => Err(CallError::Refused {
+            action: "apply deployments ns/a".to_owned(),
+            refusal: Box::default(),
+            retry_after: Some(Duration::from_secs(3)),
+        }
+        .into()),
+        Step::Held(left) => Ok(Next::Held(left)),
+        Step::FailAndLook(look_again) => Err(Failure {
+            error: refused("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE),
+            look_again: Some(look_again),
+        }),
+        Step::Forbidden => Err(refused("Forbidden", StatusCode::FORBIDDEN).into()),
         // As `panic!`, without its words on the test's standard error.
         Step::Panic => std::panic::resume_unwind(Box::new("a reconcile's panic")),
         Step::Hang => pending().await,
         Step::Fenced => Err(CallError::Fenced {
             action: "apply deployments ns/a".to_owned(),
-        }),
+        }
+        .into()),
     }
 }
 
@@ -149,6 +165,7 @@ fn refused(reason: &str, code: StatusCode) -> CallError {
     CallError::Refused {
         action: "apply deployments ns/a".to_owned(),
         refusal: Box::new(Status::failure("refused", reason).with_code(code.as_u16())),
+        retry_after: None,
     }
 }
 
@@ -257,16 +274,44 @@ async fn reconciles_that_hang_leave_the_other_workers_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_in_a_row_are_tried_again_after_5_ms_doubled_each_time_up_to_1000_s() {
+async fn errors_in_a_row_are_tried_again_after_5_ms_doubled_each_time_up_to_60_s() {
     let workers = Workers::start(5, |_, _| Step::Fail);
     workers.add("a");
     workers.until(Duration::from_secs(4000)).await;
     let starts = workers.starts("a");
     let waits: Vec<_> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let mut law: Vec<u128> = (0..18).map(|failures| 5 << failures).collect();
-    law.extend([1_000_000, 1_000_000]);
-    assert_eq!(waits, law);
+    let law = (0..).map(|failures| 60_000.min(5_u128 << failures.min(20)));
+    assert!(
+        waits.len() > 60,
+        "a lone one is tried at least once a minute"
+    );
+    assert_eq!(waits, law.take(waits.len()).collect::<Vec<_>>());
     assert_eq!(workers.results("error"), starts.len() as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_waits_as_long_as_the_api_server_asks() {
+    let workers = Workers::start(1, |_, turn| match turn {
+        0 | 1 => Step::Busier,
+        2 => Step::Held(milliseconds(500)),
+        _ => Step::Rest,
+    });
+    workers.add("a");
+    workers.until(Duration::from_secs(60)).await;
+    assert_eq!(workers.starts("a"), [0, 3_000, 6_000, 6_500]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_may_ask_for_a_look_before_the_back_off() {
+    let workers = Workers::start(1, |_, turn| match turn {
+        0..12 => Step::Fail,
+        12 => Step::FailAndLook(Duration::from_secs(10)),
+        _ => Step::Rest,
+    });
+    workers.add("a");
+    workers.until(Duration::from_secs(60)).await;
+    let starts = workers.starts("a");
+    assert_eq!(starts[13] - starts[12], 10_000, "{starts:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -228,6 +228,17 @@ impl Candidate {
         self.has_released
     }
 
+    /// The version of the lease that is known.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The API server has gone back to an earlier `version` of the lease: what is known of
+    /// later ones is undone.
+    pub(super) fn rewind(&mut self, version: u64) {
+        self.version = self.version.min(version);
+    }
+
     /// A watch brought the lease; versions that are known already are no news.
     pub(super) fn observe(&mut self, now: Moment, lease: Lease) {
         self.expire(now);

@@ -31,6 +31,8 @@ pub(crate) struct Driver {
     leases: Leases,
     /// The lease as it was seen last.
     latest: Option<Object>,
+    /// The version that was known when the read that is under way was sent.
+    read_from: Option<u64>,
     fence: Arc<Fence>,
     begun: watch::Sender<bool>,
     metrics: Metrics,
@@ -62,6 +64,7 @@ impl Driver {
             candidate: Candidate::new(identity, terms, fastrand::f64, clock()),
             leases,
             latest: None,
+            read_from: None,
             fence: Arc::new(Fence::new(terms, clock)),
             begun: watch::Sender::new(false),
             metrics,
@@ -133,7 +136,8 @@ impl Driver {
         }
     }
 
-    fn send(&self, request: Request) -> Call {
+    fn send(&mut self, request: Request) -> Call {
+        self.read_from = (request == Request::Read).then(|| self.candidate.version());
         if self.told.leads && request == Request::Read {
             self.metrics.slow.inc();
         }
@@ -142,12 +146,26 @@ impl Driver {
     }
 
     fn answered(&mut self, answer: Result<Option<Object>, LeaseError>) {
+        let mut found = None;
+        let read_from = self.read_from.take();
         let reply = match answer {
             Ok(object) => {
                 if std::mem::take(&mut self.told.is_failing) {
                     tracing::info!("the lease can be asked for again");
                 }
-                object.map_or(Reply::Absent, |object| Reply::Lease(self.seen(object)))
+                found = object;
+                let version = found.as_ref().map(version_of);
+                if let Some((version, known)) = version.zip(read_from)
+                    && version < known
+                {
+                    // A read is from etcd, and so as new as its request. etcd was restored
+                    // from a backup, and its versions go backwards.
+                    tracing::warn!(version, known, "the lease went back to an earlier version");
+                    self.candidate.rewind(version);
+                }
+                found
+                    .as_ref()
+                    .map_or(Reply::Absent, |object| Reply::Lease(lease(object)))
             }
             Err(error) if error.is_conflict() => {
                 tracing::debug!(error = explain(&error), "the lease was written by another");
@@ -169,27 +187,26 @@ impl Driver {
             }
         };
         self.candidate.replied((self.clock)(), reply);
+        self.keep(found);
     }
 
     fn watched(&mut self, event: watcher::Result<Option<Object>>) {
         match event {
             Ok(Some(object)) => {
-                let lease = self.seen(object);
-                self.candidate.observe((self.clock)(), lease);
+                self.candidate.observe((self.clock)(), lease(&object));
+                self.keep(Some(object));
             }
             Ok(None) => self.candidate.doubt(),
             Err(error) => tracing::debug!(error = explain(&error), "the watch of the lease failed"),
         }
     }
 
-    /// Keeps the object if it is the newest.
-    fn seen(&mut self, object: Object) -> super::candidate::Lease {
-        let lease = lease(&object);
-        let latest = self.latest.as_ref().map(version_of).unwrap_or_default();
-        if lease.version >= latest {
+    /// Keeps the object if it is the one that the candidate knows.
+    fn keep(&mut self, object: Option<Object>) {
+        let is_known = |object: &Object| version_of(object) == self.candidate.version();
+        if let Some(object) = object.filter(is_known) {
             self.latest = Some(object);
         }
-        lease
     }
 
     /// Lets everybody know who leads.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::OPERATORS;
-use super::super::observed::{Problem, Reason};
+use super::super::observed::{PodFailure, Problem, Reason};
 use super::*;
 
 fn any_operator() -> impl Strategy<Value = &'static dyn Operator> {
@@ -170,16 +170,17 @@ fn any_deployment() -> impl Strategy<Value = ObservedDeployment> {
         0_i64..3,
         0_i64..3,
         counts,
-        condition(),
-        condition(),
-        condition(),
+        (condition(), condition(), condition()),
+        any::<bool>(),
     )
         .prop_map(
-            |(generation, observed_generation, counts, available, progressing, failure)| {
+            |(generation, observed_generation, counts, conditions, paused)| {
+                let (available, progressing, failure) = conditions;
                 let (desired, replicas, updated, ready, available_count) = counts;
                 ObservedDeployment {
                     generation,
                     observed_generation,
+                    paused,
                     desired,
                     replicas,
                     updated,
@@ -197,17 +198,37 @@ fn any_deployment() -> impl Strategy<Value = ObservedDeployment> {
 pub(super) fn any_observed() -> impl Strategy<Value = Observed> {
     let reason = proptest::sample::select(vec![Reason::NameConflict, Reason::Paused]);
     let problem = (reason, ".{0,2000}").prop_map(|(reason, message)| Problem { reason, message });
+    let failure = proptest::option::of((0_usize..20, ".{0,700}", proptest::option::of(0_i8..24)));
+    let problem = || proptest::option::of(problem.clone());
     (
         proptest::option::of(any_deployment()),
         any::<bool>(),
         (0_i64..1100, 0_i64..1100),
-        proptest::option::of(problem),
+        (problem(), problem()),
+        failure,
     )
-        .prop_map(|(deployment, service, (count, ready), problem)| Observed {
-            deployment,
-            service: service.then(ObservedService::default),
-            pods: pods(count, ready),
-            problem,
-            now: NOON.to_owned(),
-        })
+        .prop_map(
+            |(deployment, service, (count, ready), (problem, unconfirmed), failure)| {
+                let mut pods = pods(count, ready);
+                if let Some((index, message, hour)) = failure
+                    && let Some(pod) = pods.get_mut(index)
+                {
+                    pod.failure = Some(Box::new(PodFailure {
+                        reason: Reason::CrashLoopBackOff,
+                        message: message.into(),
+                        since: hour
+                            .map_or_else(String::new, |hour| format!("2026-01-01T{hour:02}:00:00Z"))
+                            .into(),
+                    }));
+                }
+                Observed {
+                    deployment,
+                    service: service.then(ObservedService::default),
+                    pods,
+                    problem,
+                    unconfirmed,
+                    now: NOON.to_owned(),
+                }
+            },
+        )
 }

@@ -187,6 +187,7 @@ proptest! {
         if told(&status, "Ready").0 == "True" {
             prop_assert_eq!(told(&status, "Degraded").0, "False");
             prop_assert_eq!(told(&status, "Progressing").0, "False");
+            prop_assert!(observed.unconfirmed.is_none());
             prop_assert!(observed.deployment.is_some_and(|deployment| deployment.is_complete()));
         }
         if told(&status, "Degraded").0 == "True" {

@@ -6,6 +6,7 @@ mod faults;
 mod generators;
 mod golden;
 mod laws;
+mod rollouts;
 mod statuses;
 
 use serde_json::{Value, json};
@@ -94,6 +95,7 @@ fn rolled_out(replicas: i64) -> ObservedDeployment {
     ObservedDeployment {
         generation: 1,
         observed_generation: 1,
+        paused: false,
         desired: replicas,
         replicas,
         updated: replicas,
@@ -123,6 +125,7 @@ fn at_rest(replicas: i64) -> Observed {
         }),
         pods: pods(replicas, replicas),
         problem: None,
+        unconfirmed: None,
         now: NOON.to_owned(),
     }
 }
@@ -136,6 +139,7 @@ fn pods(count: i64, ready: i64) -> Vec<ObservedPod> {
         .map(|index| ObservedPod {
             name: format!("pod-{index:04}"),
             ready: index < ready,
+            failure: None,
         })
         .collect()
 }

@@ -154,6 +154,14 @@ pub const ALERTS: &[Alert] = &[
         description: "{{ $labels.kind }} from {{ $labels.from }} to {{ $labels.to }}: its annotations leave no room for the fields that the other version lacks.",
     },
     Alert {
+        name: "QuartetOperatorFieldConflict",
+        expression: "sum by (controller, child) (increase(quartet_operator_field_conflicts_total{JOB}[15m])) > 0",
+        pending: "0m",
+        severity: Severity::Warning,
+        summary: "Another writer keeps changing a child of the operator.",
+        description: "{{ $labels.controller }}: a {{ $labels.child }} was put back six times within a minute and changed again each time; the operator waits now.",
+    },
+    Alert {
         name: "QuartetOperatorCertificateReadErrors",
         expression: "sum by (instance) (increase(certwatcher_read_certificate_errors_total{JOB}[15m])) > 0",
         pending: "30m",

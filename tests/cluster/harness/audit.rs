@@ -1,8 +1,12 @@
-//! What a manager asked of the API server, as the API server's audit log tells it. Reads
-//! the log; asks nothing.
+//! What managers asked of the API server, as its audit log tells it. Reads the log; asks
+//! nothing.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
+use devcluster::{AuditEvent, AuditLog};
+use jiff::Timestamp;
 use serde_json::Value;
 
 /// Every manager of ours says so in its user agent; nobody else does.
@@ -21,6 +25,13 @@ pub(crate) struct Request {
     pub(crate) code: u64,
     /// Who asked, e.g. `system:serviceaccount:ns:name`.
     pub(crate) user: String,
+    /// Whom that user impersonated; empty for nobody.
+    #[allow(dead_code)] // by the tests of `election`
+    pub(crate) impersonated: String,
+    #[allow(dead_code)] // unused by the test of the whole run
+    pub(crate) received: Timestamp,
+    #[allow(dead_code)] // by the tests of `election`
+    pub(crate) answered: Timestamp,
     /// The body, of deletions only.
     pub(crate) body: Value,
 }
@@ -31,44 +42,50 @@ impl Request {
         !matches!(self.verb.as_str(), "watch" | "list")
     }
 
-    fn of(event: &Value) -> Self {
-        let text = |path: &str| {
-            let value = event.pointer(path).and_then(Value::as_str);
-            value.unwrap_or_default().to_owned()
-        };
-        let (resource, subresource) = (text("/objectRef/resource"), text("/objectRef/subresource"));
-        let slash = if subresource.is_empty() { "" } else { "/" };
+    fn of(event: AuditEvent) -> Self {
+        let is_deletion = event.verb == "delete";
         Request {
-            verb: text("/verb"),
-            group: text("/objectRef/apiGroup"),
-            resource: format!("{resource}{slash}{subresource}"),
-            namespace: text("/objectRef/namespace"),
-            name: text("/objectRef/name"),
-            code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
-            user: text("/user/username"),
-            body: event["requestObject"].clone(),
+            body: is_deletion
+                .then(|| event.request_body())
+                .unwrap_or_default(),
+            code: event.code.into(),
+            verb: event.verb,
+            group: event.group,
+            resource: event.resource,
+            namespace: event.namespace,
+            name: event.name,
+            user: event.user,
+            impersonated: event.impersonated,
+            received: event.received,
+            answered: event.answered,
         }
     }
 }
 
+/// A log, and what managers asked in the part that was read.
+struct Read {
+    log: AuditLog,
+    requests: Vec<Request>,
+}
+
+/// The logs that this process has looked at: each poll reads only what is new.
+static LOGS: Mutex<BTreeMap<PathBuf, Read>> = Mutex::new(BTreeMap::new());
+
 /// What managers asked about `namespace`, or about any; a watch counts when it is answered,
 /// all else when it is done.
 pub(crate) fn requests(log: &Path, namespace: Option<&str>) -> Vec<Request> {
-    let text = std::fs::read_to_string(log).expect("the audit log");
-    let concerns = |line: &&str| {
-        // Before parsing, which is what costs time here.
-        line.contains(USER_AGENT) && namespace.is_none_or(|namespace| line.contains(namespace))
-    };
-    let events = text
-        .lines()
-        .filter(concerns)
-        .filter_map(|line| serde_json::from_str(line).ok());
-    events
-        .filter(|event: &Value| {
-            (event["stage"] == "ResponseComplete") != (event["verb"] == "watch")
-        })
-        .map(|event| Request::of(&event))
+    let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let read = logs.entry(log.to_owned()).or_insert_with(|| Read {
+        log: AuditLog::open(log).expect("the audit log"),
+        requests: Vec::new(),
+    });
+    let Read { log, requests } = read;
+    let is_managers = |line: &str| line.contains(USER_AGENT);
+    let take = |event: AuditEvent| requests.push(Request::of(event));
+    log.read(is_managers, take).expect("the audit log");
+    let of_namespace = requests
+        .iter()
         .filter(|request| namespace.is_none_or(|namespace| request.namespace == namespace))
-        .filter(|request| !request.resource.is_empty())
-        .collect()
+        .filter(|request| !request.resource.is_empty());
+    of_namespace.cloned().collect()
 }

@@ -154,6 +154,18 @@ pub(crate) const EXAMPLES: &[Example] = &[
         at: "10m",
     },
     Example {
+        alert: "QuartetOperatorFieldConflict",
+        fires: &[(
+            "quartet_operator_field_conflicts_total{JOB,controller=\"nginx\",child=\"Deployment\"}",
+            "0 0 1x20",
+        )],
+        rests: &[(
+            "quartet_operator_field_conflicts_total{JOB,controller=\"nginx\",child=\"Deployment\"}",
+            "1x30",
+        )],
+        at: "10m",
+    },
+    Example {
         alert: "QuartetOperatorCertificateReadErrors",
         fires: &[(
             "certwatcher_read_certificate_errors_total{JOB,instance=\"a\"}",

@@ -21,12 +21,13 @@ use serde_json::Value;
 
 use crate::harness::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage};
 use crate::rig::Rig;
+use crate::trusted;
 use crate::workload::Children;
 
 /// Something that must not be.
 #[derive(Debug, Clone)]
 pub(crate) struct Violation {
-    /// O1 to O9.
+    /// O1 to O10.
     pub(crate) oracle: &'static str,
     pub(crate) what: String,
 }
@@ -102,8 +103,21 @@ pub(crate) async fn check(rig: &mut Rig, reference: &Reference, hold: Duration) 
     violations.extend(retries::too_many(&journal));
     violations.extend(ownership::wrong(rig, &children).await);
     violations.extend(status::untrue(rig, &children).await);
+    violations.extend(ready_too_early(rig));
     violations.extend(process::unwell(rig));
     violations
+}
+
+/// O10: when a status said `Ready=True`, the children were stored as its generation asks.
+fn ready_too_early(rig: &Rig) -> Vec<Violation> {
+    let log = match &rig.private {
+        Some(private) => private.cluster.audit_log(),
+        None => rig.stage.audit_log().to_owned(),
+    };
+    let report = trusted::check_namespace(&log, &rig.stage.namespace);
+    report.print(&rig.stage.namespace);
+    let found = report.violations.into_iter();
+    found.map(|what| violation("O10", what)).collect()
 }
 
 /// Requests about one object, but for watches and lists, by resource and name.

@@ -1,0 +1,243 @@
+//! The reader of the API server's audit log: one event a request, read as the log grows.
+//!
+//! Bodies stay text until somebody asks for them, since a whole test run's log has hundreds
+//! of megabytes and most of its readers count requests.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A request that the API server answered.
+#[derive(Debug, Clone)]
+pub struct AuditEvent {
+    /// As RBAC has it, e.g. `patch`.
+    pub verb: String,
+    /// API group; empty for the core.
+    pub group: String,
+    /// API version without the group, e.g. `v1`.
+    pub version: String,
+    /// Plural, and after a slash the subresource; empty for other URLs.
+    pub resource: String,
+    /// Namespace; empty for objects that have none.
+    pub namespace: String,
+    /// Name; empty for lists.
+    pub name: String,
+    /// HTTP status code.
+    pub code: u16,
+    /// Who asked, e.g. `system:serviceaccount:ns:name`.
+    pub user: String,
+    /// Whom the user impersonated; empty for nobody.
+    pub impersonated: String,
+    /// What the client calls itself.
+    pub user_agent: String,
+    /// Path and query.
+    pub uri: String,
+    /// When the request came in, to the microsecond.
+    pub received: Timestamp,
+    /// When it was done, or of a watch when it began to be answered.
+    pub answered: Timestamp,
+    /// The request's body, where the audit policy records it.
+    pub request: Option<Box<RawValue>>,
+    /// The answer's body, where the audit policy records it.
+    pub response: Option<Box<RawValue>>,
+}
+
+impl AuditEvent {
+    /// Whether nothing is stored, whatever the answer says.
+    pub fn is_dry_run(&self) -> bool {
+        let (_, query) = self.uri.split_once('?').unwrap_or_default();
+        query.split('&').any(|part| part.starts_with("dryRun="))
+    }
+
+    /// The request's body; null if it is not recorded.
+    pub fn request_body(&self) -> Value {
+        parse(self.request.as_deref())
+    }
+}
+
+fn parse(body: Option<&RawValue>) -> Value {
+    body.and_then(|body| serde_json::from_str(body.get()).ok())
+        .unwrap_or_default()
+}
+
+/// A place in an audit log up to which it was read.
+#[derive(Debug)]
+pub struct AuditLog {
+    lines: BufReader<File>,
+    /// A line whose end is not written yet.
+    begun: Vec<u8>,
+}
+
+impl AuditLog {
+    /// The log at `path`, from its beginning.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            lines: BufReader::with_capacity(1 << 20, File::open(path)?),
+            begun: Vec::new(),
+        })
+    }
+
+    /// Hands each request since the last call to `take`, in the order of the log. Only lines
+    /// that `concerns` accepts are parsed, which is what costs time.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(
+        &mut self,
+        mut concerns: impl FnMut(&str) -> bool,
+        mut take: impl FnMut(AuditEvent),
+    ) -> io::Result<()> {
+        loop {
+            self.lines.read_until(b'\n', &mut self.begun)?;
+            if self.begun.last() != Some(&b'\n') {
+                return Ok(());
+            }
+            let line = String::from_utf8_lossy(&self.begun);
+            if concerns(&line)
+                && let Some(event) = event(&line)
+            {
+                take(event);
+            }
+            self.begun.clear();
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    stage: String,
+    verb: String,
+    #[serde(default, rename = "requestURI")]
+    uri: String,
+    #[serde(default)]
+    user: User,
+    #[serde(default)]
+    impersonated_user: User,
+    #[serde(default)]
+    user_agent: String,
+    #[serde(default)]
+    object_ref: ObjectReference,
+    #[serde(default)]
+    response_status: ResponseStatus,
+    request_object: Option<Box<RawValue>>,
+    response_object: Option<Box<RawValue>>,
+    request_received_timestamp: Timestamp,
+    stage_timestamp: Timestamp,
+}
+
+#[derive(Deserialize, Default)]
+struct User {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectReference {
+    api_group: String,
+    api_version: String,
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Deserialize, Default)]
+struct ResponseStatus {
+    #[serde(default)]
+    code: u16,
+}
+
+/// The request that a line tells of. A watch has a line when it is answered and one when it
+/// ends, and counts at the first.
+fn event(line: &str) -> Option<AuditEvent> {
+    let line: Line = serde_json::from_str(line).ok()?;
+    if (line.stage == "ResponseStarted") != (line.verb == "watch") {
+        return None;
+    }
+    let object = line.object_ref;
+    let slash = if object.subresource.is_empty() {
+        ""
+    } else {
+        "/"
+    };
+    Some(AuditEvent {
+        verb: line.verb,
+        group: object.api_group,
+        version: object.api_version,
+        resource: format!("{}{slash}{}", object.resource, object.subresource),
+        namespace: object.namespace,
+        name: object.name,
+        code: line.response_status.code,
+        user: line.user.username,
+        impersonated: line.impersonated_user.username,
+        user_agent: line.user_agent,
+        uri: line.uri,
+        received: line.request_received_timestamp,
+        answered: line.stage_timestamp,
+        request: line.request_object,
+        response: line.response_object,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(verb: &str, stage: &str, uri: &str) -> String {
+        json!({
+            "stage": stage, "verb": verb, "userAgent": "quartet-operator/0.1.0", "requestURI": uri,
+            "user": {"username": "admin"}, "impersonatedUser": {"username": "somebody"},
+            "objectRef": {"apiGroup": "g", "apiVersion": "v1", "resource": "memcacheds",
+                "subresource": "status", "namespace": "n", "name": "a"},
+            "responseStatus": {"code": 200}, "requestObject": {"a": 1},
+            "requestReceivedTimestamp": "2026-01-01T00:00:00.000001Z",
+            "stageTimestamp": "2026-01-01T00:00:00.000002Z",
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn a_request_is_read_once_with_its_subresource_and_body() {
+        let read = event(&line("patch", "ResponseComplete", "/a?dryRun=All")).unwrap();
+        assert_eq!(read.resource, "memcacheds/status");
+        assert_eq!((read.code, &*read.impersonated), (200, "somebody"));
+        assert_eq!(read.request_body(), json!({"a": 1}));
+        assert!(read.is_dry_run() && read.received < read.answered);
+        assert!(event(&line("watch", "ResponseStarted", "/")).is_some());
+        assert!(event(&line("watch", "ResponseComplete", "/")).is_none());
+        assert!(event(&line("patch", "ResponseStarted", "/")).is_none());
+    }
+
+    #[test]
+    fn what_is_written_later_is_read_later_and_half_a_line_not_yet() {
+        let path = std::env::temp_dir().join(format!("audit-reader-{}", std::process::id()));
+        let mut file = File::create(&path).unwrap();
+        let (first, second) = (line("get", "ResponseComplete", "/"), "not JSON\n");
+        write!(file, "{first}\n{}", &first[..20]).unwrap();
+        let mut log = AuditLog::open(&path).unwrap();
+        let mut count = |log: &mut AuditLog| {
+            let mut count = 0;
+            log.read(|_| true, |_| count += 1).unwrap();
+            count
+        };
+        assert_eq!(count(&mut log), 1);
+        write!(file, "{}\n{second}", &first[20..]).unwrap();
+        assert_eq!(count(&mut log), 1);
+        assert_eq!(count(&mut log), 0);
+        std::fs::remove_file(path).unwrap();
+    }
+}

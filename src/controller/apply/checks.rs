@@ -1,0 +1,138 @@
+//! What is looked at before a child that is there is changed: whether the resource was read
+//! before its last change, whether somebody else keeps changing the child, and whether the
+//! change is one that no user asked for.
+
+use tracing::warn;
+
+use super::{Applier, Ensured, Expected, Setback, Wanted};
+use crate::controller::contested::Contested;
+use crate::controller::fingerprint::Fingerprint;
+use crate::controller::pacing;
+use crate::controller::repairs::Decision;
+use crate::controller::stamp::{Hash, Stamp, hash_of_spec};
+use crate::operators::{Problem, Reason, Resource};
+
+/// When a Deployment may be changed.
+pub(super) enum Pace {
+    /// At once: its user asked for it, or somebody edited it by hand.
+    Now,
+    /// At once, as one of the rollouts that no user asked for.
+    Turn,
+    /// When others are rolled out.
+    Wait(Waits),
+}
+
+/// A Deployment that waits for its turn.
+pub(super) struct Waits {
+    /// Our fields, if they are as they were last applied for the same spec.
+    as_applied: Option<Fingerprint>,
+}
+
+impl Waits {
+    /// The resource is as ready as it was, if its Deployment is as it was applied.
+    pub(super) fn note(self, wanted: Wanted<'_>, ensured: &mut Ensured) {
+        match self.as_applied {
+            Some(fingerprint) => ensured.expected.push(Expected {
+                fingerprint,
+                ..wanted.expected()
+            }),
+            None => {
+                ensured.unconfirmed = Some(Problem {
+                    reason: Reason::RolloutQueued,
+                    message: "a default of the operator changed; this rollout waits for others (--max-concurrent-rollouts)".to_owned(),
+                });
+            }
+        }
+        ensured.look_again = Some(pacing::LOOK_AGAIN.mul_f64(0.8 + 0.4 * fastrand::f64()));
+    }
+}
+
+impl Applier {
+    /// Refuses to act for an older generation than the child was last written for. Asks the
+    /// API server once: a stamp that is ahead of the resource itself was edited, or restored
+    /// from a backup, and is overwritten.
+    ///
+    /// # Errors
+    /// [`Setback::Stale`] if the cache of resources is behind, [`Setback::ResourceGone`].
+    pub(super) async fn check_generation(
+        &self,
+        resource: &Resource,
+        stamp: Stamp,
+    ) -> Result<(), Setback> {
+        if stamp.generation <= resource.generation {
+            return Ok(());
+        }
+        let metadata = self.live_metadata(resource).await?;
+        let generation = metadata["generation"].as_i64().unwrap_or_default();
+        if generation > resource.generation {
+            return Err(Setback::Stale);
+        }
+        let (namespace, name) = (&resource.namespace, &resource.name);
+        warn!(
+            controller = self.controller,
+            namespace,
+            name,
+            generation,
+            applied = stamp.generation,
+            "a child was applied for a generation that its resource has not reached; overwritten"
+        );
+        Ok(())
+    }
+
+    /// Refuses to put back a child that somebody else keeps changing.
+    ///
+    /// # Errors
+    /// [`Setback::Blocked`] with the field manager and the fields.
+    pub(super) async fn check_repairs(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
+        let (kind, key) = (wanted.child.kind, wanted.key());
+        let left = match self.repairs.decide(kind, &key, wanted.desired) {
+            Decision::Apply => return Ok(()),
+            Decision::Wait(Some(problem), left) => return Err(Setback::Blocked(problem, left)),
+            Decision::Wait(None, left) | Decision::Investigate(left) => left,
+        };
+        self.metrics.field_conflict(&self.controller, kind.name());
+        let manager = self.kind.field_manager;
+        let live = self.caller.get(wanted.location()).await?;
+        let who = Contested::of(&wanted.child.body, &live, manager).describe(manager);
+        let problem = Problem {
+            reason: Reason::FieldConflict,
+            message: format!(
+                "{} {}: {who}; nothing is applied for {} s, make one of the writers stop",
+                kind.name(),
+                key.name(),
+                left.as_secs()
+            ),
+        };
+        self.repairs.conflict(kind, &key, problem.clone());
+        Err(Setback::Blocked(problem, left))
+    }
+
+    /// Whether a Deployment that is not as desired may be changed now.
+    pub(super) fn pace(
+        &self,
+        wanted: Wanted<'_>,
+        observed: Option<Fingerprint>,
+        stamp: Option<Stamp>,
+    ) -> Pace {
+        let resource = wanted.resource;
+        let asked_for = match stamp {
+            Some(stamp) => {
+                stamp.spec != hash_of_spec(resource) || stamp.desired == Hash(wanted.desired)
+            }
+            // Of a release without stamps: its status says whether the spec was seen.
+            None => resource.status.observed_generation != Some(resource.generation),
+        };
+        // A Deployment that does not serve has nothing to lose, and might never give its
+        // place back.
+        if asked_for || !self.children.is_rolled_out(&resource.uid) {
+            return Pace::Now;
+        }
+        if self.pacer.may_begin(&wanted.resource_key()) {
+            return Pace::Turn;
+        }
+        Pace::Wait(Waits {
+            as_applied: observed
+                .filter(|observed| stamp.is_some_and(|stamp| stamp.desired == Hash(*observed))),
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! Rollouts that no user asked for: a new manager whose defaults differ wants to change every
+//! Deployment of a kind. At most some of them roll at the same time, in the order of their
+//! names. A change of a resource's own spec never waits here.
+//!
+//! What rolls is read from the cache of Deployments, whose stamps say that a rollout is paced;
+//! nothing is stored elsewhere, and another leader goes on where this one ended.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tracing::info;
+
+use super::children::Children;
+use super::metrics::Metrics;
+use super::object::ObjectKey;
+use super::queue::{Priority, Queue};
+
+/// How long a resource waits for its turn until it looks by itself: it is woken before.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// The paced rollouts of one kind.
+pub(crate) struct Pacer {
+    /// Name of the controller, for the log and the metric.
+    controller: String,
+    /// `kind` of the owners of its Deployments.
+    kind: &'static str,
+    /// Rollouts at the same time; 0 lifts the limit.
+    limit: usize,
+    queue: Arc<Queue<ObjectKey>>,
+    children: Arc<Children>,
+    metrics: Arc<Metrics>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Resources whose Deployments roll; `None` until the cache was first asked.
+    rolling: Option<BTreeSet<ObjectKey>>,
+    /// Resources that wait for their turn.
+    waiting: BTreeSet<ObjectKey>,
+}
+
+impl Pacer {
+    /// A pacer of the Deployments whose owners are of `kind`.
+    pub(crate) fn new(
+        controller: String,
+        kind: &'static str,
+        limit: usize,
+        queue: Arc<Queue<ObjectKey>>,
+        children: Arc<Children>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Pacer {
+            controller,
+            kind,
+            limit,
+            queue,
+            children,
+            metrics,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Whether the Deployment of the resource `key` may be changed now. If so its place is
+    /// taken until [`Pacer::ended`].
+    pub(super) fn may_begin(&self, key: &ObjectKey) -> bool {
+        if self.limit == 0 {
+            return true;
+        }
+        let mut state = self.lock();
+        let rolling = state.rolling.get_or_insert_with(|| self.found_rolling());
+        let free = self.limit.saturating_sub(rolling.len());
+        if rolling.contains(key) {
+            return true;
+        }
+        let before = state.waiting.range(..key).take(free).count();
+        let may = before < free;
+        if may {
+            state.waiting.remove(key);
+            state.rolling.get_or_insert_default().insert(key.clone());
+        } else {
+            state.waiting.insert(key.clone());
+        }
+        self.report(&state);
+        if may {
+            let (namespace, name) = (key.namespace(), key.name());
+            let waiting = state.waiting.len();
+            info!(
+                controller = self.controller,
+                namespace, name, waiting, "rolling out a changed default of the operator"
+            );
+        }
+        may
+    }
+
+    /// The resource `key` neither rolls nor waits any more: its rollout is complete, its own
+    /// spec changed, or it is gone. Those whose turn it is are woken.
+    pub(super) fn ended(&self, key: &ObjectKey) {
+        let mut state = self.lock();
+        let was_rolling = state
+            .rolling
+            .as_mut()
+            .is_some_and(|rolling| rolling.remove(key));
+        let was_waiting = state.waiting.remove(key);
+        if !was_rolling && !was_waiting {
+            return;
+        }
+        let rolling = state.rolling.as_ref().map_or(0, BTreeSet::len);
+        let free = self.limit.saturating_sub(rolling);
+        for next in state.waiting.iter().take(free) {
+            self.queue.add(next.clone(), Priority::Low);
+        }
+        self.report(&state);
+        if was_rolling && rolling == 0 && state.waiting.is_empty() {
+            info!(
+                controller = self.controller,
+                "every changed default of the operator is rolled out"
+            );
+        }
+    }
+
+    /// Whether the resource `key` rolls out a changed default.
+    pub(super) fn is_rolling(&self, key: &ObjectKey) -> bool {
+        let state = self.lock();
+        state.rolling.as_ref().is_some_and(|it| it.contains(key))
+    }
+
+    /// The resources whose paced rollouts were begun by an earlier leader.
+    fn found_rolling(&self) -> BTreeSet<ObjectKey> {
+        let deployments = self.children.deployments.snapshot();
+        deployments
+            .iter()
+            .filter(|deployment| {
+                deployment.stamp.is_some_and(|stamp| stamp.paced) && !deployment.state.is_updated()
+            })
+            .filter_map(|deployment| {
+                let owner = deployment.owner.as_ref()?;
+                let namespace = deployment.meta.key.namespace();
+                (*owner.kind == *self.kind).then(|| ObjectKey::new(namespace, &owner.name))
+            })
+            .collect()
+    }
+
+    fn report(&self, state: &State) {
+        let rolling = state.rolling.as_ref().map_or(0, BTreeSet::len);
+        self.metrics
+            .paced(&self.controller, rolling, state.waiting.len());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

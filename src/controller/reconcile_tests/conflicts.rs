@@ -1,0 +1,83 @@
+//! Somebody else keeps changing a child: it is put back a few times, and then ever more rarely.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{FORCE, GET, Scenario, applied, rolled_out, willing};
+use crate::controller::reconcile::Next;
+
+/// A server that is asked about a Deployment which argocd has just scaled.
+fn contested() -> Scenario {
+    Scenario::new(|line, body| match line {
+        line if line.starts_with("GET") => {
+            let mut object = applied(&json!({"metadata": {}, "spec": {"replicas": 5}}), 9);
+            object["metadata"]["managedFields"] = json!([
+                {"manager": "argocd", "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+            ]);
+            Some((200, object))
+        }
+        line => willing(line, body),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
+    let scenario = contested();
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    let mut forced = 0;
+    let mut version = 10;
+    let wait = loop {
+        version += 10;
+        let mut edited = rolled_out(1);
+        edited["spec"]["replicas"] = json!(5);
+        scenario.deployment_is(version, edited);
+        tokio::time::advance(Duration::from_millis(100)).await;
+        let next = scenario.reconcile().await.expect("reconciled");
+        let sent = scenario.sent.lock().expect("not poisoned").clone();
+        let sent: Vec<_> = sent.iter().map(|(line, _)| line.as_str()).collect();
+        if sent.iter().any(|line| line.starts_with("GET")) {
+            break next;
+        }
+        forced = sent
+            .iter()
+            .filter(|line| line.contains("force=true"))
+            .count();
+        assert!(forced < 20, "it is put back for ever");
+    };
+    assert_eq!(forced, 6);
+    assert_eq!(wait, Next::After(Duration::from_secs(15)));
+    let (status, reason, message) = scenario.condition("Ready");
+    assert_eq!(
+        (status.as_str(), reason.as_str()),
+        ("False", "FieldConflict")
+    );
+    assert!(
+        message.contains("\"argocd\" keeps changing") && message.contains("spec.replicas"),
+        "{message}"
+    );
+    assert_eq!(scenario.condition("Degraded").0, "True");
+    assert_eq!(scenario.told(), ["FieldConflict"]);
+
+    // Whatever wakes it: nothing, until its time; then once.
+    scenario.sent();
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), Vec::<String>::new());
+    tokio::time::advance(Duration::from_secs(15)).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent().first().map(String::as_str), Some(FORCE));
+    // It stays; the conflict is told until a minute is over.
+    let next = scenario.reconcile().await.expect("reconciled");
+    assert!(matches!(next, Next::After(wait) if wait <= Duration::from_secs(60)));
+    assert_eq!(
+        scenario.told(),
+        Vec::<String>::new(),
+        "still the same conflict"
+    );
+    // Another edit within that minute: the next wait is longer.
+    scenario.deployment_is(version + 10, json!({"spec": {"replicas": 5}}));
+    let next = scenario.reconcile().await.expect("reconciled");
+    assert_eq!(next, Next::After(Duration::from_secs(30)));
+    assert!(scenario.sent().contains(&GET.to_owned()));
+}

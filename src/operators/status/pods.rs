@@ -1,0 +1,85 @@
+//! Pods that do not start, as the status tells of them: why, and since when. Pure.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::operators::observed::{Observed, ObservedPod, PodFailure, Problem, Reason};
+
+/// How long a pod may fail to start before the resource is degraded.
+pub const PATIENCE_WITH_PODS: Duration = Duration::from_secs(60);
+
+/// The reasons of pods that do not start.
+pub(super) const REASONS: [Reason; 5] = [
+    Reason::ImagePullBackOff,
+    Reason::CrashLoopBackOff,
+    Reason::OOMKilled,
+    Reason::Unschedulable,
+    Reason::ContainerNotStarted,
+];
+
+/// The pods of a resource that do not start.
+pub(super) struct Failing {
+    /// The reason of the one that has failed longest, how many there are, and its message.
+    pub(super) problem: Problem,
+    /// It has failed for [`PATIENCE_WITH_PODS`].
+    pub(super) persists: bool,
+}
+
+/// The pods that do not start, of a Deployment whose rollout is not complete.
+pub(super) fn failing(observed: &Observed) -> Option<Failing> {
+    if observed
+        .deployment
+        .as_ref()
+        .is_none_or(|deployment| deployment.is_complete())
+    {
+        return None;
+    }
+    let (pod, failure) = longest(observed)?;
+    let failures = observed.pods.iter().filter(|pod| pod.failure.is_some());
+    let (count, all) = (failures.count(), observed.pods.len());
+    Some(Failing {
+        problem: Problem {
+            reason: failure.reason,
+            message: format!(
+                "{count} of {all} pods do not start: pod {}: {}",
+                pod.name, failure.message
+            ),
+        },
+        persists: age(failure, observed) >= PATIENCE_WITH_PODS,
+    })
+}
+
+/// When the failure of a pod becomes one that persists.
+pub(super) fn next_change(observed: &Observed) -> Option<Duration> {
+    let (_, failure) = longest(observed)?;
+    PATIENCE_WITH_PODS
+        .checked_sub(age(failure, observed))
+        .filter(|left| !left.is_zero())
+}
+
+/// The pod that has failed longest; of several the first by name, so that the status does not
+/// change with the order in which they are looked at.
+fn longest(observed: &Observed) -> Option<(&ObservedPod, &PodFailure)> {
+    observed
+        .pods
+        .iter()
+        .filter_map(|pod| Some((pod, pod.failure.as_deref()?)))
+        .min_by(|(pod, failure), (other_pod, other)| {
+            (&failure.since, &pod.name).cmp(&(&other.since, &other_pod.name))
+        })
+}
+
+/// How long a pod has failed to start. Zero if the times cannot be read, or if the clock of
+/// its node is ahead of ours.
+fn age(failure: &PodFailure, observed: &Observed) -> Duration {
+    let seconds = |time: &str| time.parse().map(Timestamp::as_second).ok();
+    let elapsed = seconds(&observed.now)
+        .zip(seconds(&failure.since))
+        .map(|(now, since)| now.saturating_sub(since));
+    Duration::from_secs(
+        elapsed
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .unwrap_or_default(),
+    )
+}

@@ -1,0 +1,168 @@
+//! Somebody else writes what we own, again and again: after five applies within a minute the
+//! manager stops for a while and says with whom it disagrees about what.
+
+use std::time::{Duration, Instant};
+
+use faultproxy::Proxy;
+use serde_json::{Value, json};
+
+use crate::harness::manager::{Manager, sum};
+use crate::harness::{DEPLOYMENT, MEMCACHED, Request, Stage, condition, message};
+
+const IMAGE: &str = "/spec/template/spec/containers/0/image";
+
+fn image(deployment: &Value) -> &str {
+    let image = deployment.pointer(IMAGE).and_then(Value::as_str);
+    image.unwrap_or_default()
+}
+
+/// As somebody with `kubectl edit`, or a tool that keeps to its own opinion.
+async fn rewrite(stage: &Stage, to: &str) {
+    let patch = json!([{"op": "replace", "path": IMAGE, "value": to}]);
+    stage
+        .json_patch(DEPLOYMENT, "cache", patch)
+        .await
+        .expect("patched");
+}
+
+/// The applies of the Deployment so far.
+fn applies(stage: &Stage) -> Vec<Request> {
+    let mut requests = stage.requests();
+    requests.retain(|request| request.resource == "deployments" && request.verb == "patch");
+    requests
+}
+
+/// The longest time between an apply and the next, or now.
+fn longest_pause(applies: &[Request]) -> Duration {
+    let mut times: Vec<_> = applies.iter().map(|request| request.received).collect();
+    times.push(jiff::Timestamp::now());
+    let pauses = times.windows(2).map(|pair| pair[1].duration_since(pair[0]));
+    let longest = pauses.max().expect("an apply");
+    Duration::try_from(longest).expect("in order")
+}
+
+async fn a_tool_that_rewrites() {
+    let mut stage = Stage::set("rewriter").await;
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+        .await
+        .expect("applied");
+    stage.until_ready(MEMCACHED, "cache").await;
+    let deployment = stage.get(DEPLOYMENT, "cache").await.expect("the child");
+    let ours = image(&deployment).to_owned();
+    for turn in 0..2 {
+        rewrite(&stage, &format!("by-hand:{turn}")).await;
+        let limit = Duration::from_secs(2);
+        let is_back = |deployment: &Value| image(deployment) == ours;
+        stage
+            .until_within((DEPLOYMENT, "cache"), "repaired", limit, is_back)
+            .await;
+    }
+
+    let began = Instant::now();
+    let rewriting = async {
+        loop {
+            let deployment = stage.get(DEPLOYMENT, "cache").await.expect("the child");
+            if image(&deployment) != "theirs:1" {
+                rewrite(&stage, "theirs:1").await;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let watching = async {
+        let resource = (MEMCACHED, "cache");
+        let limit = Duration::from_secs(20);
+        let (object, _) = stage
+            .until_not_ready_for(resource, "FieldConflict", limit)
+            .await;
+        let text = message(&object, "Ready");
+        assert!(text.contains("by-hand"), "who is it? {text}");
+        assert!(text.contains("image"), "which field is it? {text}");
+        // Long enough to see the first pause from its beginning to its end.
+        tokio::time::sleep(Duration::from_secs(25)).await;
+    };
+    tokio::select! {
+        () = rewriting => {}
+        () = watching => {}
+    }
+    let applies = applies(&stage);
+    let since: Vec<_> = applies.iter().map(|it| it.received.to_string()).collect();
+    let (took, pause) = (began.elapsed(), longest_pause(&applies));
+    println!(
+        "{} applies in {took:.0?}, the longest pause {pause:.1?}: {since:?}",
+        applies.len()
+    );
+    assert!(applies.len() <= 12, "{} applies: {since:?}", applies.len());
+    assert!(pause > Duration::from_secs(12), "{pause:?}: {since:?}");
+    let warnings = stage.warnings("cache", "FieldConflict").await;
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("by-hand"), "{warnings:?}");
+    let (_, metrics) = stage.manager().get("metrics", "/metrics").await;
+    let labels = ["controller=\"memcached\"", "kind=\"Deployment\""];
+    let counted = sum(&metrics, "quartet_operator_field_conflicts_total", &labels);
+    assert!(counted >= 1.0, "{counted}");
+
+    // Nobody rewrites any more.
+    let limit = Duration::from_secs(65);
+    let is_back = |deployment: &Value| image(deployment) == ours;
+    stage
+        .until_within((DEPLOYMENT, "cache"), "repaired at last", limit, is_back)
+        .await;
+}
+
+async fn two_managers_of_different_opinions() {
+    const LONG: Duration = Duration::from_secs(20);
+    let mut stage = Stage::without_manager("two-managers").await;
+    stage.start_manager_with(
+        &[],
+        &[("MEMCACHED_IMAGE", "docker.io/library/memcached:one")],
+    );
+    // To the check of statuses the second one is somebody else: it is to the first.
+    let kubeconfig = kube::config::Kubeconfig::read_from(stage.kubeconfig());
+    let proxy = Proxy::start(kubeconfig.expect("a kubeconfig")).await;
+    let proxy = proxy.expect("a proxy");
+    proxy.disguise("other-operator/1");
+    let file = std::env::temp_dir().join(format!("{}.kubeconfig", stage.namespace));
+    let kubeconfig = proxy.kubeconfig("other", &["system:masters"]);
+    std::fs::write(&file, kubeconfig.to_string()).expect("written");
+    let other = Manager::start_with(
+        &file,
+        &[format!("--watch-namespace={}", stage.namespace)],
+        &[("MEMCACHED_IMAGE", "docker.io/library/memcached:two")],
+    );
+    stage
+        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+        .await
+        .expect("applied");
+    let began = Instant::now();
+    let mut told = false;
+    while began.elapsed() < LONG {
+        let resource = stage.get(MEMCACHED, "cache").await.expect("the resource");
+        told |= condition(&resource, "Ready").is_some_and(|it| it["reason"] == "FieldConflict");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let of = |resource: &str| {
+        let requests = stage.requests().into_iter();
+        let first = requests.filter(|it| it.resource == resource && it.code < 300);
+        let journal = proxy.journal().requests.into_iter();
+        let second = journal.filter(|it| it.target.is_write() && it.target.resource == resource);
+        (first.count(), second.filter(|it| it.is_committed()).count())
+    };
+    let (applies, statuses) = (of("deployments"), of("memcacheds/status"));
+    println!("in {LONG:?} the two managers made {applies:?} applies and {statuses:?} statuses");
+    assert!(
+        applies.0 > 2 && applies.1 > 2,
+        "the test bites: {applies:?}"
+    );
+    assert!(applies.0 <= 12 && applies.1 <= 12, "{applies:?} applies");
+    assert!(statuses.0 + statuses.1 <= 100, "{statuses:?} statuses");
+    assert!(told, "nobody said FieldConflict");
+    drop(other);
+    let _ = std::fs::remove_file(file);
+}
+
+/// Side by side: both mostly wait.
+#[tokio::test]
+async fn two_writers_of_one_field_stop_after_five_applies_and_are_named() {
+    tokio::join!(a_tool_that_rewrites(), two_managers_of_different_opinions());
+}

@@ -1,0 +1,89 @@
+//! What a user sees in time: conditions by their reasons, and Warning Events.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{EVENT, Kind, POLL, Stage, condition};
+
+/// `Ready=False` with this reason, for the present generation.
+pub(crate) fn is_not_ready_for(object: &Value, reason: &str) -> bool {
+    object["status"]["observedGeneration"] == object["metadata"]["generation"]
+        && condition(object, "Ready")
+            .is_some_and(|ready| ready["status"] == "False" && ready["reason"] == reason)
+}
+
+/// The message of a condition; empty if there is none.
+pub(crate) fn message<'a>(object: &'a Value, type_: &str) -> &'a str {
+    let condition = condition(object, type_);
+    let message = condition.and_then(|it| it["message"].as_str());
+    message.unwrap_or_default()
+}
+
+/// Whether the resource is Degraded.
+pub(crate) fn is_degraded(object: &Value) -> bool {
+    condition(object, "Degraded").is_some_and(|degraded| degraded["status"] == "True")
+}
+
+impl Stage {
+    /// Waits until the object is as `holds` says, at most for `limit`; returns it, and how
+    /// long that took.
+    pub(crate) async fn until_within(
+        &self,
+        (kind, name): (Kind, &str),
+        what: &str,
+        limit: Duration,
+        holds: impl Fn(&Value) -> bool,
+    ) -> (Value, Duration) {
+        let started = Instant::now();
+        loop {
+            let object = self.get(kind, name).await;
+            let took = started.elapsed();
+            if let Some(object) = object.as_ref().filter(|object| holds(object)) {
+                println!("{} {name}: {what} after {took:.1?}", kind.kind);
+                return (object.clone(), took);
+            }
+            if took > limit {
+                let shown = object.map(|object| format!("{:#}", object["status"]));
+                panic!(
+                    "{} {name} is not so within {limit:?}: {what}\nstatus: {}\nmanager:\n{}",
+                    kind.kind,
+                    shown.unwrap_or_else(|| "absent".to_owned()),
+                    self.log()
+                );
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Waits until the resource is not Ready for this reason; returns it, and how long that
+    /// took.
+    pub(crate) async fn until_not_ready_for(
+        &self,
+        (kind, name): (Kind, &str),
+        reason: &str,
+        limit: Duration,
+    ) -> (Value, Duration) {
+        let holds = |object: &Value| is_not_ready_for(object, reason);
+        self.until_within((kind, name), reason, limit, holds).await
+    }
+
+    /// Reason and note of each Warning Event about this resource that has this reason; one
+    /// that came several times is there as often.
+    pub(crate) async fn warnings(&self, name: &str, reason: &str) -> Vec<String> {
+        let events = self.list(EVENT).await;
+        let about = events.iter().filter(|event| {
+            event["type"] == "Warning"
+                && event["regarding"]["name"] == name
+                && event["reportingController"] == "quartet-operator"
+                && event["reason"] == reason
+        });
+        about
+            .flat_map(|event| {
+                let count = event["series"]["count"].as_u64().unwrap_or(1);
+                let note = event["note"].as_str().unwrap_or_default();
+                (0..count).map(move |_| format!("{reason}: {note}"))
+            })
+            .collect()
+    }
+}

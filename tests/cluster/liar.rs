@@ -1,0 +1,182 @@
+//! The check of statuses (`support/trusted`) catches a reconciler that lies: one that writes
+//! `Ready=True` while a child is not as its generation asks. On an API server of its own,
+//! whose log must not be taken for that of a manager.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use devcluster::{Cluster, Options};
+use quartet_operator::operators::{OPERATORS, Resource, Settings};
+use serde_json::{Value, json};
+
+use crate::harness::{DEPLOYMENT, Kind, MEMCACHED, Stage};
+use crate::trusted::{self, RACE};
+
+/// To the check it is one of ours.
+const LIAR: &str = "quartet-operator/liar";
+
+struct Liar<'a>(&'a Stage);
+
+impl Liar<'_> {
+    async fn patch(&self, kind: Kind, name: &str, rest: &str, form: &str, body: &Value) -> Value {
+        let root = if kind.api_version.contains('/') {
+            "apis"
+        } else {
+            "api"
+        };
+        let target = format!(
+            "/{root}/{}/namespaces/{}/{}/{name}{rest}",
+            kind.api_version, self.0.namespace, kind.plural
+        );
+        let request = http::Request::patch(target)
+            .header(http::header::CONTENT_TYPE, form)
+            .header(http::header::USER_AGENT, LIAR)
+            .body(body.to_string().into_bytes())
+            .expect("a request");
+        self.0.client.request(request).await.expect("an answer")
+    }
+
+    /// Says that all is well.
+    async fn says_ready(&self, name: &str, generation: i64) {
+        let now = "2026-01-01T00:00:00Z";
+        let ready = json!({"type": "Ready", "status": "True", "reason": "RolloutComplete",
+            "message": "", "lastTransitionTime": now});
+        let status = json!({"status": {"observedGeneration": generation, "conditions": [ready]}});
+        let form = "application/merge-patch+json";
+        self.patch(MEMCACHED, name, "/status", form, &status).await;
+    }
+
+    /// Applies the Deployment that the resource asks for, but for this change; it carries a
+    /// stamp with this generation.
+    async fn applies(&self, resource: &Value, stamp: i64, change: fn(&mut Value)) -> Value {
+        let mut body = deployment(resource);
+        let applied = json!({"generation": stamp, "spec": "", "desired": ""}).to_string();
+        body["metadata"]["annotations"] = json!({"quartet-operator.example.com/applied": applied});
+        change(&mut body);
+        let name = body["metadata"]["name"].as_str().expect("a name");
+        let rest = "?fieldManager=quartet-operator-memcached&force=true";
+        let form = "application/apply-patch+yaml";
+        self.patch(DEPLOYMENT, name, rest, form, &body).await
+    }
+}
+
+/// What an honest manager would apply.
+fn deployment(resource: &Value) -> Value {
+    let operator = OPERATORS[0];
+    let kind = operator.kind();
+    let text = |field: &str| resource["metadata"][field].as_str().unwrap_or_default();
+    let spec = &resource["spec"];
+    let resource = Resource {
+        namespace: text("namespace").to_owned(),
+        name: text("name").to_owned(),
+        uid: text("uid").to_owned(),
+        generation: resource["metadata"]["generation"]
+            .as_i64()
+            .unwrap_or_default(),
+        api_version: MEMCACHED.api_version.to_owned(),
+        spec: quartet_operator::api::conversion::hub_spec(kind, &kind.seed, spec, None),
+        status: Default::default(),
+        paused: false,
+    };
+    let settings = Settings {
+        images: BTreeMap::new(),
+        ..Settings::default()
+    };
+    let children = operator.desired(&resource, &settings).expect("a spec");
+    children[0].body.clone()
+}
+
+/// As the Deployment controller says that the rollout is complete.
+async fn completes(stage: &Stage, name: &str) {
+    let deployment = stage.get(DEPLOYMENT, name).await.expect("a Deployment");
+    let replicas = &deployment["spec"]["replicas"];
+    let status = json!({"status": {
+        "observedGeneration": deployment["metadata"]["generation"], "replicas": replicas,
+        "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
+    }});
+    stage.patch_status(DEPLOYMENT, name, status).await;
+}
+
+#[tokio::test]
+async fn a_reconciler_that_says_ready_too_early_is_caught_each_time() {
+    let starting = || Cluster::start_api_server(Options::default());
+    let starting = tokio::task::spawn_blocking(starting);
+    let cluster = starting.await.expect("no panic").expect("an API server");
+    let stage = Stage::on(cluster.environment(), "liar").await;
+    stage.install_crds().await;
+    let liar = Liar(&stage);
+    let log = cluster.audit_log();
+    let mut expected = Vec::new();
+    let mut checked = 0;
+    // What is found after each of the liar's statuses; the log is read from its beginning.
+    let mut finds = |expected_now: &[&str], races: usize| {
+        checked += 1;
+        expected.extend(expected_now.iter().map(ToString::to_string));
+        let report = trusted::check(&log);
+        assert_eq!(report.checked, checked);
+        assert_eq!(report.races.len(), races, "{:#?}", report.races);
+        assert!(report.unknown.is_empty(), "{:#?}", report.unknown);
+        let found = &report.violations;
+        assert_eq!(found.len(), expected.len(), "{found:#?}, not {expected:#?}");
+        let all = expected
+            .iter()
+            .all(|it| found.iter().any(|one| one.contains(it)));
+        assert!(all, "{found:#?}, not {expected:#?}");
+    };
+
+    let first = stage
+        .apply(&MEMCACHED.object("a", json!({"size": 1})))
+        .await;
+    liar.says_ready("a", 1).await;
+    finds(&["there is none"], 0);
+
+    liar.applies(&first.expect("applied"), 1, |_| {}).await;
+    liar.says_ready("a", 1).await;
+    finds(&["its rollout is not complete"], 0);
+
+    completes(&stage, "a").await;
+    liar.says_ready("a", 1).await;
+    finds(&[], 0); // for once it is true
+
+    let second = stage
+        .apply(&MEMCACHED.object("a", json!({"size": 2})))
+        .await;
+    liar.says_ready("a", 2).await;
+    finds(&["/spec/replicas is 1 instead of 2"], 0);
+    liar.says_ready("a", 1).await;
+    finds(&[], 0); // of the generation before it is true
+
+    let second = second.expect("applied");
+    let without = |body: &mut Value| {
+        body["spec"]["template"]["spec"]["containers"][0]["command"] = json!(["sh"]);
+    };
+    liar.applies(&second, 2, without).await;
+    completes(&stage, "a").await;
+    liar.says_ready("a", 2).await;
+    finds(&["/command is [\"sh\"] instead of [\"memcached\"]"], 0);
+
+    liar.applies(&second, 2, |_| {}).await;
+    completes(&stage, "a").await;
+    let held = json!({"metadata": {"finalizers": ["example.com/held"]}});
+    stage.patch(DEPLOYMENT, "a", held).await.expect("patched");
+    stage.delete(DEPLOYMENT, "a").await;
+    completes(&stage, "a").await;
+    liar.says_ready("a", 2).await;
+    finds(&[], 1); // nobody could know yet
+    tokio::time::sleep(RACE + Duration::from_millis(200)).await;
+    liar.says_ready("a", 2).await;
+    finds(&["it is being deleted"], 1);
+
+    // An older generation over a newer one.
+    liar.applies(&second, 1, |_| {}).await;
+    let report = trusted::check(&log);
+    let stamps: Vec<_> = report
+        .violations
+        .iter()
+        .filter(|one| one.contains("was applied over"))
+        .collect();
+    assert_eq!(stamps.len(), 1, "{:#?}", report.violations);
+    report.print("a liar's cluster, in the end");
+    // This log is not for the check of the whole run.
+    std::fs::remove_file(&log).expect("the audit log");
+}

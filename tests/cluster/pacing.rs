@@ -1,0 +1,142 @@
+//! A new default image reaches a fleet a few resources at a time; what a user asks for is done
+//! at once.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::manager::sum;
+use crate::harness::{DEADLINE, DEPLOYMENT, MEMCACHED, Stage, is_ready};
+use crate::trusted;
+
+const FLEET: usize = 12;
+
+fn names() -> impl Iterator<Item = String> {
+    (0..FLEET).map(|number| format!("m{number:02}"))
+}
+
+fn memcached(name: &str, size: u32) -> Value {
+    MEMCACHED.object(name, json!({"size": size}))
+}
+
+fn image(tag: &str) -> String {
+    format!("docker.io/library/memcached:{tag}")
+}
+
+fn has_image(deployment: &Value, tag: &str) -> bool {
+    deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image(tag)
+}
+
+/// The Deployments that do not have this image yet.
+async fn without_image(stage: &Stage, tag: &str) -> Vec<String> {
+    let deployments = stage.list(DEPLOYMENT).await;
+    let others = deployments.iter().filter(|it| !has_image(it, tag));
+    let names = others.filter_map(|it| it["metadata"]["name"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+/// Waits until all have this image and are Ready.
+async fn until_rolled_out(stage: &Stage, tag: &str) {
+    let started = Instant::now();
+    loop {
+        let waiting = without_image(stage, tag).await;
+        let resources = stage.list(MEMCACHED).await;
+        if waiting.is_empty() && resources.iter().all(is_ready) {
+            println!("all have {tag} after {:.1?}", started.elapsed());
+            return;
+        }
+        let late = started.elapsed() > DEADLINE;
+        assert!(!late, "{waiting:?} without {tag}:\n{}", stage.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// How many Deployments were in the middle of a rollout to this image at the same time, at
+/// most, as they were stored; but for `left_out`.
+fn most_at_a_time(stage: &Stage, tag: &str, left_out: &str) -> usize {
+    let (mut rolling, mut most) = (BTreeSet::new(), 0);
+    let versions = trusted::versions(stage.audit_log(), &stage.namespace, "deployments");
+    for (name, deployment) in versions {
+        if has_image(&deployment, tag) && trusted::is_rolling(&deployment) && name != left_out {
+            rolling.insert(name);
+        } else {
+            rolling.remove(&name);
+        }
+        most = rolling.len().max(most);
+    }
+    most
+}
+
+async fn paced(stage: &mut Stage, state: &str) -> f64 {
+    let (_, metrics) = stage.manager().get("metrics", "/metrics").await;
+    let state = format!("state=\"{state}\"");
+    let labels = ["controller=\"memcached\"", &state];
+    sum(&metrics, "quartet_operator_paced_rollouts", &labels)
+}
+
+#[tokio::test]
+async fn a_new_default_image_rolls_two_at_a_time_and_a_users_change_does_not_wait() {
+    let mut stage = Stage::without_manager("pacing").await;
+    stage.start_manager_with(&[], &[("MEMCACHED_IMAGE", &image("one"))]);
+    for name in names() {
+        stage.apply(&memcached(&name, 1)).await.expect("applied");
+    }
+    until_rolled_out(&stage, "one").await;
+    stage.stop_manager();
+
+    let environment = [("MEMCACHED_IMAGE", image("two"))];
+    let environment = environment
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    stage.start_manager_with(&["--max-concurrent-rollouts=2"], &environment);
+    let started = Instant::now();
+    while paced(&mut stage, "waiting").await == 0.0 {
+        assert!(
+            started.elapsed() < DEADLINE,
+            "nobody waits:\n{}",
+            stage.log()
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let rolling = paced(&mut stage, "rolling").await;
+    assert!(rolling <= 2.0, "{rolling} roll");
+    // The last of those who wait.
+    let waiting = without_image(&stage, "two").await;
+    let users = waiting.last().expect("somebody waits").clone();
+    stage.apply(&memcached(&users, 2)).await.expect("applied");
+    let limit = Duration::from_secs(2);
+    let scaled = |deployment: &Value| deployment["spec"]["replicas"] == 2;
+    stage
+        .until_within((DEPLOYMENT, &users), "scaled at once", limit, scaled)
+        .await;
+    println!("{} waited when {users} was scaled", waiting.len());
+    until_rolled_out(&stage, "two").await;
+    let most = most_at_a_time(&stage, "two", &users);
+    println!("at most {most} of {FLEET} rolled at a time (limit 2)");
+    assert!((1..=2).contains(&most), "{most} at a time");
+    let started = Instant::now();
+    while paced(&mut stage, "waiting").await + paced(&mut stage, "rolling").await > 0.0 {
+        assert!(
+            started.elapsed() < DEADLINE,
+            "the gauge stays:\n{}",
+            stage.log()
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    stage.stop_manager();
+
+    // Without a limit the test would see more.
+    let environment = [
+        ("MEMCACHED_IMAGE", image("three")),
+        ("MAX_CONCURRENT_ROLLOUTS", "0".to_owned()),
+    ];
+    let environment = environment
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    stage.start_manager_with(&[], &environment);
+    until_rolled_out(&stage, "three").await;
+    let most = most_at_a_time(&stage, "three", "");
+    println!("without a limit {most} rolled at a time");
+    assert!(most > 2, "{most}");
+}

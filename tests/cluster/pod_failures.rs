@@ -1,0 +1,195 @@
+//! Pods that do not start are named in the condition `Ready`: which pod, which container, why.
+//! `Degraded` follows when a pod has been so for 60 s. The simulated nodes leave a pod as its
+//! status is written here.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::harness::{MEMCACHED, POD, Stage, condition, is_degraded, is_ready, message};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// A container that does not run, as a kubelet tells of it.
+struct Failure {
+    name: &'static str,
+    reason: &'static str,
+    state: Value,
+    last_state: Value,
+    /// What the message says besides pod and container.
+    tells: &'static [&'static str],
+}
+
+fn failures() -> [Failure; 4] {
+    let waiting =
+        |reason: &str, message: &str| json!({"waiting": {"reason": reason, "message": message}});
+    let terminated = |reason: &str, code: i64, message: &str| json!({"terminated": {"reason": reason, "exitCode": code, "message": message}});
+    let back_off = waiting(
+        "CrashLoopBackOff",
+        "back-off 5m0s restarting failed container",
+    );
+    [
+        Failure {
+            name: "pull",
+            reason: "ImagePullBackOff",
+            state: waiting("ImagePullBackOff", "Back-off pulling image \"nowhere:1\""),
+            last_state: json!({}),
+            tells: &["Back-off pulling image \"nowhere:1\""],
+        },
+        Failure {
+            name: "crash",
+            reason: "CrashLoopBackOff",
+            state: back_off.clone(),
+            last_state: terminated("Error", 17, "cannot bind the port"),
+            tells: &["17", "cannot bind the port"],
+        },
+        Failure {
+            name: "memory",
+            reason: "OOMKilled",
+            state: back_off,
+            last_state: terminated("OOMKilled", 137, ""),
+            tells: &["137"],
+        },
+        Failure {
+            name: "config",
+            reason: "ContainerNotStarted",
+            state: waiting(
+                "CreateContainerConfigError",
+                "secret \"password\" not found",
+            ),
+            last_state: json!({}),
+            tells: &[
+                "CreateContainerConfigError",
+                "secret \"password\" not found",
+            ],
+        },
+    ]
+}
+
+/// The name of the one pod of a Memcached, once it is there.
+async fn pod_of(stage: &Stage, name: &str) -> String {
+    for _ in 0..200 {
+        let pods = stage.list(POD).await;
+        let mut names = pods
+            .iter()
+            .filter_map(|pod| pod["metadata"]["name"].as_str());
+        if let Some(pod) = names.find(|pod| pod.starts_with(&format!("{name}-"))) {
+            return pod.to_owned();
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{name} has no pod");
+}
+
+/// Seconds ago, as a condition says it.
+fn ago(seconds: i64) -> String {
+    let time = Timestamp::now() - SignedDuration::from_secs(seconds);
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Has a kubelet say so of the one container.
+async fn set_state(stage: &Stage, pod: &str, ready: bool, state: &Value, last: &Value) {
+    let image = "docker.io/library/memcached:1.6.39-alpine";
+    let status = if ready { "True" } else { "False" };
+    let since = ago(if ready { 0 } else { 50 });
+    let condition =
+        |type_: &str| json!({"type": type_, "status": status, "lastTransitionTime": since});
+    let patch = json!({"status": {
+        "phase": "Running",
+        "conditions": [condition("Ready"), condition("ContainersReady")],
+        "containerStatuses": [{
+            "name": "memcached", "image": image, "imageID": "", "ready": ready, "started": ready,
+            "restartCount": 3, "state": state, "lastState": last,
+        }],
+    }});
+    stage.patch_status(POD, pod, patch).await;
+}
+
+/// Not Ready for this reason; Degraded as soon as the pod has been so for 60 s.
+async fn is_told(stage: &Stage, name: &str, pod: &str, reason: &str, tells: &[&str]) {
+    let resource = (MEMCACHED, name);
+    let (object, _) = stage.until_not_ready_for(resource, reason, SOON).await;
+    assert!(
+        !is_degraded(&object),
+        "it is 50 s old: {:#}",
+        object["status"]
+    );
+    let text = message(&object, "Ready");
+    for part in [&[pod][..], tells].concat() {
+        assert!(text.contains(part), "{part:?} is not in {text:?}");
+    }
+    let limit = Duration::from_secs(25);
+    let (object, took) = stage
+        .until_within(resource, "Degraded", limit, is_degraded)
+        .await;
+    assert!(took > Duration::from_secs(3), "Degraded after {took:?}");
+    let degraded = condition(&object, "Degraded").expect("there");
+    assert_eq!(degraded["reason"], reason, "{degraded}");
+    // In a pod's life between restarts nothing else is told.
+    assert!(!is_ready(&object));
+}
+
+async fn container(stage: &Stage, failure: Failure) {
+    let name = failure.name;
+    let pod = pod_of(stage, name).await;
+    set_state(stage, &pod, false, &failure.state, &failure.last_state).await;
+    let tells = [failure.tells, &["memcached"]].concat();
+    is_told(stage, name, &pod, failure.reason, &tells).await;
+    let running = json!({"running": {"startedAt": ago(0)}});
+    set_state(stage, &pod, true, &running, &failure.last_state).await;
+    let ready = |object: &Value| is_ready(object) && !is_degraded(object);
+    stage
+        .until_within((MEMCACHED, name), "well again", SOON, ready)
+        .await;
+}
+
+/// The scheduler itself says so.
+async fn unschedulable(stage: &Stage) {
+    let object = |selector: Value| {
+        let mut object = MEMCACHED.object("nowhere", json!({"size": 1}));
+        let data = json!({"v1": {"scheduling": {"nodeSelector": selector}}}).to_string();
+        object["metadata"]["annotations"] =
+            json!({"quartet-operator.example.com/conversion-data": data});
+        object
+    };
+    stage
+        .apply(&object(json!({"no": "such-node"})))
+        .await
+        .expect("applied");
+    let pod = pod_of(stage, "nowhere").await;
+    stage
+        .until(POD, &pod, "unschedulable", |pod| {
+            condition(pod, "PodScheduled").is_some_and(|it| it["reason"] == "Unschedulable")
+        })
+        .await;
+    let long = json!({"type": "PodScheduled", "lastTransitionTime": ago(50)});
+    stage
+        .patch_status(POD, &pod, json!({"status": {"conditions": [long]}}))
+        .await;
+    is_told(stage, "nowhere", &pod, "Unschedulable", &["available"]).await;
+    stage
+        .apply(&object(json!({"kubernetes.io/os": "linux"})))
+        .await
+        .expect("applied");
+    let ready = |object: &Value| is_ready(object) && !is_degraded(object);
+    let resource = (MEMCACHED, "nowhere");
+    stage
+        .until_within(resource, "well again", 3 * SOON, ready)
+        .await;
+}
+
+/// All side by side: each waits for the age of 60 s.
+#[tokio::test]
+async fn pods_that_do_not_start_are_named_with_their_reason_and_degraded_after_60_s() {
+    let stage = Stage::set("pod-failures").await;
+    for failure in failures() {
+        let object = MEMCACHED.object(failure.name, json!({"size": 1}));
+        stage.apply(&object).await.expect("applied");
+    }
+    for failure in failures() {
+        stage.until_ready(MEMCACHED, failure.name).await;
+    }
+    let containers = failures().map(|failure| container(&stage, failure));
+    tokio::join!(futures::future::join_all(containers), unschedulable(&stage));
+}

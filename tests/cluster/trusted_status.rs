@@ -1,0 +1,238 @@
+//! `Ready=True` is told only of a generation whose children are stored as it asks: admission of
+//! somebody else that rejects them, children that are held while they are deleted, a paused
+//! Deployment. As a user sees it, and that it heals.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{
+    DEPLOYMENT, ELASTIC_WEB, Kind, SERVICE, Stage, condition, is_degraded, is_not_ready_for,
+    is_ready, message,
+};
+
+/// Within which a status tells what the API server answered.
+const SOON: Duration = Duration::from_secs(10);
+
+fn web(name: &str, image: &str, port: u16) -> Value {
+    let spec = json!({"image": image, "port": port, "singlePodsQPS": 1, "totalQPS": 1});
+    ELASTIC_WEB.object(name, spec)
+}
+
+/// A webhook of somebody else whose server is down, for writes of the stage's children.
+async fn reject_children(stage: &Stage) {
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": stage.namespace},
+        "webhooks": [{
+            "name": "policy.example.org", "failurePolicy": "Fail", "sideEffects": "None",
+            "admissionReviewVersions": ["v1"], "timeoutSeconds": 1,
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}},
+            "rules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": ["apps", ""],
+                "apiVersions": ["v1"], "resources": ["deployments", "services"]}],
+        }],
+    });
+    let plural = "validatingwebhookconfigurations";
+    stage.apply_cluster_wide(plural, &configuration).await;
+    // It is in force some moments after it was written.
+    let target = format!("/api/v1/namespaces/{}/services?dryRun=All", stage.namespace);
+    let probe = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "probe"},
+        "spec": {"ports": [{"port": 80}]},
+    });
+    let started = Instant::now();
+    while stage
+        .send(http::Method::POST, &target, "application/json", &probe)
+        .await
+        .is_ok()
+    {
+        assert!(started.elapsed() < SOON, "the webhook is not asked");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn accept_children(stage: &Stage) {
+    let path = format!(
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{}",
+        stage.namespace
+    );
+    let deleted = stage
+        .send(
+            http::Method::DELETE,
+            &path,
+            "application/json",
+            &Value::Null,
+        )
+        .await;
+    deleted.expect("deleted");
+}
+
+/// From the rejection of a child to its cure.
+async fn rejected_and_healed(
+    stage: &Stage,
+    name: &str,
+    child: Kind,
+    is_as_asked: fn(&Value) -> bool,
+) {
+    let resource = (ELASTIC_WEB, name);
+    let (object, _) = stage
+        .until_not_ready_for(resource, "ApplyFailed", SOON)
+        .await;
+    let told = Instant::now();
+    let text = message(&object, "Ready");
+    assert!(
+        text.contains("policy.example.org"),
+        "whose answer is it? {text}"
+    );
+    assert!(
+        !is_degraded(&object),
+        "it may be over in a moment: {object:#}"
+    );
+    assert!(stage.warnings(name, "ApplyFailed").await.is_empty());
+
+    let limit = Duration::from_secs(45);
+    let degraded = |object: &Value| is_degraded(object);
+    let (object, _) = stage
+        .until_within(resource, "Degraded", limit, degraded)
+        .await;
+    let took = told.elapsed();
+    assert!(took > Duration::from_secs(25), "Degraded after {took:?}");
+    assert!(is_not_ready_for(&object, "ApplyFailed"), "{object:#}");
+    assert_eq!(
+        condition(&object, "Degraded").expect("there")["reason"],
+        "ApplyFailed"
+    );
+    assert!(message(&object, "Degraded").contains("policy.example.org"));
+    // The Event is written beside the status.
+    let started = Instant::now();
+    let warnings = loop {
+        let warnings = stage.warnings(name, "ApplyFailed").await;
+        if !warnings.is_empty() || started.elapsed() > SOON {
+            break warnings;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("policy.example.org"), "{warnings:?}");
+
+    accept_children(stage).await;
+    let limit = Duration::from_secs(65);
+    let ready = |object: &Value| is_ready(object) && !is_degraded(object);
+    stage.until_within(resource, "healed", limit, ready).await;
+    let object = stage.get(child, name).await.expect("the child");
+    assert!(is_as_asked(&object), "{object:#}");
+    let warnings = stage.warnings(name, "ApplyFailed").await;
+    assert_eq!(warnings.len(), 1, "one and no more: {warnings:?}");
+}
+
+/// Two stages side by side: the wait is long.
+#[tokio::test]
+async fn what_admission_rejects_is_not_ready_then_degraded_and_heals_within_65_s() {
+    let image = async {
+        let stage = Stage::set("rejected-image").await;
+        stage
+            .apply(&web("web", "nginx:1.17.1", 30150))
+            .await
+            .expect("applied");
+        stage.until_ready(ELASTIC_WEB, "web").await;
+        reject_children(&stage).await;
+        stage
+            .apply(&web("web", "nginx:1.28", 30150))
+            .await
+            .expect("applied");
+        rejected_and_healed(&stage, "web", DEPLOYMENT, |deployment| {
+            deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.28"
+        })
+        .await;
+    };
+    let port = async {
+        let stage = Stage::set("rejected-port").await;
+        stage
+            .apply(&web("web", "nginx:1.17.1", 30151))
+            .await
+            .expect("applied");
+        stage.until_ready(ELASTIC_WEB, "web").await;
+        reject_children(&stage).await;
+        stage
+            .apply(&web("web", "nginx:1.17.1", 30152))
+            .await
+            .expect("applied");
+        rejected_and_healed(&stage, "web", SERVICE, |service| {
+            service["spec"]["ports"][0]["nodePort"] == 30152
+        })
+        .await;
+    };
+    tokio::join!(image, port);
+}
+
+#[tokio::test]
+async fn a_child_that_is_held_while_it_is_deleted_is_not_ready_until_it_is_made_anew() {
+    let stage = Stage::set("held").await;
+    for (name, kind, port) in [
+        ("deployment", DEPLOYMENT, 30153),
+        ("service", SERVICE, 30154),
+    ] {
+        stage
+            .apply(&web(name, "nginx:1.17.1", port))
+            .await
+            .expect("applied");
+        stage.until_ready(ELASTIC_WEB, name).await;
+        let held = json!({"metadata": {"finalizers": ["example.org/held"]}});
+        stage.patch(kind, name, held).await.expect("patched");
+        stage.delete(kind, name).await;
+        let resource = (ELASTIC_WEB, name);
+        let (object, _) = stage
+            .until_not_ready_for(resource, "ChildTerminating", SOON)
+            .await;
+        assert!(message(&object, "Ready").contains(kind.kind), "{object:#}");
+        // A new generation changes nothing about it.
+        stage
+            .apply(&web(name, "nginx:1.28", port))
+            .await
+            .expect("applied");
+        stage
+            .until_not_ready_for(resource, "ChildTerminating", SOON)
+            .await;
+    }
+    for (name, kind) in [("deployment", DEPLOYMENT), ("service", SERVICE)] {
+        let old = stage.get(kind, name).await.expect("held")["metadata"]["uid"].clone();
+        let free = json!({"metadata": {"finalizers": null}});
+        stage.patch(kind, name, free).await.expect("patched");
+        stage.until_ready(ELASTIC_WEB, name).await;
+        let new = stage.get(kind, name).await.expect("made anew");
+        assert_ne!(new["metadata"]["uid"], old);
+        let deployment = stage.get(DEPLOYMENT, name).await.expect("there");
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(container["image"], "nginx:1.28");
+    }
+}
+
+#[tokio::test]
+async fn a_paused_deployment_is_told_with_its_name_and_goes_on_when_it_is_resumed() {
+    let stage = Stage::set("paused-deployment").await;
+    stage
+        .apply(&web("web", "nginx:1.17.1", 30155))
+        .await
+        .expect("applied");
+    stage.until_ready(ELASTIC_WEB, "web").await;
+    let paused = stage.kubectl(&["rollout", "pause", "deployment/web"]);
+    assert!(paused.status.success());
+    stage
+        .apply(&web("web", "nginx:1.28", 30155))
+        .await
+        .expect("applied");
+    let resource = (ELASTIC_WEB, "web");
+    let (object, _) = stage
+        .until_not_ready_for(resource, "DeploymentPaused", SOON)
+        .await;
+    assert!(is_degraded(&object), "{object:#}");
+    assert_eq!(
+        condition(&object, "Degraded").expect("there")["reason"],
+        "DeploymentPaused"
+    );
+    let resumed = stage.kubectl(&["rollout", "resume", "deployment/web"]);
+    assert!(resumed.status.success());
+    let object = stage.until_ready(ELASTIC_WEB, "web").await;
+    assert!(!is_degraded(&object), "{object:#}");
+}

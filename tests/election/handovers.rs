@@ -1,0 +1,103 @@
+//! A new leader whose cache of resources is behind its cache of Deployments applies nothing
+//! older over something newer. A proxy holds back the resources' watch of each standby.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use faultproxy::{EventAction, EventRule, Match, Proxy};
+use serde_json::{Value, json};
+
+use crate::harness::{DEPLOYMENT, MEMCACHED, Stage, is_ready};
+use crate::stage::{Replica, start_behind};
+use crate::trusted;
+
+const HANDOVERS: i64 = 20;
+const NAMES: [&str; 2] = ["a", "b"];
+
+/// How long a new leader works with an old cache. It reconciles everything at once.
+const BEHIND: Duration = Duration::from_millis(400);
+
+async fn proxy(stage: &Stage) -> Proxy {
+    let kubeconfig = kube::config::Kubeconfig::read_from(stage.kubeconfig());
+    let proxy = Proxy::start(kubeconfig.expect("a kubeconfig")).await;
+    proxy.expect("a proxy")
+}
+
+async fn ask_for(stage: &Stage, size: i64) {
+    for name in NAMES {
+        let object = MEMCACHED.object(name, json!({"size": size}));
+        stage.apply(&object).await.expect("applied");
+    }
+    for name in NAMES {
+        let scaled = |it: &Value| it["spec"]["replicas"] == size;
+        stage.until(DEPLOYMENT, name, "as asked for", scaled).await;
+    }
+}
+
+/// The generation that a Deployment says it comes from.
+fn stamp(deployment: &Value) -> Value {
+    let stamp = &deployment["metadata"]["annotations"]["quartet-operator.example.com/applied"];
+    serde_json::from_str(stamp.as_str().unwrap_or("null")).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_leader_that_is_behind_never_goes_back_to_an_older_generation() {
+    let stage = Stage::without_manager("behind").await;
+    let mut leader: (Replica, Proxy) = {
+        let proxy = proxy(&stage).await;
+        (start_behind(&stage, "0", &proxy), proxy)
+    };
+    leader.0.leads().await;
+    ask_for(&stage, 1).await;
+    for handover in 1..=HANDOVERS {
+        let proxy = proxy(&stage).await;
+        let mut next = start_behind(&stage, &handover.to_string(), &proxy);
+        next.is_warm().await;
+        let resources = Match::watches().of("memcacheds");
+        let held = proxy.install_on_events(EventRule::new(resources, EventAction::Hold));
+        ask_for(&stage, 1 + handover).await;
+        let exit = leader.0.stop().await;
+        assert_eq!(exit.code, Some(0), "{}", exit.log);
+        next.leads().await;
+        tokio::time::sleep(BEHIND).await;
+        assert!(held.met() > 0, "it is not behind");
+        held.remove();
+        leader = (next, proxy);
+    }
+    for name in NAMES {
+        stage.until(MEMCACHED, name, "Ready", is_ready).await;
+    }
+    let mut last: HashMap<String, (i64, i64)> = HashMap::new();
+    let mut back = Vec::new();
+    let mut changes = 0;
+    let log = stage.audit_log();
+    for (name, deployment) in trusted::versions(log, &stage.namespace, "deployments") {
+        let generation = stamp(&deployment)["generation"]
+            .as_i64()
+            .unwrap_or_default();
+        let pods = deployment["spec"]["replicas"].as_i64().unwrap_or_default();
+        let before = last.insert(name.clone(), (generation, pods));
+        if before.is_some_and(|before| generation < before.0 || pods < before.1) {
+            back.push(format!("{name}: {before:?}, then {:?}", (generation, pods)));
+        }
+        changes += usize::from(before != Some((generation, pods)));
+    }
+    println!(
+        "{HANDOVERS} handovers, {changes} changes, {} went back",
+        back.len()
+    );
+    assert!(back.is_empty(), "generation and pods: {back:#?}");
+    let report = trusted::check_namespace(log, &stage.namespace);
+    report.print("behind");
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+    assert!(report.stamped > 0 && report.checked > 0, "{report:?}");
+    for name in NAMES {
+        let deployment = stage.get(DEPLOYMENT, name).await.expect("the child");
+        let stamp = stamp(&deployment);
+        assert_eq!(stamp["generation"], 1 + HANDOVERS, "{stamp}");
+        assert!(
+            stamp["spec"].is_string() && stamp["desired"].is_string(),
+            "{stamp}"
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! etcd is restored from an earlier copy of its data, so that resource versions go backwards:
+//! caches and election take what the API server says.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use devcluster::{Cluster, Component, Options};
+use serde_json::{Value, json};
+
+use crate::harness::{DEADLINE, DEPLOYMENT, MEMCACHED, Stage};
+use crate::stage::{LEASE_DURATION, Replica, lease, start_admin};
+
+fn copy(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([from, to])
+        .status();
+    assert!(copied.is_ok_and(|status| status.success()), "{from:?}");
+}
+
+/// Waits until the Deployment has this many pods; the watches that were open may have to be
+/// renewed first.
+async fn until_scaled(stage: &Stage, size: i64, managers: &[&Replica]) {
+    let began = Instant::now();
+    loop {
+        let deployment = stage.get(DEPLOYMENT, "cache").await;
+        if deployment.is_some_and(|it| it["spec"]["replicas"] == size) {
+            println!("{size} pods asked for after {:.1?}", began.elapsed());
+            return;
+        }
+        let logs: Vec<_> = managers.iter().map(|it| it.log()).collect();
+        let late = began.elapsed() > 2 * DEADLINE;
+        assert!(!late, "{size} pods:\n{}", logs.join("\n"));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn ask_for(stage: &Stage, size: i64) {
+    let object = MEMCACHED.object("cache", json!({"size": size}));
+    stage.apply(&object).await.expect("applied");
+}
+
+/// etcd and API server go away and come back with the data of `copy`.
+fn restore(cluster: &Cluster, copied: &Path) {
+    cluster.kill(Component::ApiServer);
+    cluster.kill(Component::Etcd);
+    let data = cluster.dir().join("etcd");
+    std::fs::remove_dir_all(&data).expect("removed");
+    copy(copied, &data);
+    cluster.restart(Component::Etcd).expect("etcd runs");
+    cluster.restart(Component::ApiServer).expect("it serves");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election() {
+    let starting = || Cluster::start_api_server(Options::default());
+    let starting = tokio::task::spawn_blocking(starting)
+        .await
+        .expect("no panic");
+    let cluster = Arc::new(starting.expect("an API server"));
+    let mut stage = Stage::on(cluster.environment(), "restored").await;
+    stage.install_crds().await;
+    let mut leader = start_admin(&stage, "a");
+    leader.leads().await;
+    ask_for(&stage, 1).await;
+    until_scaled(&stage, 1, &[&leader]).await;
+    let mut standby = start_admin(&stage, "b");
+    standby.is_warm().await;
+
+    // As after a crash of the machine: everything that etcd has written so far.
+    let copied = cluster.dir().join("etcd-copy");
+    cluster.pause(Component::Etcd).expect("it runs");
+    copy(&cluster.dir().join("etcd"), &copied);
+    cluster.resume(Component::Etcd).expect("it runs");
+    // More than a restart of the API server writes.
+    for turn in 0..400 {
+        let labels = json!({"metadata": {"labels": {"turn": turn.to_string()}}});
+        stage
+            .patch(MEMCACHED, "cache", labels)
+            .await
+            .expect("patched");
+    }
+    ask_for(&stage, 3).await;
+    until_scaled(&stage, 3, &[&leader, &standby]).await;
+    let before = lease(&stage).await["metadata"]["resourceVersion"].clone();
+
+    let restoring = Arc::clone(&cluster);
+    let restored = tokio::task::spawn_blocking(move || restore(&restoring, &copied));
+    restored.await.expect("restored");
+    stage.reconnect().await;
+    let after = lease(&stage).await["metadata"]["resourceVersion"].clone();
+    let number = |version: &Value| version.as_str().and_then(|it| it.parse::<u64>().ok());
+    assert!(
+        number(&after) < number(&before),
+        "{after} is not before {before}"
+    );
+    // Of a size that it had in neither life.
+    ask_for(&stage, 2).await;
+    until_scaled(&stage, 2, &[&leader, &standby]).await;
+    assert!(leader.runs() || standby.has_led(), "nobody leads");
+
+    // The standby knew later versions of the Lease.
+    if leader.runs() {
+        leader.signal("-KILL");
+        let led = standby.leads().await;
+        println!("the standby led {led:.1?} after the leader was killed");
+        assert!(led < LEASE_DURATION + Duration::from_secs(15), "{led:?}");
+    }
+    ask_for(&stage, 4).await;
+    until_scaled(&stage, 4, &[&leader, &standby]).await;
+    // Revisions that come twice make no history.
+    std::fs::remove_file(cluster.audit_log()).expect("the audit log");
+}

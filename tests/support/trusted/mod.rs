@@ -1,0 +1,297 @@
+//! The check of every status that says `Ready=True`: when it was written, each child was
+//! stored as the resource's generation in that status asks, was not being deleted, and its
+//! rollout was complete. Reads an API server's audit log, which holds every version of
+//! resources and children (`hack/devcluster/src/config/audit-policy.yaml`); asks nothing.
+//!
+//! The log is ordered by the revision of etcd that each answer carries. A manager cannot see
+//! a write of somebody else that lands while it writes the status: such a write counts as a
+//! *race* and not as a violation if it is at most [`RACE`] older. Races are reported.
+#![allow(dead_code)] // each test binary uses a part
+
+mod compare;
+mod history;
+
+mod wanted;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use self::history::{History, StatusWrite, Version};
+use self::wanted::Wanted;
+
+/// The longest time between a write of somebody else and a status that does not know it yet.
+pub(crate) const RACE: Duration = Duration::from_secs(2);
+
+/// What a manager writes into a child: which generation last changed it.
+const APPLIED: &str = "quartet-operator.example.com/applied";
+
+/// What was found in a log.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// Writes of a status by managers.
+    pub(crate) status_writes: usize,
+    /// Those that say `Ready=True`, which are compared with the children.
+    pub(crate) checked: usize,
+    /// Comparisons that only a write by somebody else within [`RACE`] made fail.
+    pub(crate) races: Vec<String>,
+    /// Comparisons in which the API server or admission changed what was applied.
+    pub(crate) rewritten: Vec<String>,
+    /// Statuses whose generation's spec, or a child's state, the log does not hold.
+    pub(crate) unknown: Vec<String>,
+    /// Writes of children that carry the generation that they come from.
+    pub(crate) stamped: usize,
+    /// What must not be.
+    pub(crate) violations: Vec<String>,
+}
+
+impl Report {
+    /// Adds another log's.
+    pub(crate) fn add(&mut self, other: Report) {
+        self.status_writes += other.status_writes;
+        self.checked += other.checked;
+        self.stamped += other.stamped;
+        self.races.extend(other.races);
+        self.rewritten.extend(other.rewritten);
+        self.unknown.extend(other.unknown);
+        self.violations.extend(other.violations);
+    }
+
+    /// Prints the numbers, and what they consist of.
+    pub(crate) fn print(&self, of_what: &str) {
+        for (what, list) in [
+            ("race", &self.races),
+            ("rewritten", &self.rewritten),
+            ("unknown", &self.unknown),
+            ("VIOLATION", &self.violations),
+        ] {
+            for one in list {
+                println!("{what}: {one}");
+            }
+        }
+        println!(
+            "trusted status, {of_what}: {} status writes, {} with Ready=True compared with the \
+             children, {} violations, {} races, {} rewritten, {} unknown; {} stamped writes of children",
+            self.status_writes,
+            self.checked,
+            self.violations.len(),
+            self.races.len(),
+            self.rewritten.len(),
+            self.unknown.len(),
+            self.stamped,
+        );
+    }
+}
+
+/// Checks a whole log.
+pub(crate) fn check(log: &Path) -> Report {
+    let mut history = History::open(log);
+    history.read(|_| true);
+    report(&history, |_| true)
+}
+
+/// Checks what concerns this namespace. Called for many namespaces of one log, it reads each
+/// line once.
+pub(crate) fn check_namespace(log: &Path, namespace: &str) -> Report {
+    static HISTORIES: Mutex<BTreeMap<PathBuf, History>> = Mutex::new(BTreeMap::new());
+    let mut histories = HISTORIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let history = histories
+        .entry(log.to_owned())
+        .or_insert_with(|| History::open(log));
+    // Other processes have namespaces of their own on the same API server.
+    let process = format!("-{}-", std::process::id());
+    history.read(|line| line.contains(&process));
+    report(history, |of| of == namespace)
+}
+
+fn report(history: &History, of_namespace: impl Fn(&str) -> bool) -> Report {
+    let mut report = Report::default();
+    let writes = history.status_writes();
+    for write in writes.filter(|write| of_namespace(&write.key.namespace)) {
+        report.status_writes += 1;
+        if write.is_ready {
+            report.checked += 1;
+            check_write(history, write, &mut report);
+        }
+    }
+    for (key, versions) in history.children() {
+        if of_namespace(&key.namespace) {
+            check_stamps(&key.to_string(), versions, &mut report);
+        }
+    }
+    report
+}
+
+/// Compares one `Ready=True` with the children.
+fn check_write(history: &History, write: &StatusWrite, report: &mut Report) {
+    let what = format!(
+        "{} {} Ready=True for generation {} at revision {} ({})",
+        write.key, write.uid, write.observed, write.revision, write.received
+    );
+    // The annotations belong to what is asked for, and a change of them makes no generation.
+    let specs = history.specs(write);
+    let Some(newest) = specs.first() else {
+        report
+            .unknown
+            .push(format!("{what}: no such generation in the log"));
+        return;
+    };
+    let mut found = compare_with(history, write, newest);
+    if matches!(found, Finding::Wrong(_)) {
+        let older = specs.iter().skip(1);
+        let is_race = older
+            .map(|spec| compare_with(history, write, spec))
+            .any(|finding| !matches!(finding, Finding::Wrong(_)));
+        if is_race {
+            found = Finding::Race("its annotations changed just before".to_owned());
+        }
+    }
+    match found {
+        Finding::Right => {}
+        Finding::Race(why) => report.races.push(format!("{what}: {why}")),
+        Finding::Rewritten(why) => report.rewritten.push(format!("{what}: {why}")),
+        Finding::Unknown(why) => report.unknown.push(format!("{what}: {why}")),
+        Finding::Wrong(why) => report.violations.push(format!("{what}: {why}")),
+    }
+}
+
+/// What came of a comparison; a later one is the worse.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Finding {
+    Right,
+    Rewritten(String),
+    Race(String),
+    Unknown(String),
+    Wrong(String),
+}
+
+fn compare_with(history: &History, write: &StatusWrite, spec: &Value) -> Finding {
+    let wanted = match wanted::children(write, spec, history) {
+        Ok(wanted) => wanted,
+        Err(refused) => return Finding::Wrong(format!("the spec is rejected: {refused}")),
+    };
+    let findings = wanted.iter().map(|child| compare(history, write, child));
+    findings.max().unwrap_or(Finding::Right)
+}
+
+fn compare(history: &History, write: &StatusWrite, wanted: &Wanted) -> Finding {
+    let past = history.past(&wanted.key, write);
+    let problems = problems_of(past.first().copied(), wanted);
+    if problems.is_empty() {
+        return Finding::Right;
+    }
+    let what = format!("{}: {}", wanted.key, problems.join("; "));
+    if let Some(version) = past.first()
+        && is_rewritten(history, version, wanted)
+    {
+        return Finding::Rewritten(what);
+    }
+    if history.is_uncertain(&wanted.key, write) {
+        return Finding::Unknown(format!("{what} (a write before had no answer)"));
+    }
+    // Back in time, as long as it was somebody else who made it what it is.
+    for (index, version) in past.iter().enumerate() {
+        let is_late = version.answered >= earlier(write.received, RACE);
+        if version.is_managers || !is_late {
+            break;
+        }
+        if problems_of(past.get(index + 1).copied(), wanted).is_empty() {
+            return Finding::Race(format!("{what}, by {} just before", version.by));
+        }
+    }
+    Finding::Wrong(what)
+}
+
+/// What is wrong with this version of a child; `None` is no child.
+fn problems_of(version: Option<&Version>, wanted: &Wanted) -> Vec<String> {
+    let Some(version) = version.filter(|version| !version.is_gone) else {
+        return vec!["there is none".to_owned()];
+    };
+    let object = version.object();
+    let mut problems = Vec::new();
+    if !object["metadata"]["deletionTimestamp"].is_null() {
+        problems.push("it is being deleted".to_owned());
+    }
+    problems.extend(wanted.lacking_in(&object));
+    if wanted.key.plural == "deployments" {
+        problems.extend(compare::unfinished_rollout(&object));
+    }
+    problems
+}
+
+/// Whether all that is lacking was asked for by the last apply of a manager and left out of
+/// its answer: the API server rounds, and admission changes what it likes.
+fn is_rewritten(history: &History, version: &Version, wanted: &Wanted) -> bool {
+    let object = version.object();
+    if version.is_gone
+        || !object["metadata"]["deletionTimestamp"].is_null()
+        || wanted.key.plural == "deployments" && compare::unfinished_rollout(&object).is_some()
+    {
+        return false;
+    }
+    let Some(apply) = history.last_apply(&wanted.key, version) else {
+        return false;
+    };
+    let lacking = wanted.lacking_in(&object);
+    wanted.lacking_in(&apply.request_object()).is_empty()
+        && lacking == wanted.lacking_in(&apply.object())
+}
+
+/// For one owner nothing older is applied over something newer.
+fn check_stamps(key: &str, versions: &[Version], report: &mut Report) {
+    let mut newest: BTreeMap<String, i64> = BTreeMap::new();
+    for version in versions.iter().filter(|it| it.is_managers && !it.is_gone) {
+        let object = version.object();
+        let Some(stamp) = object["metadata"]["annotations"][APPLIED].as_str() else {
+            continue;
+        };
+        let stamp: Value = serde_json::from_str(stamp).unwrap_or_default();
+        let owner = object["metadata"]["ownerReferences"][0]["uid"].as_str();
+        let (Some(owner), Some(generation)) = (owner, stamp["generation"].as_i64()) else {
+            report
+                .violations
+                .push(format!("{key}: an unreadable stamp: {stamp}"));
+            continue;
+        };
+        report.stamped += 1;
+        let newest = newest.entry(owner.to_owned()).or_insert(generation);
+        if generation < *newest {
+            report.violations.push(format!(
+                "{key}: generation {generation} of {owner} was applied over {newest} at revision {}",
+                version.revision
+            ));
+        }
+        *newest = generation.max(*newest);
+    }
+}
+
+fn earlier(time: Timestamp, by: Duration) -> Timestamp {
+    time.checked_sub(by).unwrap_or(Timestamp::MIN)
+}
+
+/// Every version that the log has of the children of this kind in a namespace, by their
+/// names, in the order in which they were stored.
+pub(crate) fn versions(log: &Path, namespace: &str, plural: &str) -> Vec<(String, Value)> {
+    let mut history = History::open(log);
+    history.read(|line| line.contains(namespace));
+    let children = history.children();
+    let of_kind = children.filter(|(key, _)| key.namespace == namespace && key.plural == plural);
+    let mut versions: Vec<_> = of_kind
+        .flat_map(|(key, versions)| versions.iter().map(|version| (key.name.clone(), version)))
+        .filter(|(_, version)| !version.is_gone)
+        .collect();
+    versions.sort_by_key(|(_, version)| version.revision);
+    let versions = versions.into_iter();
+    versions
+        .map(|(name, version)| (name, version.object()))
+        .collect()
+}
+
+/// Whether this version of a Deployment is in the middle of a rollout.
+pub(crate) fn is_rolling(deployment: &Value) -> bool {
+    compare::unfinished_rollout(deployment).is_some()
+}
