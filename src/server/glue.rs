@@ -4,7 +4,7 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -13,12 +13,15 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Request, Response, StatusCode, header};
 use axum_server::accept::Accept;
 use axum_server::{AddrListener, Address};
-use futures::future::{BoxFuture, FutureExt as _};
+use futures::future::BoxFuture;
 use hyper::body::{Body as _, Incoming};
 use rustix::net::Shutdown;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 use tower::Service;
 
 use super::LONG_ANSWER;
@@ -44,54 +47,51 @@ impl Address for Peer {
 /// Accepts connections into slots.
 pub(super) struct Listener {
     server: &'static str,
-    /// `None` once it is closed. The second is the same socket, which can be asked for what
-    /// waits in its queue without tokio's budget, which may say that nothing does.
-    sockets: Mutex<Option<(Arc<TcpListener>, std::net::TcpListener)>>,
+    /// `None` once it is closed.
+    socket: Mutex<Option<Arc<TcpListener>>>,
     connections: Arc<Connections>,
 }
 
 impl Listener {
     pub(super) fn new(
         server: &'static str,
-        listener: TcpListener,
+        socket: TcpListener,
         connections: Arc<Connections>,
     ) -> io::Result<Self> {
-        let listener = listener.into_std()?;
-        rustix::net::listen(&listener, BACKLOG)?;
-        let duplicate = listener.try_clone()?;
-        let listener = Arc::new(TcpListener::from_std(listener)?);
+        rustix::net::listen(&socket, BACKLOG)?;
         Ok(Self {
             server,
-            sockets: Mutex::new(Some((listener, duplicate))),
+            socket: Mutex::new(Some(Arc::new(socket))),
             connections,
         })
     }
 
-    fn socket(&self) -> Option<Arc<TcpListener>> {
-        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
-        sockets.as_ref().map(|(socket, _)| Arc::clone(socket))
+    fn socket(&self) -> MutexGuard<'_, Option<Arc<TcpListener>>> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next connection of the kernel's queue; `None`, and closes the listener, if there
-    /// is none.
+    /// is none. tokio might not know of it yet.
     fn accept_waiting(&self) -> Option<(TcpStream, SocketAddr)> {
-        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = sockets
-            .as_ref()
-            .and_then(|(_, socket)| socket.accept().ok());
-        let accepted = waiting.and_then(|(stream, peer)| {
+        let mut socket = self.socket();
+        let accepted = socket.as_ref().and_then(|socket| {
+            let stream = std::net::TcpStream::from(rustix::net::accept(socket).ok()?);
             stream.set_nonblocking(true).ok()?;
+            let peer = stream.peer_addr().ok()?;
             Some((TcpStream::from_std(stream).ok()?, peer))
         });
         if accepted.is_none() {
-            *sockets = None;
+            *socket = None;
         }
         accepted
     }
 
     async fn next(&self) -> (TcpStream, SocketAddr) {
         static FAILED: LogLimit = LogLimit::new();
-        while let Some(socket) = self.socket() {
+        loop {
+            let Some(socket) = self.socket().clone() else {
+                break;
+            };
             let accepted = tokio::select! {
                 biased;
                 () = self.connections.close_listener.notified() => break,
@@ -219,46 +219,32 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// Gives the service of each connection its slot.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Slots;
-
-impl Accept<Stream, Router> for Slots {
-    type Stream = Stream;
-    type Service = WithSlot;
-    type Future = std::future::Ready<io::Result<(Stream, WithSlot)>>;
-
-    fn accept(&self, stream: Stream, router: Router) -> Self::Future {
-        let slot = Arc::clone(&stream.slot);
-        std::future::ready(Ok((stream, WithSlot { router, slot })))
-    }
-}
-
-/// Counts the handshakes that fail, but for those that we cut short.
+/// Shakes hands, where there is TLS, and gives the service of each connection its slot.
 #[derive(Clone)]
-pub(super) struct Handshakes<A> {
-    pub(super) tls: A,
+pub(super) struct Acceptor {
+    pub(super) tls: Option<TlsAcceptor>,
 }
 
-impl<A> Accept<Stream, Router> for Handshakes<A>
-where
-    A: Accept<Stream, Router>,
-    A::Future: Send + 'static,
-{
-    type Stream = A::Stream;
-    type Service = A::Service;
-    type Future = BoxFuture<'static, io::Result<(A::Stream, A::Service)>>;
+impl Accept<Stream, Router> for Acceptor {
+    type Stream = Either<Stream, TlsStream<Stream>>;
+    type Service = WithSlot;
+    type Future = BoxFuture<'static, io::Result<(Self::Stream, WithSlot)>>;
 
     fn accept(&self, stream: Stream, router: Router) -> Self::Future {
-        let slot = Arc::clone(&stream.slot);
-        let accepted = self.tls.accept(stream, router);
-        let count = move |error: &io::Error| {
-            if !slot.is_closed() {
-                slot.connections.counters.handshake_errors.inc();
-                tracing::debug!(peer = %slot.peer(), %error, "a TLS handshake failed");
-            }
-        };
-        accepted.map(|accepted| accepted.inspect_err(count)).boxed()
+        let (tls, slot) = (self.tls.clone(), Arc::clone(&stream.slot));
+        Box::pin(async move {
+            let stream = match tls {
+                None => Either::Left(stream),
+                Some(tls) => Either::Right(tls.accept(stream).await.inspect_err(|error| {
+                    // Those that we cut short ourselves do not count.
+                    if !slot.is_closed() {
+                        slot.connections.counters.handshake_errors.inc();
+                        tracing::debug!(peer = %slot.peer(), %error, "a TLS handshake failed");
+                    }
+                })?),
+            };
+            Ok((stream, WithSlot { router, slot }))
+        })
     }
 }
 

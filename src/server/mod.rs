@@ -15,21 +15,17 @@ use std::time::Duration;
 
 use axum::Router;
 use axum_server::Server;
-use axum_server::accept::Accept;
-use axum_server::service::SendService;
-use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
-use hyper::Request;
-use hyper::body::Incoming;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
 use connections::Connections;
 pub(crate) use connections::{MIN_BYTES, Slot, WINDOW};
 pub(crate) use glue::long_body;
-use glue::{Handshakes, Listener, Peer, Slots, Stream};
+use glue::{Acceptor, Listener, Peer};
 
 /// How long an idle connection is still listened to in a drain: what the kernel has received
 /// already is read in that time.
@@ -106,41 +102,19 @@ impl Serving {
             handle.shutdown();
             std::future::pending::<Infallible>().await
         };
-        let serve = async {
-            match self.tls {
-                None => serve(server.acceptor(Slots), self.router, self.limits).await,
-                Some(config) => {
-                    let config = RustlsConfig::from_config(config);
-                    let tls = RustlsAcceptor::new(config)
-                        .handshake_timeout(self.limits.first_header)
-                        .acceptor(Slots);
-                    let acceptor = Handshakes { tls };
-                    serve(server.acceptor(acceptor), self.router, self.limits).await
-                }
-            }
-        };
+        let tls = self.tls.map(TlsAcceptor::from);
+        let mut server = server.acceptor(Acceptor { tls }).http1_only();
+        let http = &mut server.http_builder().http1();
+        // The connections see to the time.
+        http.max_buf_size(self.limits.header_bytes)
+            .header_read_timeout(None);
+        let serve = server.serve(self.router.into_make_service());
         tokio::select! {
             served = serve => served,
             never = stop => match never {},
             never = connections.enforce_deadlines() => match never {},
         }
     }
-}
-
-async fn serve<A>(mut server: Server<Peer, A>, router: Router, limits: Limits) -> io::Result<()>
-where
-    A: Accept<Stream, Router> + Clone + Send + Sync + 'static,
-    A::Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send,
-    A::Service: SendService<Request<Incoming>> + Send,
-    A::Future: Send,
-{
-    server
-        .http_builder()
-        .http1()
-        .max_buf_size(limits.header_bytes)
-        // The connections see to the time.
-        .header_read_timeout(None);
-    server.http1_only().serve(router.into_make_service()).await
 }
 
 /// Grace, then drain. axum-server's own graceful shutdown would reset the connections in the
@@ -176,7 +150,7 @@ async fn stop(name: &'static str, connections: &Connections, stopping: Stopping)
 }
 
 fn log_phase(server: &'static str, step: &str, began: Instant, connections: usize) {
-    // The other servers' own stop is one phase of the process's, which is logged as such.
+    // The stop of the other servers is one phase of the process's, and is logged as such.
     if server != "webhook" {
         return;
     }
