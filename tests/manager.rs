@@ -508,13 +508,12 @@ fn while_the_api_server_is_away_nobody_gets_the_metrics_and_the_log_says_why_onc
 }
 
 /// What appears with --leader-elect or --metrics-secure only, or when it first happens.
-const NOT_AT_THE_START: [&str; 10] = [
+const NOT_AT_THE_START: [&str; 9] = [
     "leader_election_master_status",
     "leader_election_slowpath",
     "quartet_operator_admission_decisions",
     "quartet_operator_conversion_data_left_out",
     "quartet_operator_conversions",
-    "quartet_operator_field_conflicts",
     "quartet_operator_metrics_certificate_not_after_timestamp_seconds",
     "quartet_operator_rewritten_applies",
     "quartet_operator_trace_spans",

@@ -5,11 +5,14 @@
 //! Depends on the names in [`super::kind`] only; no typed specs here, which would invent or
 //! lose fields.
 
+mod omitted;
 mod raw;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+pub use omitted::OMITTED;
+pub(crate) use omitted::refuse_writes;
 pub use raw::{ConvertedText, MOST_VALUES, convert_into};
 
 use super::kind::{FieldMove, Kind, Version};
@@ -31,8 +34,9 @@ pub const DATA_LIMIT_BYTES: usize = 32 * 1024;
 pub struct Converted {
     /// The object.
     pub object: Value,
-    /// Some fields were lost, since the annotations had no room for them. Readable beats
-    /// lossless: an object that does not convert makes LIST fail for its whole version.
+    /// Some fields were left out, since the annotations had no room for them, and the spec has
+    /// the field [`OMITTED`] instead. An object that does not convert would make LIST fail for
+    /// its whole version.
     pub data_left_out: bool,
 }
 
@@ -85,15 +89,18 @@ pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, Co
         });
     }
     let data = take_data(&mut object);
-    let data = match object.get_mut("spec") {
-        Some(spec) => {
-            let converted = convert_spec(kind, from, to, spec.take(), data.as_deref());
-            *spec = converted.spec;
-            converted.data
+    let mut data_left_out = false;
+    if let Some(spec) = object.remove("spec") {
+        let ConvertedSpec { mut spec, data } = convert_spec(kind, from, to, spec, data.as_deref());
+        if let Some(data) = data {
+            let bytes = data.len();
+            data_left_out = !put_data(&mut object, data);
+            if data_left_out {
+                omitted::mark(&mut spec, bytes);
+            }
         }
-        None => None,
-    };
-    let data_left_out = data.is_some_and(|data| !put_data(&mut object, data));
+        object.insert("spec".to_owned(), spec);
+    }
     object.insert("apiVersion".to_owned(), Value::String(kind.api_version(to)));
     Ok(Converted {
         object: Value::Object(object),
@@ -113,14 +120,23 @@ pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&
     convert_spec(kind, from, &kind.hub, spec.clone(), data).spec
 }
 
+/// The spec in the other version than `from`, with what the annotation text `data` adds to it.
+pub fn other_spec(kind: &Kind, from: &Version, spec: &Value, data: Option<&str>) -> Value {
+    convert_spec(kind, from, other(kind, from), spec.clone(), data).spec
+}
+
 /// The text of the annotation that an object of version `from` with this spec needs in the
 /// other version; `None` if that can say everything.
 pub fn data_needed(kind: &Kind, from: &Version, spec: Value) -> Option<String> {
-    let to = match from.name == kind.hub.name {
+    convert_spec(kind, from, other(kind, from), spec, None).data
+}
+
+/// The version of `kind` that is not `version`.
+pub fn other<'a>(kind: &'a Kind, version: &Version) -> &'a Version {
+    match version.name == kind.hub.name {
         true => &kind.seed,
         false => &kind.hub,
-    };
-    convert_spec(kind, from, to, spec, None).data
+    }
 }
 
 /// The value at `path` below `spec`.
@@ -187,7 +203,8 @@ impl Moves {
     /// Pairs of (path in the source, path in the target).
     fn pairs(&self) -> impl Iterator<Item = (&'static [&'static str], &'static [&'static str])> {
         let from_seed = self.from_seed;
-        self.moves.iter().map(move |field| {
+        let moves = self.moves.iter().chain([&omitted::OMITTED_MOVE]);
+        moves.map(move |field| {
             if from_seed {
                 (field.seed, field.hub)
             } else {

@@ -93,7 +93,7 @@ pub(super) struct Applier {
     resources: Arc<Store<LeanResource>>,
     children: Arc<Children>,
     memories: Arc<Memories>,
-    repairs: RepairLog,
+    repairs: RepairLog<(ChildKind, ObjectKey)>,
     pacer: Arc<Pacer>,
     metrics: Arc<Metrics>,
 }
@@ -233,7 +233,7 @@ impl Applier {
         let child = ObjectKey::new(resource.namespace(), &names::child_name(resource.name()));
         for kind in [ChildKind::Deployment, ChildKind::Service] {
             self.children.claims.release(kind, &child, uid);
-            self.repairs.forget(kind, &child);
+            self.repairs.forget(&(kind, child.clone()));
         }
         self.pacer.ended(resource);
         self.children.bereaved.forget(uid);
@@ -373,7 +373,7 @@ impl Applier {
                 self.pacer.ended(&key);
             }
         }
-        match self.repairs.settled(kind, &wanted.key(), wanted.desired) {
+        match self.repairs.settled(&(kind, wanted.key()), wanted.desired) {
             Some((problem, left)) => Err(Setback::Blocked(problem, left)),
             None => Ok(()),
         }
@@ -401,8 +401,8 @@ impl Applier {
         let error = match self.caller.apply(at, manager, forced, &body).await {
             Ok(object) => {
                 if forced {
-                    let (kind, key) = (wanted.child.kind, wanted.key());
-                    self.repairs.applied(kind, &key, wanted.desired);
+                    let child = (wanted.child.kind, wanted.key());
+                    self.repairs.applied(&child, wanted.desired);
                 }
                 self.applied(wanted, &object);
                 return Ok(());

@@ -21,6 +21,7 @@ use self::conditions::ResourceCollector;
 pub(crate) use self::conditions::{ConditionView, ObserveConditions};
 use self::workqueue::QueueFamilies;
 pub(crate) use self::workqueue::{ObserveBacklog, QueueMetrics};
+use crate::operators::ChildKind;
 
 /// Buckets of `controller_runtime_reconcile_time_seconds`.
 const RECONCILE_SECONDS: [f64; 40] = [
@@ -260,6 +261,10 @@ impl Metrics {
             family.get_or_create_owned(&labels);
         }
         self.paced(controller, 0, 0);
+        for child in [ChildKind::Deployment, ChildKind::Service] {
+            self.field_conflicts
+                .get_or_create_owned(&of_child(controller, child.name()));
+        }
         self.time.get_or_create_owned(&labels);
         self.active.get_or_create_owned(&labels);
         let workers = i64::try_from(workers).unwrap_or(i64::MAX);
@@ -299,20 +304,16 @@ impl Metrics {
     /// What was applied looks different in the API server's answer: an admission plugin or a
     /// rounding rewrites a field that we own of a `child` (its kind).
     pub fn rewritten(&self, controller: &str, child: &str) {
-        let labels = vec![
-            ("controller", controller.to_owned()),
-            ("child", child.to_owned()),
-        ];
-        self.rewritten.get_or_create_owned(&labels).inc();
+        self.rewritten
+            .get_or_create_owned(&of_child(controller, child))
+            .inc();
     }
 
     /// Applies of a `child` (its kind) are stopped for a while: another writer keeps changing it.
     pub(crate) fn field_conflict(&self, controller: &str, child: &str) {
-        let labels = vec![
-            ("controller", controller.to_owned()),
-            ("child", child.to_owned()),
-        ];
-        self.field_conflicts.get_or_create_owned(&labels).inc();
+        self.field_conflicts
+            .get_or_create_owned(&of_child(controller, child))
+            .inc();
     }
 
     /// So many rollouts of a changed default are under way, and so many wait for their turn.
@@ -372,6 +373,13 @@ impl Drop for ActiveWorker {
 
 fn of_event(fate: EventFate) -> Labels {
     vec![("result", fate.result().to_owned())]
+}
+
+fn of_child(controller: &str, child: &str) -> Labels {
+    vec![
+        ("controller", controller.to_owned()),
+        ("child", child.to_owned()),
+    ]
 }
 
 fn of_controller(controller: &str) -> Labels {

@@ -297,6 +297,7 @@ impl Reconciler {
     pub(crate) fn forget(&self, resource: &LeanResource) {
         let (key, uid) = (&resource.meta.key, &resource.meta.uid);
         self.applier.release(key, uid);
+        self.reporter.forget(key);
         self.memories.forget(key, uid);
     }
 

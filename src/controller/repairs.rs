@@ -1,21 +1,29 @@
-//! How often a child may be put back: a writer that keeps changing it (another manager, a
-//! GitOps tool, an autoscaler) is answered a few times, then ever more rarely. Pure; the clock
-//! comes in.
+//! How often the same state may be put back: a writer that keeps changing a child or a status
+//! (another manager, a GitOps tool, an autoscaler) is answered a few times, then ever more
+//! rarely. No I/O.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::fingerprint::Fingerprint;
-use super::object::ObjectKey;
-use crate::operators::{ChildKind, Problem};
+use crate::operators::Problem;
 
-/// The children of one kind of resource that were applied again of late.
-#[derive(Debug, Default)]
-pub(super) struct RepairLog {
-    children: Mutex<HashMap<(ChildKind, ObjectKey), Entry>>,
+/// The objects, by key, that were put back of late.
+#[derive(Debug)]
+pub(super) struct RepairLog<K> {
+    objects: Mutex<HashMap<K, Entry>>,
+}
+
+impl<K> Default for RepairLog<K> {
+    fn default() -> Self {
+        RepairLog {
+            objects: Mutex::default(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -25,7 +33,7 @@ struct Entry {
     problem: Option<Problem>,
 }
 
-/// What to do about a child, and what is known of a conflict about it.
+/// What to do about an object, and what is known of a conflict about it.
 #[derive(Debug)]
 pub(super) enum Decision {
     /// Apply it.
@@ -36,34 +44,27 @@ pub(super) enum Decision {
     Wait(Option<Problem>, Duration),
 }
 
-impl RepairLog {
-    /// Counts an apply of a child that was there.
-    pub(super) fn applied(&self, kind: ChildKind, key: &ObjectKey, desired: Fingerprint) {
+impl<K: Clone + Eq + Hash> RepairLog<K> {
+    /// Counts a write of an object that was there.
+    pub(super) fn applied(&self, key: &K, desired: Fingerprint) {
         let now = Instant::now();
-        let mut children = self.lock();
-        if children.len() >= CHILDREN_MAX {
-            children.retain(|_, entry| !entry.repairs.is_over(now));
+        let mut objects = self.lock();
+        if objects.len() >= OBJECTS_MAX {
+            objects.retain(|_, entry| !entry.repairs.is_over(now));
         }
-        if children.len() < CHILDREN_MAX {
-            let entry = children
-                .entry((kind, key.clone()))
-                .or_insert_with(|| Entry {
-                    repairs: Repairs::new(desired),
-                    problem: None,
-                });
+        if objects.len() < OBJECTS_MAX {
+            let entry = objects.entry(key.clone()).or_insert_with(|| Entry {
+                repairs: Repairs::new(desired),
+                problem: None,
+            });
             entry.repairs.applied(desired, now);
         }
     }
 
-    /// The child is not as it is desired: what to do?
-    pub(super) fn decide(
-        &self,
-        kind: ChildKind,
-        key: &ObjectKey,
-        desired: Fingerprint,
-    ) -> Decision {
-        let mut children = self.lock();
-        let Some(entry) = children.get_mut(&(kind, key.clone())) else {
+    /// The object is not as it is desired: what to do?
+    pub(super) fn decide(&self, key: &K, desired: Fingerprint) -> Decision {
+        let mut objects = self.lock();
+        let Some(entry) = objects.get_mut(key) else {
             return Decision::Apply;
         };
         match entry.repairs.next(desired, Instant::now()) {
@@ -74,48 +75,42 @@ impl RepairLog {
     }
 
     /// Notes what is told of a conflict.
-    pub(super) fn conflict(&self, kind: ChildKind, key: &ObjectKey, problem: Problem) {
-        if let Some(entry) = self.lock().get_mut(&(kind, key.clone())) {
+    pub(super) fn conflict(&self, key: &K, problem: Problem) {
+        if let Some(entry) = self.lock().get_mut(key) {
             entry.problem = Some(problem);
         }
     }
 
     /// The child is as it is desired. The conflict about it, if there was one, and how much
     /// longer the child has to stay so until that is over.
-    pub(super) fn settled(
-        &self,
-        kind: ChildKind,
-        key: &ObjectKey,
-        desired: Fingerprint,
-    ) -> Option<(Problem, Duration)> {
+    pub(super) fn settled(&self, key: &K, desired: Fingerprint) -> Option<(Problem, Duration)> {
         let now = Instant::now();
-        let mut children = self.lock();
-        let of_child = (kind, key.clone());
-        let entry = children.get(&of_child)?;
+        let mut objects = self.lock();
+        let entry = objects.get(key)?;
         if let Some(left) = entry.repairs.settles_in(desired, now) {
             return Some((entry.problem.clone()?, left));
         }
         if entry.repairs.is_over(now) {
-            children.remove(&of_child);
+            objects.remove(key);
         }
         None
     }
 
-    /// The resource is gone, and its children with it.
-    pub(super) fn forget(&self, kind: ChildKind, key: &ObjectKey) {
-        self.lock().remove(&(kind, key.clone()));
+    /// The object is gone.
+    pub(super) fn forget(&self, key: &K) {
+        self.lock().remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(ChildKind, ObjectKey), Entry>> {
-        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, Entry>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Applies of the same desired state within [`WINDOW`] after which the next one waits.
 pub(super) const APPLIES_MAX: usize = 6;
-/// Children that are remembered at most, of each kind of resource: some 200 bytes each, for a
-/// minute. Beyond that a fight is not noticed.
-const CHILDREN_MAX: usize = 10_000;
+/// Objects that are remembered at most: some 200 bytes each, for a minute. Beyond that a fight is
+/// not noticed.
+const OBJECTS_MAX: usize = 10_000;
 /// The time over which applies are counted, and for which a child has to stay as it is
 /// desired until a conflict is over.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);

@@ -1,6 +1,7 @@
 //! What a user is told: the status of a resource, written when it differs, one line in the log
 //! for each transition, and an Event for those that want a human's eye.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,9 @@ use super::children::Children;
 use super::event::{Recorder, transitions};
 use super::lean::LeanResource;
 use super::memory::{Memories, until_next_look};
+use super::object::ObjectKey;
 use super::reconcile::Outcome;
+use super::repairs::{Decision, RepairLog};
 use super::store::Store;
 use super::watched::Lean;
 use crate::api::{Condition, Kind, Status};
@@ -28,6 +31,9 @@ pub(super) struct Reporter {
     resources: Arc<Store<LeanResource>>,
     children: Arc<Children>,
     memories: Arc<Memories>,
+    /// Statuses of degraded resources that were written again and again: another manager may
+    /// have another opinion.
+    repeated: RepairLog<ObjectKey>,
 }
 
 impl Reporter {
@@ -50,7 +56,13 @@ impl Reporter {
             resources,
             children,
             memories,
+            repeated: RepairLog::default(),
         }
+    }
+
+    /// The resource is gone.
+    pub(super) fn forget(&self, key: &ObjectKey) {
+        self.repeated.forget(key);
     }
 
     /// Writes the status of the resource `at`, which was read as `lean`, if it differs and is
@@ -82,6 +94,15 @@ impl Reporter {
         if let Some(wait) = self.memories.status_differs(resource, observed) {
             return Ok(Some(next_change.map_or(wait, |change| change.min(wait))));
         }
+        let key = &lean.meta.key;
+        let content = outcome.problem.is_some().then(|| content_of(&wanted));
+        if let Some(content) = content
+            && let Decision::Wait(_, left) | Decision::Investigate(left) =
+                self.repeated.decide(key, content)
+        {
+            debug!("another writer keeps changing the status");
+            return Ok(Some(left));
+        }
         // The tests keep this status from a namesake that was created meanwhile, and from a
         // spec that this cache does not know yet.
         let operations = json!([
@@ -97,6 +118,9 @@ impl Reporter {
         {
             Ok(object) => {
                 self.memories.status_is_written(resource);
+                if let Some(content) = content {
+                    self.repeated.applied(key, content);
+                }
                 let is_as_read = self.take(lean, &object);
                 self.tell(resource, &wanted);
                 Ok(match is_as_read {
@@ -167,6 +191,22 @@ impl Reporter {
             self.recorder.record(self.kind, resource, notice);
         }
     }
+}
+
+/// Hash of what a status tells but for the times in it.
+fn content_of(status: &Status) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (status.observed_generation, status.ready_replicas).hash(&mut hasher);
+    for condition in &status.conditions {
+        let Condition {
+            type_,
+            status,
+            reason,
+            ..
+        } = condition;
+        (type_, status, reason).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// Gives the conditions that differ from the stored ones the times of a write that may have been

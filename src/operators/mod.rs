@@ -6,6 +6,7 @@
 
 pub mod elasticweb;
 pub mod helloworld;
+mod image;
 pub mod kept;
 pub mod memcached;
 pub mod names;

@@ -3,8 +3,9 @@
 
 use serde_json::{Value, json};
 
+use super::image;
 use super::plan::{Plan, Program};
-use crate::api::workload::{PodSecurity, Resources, Scheduling, Toleration};
+use crate::api::workload::{ImagePullPolicy, PodSecurity, Resources, Scheduling, Toleration};
 
 /// The pod's spec. `selector` are the labels of its instance, `container_name` the name that
 /// its one container keeps for ever.
@@ -29,7 +30,7 @@ fn container(plan: &Plan, name: &str, security: PodSecurity) -> Value {
     json!({
         "name": name,
         "image": plan.image.reference(),
-        "imagePullPolicy": plan.workload.image_pull_policy,
+        "imagePullPolicy": image_pull_policy(plan),
         "command": plan.command,
         "args": plan.args,
         "ports": [{
@@ -47,6 +48,13 @@ fn container(plan: &Plan, name: &str, security: PodSecurity) -> Value {
             "capabilities": capabilities(security),
         },
     })
+}
+
+/// Always set: the API server's default depends on the image that the container was created
+/// with, and stays when only the image changes.
+fn image_pull_policy(plan: &Plan) -> ImagePullPolicy {
+    let users = plan.workload.image_pull_policy;
+    users.unwrap_or_else(|| image::default_pull_policy(plan.image.reference()))
 }
 
 /// The kubelet waits for so long before it tells the program to end (KEP-3960, in every

@@ -2,11 +2,13 @@
 //! differ in the data of their plan only. Pure.
 //!
 //! A body is the complete set of fields that we own, as sent by server-side apply, and drift
-//! is seen by comparing it with what `managedFields` says is ours. Hence three rules:
+//! is seen by comparing it with what `managedFields` says is ours. Hence four rules:
 //! nothing absent is written ([`without_absent`]); the keys of associative lists are written
 //! even where the API server has a default for them (`protocol: TCP`), or the item that we
-//! own could not be found again; and what we have no opinion on is left out, to whoever has
-//! one (an injected sidecar, an annotation, `imagePullPolicy`).
+//! own could not be found again; a field whose default depends on another field that we write
+//! is written too (`imagePullPolicy`, `externalTrafficPolicy`), or its value would depend on
+//! what the other field was before; and what we have no opinion on is left out, to whoever
+//! has one (an injected sidecar, an annotation, a toleration of the platform).
 
 use serde_json::{Value, json};
 
@@ -110,6 +112,8 @@ fn deployment(kind: &Kind, resource: &Resource, plan: &Plan) -> Child {
 
 fn service(kind: &Kind, resource: &Resource, plan: &Plan, asked: &ServicePlan) -> Child {
     let port_name = plan.program.port_name;
+    let is_balanced = asked.type_ == "LoadBalancer";
+    let is_external = is_balanced || asked.type_ == "NodePort";
     let body = json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -117,6 +121,10 @@ fn service(kind: &Kind, resource: &Resource, plan: &Plan, asked: &ServicePlan) -
         "spec": {
             "type": asked.type_,
             "clusterIP": asked.headless.then_some("None"),
+            // The API server's defaults for these depend on the type.
+            "internalTrafficPolicy": "Cluster",
+            "externalTrafficPolicy": is_external.then_some("Cluster"),
+            "allocateLoadBalancerNodePorts": is_balanced.then_some(true),
             "selector": object(selector(kind, resource)),
             "ports": [{
                 "name": port_name,

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::manifest::{Manifest, ManifestError};
 use super::names::{NAMESPACE, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
+use crate::api::conversion::refuse_writes;
 use crate::api::{Kind, Version};
 use crate::webhook::paths;
 
@@ -38,6 +39,7 @@ fn serving_both(kind: &Kind, stored: &Version) -> CustomResourceDefinition {
     crd.spec.versions.extend((kind.seed.crd)().spec.versions);
     for version in &mut crd.spec.versions {
         version.storage = version.name == stored.name;
+        refuse_writes(kind, version);
     }
     crd.spec
         .versions

@@ -14,6 +14,7 @@ use super::names::{
     NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_PORT_NAME, WEBHOOK_SERVICE,
     WEBHOOK_SERVICE_PORT,
 };
+use crate::api::conversion::DATA_ANNOTATION;
 use crate::api::{Kind, Version};
 use crate::webhook::certificates::Registered;
 use crate::webhook::paths;
@@ -22,19 +23,40 @@ use crate::webhook::paths;
 /// a replica that is gone.
 const TIMEOUT_SECONDS: i32 = 5;
 
-/// Requests that need no answer are not sent, so that they work while no webhook server does:
-/// above all a foreground deletion, which removes finalizers by updates.
-const MATCH_CONDITIONS: [(&str, &str); 2] = [
-    (
-        "not-being-deleted",
-        "!has(object.metadata.deletionTimestamp)",
-    ),
-    (
-        "spec-changed",
-        "request.operation != 'UPDATE' || has(object.spec) != has(oldObject.spec) \
-         || (has(object.spec) && object.spec != oldObject.spec)",
-    ),
-];
+/// Annotations of up to this many entries and characters a value fit beside any conversion
+/// data: `24 × (317 + 4 × 2048)` bytes is less than the limit of all annotations, 256 KiB, less
+/// the 32 KiB and the key of the data. 317 is the longest key, 4 the bytes of a character.
+const FEW_ANNOTATIONS: usize = 24;
+const SHORT_ANNOTATION: usize = 2048;
+
+/// The conditions, by name, under which a request is sent. Requests that need no answer are
+/// not, so that they work while no webhook server does: above all a foreground deletion, which
+/// removes finalizers by updates.
+///
+/// An update needs an answer if it changes the spec; the conversion data, which is a part of
+/// the spec; or annotations that may leave no room for conversion data.
+fn match_conditions() -> [(&'static str, String); 2] {
+    let data = format!("metadata.?annotations[?'{DATA_ANNOTATION}']");
+    let annotations = "metadata.?annotations.orValue({})";
+    [
+        (
+            "not-being-deleted",
+            "!has(object.metadata.deletionTimestamp)".to_owned(),
+        ),
+        (
+            "needs-answer",
+            format!(
+                "request.operation != 'UPDATE' || has(object.spec) != has(oldObject.spec) \
+                 || (has(object.spec) && object.spec != oldObject.spec) \
+                 || object.{data} != oldObject.{data} \
+                 || (object.{annotations} != oldObject.{annotations} \
+                 && (size(object.{annotations}) > {FEW_ANNOTATIONS} \
+                 || object.{annotations}.exists(key, \
+                 size(object.metadata.annotations[key]) > {SHORT_ANNOTATION})))"
+            ),
+        ),
+    ]
+}
 
 /// What the API server is to ask of us, and when.
 pub fn validating_webhook_configuration(kinds: &[&Kind]) -> ValidatingWebhookConfiguration {
@@ -75,9 +97,9 @@ fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {
     if has_scale(version) {
         resources.push(format!("{}/scale", kind.plural));
     }
-    let conditions = MATCH_CONDITIONS.map(|(name, expression)| MatchCondition {
+    let conditions = match_conditions().map(|(name, expression)| MatchCondition {
         name: name.to_owned(),
-        expression: expression.to_owned(),
+        expression,
     });
     ValidatingWebhook {
         name: format!(

@@ -72,7 +72,7 @@ async fn a_taken_name_is_tried_every_15_s_and_not_with_every_event_of_the_deploy
         .await
         .expect("applied");
     let began = Instant::now();
-    stage.apply(&web("taken", 30134)).await.expect("applied");
+    stage.apply(&web("taken", 30034)).await.expect("applied");
     stage
         .until_degraded(ELASTIC_WEB, "taken", "NameConflict")
         .await;
@@ -111,7 +111,7 @@ async fn a_taken_name_that_is_seen_to_become_free_is_taken_at_once() {
         .apply(&stranger("seen", &ours))
         .await
         .expect("applied");
-    stage.apply(&web("seen", 30135)).await.expect("applied");
+    stage.apply(&web("seen", 30035)).await.expect("applied");
     stage
         .until_degraded(ELASTIC_WEB, "seen", "NameConflict")
         .await;

@@ -30,19 +30,19 @@ async fn until_pods(stage: &Stage, name: &str, pods: i64) -> Value {
 async fn pods_are_the_rate_divided_and_rounded_up() {
     let stage = Stage::set("rate").await;
     stage
-        .apply(&ELASTIC_WEB.object("web", spec(30120, 800, Some(2400))))
+        .apply(&ELASTIC_WEB.object("web", spec(30020, 800, Some(2400))))
         .await
         .expect("applied");
     let resource = until_pods(&stage, "web", 3).await;
     assert_eq!(resource["status"]["realQPS"], 2400);
     stage
-        .apply(&ELASTIC_WEB.object("web", spec(30120, 800, Some(2401))))
+        .apply(&ELASTIC_WEB.object("web", spec(30020, 800, Some(2401))))
         .await
         .expect("applied");
     let resource = until_pods(&stage, "web", 4).await;
     assert_eq!(resource["status"]["realQPS"], 3200);
     stage
-        .apply(&ELASTIC_WEB.object("web", spec(30120, 800, Some(799))))
+        .apply(&ELASTIC_WEB.object("web", spec(30020, 800, Some(799))))
         .await
         .expect("applied");
     let resource = until_pods(&stage, "web", 1).await;
@@ -52,7 +52,7 @@ async fn pods_are_the_rate_divided_and_rounded_up() {
     assert_eq!(service["spec"]["type"], "NodePort");
     assert_eq!(
         (&port["port"], &port["nodePort"], &port["protocol"]),
-        (&json!(8080), &json!(30120), &json!("TCP"))
+        (&json!(8080), &json!(30020), &json!("TCP"))
     );
     assert_eq!(port["targetPort"], "http");
 }
@@ -61,16 +61,16 @@ async fn pods_are_the_rate_divided_and_rounded_up() {
 async fn fault_05_a_total_of_zero_or_none_means_no_pods_and_keeps_the_service() {
     let stage = Stage::set("zero").await;
     stage
-        .apply(&ELASTIC_WEB.object("never", spec(30121, 800, None)))
+        .apply(&ELASTIC_WEB.object("never", spec(30021, 800, None)))
         .await
         .expect("applied");
     stage
-        .apply(&ELASTIC_WEB.object("lowered", spec(30122, 800, Some(1600))))
+        .apply(&ELASTIC_WEB.object("lowered", spec(30022, 800, Some(1600))))
         .await
         .expect("applied");
     until_pods(&stage, "lowered", 2).await;
     stage
-        .apply(&ELASTIC_WEB.object("lowered", spec(30122, 800, Some(0))))
+        .apply(&ELASTIC_WEB.object("lowered", spec(30022, 800, Some(0))))
         .await
         .expect("applied");
     for name in ["never", "lowered"] {
@@ -86,7 +86,7 @@ async fn fault_05_a_total_of_zero_or_none_means_no_pods_and_keeps_the_service() 
 async fn fault_12_the_real_rate_follows_ready_pods() {
     let stage = Stage::set("real").await;
     stage
-        .apply(&ELASTIC_WEB.object("web", spec(30123, 800, Some(2400))))
+        .apply(&ELASTIC_WEB.object("web", spec(30023, 800, Some(2400))))
         .await
         .expect("applied");
     until_pods(&stage, "web", 3).await;
@@ -111,7 +111,7 @@ async fn fault_12_the_real_rate_follows_ready_pods() {
 async fn fault_04_more_pods_than_the_limit_are_refused_with_a_condition_and_none_is_made() {
     let stage = Stage::set("huge").await;
     stage
-        .apply(&ELASTIC_WEB.object("huge", spec(30124, 1, Some(2_147_483_647))))
+        .apply(&ELASTIC_WEB.object("huge", spec(30024, 1, Some(2_147_483_647))))
         .await
         .expect("applied");
     let resource = stage
@@ -121,7 +121,7 @@ async fn fault_04_more_pods_than_the_limit_are_refused_with_a_condition_and_none
     assert!(stage.get(DEPLOYMENT, "huge").await.is_none());
     assert!(stage.list(POD).await.is_empty());
     stage
-        .apply(&ELASTIC_WEB.object("huge", spec(30124, 2_147_483_647, Some(2_147_483_647))))
+        .apply(&ELASTIC_WEB.object("huge", spec(30024, 2_147_483_647, Some(2_147_483_647))))
         .await
         .expect("applied");
     let resource = until_pods(&stage, "huge", 1).await;

@@ -2,7 +2,6 @@
 //! `Ready=True` while a child is not as its generation asks. On an API server of its own,
 //! whose log must not be taken for that of a manager.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use devcluster::{Cluster, Options};
@@ -78,11 +77,8 @@ fn deployment(resource: &Value) -> Value {
         status: Default::default(),
         paused: false,
     };
-    let settings = Settings {
-        images: BTreeMap::new(),
-        ..Settings::default()
-    };
-    let children = operator.desired(&resource, &settings).expect("a spec");
+    let desired = operator.desired(&resource, &Settings::default());
+    let children = desired.expect("a spec");
     children[0].body.clone()
 }
 

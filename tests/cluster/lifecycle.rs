@@ -20,7 +20,7 @@ async fn a_resource_of_each_kind_becomes_a_running_deployment_and_says_so() {
         (
             ELASTIC_WEB,
             "elasticweb-sample",
-            elastic_web(30101, 800, 2400),
+            elastic_web(30001, 800, 2400),
             3,
         ),
         (HELLO_WORLD, "helloworld-sample", json!({"size": 2}), 2),
@@ -105,13 +105,13 @@ async fn scaling_one_three_zero_two_is_followed_each_time() {
 async fn fault_09_a_changed_image_and_port_reach_the_children() {
     let stage = Stage::set("change").await;
     stage
-        .apply(&ELASTIC_WEB.object("web", elastic_web(30102, 1, 1)))
+        .apply(&ELASTIC_WEB.object("web", elastic_web(30002, 1, 1)))
         .await
         .expect("applied");
     stage.until_ready(ELASTIC_WEB, "web").await;
     let cluster_ip =
         stage.get(SERVICE, "web").await.expect("a Service")["spec"]["clusterIP"].clone();
-    let patch = json!({"spec": {"image": "nginx:1.28", "port": 30103}});
+    let patch = json!({"spec": {"image": "nginx:1.28", "port": 30063}});
     stage
         .patch(ELASTIC_WEB, "web", patch)
         .await
@@ -123,7 +123,7 @@ async fn fault_09_a_changed_image_and_port_reach_the_children() {
         .await;
     let service = stage
         .until(SERVICE, "web", "has the new port", |service| {
-            service["spec"]["ports"][0]["nodePort"] == 30103
+            service["spec"]["ports"][0]["nodePort"] == 30063
         })
         .await;
     assert_eq!(
@@ -165,7 +165,7 @@ async fn fault_51_a_resource_deleted_and_created_again_gets_children_of_its_own(
 async fn a_deleted_resource_takes_its_children_along_and_none_is_made_meanwhile() {
     let stage = Stage::set("delete").await;
     stage
-        .apply(&ELASTIC_WEB.object("web", elastic_web(30104, 1, 2)))
+        .apply(&ELASTIC_WEB.object("web", elastic_web(30004, 1, 2)))
         .await
         .expect("applied");
     stage.until_ready(ELASTIC_WEB, "web").await;
@@ -237,14 +237,14 @@ async fn fault_44_names_of_63_and_253_characters_work() {
         );
     }
     let service = short.replace('a', "c");
-    let web = ELASTIC_WEB.object(&service, elastic_web(30105, 1, 1));
+    let web = ELASTIC_WEB.object(&service, elastic_web(30005, 1, 1));
     stage
         .apply(&web)
         .await
         .expect("63 characters are a Service's name");
     stage.until_ready(ELASTIC_WEB, &service).await;
     let refused = stage
-        .apply(&ELASTIC_WEB.object(&longest, elastic_web(30106, 1, 1)))
+        .apply(&ELASTIC_WEB.object(&longest, elastic_web(30006, 1, 1)))
         .await;
     let message = refused.expect_err("no Service can have that name").message;
     assert!(message.contains("name"), "{message}");

@@ -66,7 +66,7 @@ async fn fault_42_a_strangers_service_is_left_alone_and_reported() {
         "spec": {"selector": {"app": "stranger"}, "ports": [{"port": 1234}]},
     });
     let before = stage.apply(&service).await.expect("applied");
-    let spec = json!({"image": "nginx:1.17.1", "port": 30130, "singlePodsQPS": 1, "totalQPS": 1});
+    let spec = json!({"image": "nginx:1.17.1", "port": 30030, "singlePodsQPS": 1, "totalQPS": 1});
     stage
         .apply(&ELASTIC_WEB.object("taken", spec))
         .await
@@ -112,12 +112,12 @@ async fn fault_13_a_taken_node_port_is_reported_and_used_once_it_is_free() {
     let stage = Stage::set("nodeport").await;
     let spec = |port: i32| json!({"image": "nginx:1.17.1", "port": port, "singlePodsQPS": 1, "totalQPS": 1});
     stage
-        .apply(&ELASTIC_WEB.object("first", spec(30131)))
+        .apply(&ELASTIC_WEB.object("first", spec(30031)))
         .await
         .expect("applied");
     stage.until_ready(ELASTIC_WEB, "first").await;
     stage
-        .apply(&ELASTIC_WEB.object("second", spec(30131)))
+        .apply(&ELASTIC_WEB.object("second", spec(30031)))
         .await
         .expect("applied");
     let resource = stage
@@ -127,7 +127,7 @@ async fn fault_13_a_taken_node_port_is_reported_and_used_once_it_is_free() {
         .as_str()
         .expect("a message")
         .to_owned();
-    assert!(message.contains("30131"), "{message}");
+    assert!(message.contains("30031"), "{message}");
     stage.delete(ELASTIC_WEB, "first").await;
     stage.until_ready(ELASTIC_WEB, "second").await;
 }
@@ -211,7 +211,7 @@ async fn winner_and_loser(stage: &Stage) -> (Kind, Kind) {
 #[tokio::test]
 async fn an_owner_reference_removed_by_hand_comes_back() {
     let stage = Stage::set("unowned").await;
-    let spec = json!({"image": "nginx:1.17.1", "port": 30132, "singlePodsQPS": 1, "totalQPS": 1});
+    let spec = json!({"image": "nginx:1.17.1", "port": 30032, "singlePodsQPS": 1, "totalQPS": 1});
     stage
         .apply(&ELASTIC_WEB.object("web", spec))
         .await

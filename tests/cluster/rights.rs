@@ -115,7 +115,7 @@ async fn exercise(stage: &Stage) {
     for stranger in strangers {
         stage.apply(&stranger).await.expect("applied");
     }
-    for (kind, object) in resources(30140) {
+    for (kind, object) in resources(30040) {
         stage.apply(&object).await.expect("applied");
         let name = object["metadata"]["name"].as_str().expect("a name");
         let resource = stage.until_ready(kind, name).await;
@@ -140,7 +140,7 @@ async fn exercise(stage: &Stage) {
     stage
         .until_degraded(MEMCACHED, "taken", "NameConflict")
         .await;
-    let web = json!({"image": "nginx:1.17.1", "port": 30141, "singlePodsQPS": 1, "totalQPS": 0});
+    let web = json!({"image": "nginx:1.17.1", "port": 30041, "singlePodsQPS": 1, "totalQPS": 0});
     stage
         .apply(&ELASTIC_WEB.object("taken-too", web))
         .await
@@ -350,7 +350,7 @@ async fn the_self_managed_profile_as_it_is_installed_is_enough_and_all_of_it_is_
 #[tokio::test]
 async fn fault_11_the_status_is_written_as_a_subresource_and_the_spec_stays_the_users() {
     let stage = Stage::set("subresource").await;
-    for (kind, object) in resources(30142) {
+    for (kind, object) in resources(30042) {
         stage.apply(&object).await.expect("applied");
         let name = object["metadata"]["name"].as_str().expect("a name");
         // Edits of the user between and during the writes of the status.

@@ -185,7 +185,7 @@ async fn what_the_old_operators_made_becomes_ours_as_it_stands() {
     let stage = Stage::set("old-operators").await;
     let mut left = Vec::new();
     for kind in KINDS {
-        left.push(leave(&stage, kind, 30150).await);
+        left.push(leave(&stage, kind, 30050).await);
     }
     let endpoints = Endpoints::watch(&stage, "elasticweb-sample").await;
     // With the old operators this was how one changed an image; and somebody scaled.
@@ -262,7 +262,7 @@ async fn what_the_old_operators_made_becomes_ours_as_it_stands() {
 #[tokio::test]
 async fn the_service_stays_as_it_was_while_the_new_pods_do_not_come() {
     let stage = Stage::set("old-service").await;
-    let left = leave(&stage, ELASTIC_WEB, 30151).await;
+    let left = leave(&stage, ELASTIC_WEB, 30051).await;
     let name = left.name.as_str();
     let endpoints = Endpoints::watch(&stage, name).await;
     let nowhere = json!({"v2": {"scheduling": {"nodeSelector": {"nowhere": "true"}}}}).to_string();

@@ -14,6 +14,7 @@ use crate::harness::{
 /// Within which a status tells what the API server answered.
 const SOON: Duration = Duration::from_secs(10);
 
+/// `port` is of the band from which the API server allots none by itself, 30000 to 30085.
 fn web(name: &str, image: &str, port: u16) -> Value {
     let spec = json!({"image": image, "port": port, "singlePodsQPS": 1, "totalQPS": 1});
     ELASTIC_WEB.object(name, spec)
@@ -132,13 +133,13 @@ async fn what_admission_rejects_is_not_ready_then_degraded_and_heals_within_65_s
     let image = async {
         let stage = Stage::set("rejected-image").await;
         stage
-            .apply(&web("web", "nginx:1.17.1", 30150))
+            .apply(&web("web", "nginx:1.17.1", 30070))
             .await
             .expect("applied");
         stage.until_ready(ELASTIC_WEB, "web").await;
         reject_children(&stage).await;
         stage
-            .apply(&web("web", "nginx:1.28", 30150))
+            .apply(&web("web", "nginx:1.28", 30070))
             .await
             .expect("applied");
         rejected_and_healed(&stage, "web", DEPLOYMENT, |deployment| {
@@ -149,17 +150,17 @@ async fn what_admission_rejects_is_not_ready_then_degraded_and_heals_within_65_s
     let port = async {
         let stage = Stage::set("rejected-port").await;
         stage
-            .apply(&web("web", "nginx:1.17.1", 30151))
+            .apply(&web("web", "nginx:1.17.1", 30071))
             .await
             .expect("applied");
         stage.until_ready(ELASTIC_WEB, "web").await;
         reject_children(&stage).await;
         stage
-            .apply(&web("web", "nginx:1.17.1", 30152))
+            .apply(&web("web", "nginx:1.17.1", 30072))
             .await
             .expect("applied");
         rejected_and_healed(&stage, "web", SERVICE, |service| {
-            service["spec"]["ports"][0]["nodePort"] == 30152
+            service["spec"]["ports"][0]["nodePort"] == 30072
         })
         .await;
     };
@@ -170,8 +171,8 @@ async fn what_admission_rejects_is_not_ready_then_degraded_and_heals_within_65_s
 async fn a_child_that_is_held_while_it_is_deleted_is_not_ready_until_it_is_made_anew() {
     let stage = Stage::set("held").await;
     for (name, kind, port) in [
-        ("deployment", DEPLOYMENT, 30153),
-        ("service", SERVICE, 30154),
+        ("deployment", DEPLOYMENT, 30073),
+        ("service", SERVICE, 30074),
     ] {
         stage
             .apply(&web(name, "nginx:1.17.1", port))
@@ -212,14 +213,14 @@ async fn a_child_that_is_held_while_it_is_deleted_is_not_ready_until_it_is_made_
 async fn a_paused_deployment_is_told_with_its_name_and_goes_on_when_it_is_resumed() {
     let stage = Stage::set("paused-deployment").await;
     stage
-        .apply(&web("web", "nginx:1.17.1", 30155))
+        .apply(&web("web", "nginx:1.17.1", 30075))
         .await
         .expect("applied");
     stage.until_ready(ELASTIC_WEB, "web").await;
     let paused = stage.kubectl(&["rollout", "pause", "deployment/web"]);
     assert!(paused.status.success());
     stage
-        .apply(&web("web", "nginx:1.28", 30155))
+        .apply(&web("web", "nginx:1.28", 30075))
         .await
         .expect("applied");
     let resource = (ELASTIC_WEB, "web");

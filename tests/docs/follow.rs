@@ -14,6 +14,7 @@ use regex::Regex;
 
 use crate::covered::{Elsewhere, Place};
 use crate::document::{Action, Document};
+use crate::trusted;
 
 /// Twice what the longest takes, which is a build.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -58,7 +59,12 @@ pub(crate) fn follow(root: &Path, document: &Document, others: &Elsewhere) -> Re
             format!("{}:{}: {error}\n{manager}", document.path, step.line)
         })?;
     }
-    Ok(())
+    let report = trusted::check(&reader.cluster.audit_log());
+    report.print(&document.path);
+    match report.violations.as_slice() {
+        [] => Ok(()),
+        violations => Err(format!("{}: {violations:#?}", document.path)),
+    }
 }
 
 impl Reader {

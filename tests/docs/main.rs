@@ -10,6 +10,8 @@
 mod covered;
 mod document;
 mod follow;
+#[path = "../support/trusted/mod.rs"]
+mod trusted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -22,6 +22,8 @@ mod plain;
 mod shell;
 mod takeover;
 mod traffic;
+#[path = "../support/trusted/mod.rs"]
+mod trusted;
 
 use std::time::Instant;
 
@@ -64,4 +66,7 @@ fn the_product_on_a_real_node() {
         phase(&node);
         println!("# {name}: {:.1} s", began.elapsed().as_secs_f32());
     }
+    let report = trusted::check(&node.cluster.audit_log());
+    report.print("the node");
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
 }

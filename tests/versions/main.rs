@@ -3,14 +3,17 @@
 //! stand.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // other processes' real time
 
+mod annotations;
 mod both;
 mod errand;
 mod finalizers;
 mod layers;
 mod many;
 mod outage;
+mod pairs;
 mod random;
 mod reload;
+mod room;
 mod seed;
 mod stage;
 mod upgrade;

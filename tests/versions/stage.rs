@@ -1,6 +1,7 @@
 //! A cluster of a test's own whose CRDs it changes at will, with the webhook server that they
 //! name, and a client that speaks JSON. Knows the kinds and no test.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -171,6 +172,12 @@ impl Stage {
             .await
     }
 
+    /// A JSON patch, which needs no resourceVersion to replace what is there.
+    pub(crate) async fn json_patch(&self, path: &str, patch: &Value) -> Answer {
+        self.send(Method::PATCH, path, "application/json-patch+json", patch)
+            .await
+    }
+
     /// Server-side apply; field manager and force are part of `target`.
     pub(crate) async fn apply(&self, target: &str, object: &Value) -> Answer {
         self.send(
@@ -252,6 +259,28 @@ impl Stage {
     /// Where the manager's log belongs: it goes away with the cluster.
     pub(crate) fn manager_log(&self) -> PathBuf {
         self.cluster.dir().join("manager.log")
+    }
+
+    /// kubectl as a user runs it: whether it succeeded, and what it wrote. `file` is what
+    /// `-f -` reads.
+    pub(crate) fn kubectl(&self, arguments: &[&str], file: &Value) -> (bool, String) {
+        let mut command = Command::new("kubectl")
+            .env("KUBECONFIG", self.cluster.kubeconfig())
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("kubectl is in PATH");
+        let mut input = command.stdin.take().expect("a pipe");
+        input.write_all(file.to_string().as_bytes()).expect("read");
+        drop(input);
+        let output = command.wait_with_output().expect("kubectl ends");
+        let written = [output.stdout, output.stderr].concat();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&written).into_owned(),
+        )
     }
 
     /// Runs an errand to its end: exit code, standard output, standard error.

@@ -229,7 +229,7 @@ mod tests {
         let (first, second) = (line("get", "ResponseComplete", "/"), "not JSON\n");
         write!(file, "{first}\n{}", &first[..20]).unwrap();
         let mut log = AuditLog::open(&path).unwrap();
-        let mut count = |log: &mut AuditLog| {
+        let count = |log: &mut AuditLog| {
             let mut count = 0;
             log.read(|_| true, |_| count += 1).unwrap();
             count

@@ -8,8 +8,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{
-    ANNOTATIONS_LIMIT_BYTES, ConversionError, DATA_ANNOTATION, convert_spec, unknown_version,
-    version_of,
+    ANNOTATIONS_LIMIT_BYTES, ConversionError, DATA_ANNOTATION, convert_spec, omitted,
+    unknown_version, version_of,
 };
 use crate::api::raw::{Members, has_at_most, text, write_text};
 use crate::api::{Kind, Version};
@@ -57,7 +57,7 @@ pub fn convert_into(
         .map_or(Annotations::Unread, Annotations::of);
     let data = annotations.data();
 
-    let spec = match object.get("spec") {
+    let mut spec = match object.get("spec") {
         Some(spec) if spec.get().starts_with('{') => Some(convert_spec(
             kind,
             from,
@@ -68,14 +68,21 @@ pub fn convert_into(
         // Nothing to move: every version says "no spec" alike.
         _ => None,
     };
-    let new_data = spec.as_ref().and_then(|spec| spec.data.as_deref());
+    let new_data = spec.as_mut().and_then(|spec| spec.data.take());
     let annotations = match annotations {
         Annotations::Unread if new_data.is_some() => {
             metadata.map_or(Annotations::NoPlace, Annotations::of)
         }
         annotations => annotations,
     };
-    let fitting = new_data.filter(|data| annotations.have_room_for(data));
+    let (fitting, left_out) = match new_data {
+        Some(data) if annotations.have_room_for(&data) => (Some(data), None),
+        Some(data) => (None, Some(data.len())),
+        None => (None, None),
+    };
+    if let (Some(spec), Some(bytes)) = (&mut spec, left_out) {
+        omitted::mark(&mut spec.spec, bytes);
+    }
 
     let mut converted = Object::begin(out);
     for (name, value) in object.iter() {
@@ -85,14 +92,16 @@ pub fn convert_into(
                 // Writing to a Vec cannot fail, and a tree of JSON has a JSON form.
                 let _ = serde_json::to_writer(converted.name(name), &spec.spec);
             }
-            ("metadata", _) => annotations.write_metadata(converted.name(name), value, fitting),
+            ("metadata", _) => {
+                annotations.write_metadata(converted.name(name), value, fitting.as_deref());
+            }
             _ => converted.member(name, value),
         }
     }
     converted.end();
     Ok(ConvertedText {
         from: from.name,
-        data_left_out: new_data.is_some() && fitting.is_none(),
+        data_left_out: left_out.is_some(),
     })
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, DATA_ANNOTATION, DATA_LIMIT_BYTES,
-    convert, get, hub_spec,
+    OMITTED, convert, get, hub_spec,
 };
 use crate::api::shape::tests::within;
 use crate::api::shape::{Characters, Shape};
@@ -51,6 +51,7 @@ const NAMES: &[&str] = &[
     "resources",
     "v1",
     "v1alpha1",
+    "conversionDataOmitted",
     "unknown",
     "",
 ];
@@ -399,8 +400,30 @@ fn data_that_passes_the_limit_of_annotations_is_left_out_and_told() {
         );
         let seed = convert(kind, hub, &kind.seed).unwrap();
         assert_eq!(seed.data_left_out, left_out);
-        assert_eq!(seed.object["spec"], json!({"size": 1}));
+        let omitted = json!({"size": 1, OMITTED: text.len()});
+        let expected = if left_out {
+            omitted
+        } else {
+            json!({"size": 1})
+        };
+        assert_eq!(seed.object["spec"], expected);
         assert_eq!(seed.object["metadata"] == metadata, left_out);
+        // There and back, as the API server converts for server-side apply: the loss shows.
+        let hub = convert(kind, seed.object, &kind.hub).unwrap();
+        assert_eq!(hub.object["spec"].get(OMITTED).is_some(), left_out);
+        assert_eq!(hub.object["spec"].get("image").is_none(), left_out);
+    }
+}
+
+#[test]
+fn the_annotation_cannot_say_that_data_was_left_out() {
+    let kind = &memcached::KIND;
+    let omitted = json!({OMITTED: 1, "memory": 8});
+    let data = json!({"v1": omitted, "v1alpha1": omitted}).to_string();
+    let metadata = json!({"name": "x", "annotations": {DATA_ANNOTATION: data}});
+    for (from, to) in [(&kind.seed, &kind.hub), (&kind.hub, &kind.seed)] {
+        let object = object(kind, from, metadata.clone(), Some(json!({})), json!({}));
+        assert_eq!(converted(kind, &object, to)["spec"].get(OMITTED), None);
     }
 }
 

@@ -84,26 +84,26 @@ impl Applier {
     /// # Errors
     /// [`Setback::Blocked`] with the field manager and the fields.
     pub(super) async fn check_repairs(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
-        let (kind, key) = (wanted.child.kind, wanted.key());
-        let left = match self.repairs.decide(kind, &key, wanted.desired) {
+        let child = (wanted.child.kind, wanted.key());
+        let left = match self.repairs.decide(&child, wanted.desired) {
             Decision::Apply => return Ok(()),
             Decision::Wait(Some(problem), left) => return Err(Setback::Blocked(problem, left)),
             Decision::Wait(None, left) | Decision::Investigate(left) => left,
         };
-        self.metrics.field_conflict(&self.controller, kind.name());
+        let kind = wanted.child.kind.name();
+        self.metrics.field_conflict(&self.controller, kind);
         let manager = self.kind.field_manager;
         let live = self.caller.get(wanted.location()).await?;
         let who = Contested::of(&wanted.child.body, &live, manager).describe(manager);
         let problem = Problem {
             reason: Reason::FieldConflict,
             message: format!(
-                "{} {}: {who}; nothing is applied for {} s, make one of the writers stop",
-                kind.name(),
-                key.name(),
+                "{kind} {}: {who}; nothing is applied for {} s, make one of the writers stop",
+                wanted.child.name,
                 left.as_secs()
             ),
         };
-        self.repairs.conflict(kind, &key, problem.clone());
+        self.repairs.conflict(&child, problem.clone());
         Err(Setback::Blocked(problem, left))
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{FORCE, GET, Scenario, applied, rolled_out, willing};
+use super::{FORCE, GET, STATUS, Scenario, applied, rolled_out, willing};
 use crate::controller::reconcile::Next;
 
 /// A server that is asked about a Deployment which argocd has just scaled.
@@ -80,4 +80,19 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
     let next = scenario.reconcile().await.expect("reconciled");
     assert_eq!(next, Next::After(Duration::from_secs(30)));
     assert!(scenario.sent().contains(&GET.to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_another_manager_keeps_changing_is_written_ever_more_rarely() {
+    let scenario = Scenario::new(willing);
+    let mut last = Ok(Next::Rest);
+    for _ in 0..20 {
+        // As a manager that sees nothing wrong would write it.
+        scenario.holds(-1, json!({"status": {"readyReplicas": 1}}));
+        last = scenario.reconcile().await;
+        tokio::time::advance(Duration::from_millis(10)).await;
+    }
+    let sent = scenario.sent();
+    assert_eq!(sent.iter().filter(|line| *line == STATUS).count(), 6);
+    assert!(matches!(last, Ok(Next::After(wait)) if wait <= Duration::from_secs(15)));
 }

@@ -2,22 +2,17 @@
 //! checked as if it stood in the spec, and there must be room for what it will hold. An update
 //! that leaves alone what was already wrong, or makes it no worse, passes.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::Admission;
 use super::object::Object;
 use crate::api::conversion::{
-    ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, data_needed, hub_spec,
+    self, ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, data_needed,
 };
 use crate::api::validation::{ErrorReason, FieldError, spec_errors, update_errors};
 
-/// Annotations that hold our data and nothing else.
-pub(super) fn annotations_with(data: String) -> Value {
-    Value::Object(Map::from_iter([(DATA_ANNOTATION.to_owned(), data.into())]))
-}
-
-/// What is wrong with fields of the hub that come in by the annotation, in which the schema of
-/// the old version sees but a text, and was not before.
+/// What is wrong with fields of the other version that come in by the annotation, in which
+/// the schema of this version sees but a text, and was not before.
 pub(super) fn carried_errors(
     admission: &Admission,
     (new, spec): (&Object<'_>, &Value),
@@ -28,7 +23,7 @@ pub(super) fn carried_errors(
         return Vec::new();
     };
     let old_data = old.and_then(|(old, _)| old.annotation(DATA_ANNOTATION));
-    if version.name == kind.hub.name || old_data.as_ref() == Some(&data) {
+    if old_data.as_ref() == Some(&data) {
         return Vec::new();
     }
     let blame = |reason, detail| FieldError {
@@ -41,24 +36,22 @@ pub(super) fn carried_errors(
         let detail = format!("may not be more than {DATA_LIMIT_BYTES} bytes");
         return vec![blame(ErrorReason::TooLong, detail)];
     }
-    let hub = |spec, data: Option<String>| {
-        let annotations = data.map(annotations_with);
-        hub_spec(kind, version, spec, annotations.as_ref())
-    };
+    let other = conversion::other(kind, version);
+    let converted = |spec, data: Option<&str>| conversion::other_spec(kind, version, spec, data);
+    let with_data = converted(spec, Some(&data));
     let errors = match old {
-        Some((_, old_spec)) => update_errors(
-            kind.hub.spec,
-            &hub(spec, Some(data)),
-            &hub(old_spec, old_data),
-        ),
-        None => spec_errors(kind.hub.spec, &hub(spec, Some(data))),
+        Some((_, old_spec)) => {
+            let before = converted(old_spec, old_data.as_deref());
+            update_errors(other.spec, &with_data, &before)
+        }
+        None => spec_errors(other.spec, &with_data),
     };
-    let own = spec_errors(kind.hub.spec, &hub(spec, None));
+    let own = spec_errors(other.spec, &converted(spec, None));
     errors
         .into_iter()
         .filter(|error| !own.contains(error))
         .map(|error| {
-            let detail = format!("{} of {}: {}", error.field, kind.hub.name, error.body());
+            let detail = format!("{} of {}: {}", error.field, other.name, error.body());
             blame(ErrorReason::Invalid, detail)
         })
         .collect()
@@ -105,9 +98,45 @@ pub(super) fn room_errors(
             value: None,
             detail: format!(
                 "may not be more than {ANNOTATIONS_LIMIT_BYTES} bytes, with the {data} bytes that \
-                 other versions need for fields of the spec"
+                 {} needs for fields of the spec: remove at least {} bytes of annotations",
+                conversion::other(admission.kind, admission.version).name,
+                annotations - ANNOTATIONS_LIMIT_BYTES
             ),
         });
     }
     errors
+}
+
+/// What server-side apply is about to lose of an object that was full already: with field
+/// managers in both versions, the API server converts the object there and back within itself,
+/// and the fields that had no room are gone before anybody is asked.
+pub(super) fn dropped_errors(
+    admission: &Admission,
+    spec: &Value,
+    (new, old): (&Object<'_>, &Object<'_>),
+) -> Vec<FieldError> {
+    let (kind, version) = (admission.kind, admission.version);
+    let other = conversion::other(kind, version);
+    if new.annotations_text().len() < DATA_LIMIT_BYTES
+        || !old.has_field_manager_in(&kind.api_version(other))
+    {
+        return Vec::new();
+    }
+    let needed = |spec: Value| data_needed(kind, version, spec).map_or(0, |data| data.len());
+    let before = old.spec().map_or(0, needed);
+    let with_data = DATA_ANNOTATION.len() + before + new.other_annotations_bytes();
+    if with_data <= ANNOTATIONS_LIMIT_BYTES || needed(spec.clone()) >= before {
+        return Vec::new();
+    }
+    vec![FieldError {
+        field: "metadata.annotations".to_owned(),
+        reason: ErrorReason::TooLong,
+        value: None,
+        detail: format!(
+            "fields of the spec that {} lacks have no room beside the annotations and would be \
+             lost: remove at least {} bytes of annotations first",
+            other.name,
+            with_data - ANNOTATIONS_LIMIT_BYTES
+        ),
+    }]
 }

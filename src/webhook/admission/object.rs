@@ -102,6 +102,12 @@ impl<'a> Object<'a> {
         timestamp.is_some_and(|timestamp| timestamp.get() != "null")
     }
 
+    /// Whether somebody has written fields of it in this `apiVersion`.
+    pub(super) fn has_field_manager_in(&self, api_version: &str) -> bool {
+        let managed = self.metadata().get("managedFields");
+        managed.is_some_and(|managed| managed.get().contains(&format!("\"{api_version}\"")))
+    }
+
     pub(super) fn annotations_text(&self) -> &'a str {
         self.metadata().get("annotations").map_or("", RawValue::get)
     }

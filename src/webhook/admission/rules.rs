@@ -7,10 +7,10 @@ use std::ops::RangeInclusive;
 use serde_json::Value;
 
 use super::Admission;
-use super::carried::{annotations_with, carried_errors, room_errors};
+use super::carried::{carried_errors, dropped_errors, room_errors};
 use super::object::{Malformed, Object};
 use super::review::{Operation, Request};
-use crate::api::conversion::{DATA_ANNOTATION, at, hub_spec};
+use crate::api::conversion::{DATA_ANNOTATION, at, other_spec};
 use crate::api::replicas::{Pods, within_limit};
 use crate::api::validation::{
     ErrorReason, FieldError, service_name_error, spec_errors, update_errors,
@@ -136,7 +136,10 @@ fn written(
     if !errors.is_empty() {
         return Ok(Err(("conversion_data", errors)));
     }
-    let errors = room_errors(admission, &spec, new, old);
+    let mut errors = room_errors(admission, &spec, new, old);
+    if let Some(old) = old {
+        errors.extend(dropped_errors(admission, &spec, (new, old)));
+    }
     if !errors.is_empty() {
         return Ok(Err(("conversion_data", errors)));
     }
@@ -223,8 +226,8 @@ fn unfit_name(
 fn needs_service(admission: &Admission, object: &Object<'_>, spec: &Value) -> bool {
     let (kind, version) = (admission.kind, admission.version);
     let by_annotation = || {
-        let data = annotations_with(object.annotation(DATA_ANNOTATION)?);
-        let hub = hub_spec(kind, version, spec, Some(&data));
+        let data = object.annotation(DATA_ANNOTATION)?;
+        let hub = other_spec(kind, version, spec, Some(&data));
         Some(kind.hub.service_name.is_needed(&hub))
     };
     version.service_name.is_needed(spec)

@@ -1,7 +1,6 @@
 //! The whole server over real TLS connections: what it answers, and what it withstands.
 
 mod admission;
-mod carried;
 mod conversion;
 mod malformed;
 mod slow;

@@ -43,11 +43,12 @@ impl Request {
     }
 
     fn of(event: AuditEvent) -> Self {
-        let is_deletion = event.verb == "delete";
+        let body = match event.verb.as_str() {
+            "delete" => event.request_body(),
+            _ => Value::Null,
+        };
         Request {
-            body: is_deletion
-                .then(|| event.request_body())
-                .unwrap_or_default(),
+            body,
             code: event.code.into(),
             verb: event.verb,
             group: event.group,

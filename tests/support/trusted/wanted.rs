@@ -66,7 +66,6 @@ pub(super) fn children(
         let settings = Settings {
             max_replicas: 0,
             images: images.into_iter().collect::<BTreeMap<_, _>>(),
-            ..Settings::default()
         };
         let desired = operator.desired(&resource, &settings);
         desired.map_err(|refused| format!("{refused:?}"))

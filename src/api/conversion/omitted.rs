@@ -1,0 +1,91 @@
+//! The field that a converted spec has when the annotations had no room for the conversion
+//! data. Reading such an object works in every version; writing it through the version that
+//! lacks the fields would lose them, so the schema refuses every write that finds or gives
+//! this field. Decision 0018.
+//!
+//! The webhook sets the field on the way out of the API server's storage and never stores it:
+//! conversion to the stored version comes after validation.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinitionVersion, JSONSchemaProps, ValidationRule,
+};
+use serde_json::Value;
+
+use crate::api::kind::{FieldMove, Kind};
+
+/// Field of the spec: the number of bytes that the annotations have no room for.
+pub const OMITTED: &str = "conversionDataOmitted";
+
+/// The field is passed on as it is, so that the API server's own conversions there and back
+/// (server-side apply with managers in both versions) do not hide a loss.
+pub(super) const OMITTED_MOVE: FieldMove = FieldMove {
+    seed: &[OMITTED],
+    hub: &[OMITTED],
+};
+
+/// Notes in a converted `spec` that so many bytes of it were left out.
+pub(super) fn mark(spec: &mut Value, bytes: usize) {
+    if let Value::Object(spec) = spec {
+        spec.insert(OMITTED.to_owned(), Value::from(bytes));
+    }
+}
+
+/// Adds the field to the schema of a version that is converted, with the rules that refuse
+/// writes. An update through the seed is refused whenever the stored object has the field,
+/// whatever the update does: even a status write stores the whole object.
+pub(crate) fn refuse_writes(kind: &Kind, version: &mut CustomResourceDefinitionVersion) {
+    let (hub, group, plural) = (kind.hub.name, kind.group, kind.plural);
+    let is_seed = version.name == kind.seed.name;
+    let message = format!(
+        "the annotations have no room for the fields that only {hub} has: write \
+         {plural}.{hub}.{group}, and remove annotations there first"
+    );
+    let rule = |rule: String, field_path: Option<String>| ValidationRule {
+        rule,
+        field_path,
+        message: Some(message.clone()),
+        reason: Some("FieldValueForbidden".to_owned()),
+        ..ValidationRule::default()
+    };
+    let Some(root) = version
+        .schema
+        .as_mut()
+        .and_then(|schema| schema.open_api_v3_schema.as_mut())
+    else {
+        return;
+    };
+    if is_seed {
+        // A transition rule: the API server tolerates no violation of one, even where nothing
+        // of the spec changes.
+        let rule = rule(
+            format!("!has(oldSelf.spec) || !has(oldSelf.spec.{OMITTED})"),
+            Some(format!(".spec.{OMITTED}")),
+        );
+        root.x_kubernetes_validations
+            .get_or_insert_default()
+            .push(rule);
+    }
+    let field = JSONSchemaProps {
+        description: Some(format!(
+            "Set by the conversion webhook, never by users: bytes of the fields that only {hub} \
+             has, for which the annotations of the object have no room. While it is set, writes \
+             in {} are refused.",
+            kind.seed.name
+        )),
+        type_: Some("integer".to_owned()),
+        format: Some("int64".to_owned()),
+        minimum: Some(0.0),
+        x_kubernetes_validations: Some(vec![rule("false".to_owned(), None)]),
+        ..JSONSchemaProps::default()
+    };
+    let spec = root
+        .properties
+        .as_mut()
+        .and_then(|root| root.get_mut("spec"));
+    if let Some(spec) = spec {
+        let fields: &mut BTreeMap<_, _> = spec.properties.get_or_insert_default();
+        fields.insert(OMITTED.to_owned(), field);
+    }
+}

@@ -1,0 +1,187 @@
+//! The pull policy that Kubernetes gives a container whose template names none. Pure.
+//!
+//! The API server computes it once, when the container is created, and keeps it when only the
+//! image changes. We set the field ourselves, so that it follows the image. The value must be
+//! the API server's own, or existing pods would roll for nothing: `SetDefaults_Container` in
+//! `pkg/apis/core/v1/defaults.go`, with the grammar of `github.com/distribution/reference`.
+
+use crate::api::workload::ImagePullPolicy;
+
+/// Longest path of a repository, without its registry.
+const PATH_MAX: usize = 255;
+/// What the path of an image without registry and organisation begins with.
+const OFFICIAL: &str = "library/";
+
+/// `Always` for the tag `latest`, given or implied; `IfNotPresent` for every other tag, for a
+/// digest without a tag, and for what is no reference to an image.
+pub(super) fn default_pull_policy(image: &str) -> ImagePullPolicy {
+    match is_latest(image) {
+        true => ImagePullPolicy::Always,
+        false => ImagePullPolicy::IfNotPresent,
+    }
+}
+
+fn is_latest(image: &str) -> bool {
+    let (tagged, digest) = match image.split_once('@') {
+        Some((tagged, digest)) => (tagged, Some(digest)),
+        None => (image, None),
+    };
+    let (name, tag) = match tagged.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
+        _ => (tagged, None),
+    };
+    let names_latest = match (tag, digest) {
+        (Some(tag), _) => tag == "latest",
+        (None, digest) => digest.is_none(),
+    };
+    names_latest && is_name(name) && digest.is_none_or(is_digest) && !is_identifier(image)
+}
+
+/// 64 hexadecimal digits are the identifier of an image, never a name.
+fn is_identifier(image: &str) -> bool {
+    image.len() == 64 && is_lower_hex(image)
+}
+
+fn is_lower_hex(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// A registry, if the part before the first slash looks like one, and a path.
+fn is_name(name: &str) -> bool {
+    let (registry, path) = match name.split_once('/') {
+        Some((first, rest)) if looks_like_registry(first) => (Some(first), rest),
+        _ => (None, name),
+    };
+    let is_hub = matches!(registry, None | Some("docker.io" | "index.docker.io"));
+    let added = match is_hub && !path.contains('/') {
+        true => OFFICIAL.len(),
+        false => 0,
+    };
+    path.len() + added <= PATH_MAX
+        && path.split('/').all(is_path_component)
+        && registry.is_none_or(|registry| is_registry(registry) || is_path_component(registry))
+}
+
+fn looks_like_registry(part: &str) -> bool {
+    part == "localhost"
+        || part.contains(['.', ':'])
+        || part.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
+/// `host`, `host:port` or `[IPv6]:port`.
+fn is_registry(registry: &str) -> bool {
+    if let Some(rest) = registry.strip_prefix('[') {
+        let Some((address, port)) = rest.split_once(']') else {
+            return false;
+        };
+        let is_address = !address.is_empty()
+            && address
+                .bytes()
+                .all(|byte| byte.is_ascii_hexdigit() || byte == b':');
+        return is_address && (port.is_empty() || port.strip_prefix(':').is_some_and(is_number));
+    }
+    let (host, port) = match registry.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (registry, None),
+    };
+    host.split('.').all(is_host_label) && port.is_none_or(is_number)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_host_label(label: &str) -> bool {
+    !label.is_empty()
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+        && label
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Runs of lower-case letters and digits, with `.`, `_`, `__` or any number of `-` between.
+fn is_path_component(component: &str) -> bool {
+    let is_alphanumeric =
+        |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
+    let mut separators = component.split(is_alphanumeric);
+    // `split` gives an empty part between two adjacent characters that it splits at.
+    separators.next() == Some("")
+        && separators.next_back() == Some("")
+        && separators.all(|separator| {
+            matches!(separator, "" | "." | "_" | "__") || separator.bytes().all(|byte| byte == b'-')
+        })
+}
+
+/// An algorithm that the API server knows, and as many digits as it has.
+fn is_digest(digest: &str) -> bool {
+    let Some((algorithm, encoded)) = digest.split_once(':') else {
+        return false;
+    };
+    let digits = match algorithm {
+        "sha256" => 64,
+        "sha384" => 96,
+        "sha512" => 128,
+        _ => return false,
+    };
+    encoded.len() == digits && is_lower_hex(encoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::default_pull_policy;
+    use crate::api::workload::ImagePullPolicy::{Always, IfNotPresent};
+
+    /// What `parsers.ParseImageName` of Kubernetes 1.36 makes of each; the tests of
+    /// `tests/versions` compare with a real API server.
+    #[test]
+    fn the_policy_is_the_one_that_kubernetes_gives() {
+        let digest = format!("sha256:{}", "0".repeat(64));
+        let long = "a".repeat(247);
+        for image in [
+            "nginx".to_owned(),
+            "nginx:latest".to_owned(),
+            "library/nginx".to_owned(),
+            "example.com/a/b".to_owned(),
+            "localhost/x".to_owned(),
+            "registry:5000/x".to_owned(),
+            "[::1]:5000/x".to_owned(),
+            "Registry/x".to_owned(),
+            "a_b.c/x".to_owned(),
+            "a__b-------c.d".to_owned(),
+            format!("nginx:latest@{digest}"),
+            long.clone(),
+        ] {
+            assert_eq!(default_pull_policy(&image), Always, "{image}");
+        }
+        for image in [
+            "nginx:1.17.1".to_owned(),
+            "registry:5000".to_owned(),
+            "registry:5000/x:1".to_owned(),
+            format!("nginx@{digest}"),
+            format!("nginx:1@{digest}"),
+            // None of these is a reference.
+            String::new(),
+            "nginx:".to_owned(),
+            "Nginx".to_owned(),
+            "a/Nginx".to_owned(),
+            "a//b".to_owned(),
+            "-a".to_owned(),
+            "a-".to_owned(),
+            "a..b".to_owned(),
+            "a___b".to_owned(),
+            "a b".to_owned(),
+            "é".to_owned(),
+            "http://example.com/x".to_owned(),
+            "registry:/x".to_owned(),
+            "[::1/x".to_owned(),
+            "nginx:latest@sha256:00".to_owned(),
+            format!("nginx:latest@md5:{}", "0".repeat(32)),
+            "0".repeat(64),
+            format!("{long}a"),
+        ] {
+            assert_eq!(default_pull_policy(&image), IfNotPresent, "{image}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What an annotation carries for the other version is a part of the object's meaning: it is
+//! checked on every path by which it comes in, and only then.
+
+use quartet_operator::api::conversion::{DATA_ANNOTATION, DATA_LIMIT_BYTES};
+use quartet_operator::api::{Kind, Version, memcached};
+use quartet_operator::packaging::crd;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, collection, object, path};
+
+const MEMCACHED: &Kind = &memcached::KIND;
+const SEED: &str = "memcacheds.v1alpha1.cache.example.com";
+
+fn data(hub: Value) -> Value {
+    json!({DATA_ANNOTATION: json!({"v1": hub}).to_string()})
+}
+
+fn seed(name: &str, size: i64, annotations: Value) -> Value {
+    let mut object = object(MEMCACHED, &MEMCACHED.seed, name, json!({"size": size}));
+    object["metadata"]["annotations"] = annotations;
+    object
+}
+
+fn of(version: &Version, name: &str) -> String {
+    path(MEMCACHED, version, "default", name)
+}
+
+fn collection_of(version: &Version) -> String {
+    collection(MEMCACHED, version, "default")
+}
+
+/// The hub's spec of the object `a`.
+async fn hub_spec(stage: &Stage) -> Value {
+    let read = stage.get(&of(&MEMCACHED.hub, "a")).await;
+    read.expect("the object")["spec"].take()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn conversion_data_is_checked_on_every_path_by_which_it_comes_in() {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(crd::both_versions).await;
+    // As an earlier version of the webhook let it in.
+    let wrong = seed("wrong", 1, data(json!({"memory": -5})));
+    let in_seed = collection_of(&MEMCACHED.seed);
+    stage.create(&in_seed, &wrong).await.expect("created");
+    stage.register_webhooks().await;
+
+    let blamed = "metadata.annotations[quartet-operator.example.com/conversion-data]: \
+                  Invalid value: spec.memory of v1: Invalid value: -5: must be greater than or \
+                  equal to 1";
+    let bad = || data(json!({"memory": -5}));
+    let created = stage.create(&in_seed, &seed("a", 1, bad())).await;
+    let refused = created.expect_err("refused");
+    assert!(refused.message.contains(blamed), "{refused:?}");
+    let good = seed("a", 1, data(json!({"memory": 128})));
+    stage.create(&in_seed, &good).await.expect("created");
+    let expected = json!({"replicas": 1, "memory": 128});
+    assert_eq!(hub_spec(&stage).await, expected);
+
+    // kubectl, as it was accepted before.
+    let annotation = format!(r#"{DATA_ANNOTATION}={{"v1":{{"memory":-5}}}}"#);
+    let arguments = ["annotate", SEED, "a", "--overwrite", &annotation];
+    let (succeeded, written) = stage.kubectl(&arguments, &Value::Null);
+    println!("$ kubectl {}\n{written}", arguments.join(" "));
+    assert!(!succeeded && written.contains(blamed), "{written}");
+
+    let path = of(&MEMCACHED.seed, "a");
+    let with_bad = json!({"metadata": {"annotations": bad()}});
+    let read = stage.get(&path).await.expect("the object");
+    let mut replaced = read.clone();
+    replaced["metadata"]["annotations"] = bad();
+    let mut applied = seed("a", 1, bad());
+    applied.as_object_mut().expect("an object").remove("spec");
+    let only_annotations = json!([
+        {"op": "add", "path": "/metadata/annotations", "value": bad()},
+    ]);
+    let apply = format!("{path}?fieldManager=x&force=true");
+    for answer in [
+        stage.merge(&path, with_bad.clone()).await,
+        stage
+            .merge(&format!("{path}?dryRun=All"), with_bad.clone())
+            .await,
+        stage.replace(&path, &replaced).await,
+        stage.apply(&apply, &applied).await,
+        stage.apply(&apply, &seed("a", 2, bad())).await,
+        stage.json_patch(&path, &only_annotations).await,
+    ] {
+        let refused = answer.expect_err("refused");
+        assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
+        assert!(refused.message.contains(blamed), "{refused:?}");
+    }
+    // A status write takes no annotations along.
+    let mut status = with_bad;
+    status["status"] = json!({"replicas": 1});
+    let written = stage.merge(&format!("{path}/status"), status).await;
+    written.expect("a status");
+    assert_eq!(hub_spec(&stage).await, expected);
+
+    for (annotations, words) in [
+        (
+            data(json!({"service": {"enabled": 1}})),
+            "spec.service.enabled of v1",
+        ),
+        (data(json!({"size": 3})), "spec.size of v1: Forbidden"),
+        (
+            json!({DATA_ANNOTATION: "x".repeat(DATA_LIMIT_BYTES + 1)}),
+            "Too long: may not be more than 32768 bytes",
+        ),
+    ] {
+        let patch = json!({"metadata": {"annotations": annotations}});
+        let refused = stage.merge(&path, patch).await.expect_err("refused");
+        assert!(refused.message.contains(words), "{refused:?}");
+    }
+
+    // What is right is stored, without a change of the spec that is written.
+    let patch = json!({"metadata": {"annotations": data(json!({"memory": 64, "threads": 2}))}});
+    stage.merge(&path, patch).await.expect("annotated");
+    let expected = json!({"replicas": 1, "memory": 64, "threads": 2});
+    assert_eq!(hub_spec(&stage).await, expected);
+
+    // On the hub the annotation means nothing, and data for the hub comes in by no detour.
+    let patch = json!({"metadata": {"annotations": bad()}});
+    let annotated = stage.merge(&of(&MEMCACHED.hub, "a"), patch).await;
+    annotated.expect("it means nothing");
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    stage.merge(&path, label).await.expect("labelled");
+    assert_eq!(hub_spec(&stage).await, expected);
+
+    what_was_wrong_before_may_stay(&stage).await;
+}
+
+/// An update that leaves alone what was wrong, or makes it no worse, is accepted.
+async fn what_was_wrong_before_may_stay(stage: &Stage) {
+    let path = of(&MEMCACHED.seed, "wrong");
+    let with = |data: Value| json!({"metadata": {"annotations": data}});
+    for patch in [
+        json!({"spec": {"size": 2}}),
+        with(data(json!({"memory": -5, "threads": 2}))),
+    ] {
+        stage.merge(&path, patch).await.expect("it was so before");
+    }
+    let worse = with(data(json!({"memory": -5, "threads": -2})));
+    let refused = stage.merge(&path, worse).await.expect_err("worse");
+    assert!(
+        refused.message.contains("spec.threads of v1"),
+        "{refused:?}"
+    );
+    stage
+        .merge(&path, with(data(json!({"memory": 5}))))
+        .await
+        .expect("mended");
+    // Nothing of it is left to lean on.
+    let refused = stage.merge(&path, with(data(json!({"memory": -5})))).await;
+    refused.expect_err("refused");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_service_that_comes_in_by_the_annotation_needs_a_fit_name_too() {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(crd::both_versions).await;
+    stage.register_webhooks().await;
+    let in_seed = collection_of(&MEMCACHED.seed);
+    let of_name = |enabled: bool| seed("1.x", 1, data(json!({"service": {"enabled": enabled}})));
+    let blamed = "metadata.name: Invalid value: \"1.x\"";
+    let refused = stage.create(&in_seed, &of_name(true)).await;
+    let refused = refused.expect_err("refused");
+    assert!(refused.message.contains(blamed), "{refused:?}");
+    stage
+        .create(&in_seed, &of_name(false))
+        .await
+        .expect("created");
+    let patch = json!({"metadata": {"annotations": data(json!({"service": {"enabled": true}}))}});
+    let refused = stage.merge(&of(&MEMCACHED.seed, "1.x"), patch).await;
+    let refused = refused.expect_err("refused");
+    assert!(refused.message.contains(blamed), "{refused:?}");
+}
+
+/// So that they work while no webhook server does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn annotations_that_carry_nothing_and_leave_room_ask_no_webhook() {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(crd::both_versions).await;
+    stage.register_webhooks().await;
+    let in_seed = collection_of(&MEMCACHED.seed);
+    stage
+        .create(&in_seed, &seed("a", 1, json!({})))
+        .await
+        .expect("created");
+    let many: Value = (0..2000).map(|n| (format!("k{n}"), json!("v"))).collect();
+    for (annotations, is_asked) in [
+        (
+            json!({"quartet-operator.example.com/paused": "true"}),
+            false,
+        ),
+        (json!({"note": "x".repeat(2048)}), false),
+        (json!({"note": "x".repeat(2049)}), true),
+        (many, true),
+        (json!({"note": "x".repeat(250_000)}), true),
+        (data(json!({"memory": 8})), true),
+    ] {
+        for version in [&MEMCACHED.seed, &MEMCACHED.hub] {
+            let before = stage.webhooks.decisions(MEMCACHED, version);
+            let patch = json!([
+                {"op": "add", "path": "/metadata/annotations", "value": annotations},
+            ]);
+            let patched = stage.json_patch(&of(version, "a"), &patch).await;
+            patched.expect("annotated");
+            let asked = stage.webhooks.decisions(MEMCACHED, version) > before;
+            let shown = annotations.to_string();
+            let shown = shown.get(..60).unwrap_or(&shown);
+            assert_eq!(asked, is_asked, "{version:?} {shown}");
+            let empty = json!([{"op": "add", "path": "/metadata/annotations", "value": {}}]);
+            stage
+                .json_patch(&of(version, "a"), &empty)
+                .await
+                .expect("taken off");
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The children of a resource are a function of its spec, not of its history: for every
+//! ordered pair (a, b) of values of every field of both versions, changing from a to b gives
+//! the children that creating with b gives, whichever version the change is written in. A
+//! value that is refused, by the API server or by the operator, changes nothing.
+//!
+//! The values come from the schemas, and the API server says which of them are valid. One
+//! manager serves all resources, which walk their fields at the same time.
+
+mod circuit;
+mod resource;
+mod values;
+mod view;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use quartet_operator::api::{Kind, Status, Version};
+use quartet_operator::operators::nginx::Nginx;
+use quartet_operator::operators::{ChildKind, Operator as _, Resource, Settings};
+use quartet_operator::packaging::{crd, kinds};
+use serde_json::{Value, json};
+
+use self::resource::{Children, Expected, Outcome, Walker, Walks};
+use self::values::Walked;
+use crate::stage::Stage;
+
+const NAMESPACE: &str = "pairs";
+/// Steps that one resource takes at most.
+const STEPS: usize = 16;
+/// Resources at a time.
+const AT_ONCE: usize = 96;
+
+/// One field of one version of one kind, with what creating with each of its values gave.
+struct Field {
+    kind: &'static Kind,
+    version: &'static Version,
+    path: Vec<&'static str>,
+    asks_for_ports: bool,
+    /// Those that give children.
+    accepted: Vec<(Option<Value>, Children)>,
+    /// Those that the API server stores and the operator refuses.
+    degraded: Vec<Option<Value>>,
+    /// Those that the API server refuses.
+    refused: Vec<Option<Value>>,
+}
+
+/// What was done.
+#[derive(Default)]
+struct Count {
+    steps: AtomicUsize,
+    refused: AtomicUsize,
+}
+
+impl Field {
+    /// Creates a resource with each value.
+    async fn of(
+        walks: &Walks<'_>,
+        (kind, version): (&'static Kind, &'static Version),
+        walked: Walked,
+    ) -> Result<Self, String> {
+        let all_values = format!("{} {:?}", values::base(version), walked.values);
+        let asks_for_ports = all_values.contains(values::PORTS[0]);
+        let mut field = Self {
+            kind,
+            version,
+            path: walked.path,
+            asks_for_ports,
+            accepted: Vec::new(),
+            degraded: Vec::new(),
+            refused: Vec::new(),
+        };
+        let outcomes = walked.values.iter().map(|value| {
+            let spec = values::with(values::base(version), &field.path, value.as_ref());
+            async move {
+                let mut walker = Walker::new(walks, kind, version, version, asks_for_ports).await;
+                let outcome = walker.create(&spec, None).await?;
+                walker.delete().await?;
+                Ok::<_, String>(outcome)
+            }
+        });
+        let outcomes: Vec<_> = futures::stream::iter(outcomes)
+            .buffered(4)
+            .try_collect()
+            .await
+            .map_err(|error| format!("{field}: {error}"))?;
+        for (value, outcome) in walked.values.into_iter().zip(outcomes) {
+            match outcome {
+                Outcome::Applied(children) => field.accepted.push((value, children)),
+                Outcome::Degraded => field.degraded.push(value),
+                Outcome::Refused(_) => field.refused.push(value),
+            }
+        }
+        let is_walked = field.accepted.len() >= 2 && !field.refused.is_empty();
+        match is_walked || field.is_tombstone() {
+            true => Ok(field),
+            false => Err(format!(
+                "{field}: too few values to walk: {:?}",
+                field.degraded
+            )),
+        }
+    }
+
+    /// A field that stands in the schema only to be refused.
+    fn is_tombstone(&self) -> bool {
+        matches!(self.accepted.as_slice(), [(None, _)])
+    }
+
+    fn spec(&self, value: Option<&Value>) -> Value {
+        values::with(values::base(self.version), &self.path, value)
+    }
+
+    fn value(&self, node: usize) -> (Option<&Value>, Option<&Children>) {
+        match self.accepted.get(node) {
+            Some((value, children)) => (value.as_ref(), Some(children)),
+            None => (self.degraded[node - self.accepted.len()].as_ref(), None),
+        }
+    }
+
+    /// The parts of a walk over all pairs, each for a resource of its own.
+    fn parts(&self) -> Vec<Vec<usize>> {
+        let nodes = self.accepted.len() + self.degraded.len();
+        let walk = circuit::circuit(nodes, self.degraded.len());
+        let starts = (0..walk.len().saturating_sub(1)).step_by(STEPS);
+        starts
+            .map(|start| walk[start..walk.len().min(start + STEPS + 1)].to_vec())
+            .collect()
+    }
+
+    /// Takes a resource through the values `part`, written in the version `through`.
+    async fn walk(
+        &self,
+        walks: &Walks<'_>,
+        through: &'static Version,
+        part: &[usize],
+        count: &Count,
+    ) -> Result<(), String> {
+        let mut walker =
+            Walker::new(walks, self.kind, self.version, through, self.asks_for_ports).await;
+        let mut before: Option<&Children> = None;
+        let mut history = Vec::new();
+        for (step, node) in part.iter().enumerate() {
+            let (value, expected) = self.value(*node);
+            history.push(value);
+            let degraded = expected.is_none();
+            let expected = expected.or(before);
+            let wanted = expected.map(|children| Expected { children, degraded });
+            let spec = self.spec(value);
+            let outcome = match step {
+                0 => walker.create(&spec, wanted.as_ref()).await,
+                _ => walker.change(&spec, wanted.as_ref()).await,
+            };
+            let place = || format!("{self} through {through:?}, {}", shown(&history));
+            let outcome = outcome.map_err(|error| format!("{}: {error}", place()))?;
+            let (children, expected) = match (outcome, expected) {
+                (Outcome::Refused(message), _) => {
+                    return Err(format!("{}: refused: {message}", place()));
+                }
+                (Outcome::Applied(children), Some(expected)) => (children, expected),
+                (Outcome::Degraded, Some(expected)) => (walker.children(&spec).await?, expected),
+                // Created with what the operator refuses.
+                (_, None) => continue,
+            };
+            if *expected != children {
+                return Err(format!(
+                    "{}:\n{children:#}\nin place of\n{expected:#}",
+                    place()
+                ));
+            }
+            before = Some(expected);
+            count
+                .steps
+                .fetch_add(usize::from(step > 0), Ordering::Relaxed);
+            if step == 0 {
+                self.try_refused(&mut walker, &children, value, count)
+                    .await?;
+            }
+        }
+        walker.delete().await
+    }
+
+    /// Tries every value that the API server refuses; none may change anything.
+    async fn try_refused(
+        &self,
+        walker: &mut Walker<'_>,
+        before: &Children,
+        now: Option<&Value>,
+        count: &Count,
+    ) -> Result<(), String> {
+        for value in &self.refused {
+            if value.is_none() && !walker.writes_own_version() {
+                // Required in this version, and defaulted in the other.
+                continue;
+            }
+            let outcome = walker.change(&self.spec(value.as_ref()), None).await;
+            if !matches!(outcome, Ok(Outcome::Refused(_))) {
+                return Err(format!("{self}: {value:?} is not refused: {outcome:?}"));
+            }
+            count.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        let after = walker.children(&self.spec(now)).await?;
+        match after == *before {
+            true => Ok(()),
+            false => Err(format!("{self}: changed by what was refused: {after:#}")),
+        }
+    }
+}
+
+impl std::fmt::Display for Field {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (kind, version) = (self.kind.kind, self.version.name);
+        write!(formatter, "{kind} {version} spec.{}", self.path.join("."))
+    }
+}
+
+/// A history of values, for people.
+fn shown(history: &[Option<&Value>]) -> String {
+    let shown = |value: &Option<&Value>| value.map_or("absent".to_owned(), Value::to_string);
+    history.iter().map(shown).collect::<Vec<_>>().join(" -> ")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn changing_a_field_gives_the_children_that_creating_with_its_value_gives() {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(crd::both_versions).await;
+    stage.register_webhooks().await;
+    stage.create_namespace(NAMESPACE).await;
+    let _manager = stage.start_manager(NAMESPACE);
+    let walks = Walks::new(&stage, NAMESPACE);
+    let started = Instant::now();
+
+    let every_field = kinds().into_iter().flat_map(|kind| {
+        let versions = [&kind.seed, &kind.hub].into_iter();
+        versions.flat_map(move |version| {
+            let fields = values::fields(version).into_iter();
+            fields.map(move |field| ((kind, version), field))
+        })
+    });
+    let fields = every_field.map(|(of, walked)| Field::of(&walks, of, walked));
+    let fields: Vec<Field> = futures::stream::iter(fields)
+        .buffer_unordered(AT_ONCE / 4)
+        .try_collect()
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    println!(
+        "{} fields, each value created in {:?}",
+        fields.len(),
+        started.elapsed()
+    );
+
+    let (count, started) = (Arc::new(Count::default()), Instant::now());
+    let parts = fields.iter().flat_map(|field| {
+        let parts = field.parts().into_iter();
+        parts.flat_map(move |part| {
+            [&field.kind.seed, &field.kind.hub].map(|through| (field, through, part.clone()))
+        })
+    });
+    let walked = parts.map(|(field, through, part)| {
+        let (walks, count) = (&walks, &count);
+        async move { field.walk(walks, through, &part, count).await.err() }
+    });
+    let failed: Vec<String> = futures::stream::iter(walked)
+        .buffer_unordered(AT_ONCE)
+        .filter_map(std::future::ready)
+        .collect()
+        .await;
+    let steps = count.steps.load(Ordering::Relaxed);
+    let refused = count.refused.load(Ordering::Relaxed);
+    println!(
+        "{steps} changes and {refused} refusals in {:?}",
+        started.elapsed()
+    );
+    let shown = failed
+        .iter()
+        .take(5)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("\n\n");
+    assert!(failed.is_empty(), "{} walks failed:\n{shown}", failed.len());
+}
+
+/// The API server's own default, so that existing pods do not roll.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_pull_policy_that_we_set_is_the_default_of_the_api_server() {
+    let stage = Stage::with_api_server().await;
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let mut images: Vec<String> = [
+        "nginx",
+        "nginx:latest",
+        "nginx:1.17.1",
+        "nginx:",
+        "Nginx",
+        "a/Nginx",
+        "Registry/x",
+        "registry:5000",
+        "registry:5000/x",
+        "registry:5000/x:1",
+        "registry:/x",
+        "localhost/x",
+        "[::1]:5000/x",
+        "[::1/x",
+        "a_b.c/x",
+        "a__b----c.d",
+        "a___b",
+        "a..b",
+        "-a",
+        "a-",
+        "a//b",
+        "a b",
+        "é",
+        "http://example.com/x",
+        "example.com/a/b",
+        "docker.io/x",
+        "nginx@sha256:00",
+        "nginx:latest@sha256:00",
+        "x:Latest",
+        "x:latest:latest",
+        "x@y@z",
+        "a.b-.c/x",
+        "/x",
+        "x/",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    images.extend([
+        format!("nginx@{digest}"),
+        format!("nginx:1@{digest}"),
+        format!("nginx:latest@{digest}"),
+        format!("nginx:latest@md5:{}", "0".repeat(32)),
+        format!("nginx:latest@sha512:{}", "0".repeat(128)),
+        "0".repeat(64),
+        "a".repeat(247),
+        "a".repeat(248),
+        format!("docker.io/{}", "a".repeat(247)),
+        format!("docker.io/{}", "a".repeat(248)),
+        format!("example.com/{}", "a".repeat(255)),
+        format!("example.com/{}", "a".repeat(256)),
+    ]);
+    let containers: Vec<_> = images
+        .iter()
+        .enumerate()
+        .map(|(index, image)| json!({"name": format!("c{index}"), "image": image}))
+        .collect();
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "images"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}},
+        },
+    });
+    let target = "/apis/apps/v1/namespaces/default/deployments?dryRun=All";
+    let created = stage.create(target, &deployment).await.expect("created");
+    let defaulted = created.pointer("/spec/template/spec/containers");
+    let defaulted = defaulted.and_then(Value::as_array).expect("containers");
+    for (image, container) in images.iter().zip(defaulted) {
+        let ours = our_pull_policy(image);
+        assert_eq!(ours, container["imagePullPolicy"], "{image}");
+    }
+}
+
+fn our_pull_policy(image: &str) -> Value {
+    let resource = Resource {
+        namespace: "default".to_owned(),
+        name: "a".to_owned(),
+        uid: "u".to_owned(),
+        generation: 1,
+        api_version: "proxy.example.com/v1".to_owned(),
+        spec: json!({"replicas": 1, "image": image}),
+        status: Status::default(),
+        paused: false,
+    };
+    let Ok(children) = Nginx.desired(&resource, &Settings::default()) else {
+        // What the schema does not let in has no policy of ours.
+        return json!("IfNotPresent");
+    };
+    let mut children = children.into_iter();
+    let deployment = children.find(|child| child.kind == ChildKind::Deployment);
+    deployment.expect("a Deployment").body["spec"]["template"]["spec"]["containers"][0]
+        ["imagePullPolicy"]
+        .take()
+}

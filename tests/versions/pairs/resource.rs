@@ -1,0 +1,308 @@
+//! A resource that is changed again and again: written in one version or the other, waited
+//! for, and its children read without what tells one object from another of the same spec.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use quartet_operator::api::conversion::convert;
+use quartet_operator::api::replicas::Pods;
+use quartet_operator::api::{Kind, Version};
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::values::PORTS;
+use super::view::ClusterView;
+use crate::stage::{Answer, Stage, collection, is_true, object, path};
+
+/// How long children may take to be as expected; the manager writes them within a second.
+const SETTLED: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(100);
+/// Ports that the API server gives to nobody who does not ask for them, as long as it has
+/// others (KEP-3070): the first 86 of 30000 to 32767.
+const NODE_PORTS: std::ops::Range<u16> = 30_000..30_086;
+
+/// The Deployment and the Service, without their identity; null for none.
+pub(super) type Children = Value;
+
+/// What a write should come to.
+pub(super) struct Expected<'e> {
+    pub(super) children: &'e Children,
+    /// The operator says that it cannot be done.
+    pub(super) degraded: bool,
+}
+
+/// What became of a write.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The children are as asked for.
+    Applied(Children),
+    /// The API server stored it, and the operator says that it cannot be done.
+    Degraded,
+    /// The API server refused it, with this message.
+    Refused(String),
+}
+
+/// What all walks share.
+pub(super) struct Walks<'s> {
+    stage: &'s Stage,
+    namespace: &'static str,
+    cluster: ClusterView,
+    names: AtomicUsize,
+    ports: Mutex<Vec<u16>>,
+    free_ports: Arc<Semaphore>,
+}
+
+impl<'s> Walks<'s> {
+    pub(super) fn new(stage: &'s Stage, namespace: &'static str) -> Self {
+        let ports: Vec<u16> = NODE_PORTS.collect();
+        Self {
+            stage,
+            namespace,
+            cluster: ClusterView::new(&stage.client, namespace),
+            names: AtomicUsize::new(0),
+            free_ports: Arc::new(Semaphore::new(ports.len() / PORTS.len())),
+            ports: Mutex::new(ports),
+        }
+    }
+}
+
+/// One resource.
+pub(super) struct Walker<'w> {
+    walks: &'w Walks<'w>,
+    kind: &'static Kind,
+    /// The version whose values it walks, and the one in which they are written.
+    own: &'static Version,
+    through: &'static Version,
+    name: String,
+    ports: Vec<u16>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl<'w> Walker<'w> {
+    pub(super) async fn new(
+        walks: &'w Walks<'w>,
+        kind: &'static Kind,
+        own: &'static Version,
+        through: &'static Version,
+        asks_for_ports: bool,
+    ) -> Self {
+        let (mut ports, mut permit) = (Vec::new(), None);
+        if asks_for_ports {
+            let free = Arc::clone(&walks.free_ports).acquire_owned();
+            permit = Some(free.await.expect("open"));
+            let mut free = walks.ports.lock().expect("no panic");
+            ports = PORTS.iter().filter_map(|_| free.pop()).collect();
+        }
+        let number = walks.names.fetch_add(1, Ordering::Relaxed);
+        Self {
+            walks,
+            kind,
+            own,
+            through,
+            name: format!("walk-{number}-x"),
+            ports,
+            permit,
+        }
+    }
+
+    pub(super) fn writes_own_version(&self) -> bool {
+        self.own.name == self.through.name
+    }
+
+    /// The object with this spec, in the version in which it is written.
+    fn written(&self, spec: &Value) -> Value {
+        let mut spec = spec.clone();
+        if let Some(path) = self.own.node_port {
+            let pointer = format!("/{}", path.join("/"));
+            if let Some(port) = spec.pointer_mut(&pointer) {
+                let number = PORTS.iter().position(|name| port == name);
+                if let Some(number) = number {
+                    *port = json!(self.ports[number]);
+                }
+            }
+        }
+        if self.own.name == self.kind.hub.name
+            && let Pods::Counted(&[field]) = self.own.pods
+            && spec[field].is_null()
+        {
+            // The schema's default, without which the other version says nothing valid.
+            spec[field] = json!(1);
+        }
+        let object = object(self.kind, self.own, &self.name, spec);
+        let converted = convert(self.kind, object, self.through).expect("it converts");
+        assert!(!converted.data_left_out);
+        converted.object
+    }
+
+    /// Creates it; `expected` is waited for, if it is known.
+    pub(super) async fn create(
+        &mut self,
+        spec: &Value,
+        expected: Option<&Expected<'_>>,
+    ) -> Result<Outcome, String> {
+        let collection = collection(self.kind, self.through, self.walks.namespace);
+        let created = self
+            .walks
+            .stage
+            .create(&collection, &self.written(spec))
+            .await;
+        self.outcome(created, spec, expected).await
+    }
+
+    /// Gives it this spec in place of the one it has, as an editor does.
+    pub(super) async fn change(
+        &mut self,
+        spec: &Value,
+        expected: Option<&Expected<'_>>,
+    ) -> Result<Outcome, String> {
+        let object = self.written(spec);
+        let annotations = match &object["metadata"]["annotations"] {
+            Value::Null => json!({}),
+            annotations => annotations.clone(),
+        };
+        let patch = json!([
+            {"op": "replace", "path": "/spec", "value": object["spec"]},
+            {"op": "add", "path": "/metadata/annotations", "value": annotations},
+        ]);
+        let path = self.path(self.through);
+        let patched = self.walks.stage.json_patch(&path, &patch).await;
+        self.outcome(patched, spec, expected).await
+    }
+
+    async fn outcome(
+        &self,
+        answer: Answer,
+        spec: &Value,
+        expected: Option<&Expected<'_>>,
+    ) -> Result<Outcome, String> {
+        let written = match answer {
+            Ok(object) => object,
+            Err(status) if status.code == 422 => return Ok(Outcome::Refused(status.message)),
+            Err(status) => return Err(format!("{status:?}")),
+        };
+        let generation = &written["metadata"]["generation"];
+        let is_done = |seen: &Value| {
+            let degraded = is_true(seen, "Degraded").is_some();
+            seen["status"]["observedGeneration"] == *generation
+                && expected.is_none_or(|expected| degraded == expected.degraded)
+        };
+        let seen = self.walks.cluster.until(&self.name, is_done).await?;
+        let mut children = self.children(spec).await?;
+        // What only the annotation changed in the old version has the same generation: the API
+        // server counts changes of the version that is written.
+        let started = Instant::now();
+        while let Some(expected) = expected
+            && children != *expected.children
+            && started.elapsed() < SETTLED
+        {
+            tokio::time::sleep(POLL).await;
+            children = self.children(spec).await?;
+        }
+        match is_true(&seen, "Degraded") {
+            Some(_) => Ok(Outcome::Degraded),
+            None => Ok(Outcome::Applied(children)),
+        }
+    }
+
+    fn path(&self, version: &Version) -> String {
+        path(self.kind, version, self.walks.namespace, &self.name)
+    }
+
+    fn child_paths(&self) -> [String; 2] {
+        let (namespace, name) = (self.walks.namespace, &self.name);
+        [
+            format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}"),
+            format!("/api/v1/namespaces/{namespace}/services/{name}"),
+        ]
+    }
+
+    /// The children as they are, of a resource with this spec.
+    pub(super) async fn children(&self, spec: &Value) -> Result<Children, String> {
+        let mut children = Vec::new();
+        for path in self.child_paths() {
+            children.push(match self.walks.stage.get(&path).await {
+                Ok(child) => self.without_identity(child, spec),
+                Err(status) if status.code == 404 => Value::Null,
+                Err(status) => return Err(format!("{path}: {status:?}")),
+            });
+        }
+        Ok(Value::Array(children))
+    }
+
+    /// A child without what is another for each object, and for each choice of the API server.
+    fn without_identity(&self, mut child: Value, spec: &Value) -> Value {
+        let asked = self.own.node_port.and_then(|path| {
+            let asked = spec.pointer(&format!("/{}", path.join("/")))?;
+            let number = PORTS.iter().position(|name| asked == name)?;
+            Some(json!(self.ports[number]))
+        });
+        let members = child.as_object_mut().expect("an object");
+        members.remove("status");
+        let metadata = members["metadata"].as_object_mut().expect("metadata");
+        for identity in [
+            "uid",
+            "resourceVersion",
+            "generation",
+            "creationTimestamp",
+            "managedFields",
+        ] {
+            metadata.remove(identity);
+        }
+        if let Some(annotations) = metadata.get_mut("annotations") {
+            // The generation that last changed the child.
+            let annotations = annotations.as_object_mut().expect("annotations");
+            annotations.remove("quartet-operator.example.com/applied");
+            if annotations.is_empty() {
+                metadata.remove("annotations");
+            }
+        }
+        for owner in metadata["ownerReferences"].as_array_mut().expect("owners") {
+            owner["uid"].take();
+        }
+        let service = &mut child["spec"];
+        if service["clusterIP"]
+            .as_str()
+            .is_some_and(|address| address != "None")
+        {
+            service["clusterIP"] = json!("<allocated>");
+            service["clusterIPs"] = json!(["<allocated>"]);
+        }
+        for port in service["ports"].as_array_mut().into_iter().flatten() {
+            let Some(node_port) = port.get_mut("nodePort") else {
+                continue;
+            };
+            match &asked {
+                Some(asked) if node_port == asked => *node_port = json!("<asked>"),
+                Some(_) => {}
+                None => *node_port = json!("<allocated>"),
+            }
+        }
+        let text = child.to_string().replace(&self.name, "<name>");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// Deletes the resource, and its children as the garbage collector would.
+    pub(super) async fn delete(mut self) -> Result<(), String> {
+        let stage = self.walks.stage;
+        let [deployment, service] = self.child_paths();
+        for path in [self.path(&self.kind.hub), deployment, service] {
+            match stage.delete(&path).await {
+                Err(status) if status.code != 404 => return Err(format!("{path}: {status:?}")),
+                _ => stage.until_gone(&path).await,
+            }
+        }
+        let mut free = self.walks.ports.lock().expect("no panic");
+        free.append(&mut self.ports);
+        Ok(())
+    }
+}
+
+impl Drop for Walker<'_> {
+    /// Ports of a Service that is still there are not for others.
+    fn drop(&mut self) {
+        if let (false, Some(permit)) = (self.ports.is_empty(), self.permit.take()) {
+            permit.forget();
+        }
+    }
+}

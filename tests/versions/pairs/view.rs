@@ -1,0 +1,132 @@
+//! What a namespace holds, by watches, so that many resources can be waited for without
+//! asking. Stands in for the Deployment controller, too, of which there is none.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use futures::StreamExt as _;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, WatchEvent, WatchParams};
+use kube::core::ApiResource;
+use quartet_operator::packaging::kinds;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+
+use crate::stage::DEADLINE;
+
+/// Statuses written at a time.
+const AT_ONCE: usize = 32;
+
+/// The resources of every kind, as they were last heard of.
+pub(super) struct ClusterView {
+    seen: Arc<Seen>,
+    /// End with it.
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct Seen {
+    objects: Mutex<HashMap<String, Value>>,
+    changed: Notify,
+}
+
+impl ClusterView {
+    pub(super) fn new(client: &kube::Client, namespace: &str) -> Self {
+        let (seen, mut tasks) = (Arc::new(Seen::default()), JoinSet::new());
+        for kind in kinds() {
+            let resource = ApiResource {
+                group: kind.group.to_owned(),
+                version: kind.hub.name.to_owned(),
+                api_version: kind.api_version(&kind.hub),
+                kind: kind.kind.to_owned(),
+                plural: kind.plural.to_owned(),
+            };
+            let api = Api::namespaced_with(client.clone(), namespace, &resource);
+            let (to, events) = unbounded_channel();
+            tasks.spawn(watch(api, to));
+            tasks.spawn(remember(events, Arc::clone(&seen)));
+        }
+        let deployments = ApiResource::erase::<Deployment>(&());
+        let api = Api::namespaced_with(client.clone(), namespace, &deployments);
+        let (to, events) = unbounded_channel();
+        tasks.spawn(watch(api.clone(), to));
+        tasks.spawn(observe_deployments(events, api));
+        Self {
+            seen,
+            _tasks: tasks,
+        }
+    }
+
+    /// Waits until the resource of this name was seen to be so.
+    pub(super) async fn until(
+        &self,
+        name: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Result<Value, String> {
+        let wait = async {
+            loop {
+                let changed = self.seen.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if let Some(seen) = self.get(name).filter(|seen| holds(seen)) {
+                    return seen;
+                }
+                changed.await;
+            }
+        };
+        let waited = tokio::time::timeout(DEADLINE, wait).await;
+        waited.map_err(|_| format!("not so within {DEADLINE:?}: {:#?}", self.get(name)))
+    }
+
+    fn get(&self, name: &str) -> Option<Value> {
+        let objects = self.seen.objects.lock().expect("no panic");
+        objects.get(name).cloned()
+    }
+}
+
+/// Sends every object as it was created or changed.
+async fn watch(api: Api<DynamicObject>, to: UnboundedSender<DynamicObject>) {
+    loop {
+        let stream = api.watch(&WatchParams::default(), "0").await;
+        let mut events = Box::pin(stream.expect("a watch"));
+        while let Some(Ok(event)) = events.next().await {
+            if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event {
+                // Nobody hears when the test is over.
+                let _ = to.send(object);
+            }
+        }
+    }
+}
+
+async fn remember(mut events: UnboundedReceiver<DynamicObject>, seen: Arc<Seen>) {
+    while let Some(object) = events.recv().await {
+        let name = object.metadata.name.clone().expect("a name");
+        let object = serde_json::to_value(object).expect("JSON");
+        seen.objects.lock().expect("no panic").insert(name, object);
+        seen.changed.notify_waiters();
+    }
+}
+
+/// Tells the status of each Deployment that it was observed: the manager waits for that.
+async fn observe_deployments(
+    mut events: UnboundedReceiver<DynamicObject>,
+    api: Api<DynamicObject>,
+) {
+    let events = futures::stream::poll_fn(move |context| events.poll_recv(context));
+    let api = &api;
+    let observe = |object: DynamicObject| async move {
+        let generation = object.metadata.generation;
+        if object.data["status"]["observedGeneration"] == json!(generation) {
+            return;
+        }
+        let status = json!({"status": {"observedGeneration": generation}});
+        let name = object.metadata.name.expect("a name");
+        // It may be gone meanwhile.
+        let _ = api
+            .patch_status(&name, &PatchParams::default(), &Patch::Merge(&status))
+            .await;
+    };
+    events.for_each_concurrent(AT_ONCE, observe).await;
+}
