@@ -7,6 +7,7 @@
 mod address;
 mod command;
 mod flags;
+mod scaffold;
 mod traces;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,6 +59,8 @@ pub struct Config {
     pub log_level: LogLevel,
     /// Where traces go; `None`: there are none.
     pub traces: Option<Traces>,
+    /// Flags that were given and change nothing.
+    pub ignored_flags: Vec<&'static str>,
 }
 
 /// The election of the replica that reconciles.
@@ -116,6 +119,12 @@ pub enum ConfigError {
          certificate and names a URL where the second names a Service; leave one out"
     )]
     UrlAndSelfManaged,
+    /// `--enable-http2`.
+    #[error(
+        "--enable-http2: HTTP/2 is not served: it lets a client exhaust a server (CVE-2023-44487), and \
+         API servers call webhooks over HTTP/1.1; leave the flag out or give false"
+    )]
+    Http2,
     /// Two servers on one port.
     #[error("{one} and {other} are both {address}; give each a port of its own")]
     SameAddress {
@@ -150,6 +159,9 @@ pub enum ConfigError {
 
 impl Config {
     fn check(flags: Flags) -> Result<Self, ConfigError> {
+        if flags.scaffold.enable_http2 {
+            return Err(ConfigError::Http2);
+        }
         let settings = Settings {
             max_replicas: flags.max_replicas,
             images: images(|name| std::env::var_os(name))?,
@@ -185,6 +197,7 @@ impl Config {
             log_format: flags.log_format,
             log_level: flags.log_level,
             traces: Traces::from_environment(|name| std::env::var_os(name))?,
+            ignored_flags: flags.scaffold.ignored(),
         })
     }
 }

@@ -4,7 +4,7 @@
 //! cluster shall hold), which is wired to `controller` (what makes it so) by `manager`
 //! (the process). `webhook` checks and converts what the API server sends, and uses `api`
 //! only. `migration` is the one errand besides. `packaging` writes every manifest from the
-//! types of the first two.
+//! types of the first two. `server` is the HTTP server under `manager` and `webhook`.
 #![cfg_attr(
     not(test),
     warn(
@@ -16,11 +16,15 @@
 )]
 
 pub mod api;
+mod bounded;
+mod budget;
 pub mod config;
 pub mod controller;
+mod log_limit;
 pub mod manager;
 pub mod migration;
 pub mod operators;
 pub mod packaging;
+mod server;
 mod trace_target;
 pub mod webhook;

@@ -264,6 +264,47 @@ fn every_flag_is_also_an_environment_variable() {
 }
 
 #[test]
+fn an_empty_variable_is_an_unset_one_for_every_flag() {
+    let help = output(&["--help"], &[]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    let variables: Vec<&str> = help
+        .split("[env: ")
+        .skip(1)
+        .filter_map(|rest| rest.split([']', '=']).next())
+        .collect();
+    assert!(variables.len() > 20, "{variables:?}");
+    let environment: Vec<_> = variables.iter().map(|name| (*name, "")).collect();
+    // Everything is as without any: it is the cluster that is missing.
+    let said = refusal(&[], &environment);
+    assert!(
+        said.contains("set KUBECONFIG or pass --kubeconfig"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_manifest_of_a_scaffold_starts_with_only_its_image_changed() {
+    let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
+    let mut command = manager();
+    command.args(["--kubeconfig", &kubeconfig.file]).args([
+        "--health-probe-bind-address=127.0.0.1:0",
+        "--metrics-bind-address=127.0.0.1:0",
+        "--leader-elect=false",
+        "--enable-http2=false",
+        "--zap-devel=true",
+        "--zap-encoder=json",
+        "--zap-log-level=info",
+        "--zap-stacktrace-level=error",
+        "--zap-time-encoding=rfc3339",
+    ]);
+    let mut manager = Running::start(command);
+    manager.log_line(&["\"--zap-stacktrace-level\"", "has no effect"]);
+    manager.log_line(&["\"--zap-time-encoding\"", "has no effect"]);
+    let health = manager.address_of("health probes");
+    assert_eq!(get(&health, "/healthz").0, "HTTP/1.1 200 OK");
+}
+
+#[test]
 fn traces_that_cannot_be_exported_as_configured_exit_64_and_bind_no_port() {
     let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://127.0.0.1:4318");

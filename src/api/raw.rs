@@ -12,9 +12,10 @@ use serde_json::value::RawValue;
 
 use super::conversion::ANNOTATIONS_LIMIT_BYTES;
 
-/// Most members of one object. More annotations than bytes that all of them may have cannot
-/// be stored; without a limit a hostile body would take ten times its size in memory.
-const MOST_MEMBERS: usize = ANNOTATIONS_LIMIT_BYTES;
+/// Most members of one object: no more annotations can be stored, whose names differ and who
+/// together have a limit in bytes. Without one a hostile body would take ten times its size in
+/// memory.
+const MOST_MEMBERS: usize = ANNOTATIONS_LIMIT_BYTES / 4;
 
 /// The members of a JSON object, in their order, their values as text. Of two with one name
 /// the last counts, as in `serde_json::Value` and in Go.

@@ -9,6 +9,7 @@ pub use field_error::{ErrorReason, FieldError};
 
 use super::quantity;
 use super::shape::{Characters, Field, Fields, INT64_MAX, Merge, Rule, Shape, way_out};
+use crate::bounded::{MOST_QUOTED, beginning_of, shortened};
 
 /// Every rule that `spec` breaks. A spec that is not there is given as null.
 pub fn spec_errors(shape: &Shape, spec: &Value) -> Vec<FieldError> {
@@ -49,7 +50,7 @@ pub fn service_name_error(name: &str) -> Option<FieldError> {
     (!is_label).then(|| FieldError {
         field: "metadata.name".to_owned(),
         reason: ErrorReason::Invalid,
-        value: Some(Value::from(name)),
+        value: Some(Value::from(shortened(name))),
         detail: SERVICE_NAME_MESSAGE.to_owned(),
     })
 }
@@ -98,9 +99,9 @@ impl Errors {
     fn add(&mut self, path: &str, reason: ErrorReason, value: Option<Value>, detail: String) {
         if self.found.len() < MOST_ERRORS {
             self.found.push(FieldError {
-                field: path.to_owned(),
+                field: shortened(path).into_owned(),
                 reason,
-                value,
+                value: value.map(quoted),
                 detail,
             });
         }
@@ -214,10 +215,20 @@ impl Errors {
             );
         } else if length < usize::from(min) {
             let detail = format!("must be at least {min} chars long");
-            self.add(path, ErrorReason::Invalid, Some(Value::from(text)), detail);
+            self.add(
+                path,
+                ErrorReason::Invalid,
+                Some(Value::from(shortened(text))),
+                detail,
+            );
         } else if !characters.allow(text) {
             let detail = format!("must match '{}'", characters.pattern().unwrap_or_default());
-            self.add(path, ErrorReason::Invalid, Some(Value::from(text)), detail);
+            self.add(
+                path,
+                ErrorReason::Invalid,
+                Some(Value::from(shortened(text))),
+                detail,
+            );
         }
     }
 
@@ -299,7 +310,7 @@ impl Errors {
             return self.too_many(path, map.len(), max);
         }
         for (key, value) in map {
-            let path = format!("{path}.{key}");
+            let path = format!("{path}.{}", shortened(key));
             let old = old.and_then(|old| old.get(key));
             if old.is_none() {
                 self.check_text(&path, 1, key_max, key_characters, key);
@@ -371,6 +382,23 @@ impl Errors {
             value,
             format!("must have at most {max} items"),
         );
+    }
+}
+
+/// What an error keeps of a value, so that it is not as long as the review.
+fn quoted(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::from(shortened(&text)),
+        Value::Array(_) | Value::Object(_) => {
+            let text = beginning_of(&value, MOST_QUOTED);
+            // Whole ones are shown as they are.
+            if text.ends_with('…') {
+                text.into()
+            } else {
+                value
+            }
+        }
+        value => value,
     }
 }
 

@@ -4,7 +4,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser as _, Subcommand};
+use clap::builder::Resettable;
+use clap::parser::ValueSource;
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Subcommand};
 
 use super::flags::Flags;
 use super::{Config, ConfigError, given};
@@ -75,7 +77,23 @@ impl Command {
     pub fn from_arguments(
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, ConfigError> {
-        let mut flags = Flags::try_parse_from(arguments)?;
+        // An empty variable is an unset one, as in a manifest whose value was left blank.
+        let command = Flags::command().mut_args(|flag| {
+            let value = flag.get_env().and_then(std::env::var_os);
+            match value.is_some_and(|value| value.is_empty()) {
+                true => flag.env(Resettable::Reset),
+                false => flag,
+            }
+        });
+        let matches = command.try_get_matches_from(arguments)?;
+        let mut flags = Flags::from_arg_matches(&matches)?;
+        let is_typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        if !is_typed("log_format") {
+            flags.log_format = flags.scaffold.log_format().unwrap_or(flags.log_format);
+        }
+        if !is_typed("log_level") {
+            flags.log_level = flags.scaffold.log_level().unwrap_or(flags.log_level);
+        }
         match flags.errand.take() {
             None => Ok(Self::Run(Box::new(Config::check(flags)?))),
             Some(Errand::MigrateStorage(flags)) => Ok(Self::MigrateStorage(MigrateStorage {

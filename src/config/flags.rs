@@ -9,6 +9,7 @@ use clap::{ArgAction, Parser, ValueEnum};
 
 use super::address::OptionalAddress;
 use super::command::Errand;
+use super::scaffold::ScaffoldFlags;
 use crate::operators::settings::MAX_REPLICAS;
 use crate::webhook::TlsVersion;
 use crate::webhook::certificates::WebhookUrl;
@@ -254,6 +255,9 @@ pub(super) struct Flags {
         default_value = "info"
     )]
     pub(super) log_level: LogLevel,
+
+    #[command(flatten)]
+    pub(super) scaffold: ScaffoldFlags,
 }
 
 /// Where the webhook server's certificate is from.
@@ -291,7 +295,7 @@ pub enum LogLevel {
 }
 
 /// The spellings that Go's `strconv.ParseBool` takes.
-fn go_bool(text: &str) -> Result<bool, &'static str> {
+pub(super) fn go_bool(text: &str) -> Result<bool, &'static str> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),

@@ -383,3 +383,46 @@ fn an_errand_with_a_flag_that_is_not_its_own_is_refused() {
         );
     }
 }
+
+#[test]
+fn the_flags_of_a_scaffold_are_accepted_with_their_meaning_or_a_warning() {
+    let logs = |arguments: &[&str]| {
+        let config = load(arguments).unwrap();
+        (config.log_format, config.log_level)
+    };
+    let (json, text) = (LogFormat::Json, LogFormat::Text);
+    assert_eq!(logs(&["--zap-devel"]), (text, LogLevel::Debug));
+    assert_eq!(logs(&["--zap-devel=false"]), (json, LogLevel::Info));
+    let devel = [
+        "--zap-devel=true",
+        "--zap-encoder=json",
+        "--zap-log-level=info",
+    ];
+    assert_eq!(logs(&devel), (json, LogLevel::Info));
+    for (level, means) in [
+        ("debug", LogLevel::Debug),
+        ("5", LogLevel::Debug),
+        ("error", LogLevel::Error),
+        ("panic", LogLevel::Error),
+    ] {
+        assert_eq!(logs(&[&format!("--zap-log-level={level}")]), (json, means));
+    }
+    let ours = ["--log-level=warn", "--log-format=json", "--zap-devel"];
+    assert_eq!(logs(&ours), (json, LogLevel::Warn));
+    assert!(refusal(&["--zap-log-level=loud"]).contains("give debug, info"));
+    let ignored = ["--zap-stacktrace-level=error", "--zap-time-encoding=epoch"];
+    let config = load(&ignored).unwrap();
+    assert_eq!(
+        config.ignored_flags,
+        ["--zap-stacktrace-level", "--zap-time-encoding"]
+    );
+}
+
+#[test]
+fn http_2_is_refused_with_the_reason_and_may_be_turned_off() {
+    assert!(load(&["--enable-http2=false"]).is_ok());
+    for on in ["--enable-http2", "--enable-http2=true"] {
+        let said = refusal(&[on]);
+        assert!(said.contains("HTTP/2 is not served"), "{said}");
+    }
+}

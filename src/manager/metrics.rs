@@ -18,18 +18,17 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 use self::access::Access;
-use super::http;
 use super::process_metrics::ProcessMetrics;
-use super::shutdown::Shutdown;
-use super::supervise::Group;
+use super::supervise::{AT_ONCE, Group};
 use super::webhooks::until;
+use crate::budget::{FREE_BYTES, METRICS};
 use crate::config::{Config, MetricsSecurity};
 use crate::packaging::names::METRICS_PATH;
-use crate::webhook::certificates::{self, Resolver, directory, in_memory};
-use crate::webhook::{TlsError, TlsVersion, server_config};
+use crate::server::{Counters, Serving, Slot, long_body};
+use crate::webhook::certificates::{self, directory, in_memory};
+use crate::webhook::{ServeError, server_config};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -58,12 +57,12 @@ pub(super) fn start(
 ) {
     let (certificate, server) = ("metrics certificate", "metrics server");
     let metrics = |registry| reads.of("metrics", registry);
-    let shutdown = group.shutdown();
-    let stop = shutdown.clone();
+    let stop = group.shutdown();
+    let shutdown = stop.clone().stopped();
     let resolver = match &config.metrics_security {
         MetricsSecurity::Plain => {
-            let router = router(registry, None);
-            return group.start(server, http::serve(listener, router, shutdown));
+            let serving = serving(listener, router(registry, None));
+            return group.start(server, serving.run(shutdown));
         }
         MetricsSecurity::SelfSigned => {
             let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
@@ -78,23 +77,23 @@ pub(super) fn start(
         }
     };
     let router = router(registry, Some(Access::new(client)));
-    let minimum = config.tls_min_version;
-    group.start(
-        server,
-        serve_tls(listener, resolver, minimum, router, shutdown),
-    );
+    let (minimum, serving) = (config.tls_min_version, serving(listener, router));
+    group.start(server, async move {
+        let tls = Some(server_config(resolver, minimum)?);
+        Ok::<_, ServeError>(Serving { tls, ..serving }.run(shutdown).await?)
+    });
 }
 
-async fn serve_tls(
-    listener: TcpListener,
-    certificates: Arc<Resolver>,
-    minimum: TlsVersion,
-    router: Router,
-    shutdown: Shutdown,
-) -> Result<(), TlsError> {
-    let tls = TlsAcceptor::from(server_config(certificates, minimum)?);
-    http::serve_tls(listener, tls, router, shutdown).await;
-    Ok(())
+fn serving(listener: TcpListener, router: Router) -> Serving {
+    Serving {
+        name: "metrics",
+        listener,
+        tls: None,
+        router,
+        limits: METRICS,
+        counters: Counters::default(),
+        stopping: AT_ONCE,
+    }
 }
 
 /// What is served, and to whom: to anybody if `access` is `None`.
@@ -117,13 +116,20 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
             return denied.into_response();
         }
     }
+    let slot = request.extensions().get::<Arc<Slot>>().cloned();
     // Some collectors read files, and with many resources there is much to write.
     let text = tokio::task::spawn_blocking(move || {
         let mut text = String::new();
         encode(&mut text, &served.registry).map(|()| text)
     });
     match text.await {
-        Ok(Ok(text)) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+        Ok(Ok(text)) => {
+            let body = match text.len() > FREE_BYTES {
+                true => long_body(text, (), slot),
+                false => text.into(),
+            };
+            ([(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response()
+        }
         Ok(Err(_)) | Err(_) => {
             tracing::error!("cannot write the metrics");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()

@@ -8,12 +8,13 @@ mod explain;
 mod greeting;
 mod handshake;
 mod health;
-mod http;
+mod listen;
 mod metrics;
 mod namespace;
 mod parts;
 mod process_metrics;
 mod requests;
+mod server_time;
 mod short_watches;
 mod shutdown;
 mod supervise;
@@ -25,22 +26,24 @@ use std::io;
 use std::path::Path;
 
 use axum::http::StatusCode;
-use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::config::{BindAddress, Config};
+use crate::budget::HEALTH;
+use crate::config::Config;
 use crate::packaging::names;
+use crate::server::{Counters, Serving};
 use crate::webhook::certificates::{self, RegistrationError};
 pub use cluster::{Clients, ClusterError};
 use election::Election;
 pub use election::ElectionError;
 pub use explain::explain;
 use health::Endpoint;
-pub use http::BindError;
+pub use listen::BindError;
+use listen::listen;
 use requests::RequestCounter;
 use shutdown::Signals;
 pub use shutdown::{Shutdown, Stopper, shutdown};
-use supervise::Process;
+use supervise::{AT_ONCE, Process};
 use telemetry::LogControl;
 use traces::Traces;
 pub use traces::TracesError;
@@ -123,6 +126,12 @@ pub fn run(config: Config) -> Result<(), RunError> {
         Ok(None) | Err(_) => None,
     };
     let log = telemetry::start(config.log_format, config.log_level, tracer);
+    for flag in &config.ignored_flags {
+        tracing::warn!(
+            flag,
+            "this flag of a kubebuilder scaffold has no effect here"
+        );
+    }
     let result = traces.map_err(RunError::from).and_then(|traces| {
         let runtime = runtime()?;
         let result = runtime.block_on(start_and_stop(config, log, traces));
@@ -191,7 +200,8 @@ async fn start_and_stop(
     if let Some(listener) = webhooks {
         let group = &mut process.webhooks;
         let measured = (&mut registry, &reads);
-        let webhooks = Webhooks::start(&config, &clients, listener, measured, group)?;
+        let time = requests.server_time();
+        let webhooks = Webhooks::start(&config, &clients, listener, measured, time, group)?;
         ready = webhooks.check(ready);
     }
     let controllers = &mut process.controllers;
@@ -205,8 +215,16 @@ async fn start_and_stop(
     let servers = &mut process.servers;
     let stop = servers.shutdown();
     if let Some(listener) = health {
-        let router = health::router([Endpoint::new(names::HEALTHZ), ready]);
-        servers.start("health server", http::serve(listener, router, stop.clone()));
+        let serving = Serving {
+            name: "health",
+            listener,
+            tls: None,
+            router: health::router([Endpoint::new(names::HEALTHZ), ready]),
+            limits: HEALTH,
+            counters: Counters::default(),
+            stopping: AT_ONCE,
+        };
+        servers.start("health server", serving.run(stop.stopped()));
     }
     if let Some(listener) = metrics {
         metrics::start(
@@ -229,22 +247,6 @@ fn readiness(stopping: Shutdown) -> Endpoint {
             false => Ok(()),
         }
     })
-}
-
-async fn listen(
-    purpose: &'static str,
-    flag: &'static str,
-    address: &Option<BindAddress>,
-) -> Result<Option<TcpListener>, BindError> {
-    let Some(address) = address else {
-        return Ok(None);
-    };
-    let listener = http::bind(purpose, flag, address).await?;
-    let address = listener
-        .local_addr()
-        .map_or_else(|_| address.to_string(), |it| it.to_string());
-    tracing::info!(purpose, address, "listening");
-    Ok(Some(listener))
 }
 
 fn log_start(config: &Config, clients: &Clients) {

@@ -1,18 +1,20 @@
-//! `rest_client_requests_total`: every request to the API server, counted on its way back.
-//! A tower layer around the client; changes nothing in what passes.
+//! `rest_client_requests_total`: every request to the API server, counted on its way back, and
+//! its date noted. A tower layer around the client; changes nothing in what passes.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use axum::http::{Request, Response};
+use axum::http::{Request, Response, header};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use tower::{Layer, Service};
 use tracing::Span;
+
+use super::server_time::ServerTime;
 
 /// The labels of client-go's metric of this name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -28,6 +30,7 @@ struct Labels {
 #[derive(Debug, Clone, Default)]
 pub(super) struct RequestCounter {
     requests: Family<Labels, Counter>,
+    server_time: ServerTime,
 }
 
 impl RequestCounter {
@@ -40,6 +43,11 @@ impl RequestCounter {
             counter.requests.clone(),
         );
         counter
+    }
+
+    /// The time of the API server, from the answers that pass.
+    pub(super) fn server_time(&self) -> ServerTime {
+        self.server_time.clone()
     }
 
     /// A layer for a client that talks to `host`.
@@ -99,6 +107,9 @@ where
             let response = response.await;
             let code = match &response {
                 Ok(response) => {
+                    let date = response.headers().get(header::DATE);
+                    let date = date.and_then(|date| date.to_str().ok());
+                    counter.server_time.observe(date);
                     let status = response.status();
                     // Unsigned numbers become text in a trace.
                     span.record("http.response.status_code", i64::from(status.as_u16()));

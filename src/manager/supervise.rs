@@ -34,6 +34,11 @@ pub(super) const AT_A_URL: Stopping = Stopping {
     grace: Duration::from_secs(1),
     ..BEHIND_A_SERVICE
 };
+/// How the servers of health and metrics stop: nobody is to find them any more.
+pub(super) const AT_ONCE: Stopping = Stopping {
+    grace: Duration::ZERO,
+    drain: Duration::from_millis(450),
+};
 
 /// How long the webhooks have to stop: their own bounds, and a moment for what surrounds them.
 const WEBHOOKS_STOP: Duration = BEHIND_A_SERVICE

@@ -2,6 +2,8 @@
 //! time in UTC. Panics become such a line too. Where traces are wanted, spans go there as well.
 //! May not decide what is worth logging.
 
+mod lines;
+
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
 use std::panic::{self, PanicHookInfo};
@@ -10,12 +12,14 @@ use opentelemetry_sdk::trace::SdkTracer;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Dispatch;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, fmt};
 
+use self::lines::{JsonLines, write_text};
 use crate::config::{LogFormat, LogLevel};
 use crate::trace_target::TRACES;
 
@@ -29,19 +33,17 @@ pub(super) struct LogControl {
 /// if there is one. Only the first call of a process has an effect.
 pub(super) fn start(format: LogFormat, level: LogLevel, tracer: Option<SdkTracer>) -> LogControl {
     let (filter, control) = reload::Layer::new(filter(level));
-    // The default timer writes UTC with microseconds: 2026-01-31T23:59:59.000000Z.
     let subscriber = match format {
         LogFormat::Json => {
-            let lines = fmt::layer()
-                .json()
-                .flatten_event(true)
-                .with_span_list(false)
-                .with_writer(io::stderr);
+            let lines = fmt::layer().event_format(JsonLines).with_writer(io::stderr);
             subscriber(lines.with_filter(filter), tracer)
         }
         LogFormat::Text => {
             let colours = io::IsTerminal::is_terminal(&io::stderr());
-            let lines = fmt::layer().with_ansi(colours).with_writer(io::stderr);
+            let lines = fmt::layer()
+                .with_ansi(colours)
+                .fmt_fields(fmt::format::debug_fn(write_text).delimited(" "))
+                .with_writer(io::stderr);
             subscriber(lines.with_filter(filter), tracer)
         }
     };

@@ -13,6 +13,7 @@ use super::cluster::Clients;
 use super::handshake::handshake;
 use super::health::Endpoint;
 use super::namespace::pod_namespace;
+use super::server_time::ServerTime;
 use super::shutdown::Shutdown;
 use super::supervise::{AT_A_URL, BEHIND_A_SERVICE, Group};
 use crate::config::{CertificateSource, Config};
@@ -27,6 +28,7 @@ use crate::webhook::{self, Handlers, serve};
 pub(super) struct Webhooks {
     resolver: Arc<Resolver>,
     port: u16,
+    time: ServerTime,
 }
 
 impl Webhooks {
@@ -39,6 +41,7 @@ impl Webhooks {
         clients: &Clients,
         listener: TcpListener,
         (registry, reads): (&mut Registry, &certificates::Reads),
+        time: ServerTime,
         group: &mut Group,
     ) -> Result<Self, RunError> {
         let metrics = webhook::Metrics::register(registry);
@@ -58,15 +61,25 @@ impl Webhooks {
             "webhook server",
             serve(listener, certificates, minimum, handlers, stopping, stop),
         );
-        Ok(Self { resolver, port })
+        Ok(Self {
+            resolver,
+            port,
+            time,
+        })
     }
 
-    /// Adds what readiness depends on to `ready`: a certificate that is valid now, and a
-    /// listener that shakes hands.
+    /// Adds what readiness depends on to `ready`: a certificate that is valid now, by the clock
+    /// of the API server, and a listener that shakes hands.
     pub(super) fn check(self, ready: Endpoint) -> Endpoint {
-        let Self { resolver, port } = self;
+        let Self {
+            resolver,
+            port,
+            time,
+        } = self;
         ready.probe("webhook", StatusCode::INTERNAL_SERVER_ERROR, move || {
-            let validity = resolver.is_valid_now().map_err(|reason| reason.to_string());
+            let validity = resolver
+                .check_at(time.now())
+                .map_err(|reason| reason.to_string());
             async move {
                 validity?;
                 handshake(port).await
@@ -133,5 +146,66 @@ pub(super) async fn until<E>(
     tokio::select! {
         ended = run => ended,
         () = shutdown.stopped() => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::Request;
+    use jiff::{SignedDuration, Timestamp};
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::manager::health;
+    use crate::manager::supervise::AT_ONCE;
+    use crate::webhook::TlsVersion;
+    use crate::webhook::certificates::in_memory;
+
+    /// The status of readiness where the API server's clock is ahead of ours.
+    async fn status(ahead: SignedDuration) -> StatusCode {
+        let (resolver, run) = in_memory(vec!["a".to_owned()], certificates::Metrics::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let metrics = webhook::Metrics::register(&mut Registry::default());
+        let handlers = Handlers::new(&[], 0, &metrics);
+        let certificates = Arc::clone(&resolver);
+        let serve = serve(
+            listener,
+            certificates,
+            TlsVersion::Tls12,
+            handlers,
+            AT_ONCE,
+            std::future::pending(),
+        );
+        let time = ServerTime::default();
+        let date = Timestamp::now() + ahead;
+        time.observe(Some(
+            &date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(),
+        ));
+        let webhooks = Webhooks {
+            resolver,
+            port,
+            time,
+        };
+        let router = health::router([webhooks.check(Endpoint::new("readyz"))]);
+        let request = Request::get("/readyz").body(Body::empty()).unwrap();
+        tokio::select! {
+            answer = router.oneshot(request) => answer.unwrap().status(),
+            _ = serve => unreachable!(),
+            _ = run => unreachable!(),
+        }
+    }
+
+    #[tokio::test]
+    async fn readiness_judges_the_certificate_by_the_clock_of_the_api_server() {
+        assert_eq!(status(SignedDuration::ZERO).await, StatusCode::OK);
+        let hour = SignedDuration::from_hours(1);
+        assert_eq!(status(hour).await, StatusCode::OK);
+        // The certificate is valid from an hour ago, by our clock, for ninety days.
+        for invalid in [hour * -2, hour * 24 * 91] {
+            let status = status(invalid).await;
+            assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{invalid}");
+        }
     }
 }

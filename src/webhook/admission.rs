@@ -8,11 +8,12 @@ mod rules;
 
 use axum::http::StatusCode;
 
-use super::answer::{Answer, Cause, Details, Status, beginning_of};
+use super::answer::{Answer, Cause, Details, Status, beginning_of, is_uid};
 use super::metrics::Metrics;
 use crate::api::raw::{Structured, Text};
 use crate::api::validation::FieldError;
 use crate::api::{Kind, Version};
+use crate::bounded::{self, MOST_QUOTED, shortened};
 use object::Malformed;
 use review::{AdmissionReview, AnsweredReview, Operation, Request, Response};
 use rules::{Decision, Refusal};
@@ -95,8 +96,8 @@ fn request_in(body: &str) -> Result<Request<'_>, String> {
         ));
     }
     let Structured(request) = review.request.ok_or("the review has no request")?;
-    if request.uid.0.is_empty() {
-        return Err("request.uid is empty".to_owned());
+    if !is_uid(&request.uid.0) {
+        return Err("request.uid is empty or too long".to_owned());
     }
     Ok(request)
 }
@@ -118,17 +119,18 @@ fn invalid(refusal: Refusal) -> Status {
     let causes = errors.into_iter().map(|error| Cause {
         reason: error.reason.as_str(),
         message: error.body(),
-        field: error.field,
+        field: shortened(&error.field).into_owned(),
     });
+    let quoted = bounded::beginning_of(&format_args!("{name:?}"), MOST_QUOTED);
     let details = Details {
         group,
         kind,
         causes: causes.collect(),
-        name: name.clone(),
+        name: shortened(&name).into_owned(),
     };
     Status::failure(
         StatusCode::UNPROCESSABLE_ENTITY,
-        format!("{kind}.{group} {name:?} is invalid: {told}"),
+        format!("{kind}.{group} {quoted} is invalid: {told}"),
         Some(details),
     )
 }

@@ -1,18 +1,23 @@
 //! What is sent back: a review, or for what is no review a `metav1.Status` that says why, as
 //! the API server's own errors do. Knows neither kind of review.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde::Serialize;
 
-use super::body::{FREE_BYTES, Share};
-use super::seats::Seat;
+use super::body::Text;
+use super::memory::Share;
+use crate::bounded;
+use crate::budget::FREE_BYTES;
+use crate::server::{Slot, long_body};
 
 /// Most bytes of what is told of an error: some quote what they were about, which may be long.
-const MOST_TOLD: usize = 2048;
+const MOST_TOLD: usize = 300;
+/// Most bytes of a uid, which every answer repeats. An API server's has 36.
+const MOST_UID: usize = 256;
 /// When to call again whoever finds no room, in seconds. client-go obeys it, ten times, within
 /// the time of the call: `rest/with_retry.go`.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
@@ -21,7 +26,7 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    pub(super) body: Vec<u8>,
+    pub(super) body: Text,
 }
 
 /// `metav1.Status` of a failure.
@@ -90,7 +95,7 @@ impl Answer {
     /// A review.
     pub(super) fn review(review: &impl Serialize) -> Self {
         match serde_json::to_vec(review) {
-            Ok(body) => Self::text(body),
+            Ok(body) => Self::text(Text::Collected(body)),
             Err(error) => Self::refusal(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 format!("cannot write the answer: {error}"),
@@ -99,7 +104,7 @@ impl Answer {
     }
 
     /// A review that is JSON already.
-    pub(super) fn text(body: Vec<u8>) -> Self {
+    pub(super) fn text(body: Text) -> Self {
         Self {
             status: StatusCode::OK,
             body,
@@ -115,31 +120,23 @@ impl Answer {
         };
         Self {
             status: code,
-            body: serde_json::to_vec(&status).unwrap_or_default(),
+            body: Text::Collected(serde_json::to_vec(&status).unwrap_or_default()),
         }
     }
 
-    pub(super) fn into_response(self) -> Response<Body> {
-        response(self.status, Body::from(self.body))
-    }
-
-    /// As [`Answer::into_response`]; if it is long, it holds `share` until the client has taken
-    /// it, which `seat` is told.
-    pub(super) fn into_response_with(
-        self,
-        mut share: Share,
-        seat: Option<Arc<Seat>>,
-    ) -> Response<Body> {
-        if self.body.len() <= FREE_BYTES {
-            return self.into_response();
-        }
-        share.shrink_to(self.body.len());
-        let long = Long {
-            text: self.body,
-            _share: share,
-            seat,
+    /// If it is long, it holds `share` until the client has taken it, which `slot` is told.
+    pub(super) fn into_response(self, mut share: Share, slot: Option<Arc<Slot>>) -> Response<Body> {
+        let length = self.body.as_ref().len();
+        let body = match self.body {
+            text if length > FREE_BYTES => {
+                share.shrink_to(length);
+                long_body(text, share, slot)
+            }
+            Text::Collected(text) => Body::from(text),
+            Text::Piece(text) => Body::from(text),
+            Text::Mapped(_) => Body::from(Bytes::copy_from_slice(self.body.as_ref())),
         };
-        response(self.status, Body::from(Bytes::from_owner(long)))
+        response(self.status, body)
     }
 }
 
@@ -156,46 +153,12 @@ fn response(status: StatusCode, body: Body) -> Response<Body> {
     response
 }
 
-/// The text of a long answer, dropped when the client has taken it or is gone.
-struct Long {
-    text: Vec<u8>,
-    _share: Share,
-    seat: Option<Arc<Seat>>,
-}
-
-impl AsRef<[u8]> for Long {
-    fn as_ref(&self) -> &[u8] {
-        &self.text
-    }
-}
-
-impl Drop for Long {
-    fn drop(&mut self) {
-        if let Some(seat) = &self.seat {
-            seat.taken();
-        }
-    }
+/// Whether a review has a uid that can be repeated.
+pub(super) fn is_uid(uid: &str) -> bool {
+    !uid.is_empty() && uid.len() <= MOST_UID
 }
 
 /// The beginning of what `error` says.
-pub(super) fn beginning_of(error: &impl fmt::Display) -> String {
-    struct Beginning(String);
-
-    impl fmt::Write for Beginning {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            let room = MOST_TOLD.saturating_sub(self.0.len());
-            let end = text.floor_char_boundary(room);
-            self.0.push_str(text.get(..end).unwrap_or_default());
-            match end == text.len() {
-                true => Ok(()),
-                false => Err(fmt::Error),
-            }
-        }
-    }
-
-    let mut beginning = Beginning(String::new());
-    if write!(beginning, "{error}").is_err() {
-        beginning.0.push('…');
-    }
-    beginning.0
+pub(super) fn beginning_of(error: &dyn fmt::Display) -> String {
+    bounded::beginning_of(error, MOST_TOLD)
 }

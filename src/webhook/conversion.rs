@@ -23,11 +23,16 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeSeed as _;
 
-use super::answer::{Answer, beginning_of};
+use super::answer::{Answer, beginning_of, is_uid};
+use super::body::{Mapped, Text as Stored};
+use super::memory::{NoMemory, Share};
 use super::metrics::{Conversion, Metrics};
 use crate::api::conversion::{ConvertedText, convert_into};
 use crate::api::raw::{Members, Structured, Text, write_text};
 use crate::api::{Kind, Version};
+use crate::bounded::shortened;
+use crate::budget::{OBJECT_BYTES, STEP_BYTES};
+use crate::log_limit::LogLimit;
 use reading::ReviewSeed;
 
 const API_VERSION: &str = "apiextensions.k8s.io/v1";
@@ -47,9 +52,11 @@ pub(super) struct Converter {
 }
 
 impl Converter {
-    /// The answer to `body`. Whatever is a review with a uid is answered by a review.
-    pub(super) fn answer(&self, body: &str, metrics: &Metrics) -> Answer {
-        let mut work = Work::new(self, body.len());
+    /// The answer to `body`. Whatever is a review with a uid is answered by a review, unless
+    /// there is no memory for it now. `share` holds the body, and grows with the answer.
+    pub(super) fn answer(&self, body: &str, metrics: &Metrics, share: &mut Share) -> Answer {
+        static FAILED: LogLimit = LogLimit::new();
+        let mut work = Work::new(self, body.len(), share);
         let mut deserializer = serde_json::Deserializer::from_str(body);
         let review = ReviewSeed { work: &mut work }
             .deserialize(&mut deserializer)
@@ -58,19 +65,28 @@ impl Converter {
             (Ok(review), None) => match review.uid() {
                 Ok(uid) => {
                     work.count(metrics);
-                    work.out.extend_from_slice(AFTER_OBJECTS);
-                    write_text(&mut work.out, &uid);
-                    work.out.extend_from_slice(b"}}");
-                    Answer::text(work.out)
+                    work.end(&uid)
                 }
                 Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
             },
             // The parser was stopped on purpose; whether the rest is a review is still open.
-            (_, Some(failure)) => match uid_in(body) {
+            (_, Some(Failure::Busy)) => {
+                let code = StatusCode::SERVICE_UNAVAILABLE;
+                Answer::refusal(code, NoMemory::Busy.to_string())
+            }
+            (
+                _,
+                Some(Failure::Of {
+                    conversion,
+                    message,
+                }),
+            ) => match uid_in(body) {
                 Ok(uid) => {
-                    metrics.converted(failure.conversion, false, 1);
-                    tracing::warn!(message = failure.message, "a conversion failed");
-                    failed(&uid, &failure.message)
+                    metrics.converted(conversion, false, 1);
+                    if let Some(omitted) = FAILED.admit() {
+                        tracing::warn!(error = message, omitted, "a conversion failed");
+                    }
+                    failed(&uid, &message)
                 }
                 Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
             },
@@ -164,8 +180,8 @@ impl<'a> Review<'a> {
         }
         match self.uid {
             None => Err("the review has no request".to_owned()),
-            Some(Some(Text(uid))) if !uid.is_empty() => Ok(uid),
-            Some(_) => Err("request.uid is missing or empty".to_owned()),
+            Some(Some(Text(uid))) if is_uid(&uid) => Ok(uid),
+            Some(_) => Err("request.uid is missing, empty or too long".to_owned()),
         }
     }
 }
@@ -173,7 +189,13 @@ impl<'a> Review<'a> {
 /// What was done so far.
 struct Work<'c> {
     converter: &'c Converter,
-    /// The answer, up to the last object.
+    /// What the whole answer takes is charged to this, on top of the body.
+    share: &'c mut Share,
+    body_bytes: usize,
+    /// The answer, up to [`Work::out`]; `None` while it is short.
+    before: Option<Mapped>,
+    before_bytes: usize,
+    /// The end of the answer, up to the last object.
     out: Vec<u8>,
     objects: u64,
     /// How many of each were converted, and how many of these lost data. Few, since a call has
@@ -183,19 +205,28 @@ struct Work<'c> {
     failure: Option<Failure>,
 }
 
-/// The object that could not be converted.
-struct Failure {
-    conversion: Conversion,
-    message: String,
+/// Why the call fails.
+enum Failure {
+    /// This object could not be converted.
+    Of {
+        conversion: Conversion,
+        message: String,
+    },
+    /// Other calls have the memory for its answer.
+    Busy,
 }
 
 impl<'c> Work<'c> {
-    fn new(converter: &'c Converter, body_bytes: usize) -> Self {
-        // An answer is about as long as what is asked; more is asked for when it is needed.
-        let mut out = Vec::with_capacity(body_bytes + BEFORE_OBJECTS.len());
+    fn new(converter: &'c Converter, body_bytes: usize, share: &'c mut Share) -> Self {
+        // An answer is about as long as what is asked.
+        let mut out = Vec::with_capacity(body_bytes.min(STEP_BYTES) + BEFORE_OBJECTS.len());
         out.extend_from_slice(BEFORE_OBJECTS);
         Self {
             converter,
+            share,
+            body_bytes,
+            before: None,
+            before_bytes: 0,
             out,
             objects: 0,
             converted: Vec::new(),
@@ -204,23 +235,31 @@ impl<'c> Work<'c> {
     }
 
     fn convert(&mut self, object: &Members<'_>, desired: &str) -> Result<(), Failure> {
+        static LEFT_OUT: LogLimit = LogLimit::new();
         let name = object.text("kind").unwrap_or_default();
         let (group, version) = desired.split_once('/').unwrap_or(("", desired));
         let kind = self.converter.kind_of(group, &name);
         let to = kind.and_then(|kind| kind.version(version));
-        let failure = |message: String| Failure {
+        let failure = |message: String| Failure::Of {
             conversion: Conversion {
                 kind: kind.map_or(UNKNOWN, |kind| kind.kind),
                 from: UNKNOWN,
                 to: to.map_or(UNKNOWN, |to| to.name),
             },
-            message: beginning_of(&format_args!("{}: {message}", place(object))),
+            message: format!("{}: {message}", place(object)),
         };
         let (Some(kind), Some(to)) = (kind, to) else {
-            return Err(failure(beginning_of(&format_args!(
-                "cannot convert a {name:?} to {desired:?}: not a kind and version of this operator"
-            ))));
+            return Err(failure(format!(
+                "cannot convert a {:?} to {:?}: not a kind and version of this operator",
+                shortened(&name),
+                shortened(desired)
+            )));
         };
+        let bytes: usize = object.iter().map(|(_, value)| value.get().len()).sum();
+        if bytes > OBJECT_BYTES {
+            let message = format!("the object has more than {OBJECT_BYTES} bytes");
+            return Err(failure(message));
+        }
         if self.objects > 0 {
             self.out.push(b',');
         }
@@ -228,18 +267,67 @@ impl<'c> Work<'c> {
             from,
             data_left_out,
         } = convert_into(&mut self.out, kind, object, to)
-            .map_err(|error| failure(error.to_string()))?;
+            .map_err(|error| failure(beginning_of(&error)))?;
         self.objects += 1;
-        if data_left_out {
+        if data_left_out && let Some(omitted) = LEFT_OUT.admit() {
             tracing::warn!(
                 object = place(object),
                 from,
                 to = to.name,
+                omitted,
                 "the annotations have no room for the fields that the version lacks"
             );
         }
         self.note(kind, from, to, data_left_out);
+        self.store().map_err(|problem| match problem {
+            NoMemory::Busy => Failure::Busy,
+            NoMemory::OverLimit { limit } => failure(format!(
+                "the answer would be too long: the review and its answer may have {limit} bytes \
+                 together; ask for fewer objects at a time"
+            )),
+        })
+    }
+
+    /// Takes memory for what was written since, if that is much, and moves it there.
+    fn store(&mut self) -> Result<(), NoMemory> {
+        if self.out.len() < STEP_BYTES {
+            return Ok(());
+        }
+        let total = self.body_bytes + self.before_bytes + self.out.len();
+        self.share.try_grow(total)?;
+        let before = match &mut self.before {
+            Some(before) => before,
+            None => {
+                let most = self.share.limit() + OBJECT_BYTES;
+                let mapped = Mapped::new(most).map_err(|_| NoMemory::Busy)?;
+                self.before.insert(mapped)
+            }
+        };
+        if !before.push(&self.out) {
+            return Err(NoMemory::Busy);
+        }
+        self.before_bytes += self.out.len();
+        self.out.clear();
+        // That of one long object is not kept for the others.
+        self.out.shrink_to(2 * STEP_BYTES);
         Ok(())
+    }
+
+    /// The whole answer.
+    fn end(mut self, uid: &str) -> Answer {
+        self.out.extend_from_slice(AFTER_OBJECTS);
+        write_text(&mut self.out, uid);
+        self.out.extend_from_slice(b"}}");
+        match self.before {
+            None => Answer::text(Stored::Collected(self.out)),
+            Some(mut before) => match before.push(&self.out) {
+                true => Answer::text(Stored::Mapped(before)),
+                false => {
+                    let code = StatusCode::SERVICE_UNAVAILABLE;
+                    Answer::refusal(code, NoMemory::Busy.to_string())
+                }
+            },
+        }
     }
 
     fn note(&mut self, kind: &Kind, from: &'static str, to: &Version, data_left_out: bool) {
@@ -280,7 +368,7 @@ fn place(object: &Members<'_>) -> String {
         .unwrap_or_default();
     let name = metadata.text("name").unwrap_or(Cow::Borrowed("?"));
     match metadata.text("namespace") {
-        Some(namespace) => beginning_of(&format_args!("{namespace}/{name}")),
-        None => beginning_of(&name),
+        Some(namespace) => format!("{}/{}", shortened(&namespace), shortened(&name)),
+        None => shortened(&name).into_owned(),
     }
 }

@@ -14,6 +14,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::server::Counters;
+
 /// Buckets of `controller_runtime_webhook_latency_seconds`: those of client_golang from 5 ms
 /// on, and below them what a call here really takes.
 const LATENCY_SECONDS: [f64; 17] = [
@@ -71,12 +73,8 @@ pub struct Metrics {
     conversions: Family<ConversionResult, Counter>,
     data_left_out: Family<Conversion, Counter>,
     decisions: Family<Decision, Counter>,
-    /// Open connections, in their handshake or after it.
-    pub(super) connections: Gauge,
-    /// Connections that were closed to make room for others.
-    pub(super) evicted: Counter,
-    /// TLS handshakes that failed.
-    pub(super) handshake_errors: Counter,
+    /// What the server itself counts.
+    pub(super) server: Counters,
 }
 
 impl Metrics {
@@ -92,9 +90,7 @@ impl Metrics {
             conversions: Family::default(),
             data_left_out: Family::default(),
             decisions: Family::default(),
-            connections: Gauge::default(),
-            evicted: Counter::default(),
-            handshake_errors: Counter::default(),
+            server: Counters::default(),
         };
         // The registry ends each help text with a full stop, and each counter's name with
         // `_total`.
@@ -141,17 +137,17 @@ impl Metrics {
         registry.register(
             "quartet_operator_webhook_connections",
             "Open connections to the webhook server",
-            metrics.connections.clone(),
+            metrics.server.connections.clone(),
         );
         registry.register(
             "quartet_operator_webhook_connections_evicted",
             "Connections that were closed, for the time they kept the server waiting, to make room for others",
-            metrics.evicted.clone(),
+            metrics.server.evicted.clone(),
         );
         registry.register(
             "quartet_operator_webhook_handshake_errors",
             "TLS handshakes that failed; many of them mean that the caBundle is not that of our certificate",
-            metrics.handshake_errors.clone(),
+            metrics.server.handshake_errors.clone(),
         );
         metrics
     }

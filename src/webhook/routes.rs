@@ -16,19 +16,17 @@ use tracing::{Instrument as _, info_span};
 
 use super::admission::{self, Admission};
 use super::answer::Answer;
-use super::body::{Memory, Share, Whole};
+use super::body::{self, Wanted, Whole};
 use super::conversion::{self, Converter};
+use super::memory::{Memory, Share};
 use super::metrics::{EndpointMetrics, Metrics};
 use super::paths;
-use super::seats::Seat;
 use crate::api::Kind;
+use crate::budget::{ADMISSION_BODY, CONVERSION_BODY};
+use crate::log_limit::LogLimit;
+use crate::server::Slot;
 use crate::trace_target::{TRACES, adopt};
 
-/// Largest body of an admission review: controller-runtime's. An object may have 3 MiB, and a
-/// review holds two.
-const ADMISSION_LIMIT: usize = 7 * 1024 * 1024;
-/// Largest body of a conversion review: a list of ten thousand objects of 6 KiB each.
-const CONVERSION_LIMIT: usize = 64 * 1024 * 1024;
 /// Bodies from this size on are answered on a thread of their own: a millisecond's work, which
 /// would hold up what else this thread does.
 const LARGE_BODY: usize = 256 * 1024;
@@ -99,11 +97,11 @@ impl Handlers {
     pub fn answer(&self, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
         let mut endpoints = self.endpoints.iter();
         let endpoint = endpoints.find(|endpoint| endpoint.path == path)?;
-        let Answer { status, body } = endpoint.answer(body);
-        Some((status.as_u16(), body))
+        let Answer { status, body } = endpoint.answer(body, &mut Share::default());
+        Some((status.as_u16(), body.as_ref().to_vec()))
     }
 
-    /// The routes. A request must carry the [`Seat`] of its connection as an extension.
+    /// The routes. A request carries the [`Slot`] of its connection as an extension.
     pub(super) fn router(&self) -> Router {
         let memory = Memory::default();
         let mut router = Router::new();
@@ -114,14 +112,15 @@ impl Handlers {
             router = router.route(&path, handler);
         }
         router
-            .fallback(async || {
-                Answer::refusal(StatusCode::NOT_FOUND, "there is no such endpoint").into_response()
-            })
+            .fallback(async || refused(StatusCode::NOT_FOUND, "there is no such endpoint"))
             .method_not_allowed_fallback(async || {
-                let message = "reviews are sent by POST";
-                Answer::refusal(StatusCode::METHOD_NOT_ALLOWED, message).into_response()
+                refused(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent by POST")
             })
     }
+}
+
+fn refused(code: StatusCode, message: &str) -> Response<Body> {
+    Answer::refusal(code, message).into_response(Share::default(), None)
 }
 
 async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Response<Body> {
@@ -138,7 +137,7 @@ async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Resp
         http.response.status_code = Empty,
     );
     adopt(&span, request.headers());
-    let seat = request.extensions().get::<Arc<Seat>>().cloned();
+    let slot = request.extensions().get::<Arc<Slot>>().cloned();
     let answered = async {
         match read(&endpoint, &memory, request).await {
             Ok(body) => answer(&endpoint, &memory, body).await,
@@ -155,7 +154,7 @@ async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Resp
     endpoint
         .series
         .answered(answer.status.as_u16(), began.elapsed());
-    answer.into_response_with(share, seat)
+    answer.into_response(share, slot)
 }
 
 /// The whole body of a request that is worth it.
@@ -171,14 +170,15 @@ async fn read(endpoint: &Endpoint, memory: &Memory, request: Request) -> Result<
         .and_then(|length| length.to_str().ok())
         // A number that is too large for us is too large for any limit.
         .map(|length| length.parse().unwrap_or(usize::MAX));
-    let whole = memory
-        .read(body, declared, endpoint.task.limit())
+    let wanted = Wanted {
+        declared,
+        limit: endpoint.task.limit(),
+        copies: endpoint.task.copies(),
+    };
+    let slot = parts.extensions.get::<Arc<Slot>>();
+    body::read(memory, body, wanted, slot.map(Arc::as_ref))
         .await
-        .map_err(|error| Answer::refusal(error.code(), error.to_string()))?;
-    if let Some(seat) = parts.extensions.get::<Arc<Seat>>() {
-        seat.works();
-    }
-    Ok(whole)
+        .map_err(|error| Answer::refusal(error.code(), error.to_string()))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -193,17 +193,20 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// The answer to `body`, and the share of memory that the answer takes.
-async fn answer(endpoint: &Arc<Endpoint>, memory: &Memory, body: Whole) -> (Answer, Share) {
+async fn answer(endpoint: &Arc<Endpoint>, memory: &Memory, mut body: Whole) -> (Answer, Share) {
+    let answer = |endpoint: &Endpoint, body: &mut Whole| {
+        let mut share = std::mem::take(&mut body.share);
+        (endpoint.answer(body.bytes(), &mut share), share)
+    };
     if body.bytes().len() < LARGE_BODY {
-        let answer = endpoint.answer(body.bytes());
-        return (answer, body.share);
+        return answer(endpoint, &mut body);
     }
     let endpoint = Arc::clone(endpoint);
     let turn = memory.turn().await;
     spawn_blocking(move || {
-        let answer = endpoint.answer(body.bytes());
-        drop(turn);
-        (answer, body.share)
+        let answered = answer(&endpoint, &mut body);
+        drop((body, turn));
+        answered
     })
     .await
     .unwrap_or_else(|_| {
@@ -216,15 +219,23 @@ async fn answer(endpoint: &Arc<Endpoint>, memory: &Memory, body: Whole) -> (Answ
 impl Task {
     fn limit(&self) -> usize {
         match self {
-            Self::Admit(_) => ADMISSION_LIMIT,
-            Self::Convert(_) => CONVERSION_LIMIT,
+            Self::Admit(_) => ADMISSION_BODY,
+            Self::Convert(_) => CONVERSION_BODY,
         }
     }
 
-    fn answer(&self, body: &str, metrics: &Metrics) -> Answer {
+    /// See [`Wanted::copies`].
+    fn copies(&self) -> usize {
+        match self {
+            Self::Admit(_) => 1,
+            Self::Convert(_) => 2,
+        }
+    }
+
+    fn answer(&self, body: &str, metrics: &Metrics, share: &mut Share) -> Answer {
         match self {
             Self::Admit(admission) => admission.answer(body, metrics),
-            Self::Convert(converter) => converter.answer(body, metrics),
+            Self::Convert(converter) => converter.answer(body, metrics, share),
         }
     }
 
@@ -237,20 +248,24 @@ impl Task {
 }
 
 impl Endpoint {
-    fn answer(&self, body: &[u8]) -> Answer {
+    /// `share` grows with the answer.
+    fn answer(&self, body: &[u8], share: &mut Share) -> Answer {
         let Ok(body) = std::str::from_utf8(body) else {
             return Answer::refusal(StatusCode::BAD_REQUEST, "the body is not UTF-8");
         };
-        self.guarded(body, |body| self.task.answer(body, &self.metrics))
+        self.guarded(body, |body| self.task.answer(body, &self.metrics, share))
     }
 
     /// What `answer` says, or what there is to say when it panics. Nothing is shared that
     /// could be left half changed.
     fn guarded(&self, body: &str, answer: impl FnOnce(&str) -> Answer) -> Answer {
         catch_unwind(AssertUnwindSafe(|| answer(body))).unwrap_or_else(|_| {
+            static PANICKED: LogLimit = LogLimit::new();
             let in_conversion = matches!(self.task, Task::Convert(_));
             self.metrics.panicked(in_conversion);
-            tracing::error!(path = self.path, "a webhook call panicked");
+            if let Some(omitted) = PANICKED.admit() {
+                tracing::error!(path = self.path, omitted, "a webhook call panicked");
+            }
             self.task.panicked(body)
         })
     }
@@ -279,7 +294,7 @@ mod tests {
                 json!({"apiVersion": api_version, "kind": kind, "request": {"uid": "u-1"}});
             let answer = endpoint.guarded(&review.to_string(), |_| panic!("on purpose"));
             assert_eq!(answer.status, StatusCode::OK);
-            let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+            let answer: Value = serde_json::from_slice(answer.body.as_ref()).unwrap();
             assert_eq!(answer["kind"], json!(kind));
             assert_eq!(answer["response"]["uid"], json!("u-1"));
             match endpoint.task {

@@ -10,7 +10,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::packaging::{kinds, webhook};
-use quartet_operator::webhook::{Handlers, Metrics, Stopping, TlsError, TlsVersion, serve};
+use quartet_operator::webhook::{Handlers, Metrics, ServeError, Stopping, TlsVersion, serve};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -63,7 +63,7 @@ pub(crate) struct WebhookServer {
     metrics: Metrics,
     registry: Registry,
     /// None while the server is away.
-    running: Option<JoinHandle<Result<(), TlsError>>>,
+    running: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
 #[derive(Debug)]

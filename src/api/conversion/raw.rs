@@ -15,8 +15,8 @@ use crate::api::raw::{Members, has_at_most, text, write_text};
 use crate::api::{Kind, Version};
 
 /// Most values in one spec. What the schemas allow has some hundreds; a tree of this many
-/// takes some 10 MB.
-pub const MOST_VALUES: usize = 100_000;
+/// takes some 2 MB.
+pub const MOST_VALUES: usize = 20_000;
 
 /// What became of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

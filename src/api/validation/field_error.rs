@@ -5,6 +5,11 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::bounded::{MOST_QUOTED, beginning_of, shortened};
+
+/// Most bytes of what is told of one rule.
+const MOST_TOLD: usize = 1024;
+
 /// One rule that an object breaks, as `field.Error` of apimachinery.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
@@ -69,12 +74,15 @@ impl ErrorReason {
 }
 
 impl FieldError {
-    /// The message without the field's name, as in `status.details.causes[].message`.
+    /// The message without the field's name, as in `status.details.causes[].message`. Of a long
+    /// value it quotes the beginning.
     pub fn body(&self) -> String {
         let mut body = self.reason.text().to_owned();
         for part in [
-            self.value.as_ref().map(Value::to_string),
-            Some(self.detail.clone()),
+            self.value
+                .as_ref()
+                .map(|value| beginning_of(value, MOST_QUOTED)),
+            Some(beginning_of(&self.detail, MOST_TOLD)),
         ]
         .into_iter()
         .flatten()
@@ -90,7 +98,7 @@ impl FieldError {
 
 impl fmt::Display for FieldError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.field, self.body())
+        write!(formatter, "{}: {}", shortened(&self.field), self.body())
     }
 }
 

@@ -69,7 +69,7 @@ impl Resolver {
         }
     }
 
-    /// [`Resolver::check_at`] by the system's clock: the check behind `/readyz`.
+    /// [`Resolver::check_at`] by the system's clock.
     ///
     /// # Errors
     /// [`NotServing`], the reason why not.

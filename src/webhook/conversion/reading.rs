@@ -187,9 +187,8 @@ impl<'de> Visitor<'de> for ObjectSeed<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
         let object = MembersVisitor.visit_map(map)?;
         self.work.convert(&object, self.desired).map_err(|failure| {
-            let error = A::Error::custom(&failure.message);
             self.work.failure = Some(failure);
-            error
+            A::Error::custom("the call has failed")
         })
     }
 }

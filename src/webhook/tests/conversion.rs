@@ -6,6 +6,7 @@ use crate::api::conversion::{
     ANNOTATIONS_LIMIT_BYTES, Converted, DATA_ANNOTATION, convert, tests::arbitrary_object,
 };
 use crate::webhook::conversion::Converter;
+use crate::webhook::memory::Share;
 
 /// What the API server's webhook converter makes of an answer: each object, or the words of
 /// its complaint. Rule by rule after `getConvertedObjectsFromResponse`,
@@ -89,9 +90,9 @@ fn restored(original: &Value, converted: &Value) -> Result<Value, String> {
 fn answered(review: &Value) -> Value {
     let metrics = Metrics::register(&mut Registry::default());
     let converter = Converter { kinds: kinds() };
-    let answer = converter.answer(&review.to_string(), &metrics);
+    let answer = converter.answer(&review.to_string(), &metrics, &mut Share::default());
     assert_eq!(answer.status, 200);
-    serde_json::from_slice(&answer.body).unwrap()
+    serde_json::from_slice(answer.body.as_ref()).unwrap()
 }
 
 /// Objects of one kind, as the API server stores them, and a version to convert them to.
@@ -302,8 +303,8 @@ fn the_members_of_a_request_may_come_in_any_order() {
     );
     let metrics = Metrics::register(&mut Registry::default());
     let kinds = kinds();
-    let answer = Converter { kinds }.answer(&text, &metrics);
-    let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+    let answer = Converter { kinds }.answer(&text, &metrics, &mut Share::default());
+    let answer: Value = serde_json::from_slice(answer.body.as_ref()).unwrap();
     assert_eq!(answer, answered(&review));
 }
 

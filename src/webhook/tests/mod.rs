@@ -19,13 +19,13 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Handlers, Metrics, Stopping, TlsError, TlsVersion, serve};
+use super::{Handlers, Metrics, ServeError, Stopping, TlsVersion, serve};
 use crate::api::kinds;
 
 const STOPPING: Stopping = Stopping {
@@ -49,7 +49,7 @@ struct Server {
     registry: Registry,
     tls: ClientConfig,
     stop: Arc<Notify>,
-    running: JoinHandle<Result<(), TlsError>>,
+    running: JoinHandle<Result<(), ServeError>>,
 }
 
 impl Server {
@@ -106,6 +106,13 @@ impl Server {
             .connect(name, stream)
             .await?;
         Ok(Client { stream })
+    }
+
+    /// A TCP connection from the address 127.0.0.`number`.
+    async fn connect_from(&self, number: u8) -> std::io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(([127, 0, 0, number], 0).into())?;
+        socket.connect(self.address).await
     }
 
     /// TLS on a connection that was made already.

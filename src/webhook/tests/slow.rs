@@ -3,7 +3,8 @@
 use futures::future::join_all;
 
 use super::*;
-use crate::webhook::seats::{BODY_TIMEOUT, FIRST_HEADER_TIMEOUT, MAX_CONNECTIONS};
+use crate::budget::{SHARED_BODY, WEBHOOKS};
+use crate::server::WINDOW;
 
 const BEGUN: &[u8] = b"POST /convert HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{";
 
@@ -23,13 +24,14 @@ async fn good_call(server: &Server) -> Duration {
 async fn a_thousand_slow_clients_do_not_keep_a_good_one_waiting() {
     let server = Server::start().await;
     // Of those who only connect, who speak TLS but no HTTP, and who never end their request.
-    let silent = join_all((0..MAX_CONNECTIONS).map(|_| TcpStream::connect(server.address))).await;
-    let mut proven = server.connect().await;
+    let silent = join_all((0..WEBHOOKS.connections).map(|_| server.connect_from(2))).await;
+    let mut validated = server.connect().await;
     let review = conversion("cache.example.com/v1", &[]);
-    proven.post("/convert", &review).await.unwrap();
+    validated.post("/convert", &review).await.unwrap();
     let mut slow = Vec::new();
-    for number in 0..MAX_CONNECTIONS {
-        let mut client = server.connect().await;
+    for number in 0..WEBHOOKS.connections {
+        let stream = server.connect_from(2).await.unwrap();
+        let mut client = server.handshake(stream).await;
         if number % 2 == 0 {
             client.write(BEGUN).await.unwrap();
         }
@@ -42,10 +44,10 @@ async fn a_thousand_slow_clients_do_not_keep_a_good_one_waiting() {
     times.sort_unstable();
     println!("good calls, handshake included: {times:?}");
     let open = server.metric("quartet_operator_webhook_connections");
-    assert!(open <= MAX_CONNECTIONS as f64 + 8.0, "{open} open");
+    assert!(open <= WEBHOOKS.connections as f64 + 8.0, "{open} open");
     assert!(server.metric("quartet_operator_webhook_connections_evicted_total") > 0.0);
-    // Who has made a good call before is not among those who had to go.
-    assert_eq!(proven.post("/convert", &review).await.unwrap().code, 200);
+    // Who has few connections is not among those who had to go.
+    assert_eq!(validated.post("/convert", &review).await.unwrap().code, 200);
     drop((silent, slow));
 }
 
@@ -55,7 +57,7 @@ async fn a_client_that_never_says_anything_is_hung_up_on() {
     let began = tokio::time::Instant::now();
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     assert_eq!(silent.read_to_end(&mut Vec::new()).await.unwrap(), 0);
-    assert!(began.elapsed() >= FIRST_HEADER_TIMEOUT);
+    assert!(began.elapsed() >= WEBHOOKS.first_header);
     let mut no_request = server.connect().await;
     no_request
         .write(b"POST /convert HTTP/1.1\r\n")
@@ -64,7 +66,7 @@ async fn a_client_that_never_says_anything_is_hung_up_on() {
     let mut rest = Vec::new();
     let _ = no_request.stream.read_to_end(&mut rest).await;
     assert!(rest.is_empty());
-    assert!(began.elapsed() >= 2 * FIRST_HEADER_TIMEOUT);
+    assert!(began.elapsed() >= 2 * WEBHOOKS.first_header);
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,7 +76,7 @@ async fn a_body_that_does_not_come_is_answered_after_its_time() {
     let began = tokio::time::Instant::now();
     let reply = client.exchange(BEGUN).await.unwrap();
     assert_eq!(reply.code, 408, "{reply:?}");
-    assert!(began.elapsed() >= BODY_TIMEOUT);
+    assert!(began.elapsed() >= WINDOW);
     assert!(client.post("/convert", &json!({})).await.is_err(), "closed");
 }
 
@@ -92,37 +94,43 @@ async fn a_connection_may_rest_longer_than_the_clients_of_go_keep_theirs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_bodies_share_their_memory_and_leave_small_ones_alone() {
+async fn the_longest_bodies_are_taken_one_at_a_time_and_leave_others_alone() {
     let server = Server::start().await;
-    // One that has taken nearly all there is, and gives nothing back for now.
-    let mut holder = server.connect().await;
-    let length = 64 * 1024 * 1024;
     let head = format!(
-        "POST /convert HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        "POST /convert HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        WEBHOOKS.connections * 100_000
     );
+    let stream = server.connect_from(2).await.unwrap();
+    let mut holder = server.handshake(stream).await;
     holder.write(head.as_bytes()).await.unwrap();
-    holder.write(&vec![b' '; length - 100_000]).await.unwrap();
-    let took = good_call(&server).await;
-    println!("a small call beside it: {took:?}");
-    let body = vec![b' '; 1_000_000];
+    let is_held = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let held = Arc::clone(&is_held);
+    // Fast enough to keep its place until its ten seconds are over.
+    let holding = tokio::spawn(async move {
+        while held.load(std::sync::atomic::Ordering::Relaxed) {
+            holder.write(&[b' '; 30_000]).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    });
     let began = tokio::time::Instant::now();
-    loop {
-        let mut other = server.connect().await;
-        let reply = other.send("/convert", "application/json", &body).await;
-        match reply.unwrap().code {
-            503 => break,
-            // Until the server has read what the holder has written.
-            code => assert_eq!(code, 400),
-        }
-        assert!(began.elapsed() < Duration::from_secs(30));
-    }
-    drop(holder);
-    loop {
-        let mut other = server.connect().await;
-        let reply = other.send("/convert", "application/json", &body).await;
-        // Until the server has seen that the holder is gone.
-        if reply.is_ok_and(|reply| reply.code == 400) {
-            return;
-        }
-    }
+    let small = good_call(&server).await;
+    let mut other = server.connect().await;
+    let medium = vec![b' '; SHARED_BODY];
+    let reply = other.send("/convert", "application/json", &medium).await;
+    assert_eq!(reply.unwrap().code, 400, "read, and no review");
+    println!(
+        "a small call beside it: {small:?}, 8 MiB: {:?}",
+        began.elapsed()
+    );
+    let mut second = server.connect().await;
+    second.write(head.as_bytes()).await.unwrap();
+    assert!(
+        !is_held.fetch_and(false, std::sync::atomic::Ordering::Relaxed)
+            || began.elapsed() < Duration::from_secs(10)
+    );
+    // Now the first one is gone, and the second has the place.
+    holding.await.unwrap();
+    let body = vec![b' '; WEBHOOKS.connections * 100_000];
+    let sent = second.exchange(&body).await.unwrap();
+    assert_eq!(sent.code, 400, "{sent:?}");
 }

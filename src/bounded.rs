@@ -1,0 +1,74 @@
+//! Texts of users within bounds: what a message quotes, and what one line of the log holds.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+/// Most bytes of a value, a path or a name that is quoted in a message.
+pub(crate) const MOST_QUOTED: usize = 256;
+
+/// `text`, or its beginning and `…` if it has more than [`MOST_QUOTED`] bytes.
+pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
+    match text.len() <= MOST_QUOTED {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(beginning_of(&text, MOST_QUOTED)),
+    }
+}
+
+/// What `shown` says, or its beginning and `…`, in at most so many bytes.
+pub(crate) fn beginning_of(shown: &dyn fmt::Display, most: usize) -> String {
+    let mut beginning = Beginning {
+        text: String::new(),
+        most,
+    };
+    let is_all = write!(beginning, "{shown}").is_ok();
+    let mut text = beginning.text;
+    if !is_all {
+        text.truncate(text.floor_char_boundary(most.saturating_sub('…'.len_utf8())));
+        text.push('…');
+    }
+    text
+}
+
+/// Collects text, and stops whoever writes when there is more than fits.
+struct Beginning {
+    text: String,
+    /// Most bytes of it.
+    most: usize,
+}
+
+impl Write for Beginning {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        let room = self.most.saturating_sub(self.text.len());
+        let end = more.floor_char_boundary(room);
+        self.text.push_str(more.get(..end).unwrap_or_default());
+        match end == more.len() {
+            true => Ok(()),
+            false => Err(fmt::Error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_keeps_to_its_bound_and_tells_that_it_was_cut() {
+        for (text, most, shown) in [
+            ("", 4, ""),
+            ("abcd", 4, "abcd"),
+            ("abcde", 4, "a…"),
+            ("aäöü", 7, "aäöü"),
+            ("aäöüß", 7, "aä…"),
+        ] {
+            assert_eq!(beginning_of(&text, most), shown, "{text}");
+        }
+        let letters = "abcdefg".chars().map(String::from).collect::<Vec<_>>();
+        let pieces =
+            fmt::from_fn(|out| letters.iter().try_for_each(|letter| out.write_str(letter)));
+        assert_eq!(beginning_of(&pieces, 7), "abcdefg");
+        assert_eq!(beginning_of(&pieces, 6), "abc…");
+        assert_eq!(shortened(&"x".repeat(MOST_QUOTED)).len(), MOST_QUOTED);
+        assert_eq!(shortened(&"x".repeat(9999)).len(), MOST_QUOTED);
+    }
+}

@@ -1,0 +1,86 @@
+//! The flags that every `main.go` of a kubebuilder scaffold has and this program does not
+//! need: accepted, so that the arguments of an old Deployment keep working, with their meaning
+//! where there is one and a warning where there is none.
+
+use clap::{ArgAction, Args, ValueEnum};
+
+use super::flags::{LogFormat, LogLevel, go_bool};
+
+/// The flags as they are typed.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Flags of a kubebuilder scaffold")]
+pub(super) struct ScaffoldFlags {
+    /// HTTP/2 is never served; true is refused.
+    #[arg(long, value_name = "BOOL", default_value = "false",
+          num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          action = ArgAction::Set, value_parser = go_bool)]
+    pub(super) enable_http2: bool,
+
+    /// As --log-format=text --log-level=debug, unless those are given.
+    #[arg(long, value_name = "BOOL", default_value = "false",
+          num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          action = ArgAction::Set, value_parser = go_bool)]
+    zap_devel: bool,
+
+    /// As --log-format, unless that is given.
+    #[arg(long, value_name = "ENCODER")]
+    zap_encoder: Option<Encoder>,
+
+    /// As --log-level, unless that is given: debug, info, warn, error, panic, or a number,
+    /// which is debug.
+    #[arg(long, value_name = "LEVEL", value_parser = zap_level)]
+    zap_log_level: Option<LogLevel>,
+
+    /// Ignored: a line has a stack trace only after a panic.
+    #[arg(long, value_name = "LEVEL")]
+    zap_stacktrace_level: Option<String>,
+
+    /// Ignored: times are written as in RFC 3339, in UTC.
+    #[arg(long, value_name = "ENCODING")]
+    zap_time_encoding: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Encoder {
+    Json,
+    Console,
+}
+
+/// As controller-runtime's `levelFlag`.
+fn zap_level(text: &str) -> Result<LogLevel, &'static str> {
+    match text.to_lowercase().as_str() {
+        "debug" => Ok(LogLevel::Debug),
+        "info" => Ok(LogLevel::Info),
+        "warn" => Ok(LogLevel::Warn),
+        "error" | "panic" => Ok(LogLevel::Error),
+        number => match number.parse::<u8>() {
+            Ok(1..) => Ok(LogLevel::Debug),
+            _ => Err("give debug, info, warn, error, panic, or a number greater than 0"),
+        },
+    }
+}
+
+impl ScaffoldFlags {
+    pub(super) fn log_format(&self) -> Option<LogFormat> {
+        match self.zap_encoder {
+            Some(Encoder::Json) => Some(LogFormat::Json),
+            Some(Encoder::Console) => Some(LogFormat::Text),
+            None => self.zap_devel.then_some(LogFormat::Text),
+        }
+    }
+
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        let devel = self.zap_devel.then_some(LogLevel::Debug);
+        self.zap_log_level.or(devel)
+    }
+
+    /// Those that were given and change nothing.
+    pub(super) fn ignored(&self) -> Vec<&'static str> {
+        let given = [
+            (&self.zap_stacktrace_level, "--zap-stacktrace-level"),
+            (&self.zap_time_encoding, "--zap-time-encoding"),
+        ];
+        let given = given.into_iter().filter(|(value, _)| value.is_some());
+        given.map(|(_, flag)| flag).collect()
+    }
+}

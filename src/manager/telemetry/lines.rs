@@ -1,0 +1,215 @@
+//! How one event becomes one line of the log: each field within a bound, whatever a user sent,
+//! and in JSON each name once. May not decide what is logged.
+
+use std::fmt::{self, Debug, Write as _};
+
+use serde_json::Value;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::bounded::beginning_of;
+
+/// Most bytes of a field.
+const MOST_FIELD: usize = 1024;
+/// The same of a backtrace, which no user writes.
+const MOST_BACKTRACE: usize = 16 * 1024;
+
+/// JSON objects: `timestamp` and `level`, then the fields in their order, then `target`.
+pub(super) struct JsonLines;
+
+impl<S, N> FormatEvent<S, N> for JsonLines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        // UTC with microseconds: 2026-01-31T23:59:59.000000Z.
+        let mut timestamp = String::new();
+        SystemTime.format_time(&mut Writer::new(&mut timestamp))?;
+        let metadata = event.metadata();
+        let mut members = Members::default();
+        members.add("timestamp", timestamp.into());
+        members.add("level", metadata.level().as_str().into());
+        event.record(&mut members);
+        members.add("target", metadata.target().into());
+        writer.write_char('{')?;
+        for (index, (name, value)) in members.members.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(writer, "{comma}{}:{value}", Value::from(name.as_str()))?;
+        }
+        writeln!(writer, "}}")
+    }
+}
+
+/// Names and values, in their order.
+#[derive(Default)]
+struct Members {
+    members: Vec<(String, Value)>,
+}
+
+impl Members {
+    /// A name that is there already is told apart by underscores: readers of JSON disagree on
+    /// which of two members counts.
+    fn add(&mut self, name: &str, value: Value) {
+        let mut name = name.to_owned();
+        while self.members.iter().any(|(other, _)| *other == name) {
+            name.push('_');
+        }
+        self.members.push((name, value));
+    }
+}
+
+impl Visit for Members {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.add(field.name(), text(field, value).into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let text = beginning_of(&value, most(field));
+        self.add(field.name(), text.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.add(field.name(), value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add(field.name(), value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.add(field.name(), value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.add(field.name(), value.into());
+    }
+}
+
+/// One field of a line of text, with nothing in it that a terminal would obey.
+pub(super) fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+    if field.name() != "message" {
+        write!(writer, "{}=", field.name())?;
+    }
+    let text = text(field, value);
+    let escaped = fmt::from_fn(|out| {
+        text.chars()
+            .try_for_each(|character| match character.is_control() {
+                true => write!(out, "{}", character.escape_default()),
+                false => out.write_char(character),
+            })
+    });
+    writer.write_str(&beginning_of(&escaped, most(field)))
+}
+
+fn text(field: &Field, value: &dyn Debug) -> String {
+    beginning_of(&format_args!("{value:?}"), most(field))
+}
+
+fn most(field: &Field) -> usize {
+    match field.name() {
+        "backtrace" => MOST_BACKTRACE,
+        _ => MOST_FIELD,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use tracing::subscriber::with_default;
+    use tracing_subscriber::field::MakeExt as _;
+    use tracing_subscriber::fmt;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Buffer {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    fn log() {
+        let long = "\n\u{1b}".repeat(10_000);
+        let is_so = true;
+        tracing::info!(count = 3, is_so, share = 0.5, %long, level = "mine", "it happened");
+        tracing::warn!(message = "one", "two");
+    }
+
+    #[test]
+    fn lines_are_json_with_bounded_fields_and_each_name_once() {
+        let buffer = Buffer::default();
+        let written = buffer.clone();
+        let lines = fmt()
+            .event_format(JsonLines)
+            .with_writer(move || written.clone());
+        with_default(lines.finish(), log);
+        let text = buffer.text();
+        let mut lines = text.lines();
+        let line = lines.next().unwrap();
+        assert!(line.starts_with(r#"{"timestamp":"2"#), "{line}");
+        let read: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (&read["message"], &read["count"]),
+            (&"it happened".into(), &3.into())
+        );
+        assert_eq!(
+            (&read["is_so"], &read["share"]),
+            (&true.into(), &0.5.into())
+        );
+        assert_eq!(
+            (&read["level"], &read["level_"]),
+            (&"INFO".into(), &"mine".into())
+        );
+        assert_eq!(read["long"].as_str().unwrap().len(), MOST_FIELD);
+        assert!(
+            read["target"]
+                .as_str()
+                .unwrap()
+                .starts_with("quartet_operator")
+        );
+        let line = lines.next().unwrap();
+        assert_eq!(line.matches(r#""message":"#).count(), 1, "{line}");
+        assert_eq!(lines.next(), None);
+    }
+
+    #[test]
+    fn lines_of_text_are_bounded_too_and_nothing_in_them_moves_a_cursor() {
+        let buffer = Buffer::default();
+        let written = buffer.clone();
+        let fields = fmt::format::debug_fn(write_text).delimited(" ");
+        let lines = fmt().with_ansi(false).fmt_fields(fields);
+        with_default(lines.with_writer(move || written.clone()).finish(), log);
+        let text = buffer.text();
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.contains("it happened count=3 is_so=true"), "{text}");
+        assert!(
+            text.len() < 4 * MOST_FIELD && !text.contains('\u{1b}'),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,318 @@
+//! What axum-server is given: a listener that takes slots, a stream that reports to its slot,
+//! an acceptor that counts failed handshakes, and a service that tells the slot of requests.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, Request, Response, StatusCode, header};
+use axum_server::accept::Accept;
+use axum_server::{AddrListener, Address};
+use futures::future::BoxFuture;
+use hyper::body::{Body as _, Incoming};
+use rustix::net::Shutdown;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
+use tower::Service;
+
+use super::LONG_ANSWER;
+use super::connections::{Connections, Slot};
+use crate::log_limit::LogLimit;
+
+/// Pause after a failed accept: the usual cause, too many open files, does not pass at once.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Connections that wait to be accepted; tokio's listeners have 128. What comes beyond that is
+/// dropped, and tried again by the client's kernel a second later: too late for a probe.
+const BACKLOG: i32 = 4096;
+
+/// The address type that makes axum-server use [`Listener`].
+#[derive(Debug, Clone)]
+pub(super) struct Peer;
+
+impl Address for Peer {
+    type Stream = Stream;
+    type Listener = Listener;
+}
+
+/// Accepts connections into slots.
+pub(super) struct Listener {
+    server: &'static str,
+    /// `None` once it is closed.
+    socket: Mutex<Option<Arc<TcpListener>>>,
+    connections: Arc<Connections>,
+}
+
+impl Listener {
+    pub(super) fn new(
+        server: &'static str,
+        socket: TcpListener,
+        connections: Arc<Connections>,
+    ) -> io::Result<Self> {
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok(Self {
+            server,
+            socket: Mutex::new(Some(Arc::new(socket))),
+            connections,
+        })
+    }
+
+    fn socket(&self) -> MutexGuard<'_, Option<Arc<TcpListener>>> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next connection of the kernel's queue; `None`, and closes the listener, if there
+    /// is none. tokio might not know of it yet.
+    fn accept_waiting(&self) -> Option<(TcpStream, SocketAddr)> {
+        let mut socket = self.socket();
+        let accepted = socket.as_ref().and_then(|socket| {
+            let stream = std::net::TcpStream::from(rustix::net::accept(socket).ok()?);
+            stream.set_nonblocking(true).ok()?;
+            let peer = stream.peer_addr().ok()?;
+            Some((TcpStream::from_std(stream).ok()?, peer))
+        });
+        if accepted.is_none() {
+            *socket = None;
+        }
+        accepted
+    }
+
+    async fn next(&self) -> (TcpStream, SocketAddr) {
+        static FAILED: LogLimit = LogLimit::new();
+        loop {
+            let Some(socket) = self.socket().clone() else {
+                break;
+            };
+            let accepted = tokio::select! {
+                biased;
+                () = self.connections.close_listener.notified() => break,
+                accepted = socket.accept() => accepted,
+            };
+            match accepted {
+                Ok(accepted) => return accepted,
+                Err(error) => {
+                    if let Some(omitted) = FAILED.admit() {
+                        let server = self.server;
+                        tracing::warn!(server, %error, omitted, "cannot accept a connection");
+                    }
+                    sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+        if let Some(accepted) = self.accept_waiting() {
+            // The rest of the queue comes next.
+            self.connections.close_listener.notify_one();
+            return accepted;
+        }
+        self.connections.listener_closed.notify_one();
+        std::future::pending().await
+    }
+}
+
+impl AddrListener<Stream, Peer> for Listener {
+    async fn bind_to(_: Peer) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    async fn accept_stream(&self) -> io::Result<(Stream, Peer)> {
+        loop {
+            let (socket, peer) = self.next().await;
+            // An answer is one small write; to wait for more to send costs 40 ms a call.
+            let _ = socket.set_nodelay(true);
+            if let Some(slot) = self.connections.admit(socket, peer) {
+                return Ok((Stream { slot }, Peer));
+            }
+        }
+    }
+
+    fn get_local_addr(&self) -> io::Result<Peer> {
+        Ok(Peer)
+    }
+}
+
+/// A connection below TLS. Dropping it gives its slot back.
+#[derive(Debug)]
+pub(super) struct Stream {
+    slot: Arc<Slot>,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.slot.connections.leave(&self.slot);
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.slot.socket.poll_read_ready(context))?;
+            match self.slot.socket.try_read_buf(buffer) {
+                Ok(bytes) if self.slot.received(bytes) => return Poll::Ready(Ok(())),
+                Ok(_) => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl Stream {
+    fn poll_write_with(
+        &self,
+        context: &mut Context<'_>,
+        write: impl Fn(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.slot.socket.poll_write_ready(context))?;
+            match write(&self.slot.socket) {
+                Ok(bytes) => {
+                    self.slot.sent(bytes);
+                    return Poll::Ready(Ok(bytes));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_with(context, |socket| socket.try_write(bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_with(context, |socket| socket.try_write_vectored(slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(rustix::net::shutdown(&self.slot.socket, Shutdown::Write).map_err(Into::into))
+    }
+}
+
+/// Shakes hands, where there is TLS, and gives the service of each connection its slot.
+#[derive(Clone)]
+pub(super) struct Acceptor {
+    pub(super) tls: Option<TlsAcceptor>,
+}
+
+impl Accept<Stream, Router> for Acceptor {
+    type Stream = Either<Stream, TlsStream<Stream>>;
+    type Service = WithSlot;
+    type Future = BoxFuture<'static, io::Result<(Self::Stream, WithSlot)>>;
+
+    fn accept(&self, stream: Stream, router: Router) -> Self::Future {
+        let (tls, slot) = (self.tls.clone(), Arc::clone(&stream.slot));
+        Box::pin(async move {
+            let stream = match tls {
+                None => Either::Left(stream),
+                Some(tls) => Either::Right(tls.accept(stream).await.inspect_err(|error| {
+                    // Those that we cut short ourselves do not count.
+                    if !slot.is_closed() {
+                        slot.connections.counters.handshake_errors.inc();
+                        tracing::debug!(peer = %slot.peer(), %error, "a TLS handshake failed");
+                    }
+                })?),
+            };
+            Ok((stream, WithSlot { router, slot }))
+        })
+    }
+}
+
+/// Answers the requests of one connection.
+#[derive(Debug, Clone)]
+pub(super) struct WithSlot {
+    router: Router,
+    slot: Arc<Slot>,
+}
+
+impl Service<Request<Incoming>> for WithSlot {
+    type Response = Response<Body>;
+    type Error = io::Error;
+    type Future = BoxFuture<'static, io::Result<Response<Body>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
+        let slot = Arc::clone(&self.slot);
+        match request.body().is_end_stream() {
+            true => slot.works(),
+            false => slot.reads_body(),
+        }
+        request.extensions_mut().insert(Arc::clone(&slot));
+        let answer = self.router.call(request);
+        Box::pin(async move {
+            let mut response = tokio::select! {
+                biased;
+                Ok(response) = answer => response,
+                () = slot.closed() => return Err(io::ErrorKind::ConnectionAborted.into()),
+            };
+            let is_long = response.body().size_hint().lower() > LONG_ANSWER as u64;
+            slot.answered(response.status() == StatusCode::OK, is_long);
+            if slot.connections.is_closing() {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// The body of a long answer, which tells the slot when the client has taken it or is gone,
+/// and holds `share` until then.
+pub(crate) fn long_body<S: Send + Sync + 'static>(
+    text: impl AsRef<[u8]> + Send + Sync + 'static,
+    share: S,
+    slot: Option<Arc<Slot>>,
+) -> Body {
+    struct Long<T, S> {
+        text: T,
+        slot: Option<Arc<Slot>>,
+        _share: S,
+    }
+    impl<T: AsRef<[u8]>, S> AsRef<[u8]> for Long<T, S> {
+        fn as_ref(&self) -> &[u8] {
+            self.text.as_ref()
+        }
+    }
+    impl<T, S> Drop for Long<T, S> {
+        fn drop(&mut self) {
+            if let Some(slot) = &self.slot {
+                slot.taken();
+            }
+        }
+    }
+    let _share = share;
+    Body::from(Bytes::from_owner(Long { text, slot, _share }))
+}

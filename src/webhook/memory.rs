@@ -1,0 +1,348 @@
+//! What all webhook calls together may hold in memory: bodies as they arrive, answers as they
+//! grow. Knows nothing of what they say.
+//!
+//! A call takes from what is shared, in small steps. A call that may become longer than
+//! [`SHARED_BODY`], and one that finds nothing left, waits until it may be the one call that
+//! is served alone, which has a budget of its own. So somebody always gets on, and since
+//! addresses take turns for it, nobody is kept out by the calls of another address.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::timeout;
+
+use crate::budget::{ALONE_BYTES, FREE_BYTES, SHARED_BODY, SHARED_BYTES, STEP_BYTES, TURNS};
+
+/// Longest wait for memory: the API server gives an admission 5 s.
+pub(super) const SHORT_WAIT: Duration = Duration::from_secs(3);
+/// The same of a long body: the API server gives a conversion 30 s.
+pub(super) const LONG_WAIT: Duration = Duration::from_secs(12);
+/// Most addresses whose turns are remembered.
+const MOST_ADDRESSES: usize = 1024;
+
+/// There is no memory for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoMemory {
+    /// It has all that one call may have.
+    #[error("the call takes more than {limit} bytes of memory, body and answer together")]
+    OverLimit { limit: usize },
+    /// Others have it.
+    #[error("too many large requests at a time; try again")]
+    Busy,
+}
+
+/// The memory of all calls.
+#[derive(Debug, Clone)]
+pub(super) struct Memory {
+    shared: Arc<Semaphore>,
+    alone: Arc<Alone>,
+    /// One for each answer to a large body that is being made.
+    turns: Arc<Semaphore>,
+}
+
+/// What one call holds, given back when this is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    shared: Option<OwnedSemaphorePermit>,
+    alone: Option<Turn>,
+    memory: Option<Memory>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            shared: Arc::new(Semaphore::new(SHARED_BYTES)),
+            alone: Arc::default(),
+            turns: Arc::new(Semaphore::new(TURNS)),
+        }
+    }
+}
+
+impl Memory {
+    /// A share for a body of at most `most` bytes; it waits if that is long.
+    pub(super) async fn share(&self, most: usize, peer: IpAddr) -> Result<Share, NoMemory> {
+        let alone = match most > SHARED_BODY {
+            true => Some(wait(LONG_WAIT, self.alone.turn(peer)).await?),
+            false => None,
+        };
+        Ok(Share {
+            shared: None,
+            alone,
+            memory: Some(self.clone()),
+        })
+    }
+
+    /// Waits until the answer to a large body may be made; until it is dropped, others wait.
+    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.turns).acquire_owned().await.ok()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_unused(&self) -> bool {
+        self.shared.available_permits() == SHARED_BYTES && !lock(&self.alone.state).is_taken
+    }
+}
+
+async fn wait<T>(time: Duration, turn: impl Future<Output = T>) -> Result<T, NoMemory> {
+    timeout(time, turn).await.map_err(|_| NoMemory::Busy)
+}
+
+impl Share {
+    /// What it holds of what is shared.
+    pub(super) fn bytes(&self) -> usize {
+        let permit = self.shared.as_ref();
+        permit.map_or(0, OwnedSemaphorePermit::num_permits)
+    }
+
+    /// Most bytes that it can come to.
+    pub(super) fn limit(&self) -> usize {
+        match self.alone {
+            Some(_) => ALONE_BYTES,
+            None => SHARED_BYTES,
+        }
+    }
+
+    /// What is missing for `total` bytes, of body and answer.
+    fn missing(&self, total: usize) -> Result<u32, NoMemory> {
+        let limit = self.limit();
+        if total > limit {
+            return Err(NoMemory::OverLimit { limit });
+        }
+        if self.alone.is_some() || self.memory.is_none() {
+            return Ok(0);
+        }
+        let needed = total.saturating_sub(2 * FREE_BYTES);
+        let needed = needed.next_multiple_of(STEP_BYTES);
+        let missing = needed.min(SHARED_BYTES).saturating_sub(self.bytes());
+        u32::try_from(missing).map_err(|_| NoMemory::OverLimit { limit })
+    }
+
+    fn add(&mut self, more: OwnedSemaphorePermit) {
+        match &mut self.shared {
+            Some(permit) => permit.merge(more),
+            None => self.shared = Some(more),
+        }
+    }
+
+    /// Makes it hold `total` bytes, if they are free.
+    pub(super) fn try_grow(&mut self, total: usize) -> Result<(), NoMemory> {
+        let missing = self.missing(total)?;
+        if let (Some(memory), 1..) = (&self.memory, missing) {
+            let shared = Arc::clone(&memory.shared);
+            let more = shared.try_acquire_many_owned(missing);
+            self.add(more.map_err(|_| NoMemory::Busy)?);
+        }
+        Ok(())
+    }
+
+    /// Makes it hold `total` bytes, and waits for them, or to be alone.
+    pub(super) async fn grow(&mut self, total: usize, peer: IpAddr) -> Result<(), NoMemory> {
+        match (self.try_grow(total), self.memory.clone()) {
+            (Err(NoMemory::Busy), Some(memory)) => {
+                let missing = self.missing(total)?;
+                let shared = Arc::clone(&memory.shared).acquire_many_owned(missing);
+                let alone = wait(SHORT_WAIT, memory.alone.turn(peer));
+                tokio::select! {
+                    Ok(more) = shared => self.add(more),
+                    turn = alone => {
+                        self.alone = Some(turn?);
+                        self.shared = None;
+                    }
+                }
+                Ok(())
+            }
+            (grown, _) => grown,
+        }
+    }
+
+    /// Gives back what `total` bytes do not need.
+    pub(super) fn shrink_to(&mut self, total: usize) {
+        let needed = total.saturating_sub(FREE_BYTES);
+        if needed == 0 {
+            self.alone = None;
+        }
+        let spare = self.bytes().saturating_sub(needed);
+        if let Some(permit) = &mut self.shared {
+            drop(permit.split(spare));
+        }
+    }
+}
+
+/// Who may be served alone: one call at a time. The next is of the address whose last turn is
+/// longest ago; of its calls, the one that came first.
+#[derive(Debug, Default)]
+struct Alone {
+    state: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    is_taken: bool,
+    waiting: Vec<(IpAddr, oneshot::Sender<Turn>)>,
+    /// When addresses had their last turns, in turns.
+    last: HashMap<IpAddr, u64>,
+    turns: u64,
+}
+
+/// The right to be served alone, until it is dropped.
+#[derive(Debug)]
+struct Turn {
+    /// `None` once it was given on.
+    alone: Option<Arc<Alone>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Alone {
+    async fn turn(self: &Arc<Self>, peer: IpAddr) -> Turn {
+        loop {
+            let receiver = {
+                let mut queue = lock(&self.state);
+                if !queue.is_taken {
+                    queue.is_taken = true;
+                    queue.had_turn(peer);
+                    return Turn {
+                        alone: Some(Arc::clone(self)),
+                    };
+                }
+                // Those who gave up.
+                queue.waiting.retain(|(_, sender)| !sender.is_closed());
+                let (sender, receiver) = oneshot::channel();
+                queue.waiting.push((peer, sender));
+                receiver
+            };
+            if let Ok(turn) = receiver.await {
+                return turn;
+            }
+        }
+    }
+
+    /// Takes the next call out of the queue; without one, nobody is alone any more.
+    fn next(&self) -> Option<oneshot::Sender<Turn>> {
+        let mut queue = lock(&self.state);
+        let waiting = queue.waiting.iter().enumerate();
+        let next = waiting.min_by_key(|(number, (peer, _))| (queue.last.get(peer), *number));
+        let Some((number, (peer, _))) =
+            next.map(|(number, (peer, sender))| (number, (*peer, sender)))
+        else {
+            queue.is_taken = false;
+            return None;
+        };
+        queue.had_turn(peer);
+        Some(queue.waiting.remove(number).1)
+    }
+}
+
+impl Queue {
+    fn had_turn(&mut self, peer: IpAddr) {
+        if self.last.len() >= MOST_ADDRESSES {
+            self.last.clear();
+        }
+        self.turns += 1;
+        self.last.insert(peer, self.turns);
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(alone) = self.alone.take() else {
+            return;
+        };
+        while let Some(next) = alone.next() {
+            let turn = Turn {
+                alone: Some(Arc::clone(&alone)),
+            };
+            match next.send(turn) {
+                Ok(()) => return,
+                // Whoever waited has gone; the turn goes to the next in this loop.
+                Err(mut turn) => turn.alone = None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    const LONG: usize = SHARED_BODY + 1;
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_find_nothing_left_are_served_alone_one_after_the_other() {
+        let memory = Memory::default();
+        let mut all = memory.share(SHARED_BODY, PEER).await.unwrap();
+        all.grow(SHARED_BYTES, PEER).await.unwrap();
+        let calls = (0..20).map(async |_| {
+            let mut share = memory.share(SHARED_BODY, OTHER).await.unwrap();
+            share.grow(SHARED_BODY, OTHER).await.unwrap();
+            tokio::time::sleep(SHORT_WAIT / 30).await;
+        });
+        futures::future::join_all(calls).await;
+        drop(all);
+        assert!(memory.is_unused());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn addresses_take_turns_at_being_alone() {
+        let memory = Memory::default();
+        let first = memory.share(LONG, PEER).await.unwrap();
+        let order = Mutex::new(Vec::new());
+        let calls = [PEER, PEER, PEER, OTHER].map(|peer| {
+            let (memory, order) = (&memory, &order);
+            async move {
+                let share = memory.share(LONG, peer).await.unwrap();
+                lock(order).push(peer);
+                drop(share);
+            }
+        });
+        let release = async {
+            tokio::task::yield_now().await;
+            drop(first);
+        };
+        tokio::join!(futures::future::join_all(calls), release);
+        assert_eq!(lock(&order).first(), Some(&OTHER));
+        assert!(memory.is_unused());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_waiting_is_passed_over() {
+        let memory = Memory::default();
+        let first = memory.share(LONG, PEER).await.unwrap();
+        assert_eq!(memory.share(LONG, OTHER).await.unwrap_err(), NoMemory::Busy);
+        drop(first);
+        assert!(memory.is_unused());
+        assert!(memory.share(LONG, PEER).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_share_grows_to_its_limit_and_shrinks_to_the_answer() {
+        let memory = Memory::default();
+        let mut share = memory.share(SHARED_BODY, PEER).await.unwrap();
+        share.try_grow(2 * FREE_BYTES).unwrap();
+        assert_eq!(share.bytes(), 0, "the first bytes are free");
+        share.try_grow(SHARED_BYTES).unwrap();
+        let over = share.try_grow(SHARED_BYTES + 1).unwrap_err();
+        assert_eq!(
+            over,
+            NoMemory::OverLimit {
+                limit: SHARED_BYTES
+            }
+        );
+        share.shrink_to(FREE_BYTES + STEP_BYTES);
+        assert_eq!(share.bytes(), STEP_BYTES);
+        share.shrink_to(1);
+        assert!(memory.is_unused());
+        let mut alone = memory.share(LONG, PEER).await.unwrap();
+        assert!(alone.try_grow(ALONE_BYTES).is_ok());
+        assert!(alone.try_grow(ALONE_BYTES + 1).is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! Requests whose answers would be much longer than they are.
+
+use futures::future::join_all;
+use serde_json::json;
+
+use crate::manager::{ADMISSION, HOSTILE, Manager, conversion_of, list_of};
+use crate::{MIB, MOST_RESIDENT};
+
+/// Clients at the same time.
+const CLIENTS: usize = 6;
+
+/// Promise: what a conversion makes longer than memory allows fails as a whole and names the
+/// limit, and the manager never has more than 192 MiB resident.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_that_grow_fail_the_call_that_sends_them() {
+    let manager = Manager::start().await;
+    let numbers = vec!["1e15"; 2000].join(",");
+    let object = format!(
+        r#"{{"apiVersion":"cache.example.com/v1alpha1","kind":"Memcached","metadata":{{"name":"x"}},"spec":{{"size":3,"more":[{numbers}]}}}}"#
+    );
+    let body = conversion_of(&object, 63 * MIB / object.len());
+    manager.resident();
+    let calls = (0..CLIENTS).map(|_| manager.call(HOSTILE, "/convert", &body));
+    let mut failed = 0;
+    for reply in join_all(calls).await.into_iter().flatten() {
+        if reply.code == 503 {
+            continue;
+        }
+        let response = reply.json()["response"].clone();
+        assert_eq!(response["result"]["status"], "Failure");
+        let message = response["result"]["message"].as_str().unwrap();
+        assert!(
+            message.contains("may have 136314880 bytes together"),
+            "{message}"
+        );
+        failed += 1;
+    }
+    assert!(failed > 0, "none was read");
+    assert!(manager.peak("numbers that grow") <= MOST_RESIDENT);
+}
+
+/// Promise: no message quotes more than 256 bytes of a value, a path or a name, so that a
+/// refusal costs what its review does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_quote_little() {
+    let manager = Manager::start().await;
+    let long = "\\u0001".repeat(6 * MIB / 6);
+    let review = |name: &str, spec: &str| {
+        format!(
+            r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u","operation":"CREATE","object":{{"apiVersion":"cache.example.com/v1","kind":"Memcached","metadata":{{"name":"{name}"}},"spec":{spec}}}}}}}"#
+        )
+    };
+    let bodies = [
+        review("x", &format!(r#"{{"replicas":"{long}"}}"#)),
+        review("x", &format!(r#"{{"replicas":3,"image":"{long}"}}"#)),
+        review(&long, r#"{"replicas":-1}"#),
+        review(
+            "x",
+            &format!(r#"{{"replicas":3,"scheduling":{{"nodeSelector":{{"{long}":"a"}}}}}}"#),
+        ),
+        review(
+            "x",
+            &format!(r#"{{"replicas":3,"scheduling":{{"nodeSelector":{{"a":"{long}"}}}}}}"#),
+        ),
+        review(
+            "x",
+            &format!(r#"{{"replicas":3,"resources":{{"limits":{{"cpu":"{long}"}}}}}}"#),
+        ),
+    ];
+    manager.resident();
+    let calls = bodies.iter().cycle().take(2 * CLIENTS);
+    let calls = calls.map(|body| manager.call(HOSTILE, ADMISSION, body.as_bytes()));
+    let mut refused = 0;
+    for (number, reply) in join_all(calls).await.into_iter().flatten().enumerate() {
+        let length = reply.body.len();
+        assert!(length < 8192, "the answer to {number} has {length} bytes");
+        if reply.code == 200 {
+            assert_eq!(
+                reply.json()["response"]["allowed"],
+                json!(false),
+                "{number}"
+            );
+            refused += 1;
+        }
+    }
+    assert!(refused >= 3, "{refused} were read");
+    assert!(manager.peak("refusals of 6 MiB") <= MOST_RESIDENT);
+}
+
+/// Promise: an honest list of 60 MiB is converted, and small calls are answered in time
+/// meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_honest_list_of_60_mib_is_converted_beside_small_calls() {
+    let manager = Manager::start().await;
+    let (large, small) = (list_of(60 * MIB), list_of(1));
+    manager.resident();
+    let beside = async {
+        let mut slowest = std::time::Duration::ZERO;
+        loop {
+            let began = tokio::time::Instant::now();
+            assert_eq!(manager.good_call("/convert", &small).await.code, 200);
+            slowest = slowest.max(began.elapsed());
+            println!(
+                "a small call beside the large one took {:?}, the slowest {slowest:?}",
+                began.elapsed()
+            );
+            assert!(slowest < std::time::Duration::from_secs(2));
+            tokio::time::sleep(std::time::Duration::from_millis(250)).await;
+        }
+    };
+    tokio::select! {
+        reply = manager.good_call("/convert", &large) => {
+            assert_eq!(reply.code, 200);
+            let response = &reply.json()["response"];
+            assert_eq!(response["result"]["status"], "Success");
+            let objects = response["convertedObjects"].as_array().unwrap();
+            assert!(objects.len() > 9000 && objects.iter().all(|it| it["spec"]["replicas"] == 3));
+        }
+        () = beside => unreachable!(),
+    }
+    assert!(manager.peak("one honest list of 60 MiB") <= MOST_RESIDENT);
+}

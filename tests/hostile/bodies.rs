@@ -1,0 +1,211 @@
+//! Bodies that do not end, come slowly, or are longer than anybody needs, and answers that
+//! nobody takes.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use tokio::time::{Duration, Instant, sleep, timeout};
+use tokio_rustls::client::TlsStream;
+
+use crate::manager::{ADMISSION, HOSTILE, Manager, head, list_of, read_code};
+use crate::{DEADLINE, MIB, MOST_RESIDENT};
+
+/// What hostile bodies may add to the memory of the manager while none is longer than 8 MiB.
+const LIMIT: usize = 64 * MIB;
+const CLIENTS: usize = 24;
+/// Bodies that stop, and where.
+const STALLED: usize = 24;
+const STALLED_AT: usize = 33_000;
+
+/// By how much the memory had grown at most since `before`; forgets it.
+fn growth(manager: &Manager, before: usize, what: &str) -> usize {
+    let grown = manager.peak(what).saturating_sub(before);
+    manager.resident();
+    println!("{what}: grown by {} KiB", grown / 1024);
+    grown
+}
+
+/// Sends `text` over and over until the server answers; its status code, or `None` if it hung
+/// up without one that could be read.
+async fn pour(
+    mut stream: TlsStream<TcpStream>,
+    path: &str,
+    declared: Option<usize>,
+    text: &[u8],
+) -> Option<u16> {
+    stream
+        .write_all(head(path, declared).as_bytes())
+        .await
+        .ok()?;
+    let repeated = text.repeat(0x4000 / text.len());
+    let size = format!("{:x}\r\n", repeated.len());
+    let chunk = match declared {
+        Some(_) => repeated,
+        None => [size.as_bytes(), &repeated, b"\r\n"].concat(),
+    };
+    let (mut from, mut to) = tokio::io::split(&mut stream);
+    let endless = async {
+        while to.write_all(&chunk).await.is_ok() {}
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        code = read_code(&mut from) => code,
+        () = endless => None,
+    }
+}
+
+/// Promise: bodies that stop in the middle hold what has come of them and no more, so that
+/// good calls of any size are answered in time however often they are renewed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stalled_bodies_leave_room_for_calls_of_any_size() {
+    let manager = Arc::new(Manager::start().await);
+    let mut stalled = JoinSet::new();
+    for number in 0..STALLED {
+        let manager = Arc::clone(&manager);
+        // Every other one declares the longest body.
+        let declared = if number % 2 == 0 { 64 * MIB } else { 6 * MIB };
+        stalled.spawn(async move {
+            loop {
+                let Ok(mut stream) = manager.connect(HOSTILE).await else {
+                    continue;
+                };
+                let start = [
+                    head("/convert", Some(declared)).into_bytes(),
+                    vec![b' '; STALLED_AT],
+                ];
+                let _ = stream.write_all(&start.concat()).await;
+                let _ = stream.flush().await;
+                let _ = stream.read(&mut [0; 64]).await;
+            }
+        });
+    }
+    sleep(Duration::from_secs(1)).await;
+    for (bytes, limit) in [(1, 2), (100_000, 2), (4 * MIB, 5), (16 * MIB, 20), (1, 2)] {
+        let list = list_of(bytes);
+        let began = Instant::now();
+        let mut reply = manager.good_call("/convert", &list).await;
+        // The API server calls again after a second, up to ten times.
+        while reply.code == 503 && bytes > 8 * MIB && began.elapsed() < DEADLINE {
+            sleep(Duration::from_secs(1)).await;
+            reply = manager.good_call("/convert", &list).await;
+        }
+        println!(
+            "{bytes} bytes converted in {:?} amid {STALLED} stalled bodies",
+            began.elapsed()
+        );
+        assert_eq!(reply.code, 200, "{bytes}");
+        assert!(
+            began.elapsed() < Duration::from_secs(limit),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+}
+
+/// Promise: bodies without an end keep the manager below 192 MiB; texts that an error might
+/// repeat, and answers that nobody takes, cost at most 64 MiB; large calls are served again soon.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn endless_bodies_and_untaken_answers_have_a_bound() {
+    let manager = Arc::new(Manager::start().await);
+    let small = list_of(1);
+    assert_eq!(manager.good_call("/convert", &small).await.code, 200);
+    let before = manager.resident();
+
+    // Bodies without an end, declared as long as may be, or not at all.
+    let endless: [(&str, &[u8], Option<usize>); 8] = [
+        ("/convert", b" ", Some(64 * MIB)),
+        ("/convert", b"[0,", Some(64 * MIB)),
+        ("/convert", b"{\"request\":", Some(64 * MIB - 1)),
+        ("/convert", b" ", None),
+        ("/convert", b"[0,", None),
+        (ADMISSION, b" ", Some(7 * MIB)),
+        (ADMISSION, b"{\"a\":", Some(7 * MIB)),
+        (ADMISSION, b"{\"a\":", None),
+    ];
+    let all_connected = Arc::new(Barrier::new(CLIENTS));
+    let clients = (0..CLIENTS).map(|number| {
+        let (manager, all_connected) = (Arc::clone(&manager), Arc::clone(&all_connected));
+        let (path, text, declared) = endless[number % endless.len()];
+        tokio::spawn(async move {
+            let stream = timeout(DEADLINE, manager.connect(HOSTILE))
+                .await
+                .unwrap()
+                .unwrap();
+            all_connected.wait().await;
+            timeout(DEADLINE, pour(stream, path, declared, text)).await
+        })
+    });
+    let codes: Vec<_> = join_all(clients)
+        .await
+        .into_iter()
+        .map(|code| code.unwrap().expect("an answer"))
+        .collect();
+    println!("answers: {codes:?}");
+    for code in codes.into_iter().flatten() {
+        // 400 to a body of 7 MiB that was read to its end.
+        assert!([400, 408, 411, 413, 503].contains(&code), "{code}");
+    }
+    // One of them may have come to 64 MiB; no two.
+    assert!(manager.peak("endless bodies") <= MOST_RESIDENT);
+    manager.resident();
+
+    // Texts that an error might repeat.
+    let text = |length: usize| "x".repeat(length);
+    let bodies = [
+        ("/convert", format!(r#"{{"request":"{}"}}"#, text(20 * MIB))),
+        (
+            "/convert",
+            format!(
+                r#"{{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","request":{{"uid":"u","desiredAPIVersion":"cache.example.com/v1","objects":[{{"kind":"{0}","metadata":{{"namespace":"{0}","name":"{0}"}}}}]}}}}"#,
+                text(7 * MIB)
+            ),
+        ),
+        (
+            ADMISSION,
+            format!(
+                r#"{{"kind":"AdmissionReview","request":"{}"}}"#,
+                text(6 * MIB)
+            ),
+        ),
+    ];
+    let clients = bodies.iter().cycle().take(CLIENTS);
+    let clients = clients.map(|(path, body)| manager.good_call(path, body.as_bytes()));
+    let mut codes = Vec::new();
+    for reply in join_all(clients).await {
+        let (code, length) = (reply.code, reply.body.len());
+        assert!([200, 400, 503].contains(&code), "{code}");
+        assert!(length < 8192, "an error repeats {length} bytes");
+        codes.push(code);
+    }
+    println!("answers: {codes:?}");
+    let grown = growth(&manager, before, "texts that an error might repeat");
+    assert!(grown <= LIMIT);
+
+    // Good calls whose answers nobody takes.
+    let list = Arc::new(list_of(6 * MIB));
+    let clients = (0..CLIENTS).map(|_| {
+        let (manager, list) = (Arc::clone(&manager), Arc::clone(&list));
+        tokio::spawn(async move {
+            let mut stream = manager.connect_narrow(HOSTILE).await;
+            let request = [head("/convert", Some(list.len())).as_bytes(), &list].concat();
+            let _ = timeout(DEADLINE, stream.write_all(&request)).await;
+            stream
+        })
+    });
+    let held = join_all(clients).await;
+    // Beside them, one that is good is answered at once, and large ones soon again: a client
+    // has ten seconds to take its answer.
+    assert_eq!(manager.good_call("/convert", &small).await.code, 200);
+    let grown = growth(&manager, before, "answers that nobody takes");
+    assert!(grown <= LIMIT);
+    let began = Instant::now();
+    while manager.good_call("/convert", &list).await.code != 200 {
+        assert!(began.elapsed() < DEADLINE, "no large body is taken");
+    }
+    println!("large bodies are taken again after {:?}", began.elapsed());
+    drop(held);
+}

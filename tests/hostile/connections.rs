@@ -1,0 +1,174 @@
+//! Connections that are opened and kept from others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use futures::future::join_all;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinSet;
+use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, timeout};
+
+use crate::MIB;
+use crate::manager::{ADMISSION, GOOD, HOSTILE, Manager, list_of};
+
+/// How long each attack lasts.
+const ATTACK: Duration = Duration::from_secs(5);
+/// Silent connections to the health server: fewer than its places, and more.
+const SILENT: [usize; 2] = [600, 1000];
+/// What the kubelet gives a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Keeps `count` connections open that say nothing, each opened again as soon as it is closed.
+fn silent(manager: &Arc<Manager>, from: u8, count: usize) -> (JoinSet<()>, Arc<AtomicUsize>) {
+    let opened = Arc::new(AtomicUsize::new(0));
+    let mut clients = JoinSet::new();
+    for _ in 0..count {
+        let (manager, opened) = (Arc::clone(manager), Arc::clone(&opened));
+        clients.spawn(async move {
+            loop {
+                if let Ok(mut stream) = manager.connect_health(from).await {
+                    opened.fetch_add(1, Ordering::Relaxed);
+                    let _ = stream.read(&mut [0]).await;
+                }
+            }
+        });
+    }
+    (clients, opened)
+}
+
+/// Promise: every probe is answered within a second, whoever else is connected: from another
+/// address, and even from the same one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn probes_are_answered_amid_silent_connections() {
+    let manager = Arc::new(Manager::start().await);
+    for (from, count) in [
+        (HOSTILE, SILENT[0]),
+        (GOOD, SILENT[0]),
+        (HOSTILE, SILENT[1]),
+    ] {
+        let (clients, opened) = silent(&manager, from, count);
+        while opened.load(Ordering::Relaxed) < count {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let (mut slowest, mut probes) = (Duration::ZERO, 0);
+        let began = Instant::now();
+        // Longer than a silent connection is kept.
+        while began.elapsed() < ATTACK + Duration::from_secs(1) {
+            for path in ["/healthz", "/readyz"] {
+                let asked = Instant::now();
+                let answer = timeout(PROBE_TIMEOUT, manager.get(path)).await;
+                assert_eq!(answer, Ok(Some(200)), "{path} from address {from}");
+                slowest = slowest.max(asked.elapsed());
+                probes += 1;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        let opened = opened.load(Ordering::Relaxed);
+        println!(
+            "{probes} probes amid {count} silent connections from address {from}, {opened} in all; \
+             the slowest took {slowest:?}"
+        );
+        assert!(opened > count, "they are closed, and opened again");
+        drop(clients);
+    }
+}
+
+/// Promise: when all places are taken, of the calls from another address at least 95 of 100
+/// succeed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn good_calls_get_through_a_flood_of_connections() {
+    let manager = Arc::new(Manager::start().await);
+    let small = Arc::new(list_of(1));
+    // As many as there are places, each of which was answered once.
+    let mut answered = Vec::new();
+    for _ in 0..16 {
+        let connections = (0..32).map(async |_| {
+            let mut stream = manager.connect(HOSTILE).await.unwrap();
+            let request = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+            stream.write_all(request).await.unwrap();
+            stream.flush().await.unwrap();
+            stream.read_exact(&mut [0; 64]).await.unwrap();
+            stream
+        });
+        answered.extend(join_all(connections).await);
+    }
+    let is_over = Arc::new(AtomicBool::new(false));
+    let flood = {
+        let (manager, is_over) = (Arc::clone(&manager), Arc::clone(&is_over));
+        tokio::spawn(async move {
+            let mut ticks = interval(Duration::from_millis(10));
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            let (mut open, mut count) = (Vec::new(), 0);
+            while !is_over.load(Ordering::Relaxed) {
+                ticks.tick().await;
+                for _ in 0..10 {
+                    open.extend(manager.connect_tcp(HOSTILE).await);
+                    count += 1;
+                }
+                // More of them than there are places would only cost us.
+                if open.len() > 2000 {
+                    open.drain(..1000);
+                }
+            }
+            count
+        })
+    };
+    let (mut calls, mut good) = (0, 0);
+    let began = Instant::now();
+    while began.elapsed() < ATTACK {
+        let call = timeout(
+            Duration::from_secs(5),
+            manager.call(GOOD, "/convert", &small),
+        )
+        .await;
+        calls += 1;
+        good += u32::from(matches!(call, Ok(Ok(reply)) if reply.code == 200));
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let flood = flood.await.unwrap();
+    println!("{good} of {calls} calls were good amid {flood} new connections");
+    assert!(calls >= 20 && good * 100 >= calls * 95);
+    drop(answered);
+}
+
+/// Promise: a client pays for the header of its request with a few kilobytes at most, so that
+/// all of them together take no more than 16 MiB.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unfinished_headers_cost_little() {
+    let manager = Manager::start().await;
+    assert_eq!(manager.good_call("/convert", &list_of(1)).await.code, 200);
+    let before = manager.resident();
+    let large = [b"GET /healthz HTTP/1.1\r\nx: ".to_vec(), vec![b'x'; MIB]].concat();
+    // Longer than is allowed, and as long as is.
+    let health = join_all((0..128).map(async |number: usize| {
+        let mut stream = manager.connect_health(HOSTILE).await.ok()?;
+        let length = if number.is_multiple_of(2) {
+            large.len()
+        } else {
+            7 * 1024
+        };
+        let _ = stream.write_all(&large[..length]).await;
+        Some(stream)
+    }));
+    let webhooks = join_all((0..400).map(async |number: usize| {
+        let mut stream = manager.connect(HOSTILE).await.ok()?;
+        let start = format!("POST {ADMISSION} HTTP/1.1\r\nx: ");
+        let length = if number.is_multiple_of(2) {
+            60_000
+        } else {
+            15_000
+        };
+        let header = [start.as_bytes(), &large[64..length]].concat();
+        let _ = timeout(Duration::from_secs(1), stream.write_all(&header)).await;
+        let _ = stream.flush().await;
+        Some(stream)
+    }));
+    let held = futures::future::join(health, webhooks).await;
+    sleep(Duration::from_millis(500)).await;
+    let peak = manager.peak("unfinished headers");
+    println!("grown by {} KiB", peak.saturating_sub(before) / 1024);
+    assert!(peak <= before + 16 * MIB);
+    assert_eq!(manager.get("/readyz").await, Some(200));
+    assert_eq!(manager.good_call("/convert", &list_of(1)).await.code, 200);
+    drop(held);
+}
