@@ -301,6 +301,7 @@ impl Applier {
             Some((Obstacle::Rollout, wait)) if !self.children.is_rolled_out(&resource.uid) => {
                 return Err(pending_rollout(wanted, wait));
             }
+            Some((Obstacle::NotFound(problem), wait)) => return Err(not_found(problem, wait)),
             _ => {}
         }
         let outcome = match &standing {
@@ -331,7 +332,11 @@ impl Applier {
                 problem,
                 look_again,
                 ..
-            }) if problem.reason == Reason::RollingOut => Some((Obstacle::Rollout, *look_again)),
+            }) => match problem.reason {
+                Reason::RollingOut => Some((Obstacle::Rollout, *look_again)),
+                Reason::ApplyFailed => Some((Obstacle::NotFound(problem.clone()), *look_again)),
+                _ => None,
+            },
             _ => None,
         };
         if let Some((obstacle, wait)) = obstacle {
@@ -431,11 +436,7 @@ impl Applier {
             }
             Some(Verdict::Blocked(problem)) => Err(Setback::Blocked(problem, until_next_look())),
             Some(Verdict::Refused(problem)) => Err(Setback::Refused(problem, error)),
-            Some(Verdict::NotFound(problem)) => Err(Setback::Pending {
-                problem,
-                patience: Some(PATIENCE_WITH_WRITES),
-                look_again: until_next_look(),
-            }),
+            Some(Verdict::NotFound(problem)) => Err(not_found(problem, until_next_look())),
             Some(Verdict::NamespaceEnding) => {
                 debug!(controller = self.controller, %error, "the namespace is going away");
                 Err(Setback::NamespaceEnding)
@@ -507,6 +508,15 @@ fn pending_deletion(problem: Problem) -> Setback {
         problem,
         patience: Some(PATIENCE_WITH_DELETION),
         look_again: PATIENCE_WITH_DELETION,
+    }
+}
+
+/// The API server knows no such namespace or resource type, perhaps not yet.
+fn not_found(problem: Problem, look_again: Duration) -> Setback {
+    Setback::Pending {
+        problem,
+        patience: Some(PATIENCE_WITH_WRITES),
+        look_again,
     }
 }
 

@@ -60,6 +60,8 @@ pub(super) enum Obstacle {
     Problem(Problem),
     /// The rollout of the Deployment beside it.
     Rollout,
+    /// The API server knows no such namespace or resource type.
+    NotFound(Problem),
 }
 
 /// What an attempt at a child is made from. One more, made from the same, would end the same.

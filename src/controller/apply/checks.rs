@@ -62,8 +62,7 @@ impl Applier {
         if stamp.generation <= resource.generation {
             return Ok(());
         }
-        let metadata = self.live_metadata(resource).await?;
-        let generation = metadata["generation"].as_i64().unwrap_or_default();
+        let generation = self.live_generation(resource).await?;
         if generation > resource.generation {
             return Err(Setback::Stale);
         }

@@ -28,7 +28,7 @@ impl Applier {
             let problem = taken(wanted.child.kind, &wanted.key(), owner.as_ref());
             return Err(Setback::Blocked(problem, until_next_look()));
         }
-        if !object["metadata"]["deletionTimestamp"].is_null() {
+        if object.pointer("/metadata/deletionTimestamp").is_some() {
             return Err(pending_deletion(terminating(
                 wanted.child.kind,
                 &wanted.key(),
@@ -94,31 +94,31 @@ impl Applier {
         if !is_bereaved {
             return Ok(());
         }
-        self.live_metadata(resource).await?;
+        self.live_generation(resource).await?;
         self.children.bereaved.forget(&resource.uid);
         Ok(())
     }
 
-    /// The metadata of the resource as it is now, whatever the cache says.
+    /// The generation of the resource as it is now, whatever the cache says.
     ///
     /// # Errors
     /// [`Setback::ResourceGone`] if it is gone, being deleted, or another of that name.
-    pub(super) async fn live_metadata(&self, resource: &Resource) -> Result<Value, Setback> {
+    pub(super) async fn live_generation(&self, resource: &Resource) -> Result<i64, Setback> {
         let at = Location {
             api: &format!("/apis/{}", resource.api_version),
             plural: self.kind.plural,
             namespace: &resource.namespace,
             name: &resource.name,
         };
-        let mut found = self.caller.list_one(at).await?;
-        let metadata = found.pointer_mut("/items/0/metadata").map(Value::take);
-        let metadata = metadata.unwrap_or_default();
-        if metadata["uid"] != *resource.uid || !metadata["deletionTimestamp"].is_null() {
+        let found = self.caller.list_one(at).await?;
+        let of = |field: &str| found.pointer(&format!("/items/0/metadata/{field}"));
+        let is_it = of("uid").and_then(Value::as_str) == Some(&resource.uid);
+        if !is_it || of("deletionTimestamp").is_some() {
             let (namespace, name) = (at.namespace, at.name);
             debug!(controller = self.controller, namespace, name, "it is gone");
             return Err(Setback::ResourceGone);
         }
-        Ok(metadata)
+        Ok(of("generation").and_then(Value::as_i64).unwrap_or_default())
     }
 
     fn tell_of_takeover(&self, wanted: Wanted<'_>) {
