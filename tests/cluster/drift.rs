@@ -46,10 +46,15 @@ fn walk(value: &Value, fields: &Value, path: String, leaves: &mut Vec<String>) {
 fn other_values(path: &str, value: &Value) -> Vec<Value> {
     match value {
         Value::Bool(truth) => vec![json!(!truth)],
-        Value::Number(_) => vec![json!(value.as_i64().expect("an integer") + 1), json!(0)],
+        // The next NodePort may be that of the next child.
+        Value::Number(_) => {
+            let number = value.as_i64().expect("an integer");
+            vec![json!(number + 1), json!(number + 1000), json!(0)]
+        }
         Value::String(text) => {
             let known: &[&str] = match path.rsplit('/').next().unwrap_or_default() {
                 "imagePullPolicy" => &["Always", "Never"],
+                "externalTrafficPolicy" | "internalTrafficPolicy" => &["Local"],
                 "type" => &["Unconfined", "ClusterIP", "Recreate"],
                 "protocol" => &["UDP"],
                 "cpu" => &["11m"],
