@@ -10,6 +10,8 @@ mod mounted;
 #[path = "../cluster/private.rs"]
 mod private;
 mod rendered;
+#[path = "../support/trusted/mod.rs"]
+mod trusted;
 
 use std::collections::BTreeSet;
 

@@ -10,7 +10,7 @@ use crate::controller::fingerprint::Fingerprint;
 use crate::controller::pacing;
 use crate::controller::repairs::Decision;
 use crate::controller::stamp::{Hash, Stamp, hash_of_spec};
-use crate::operators::{Problem, Reason, Resource};
+use crate::operators::{Problem, Reason, Resource, status};
 
 /// When a Deployment may be changed.
 pub(super) enum Pace {
@@ -129,9 +129,14 @@ impl Applier {
         if self.pacer.may_begin(&wanted.resource_key()) {
             return Pace::Turn;
         }
+        let is_as_applied = |observed: &Fingerprint| match stamp {
+            Some(stamp) => stamp.desired == Hash(*observed),
+            // Of a release without stamps: as ready as that release found it.
+            None => status::condition(&resource.status, status::READY)
+                .is_some_and(|ready| ready.status == "True"),
+        };
         Pace::Wait(Waits {
-            as_applied: observed
-                .filter(|observed| stamp.is_some_and(|stamp| stamp.desired == Hash(*observed))),
+            as_applied: observed.filter(is_as_applied),
         })
     }
 }
