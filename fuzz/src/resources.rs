@@ -337,7 +337,13 @@ pub fn observed(bytes: &mut Unstructured<'_>) -> Result<Observed> {
     Ok(Observed {
         deployment,
         service: bytes.ratio(1, 2)?.then(ObservedService::default),
-        pods: names.map(|name| ObservedPod { name, ready, failure: None }).collect(),
+        pods: names
+            .map(|name| ObservedPod {
+                name,
+                ready,
+                failure: None,
+            })
+            .collect(),
         problem,
         unconfirmed: None,
         now: "2026-11-21T12:00:00Z".to_owned(),
