@@ -76,7 +76,7 @@ pub(crate) const STEP_BYTES: usize = 64 * KIB;
 /// Largest object that is converted. An API server stores none of more than 3 MiB.
 pub(crate) const OBJECT_BYTES: usize = 7 * MIB;
 /// Most answers to large bodies that are made at a time, a thread each: more would not be
-/// done sooner, and each takes [`TURN_BYTES`].
+/// done sooner, and each takes 2 MiB beside body and answer.
 pub(crate) const TURNS: usize = 4;
 /// What one of them takes beside body and answer: the tree of one spec, and an object.
 #[cfg(test)]
