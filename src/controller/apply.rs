@@ -371,14 +371,8 @@ impl Applier {
 
     /// A child is as desired. A conflict about it is told until it has stayed so for a while.
     fn settled(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
-        let (resource, kind) = (wanted.resource, wanted.child.kind);
-        if kind == ChildKind::Deployment {
-            let key = wanted.resource_key();
-            if self.pacer.is_rolling(&key) && self.children.is_rolled_out(&resource.uid) {
-                self.pacer.ended(&key);
-            }
-        }
-        match self.repairs.settled(&(kind, wanted.key()), wanted.desired) {
+        let child = (wanted.child.kind, wanted.key());
+        match self.repairs.settled(&child, wanted.desired) {
             Some((problem, left)) => Err(Setback::Blocked(problem, left)),
             None => Ok(()),
         }

@@ -106,12 +106,8 @@ impl Pacer {
         if !was_rolling && !was_waiting {
             return;
         }
+        self.wake_next(&mut state);
         let rolling = state.rolling.as_ref().map_or(0, BTreeSet::len);
-        let free = self.limit.saturating_sub(rolling);
-        for next in state.waiting.iter().take(free) {
-            self.queue.add(next.clone(), Priority::Low);
-        }
-        self.report(&state);
         if was_rolling && rolling == 0 && state.waiting.is_empty() {
             info!(
                 controller = self.controller,
@@ -120,10 +116,23 @@ impl Pacer {
         }
     }
 
-    /// Whether the resource `key` rolls out a changed default.
-    pub(super) fn is_rolling(&self, key: &ObjectKey) -> bool {
-        let state = self.lock();
-        state.rolling.as_ref().is_some_and(|it| it.contains(key))
+    /// A reconcile of the resource `key` begins: whether it still waits is found out anew.
+    pub(super) fn reconcile_begins(&self, key: &ObjectKey) -> bool {
+        self.lock().waiting.remove(key)
+    }
+
+    /// A reconcile of the resource `key` ended, which `waited` when it began. Gives its place
+    /// back if the rollout is complete, and its turn if it does not want it any more (it is
+    /// paused, or its own spec changed).
+    pub(super) fn reconcile_ended(&self, key: &ObjectKey, waited: bool, is_rolled_out: bool) {
+        let mut state = self.lock();
+        let is_rolling = state.rolling.as_ref().is_some_and(|it| it.contains(key));
+        if is_rolling && is_rolled_out {
+            drop(state);
+            self.ended(key);
+        } else if waited && !is_rolling && !state.waiting.contains(key) {
+            self.wake_next(&mut state);
+        }
     }
 
     /// The resources whose paced rollouts were begun by an earlier leader.
@@ -140,6 +149,15 @@ impl Pacer {
                 (*owner.kind == *self.kind).then(|| ObjectKey::new(namespace, &owner.name))
             })
             .collect()
+    }
+
+    fn wake_next(&self, state: &mut State) {
+        let rolling = state.rolling.as_ref().map_or(0, BTreeSet::len);
+        let free = self.limit.saturating_sub(rolling);
+        for next in state.waiting.iter().take(free) {
+            self.queue.add(next.clone(), Priority::Low);
+        }
+        self.report(state);
     }
 
     fn report(&self, state: &State) {

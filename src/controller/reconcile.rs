@@ -93,6 +93,8 @@ pub(crate) struct Reconciler {
     caller: Caller,
     resources: Arc<Store<LeanResource>>,
     memories: Arc<Memories>,
+    children: Arc<Children>,
+    pacer: Arc<Pacer>,
     applier: Applier,
     reporter: Reporter,
 }
@@ -119,16 +121,18 @@ impl Reconciler {
                 Arc::clone(&resources),
                 Arc::clone(&children),
                 Arc::clone(&memories),
-                (pacer, metrics),
+                (Arc::clone(&pacer), metrics),
             ),
             reporter: Reporter::new(
                 operator,
                 settings.clone(),
                 (caller.clone(), recorder),
                 Arc::clone(&resources),
-                children,
+                Arc::clone(&children),
                 Arc::clone(&memories),
             ),
+            children,
+            pacer,
             settings,
             caller,
             resources,
@@ -153,7 +157,10 @@ impl Reconciler {
         if let Some(left) = self.memories.held(key, uid) {
             return Ok(Next::Held(left));
         }
+        let waited = self.pacer.reconcile_begins(key);
         let next = self.reconcile_as_read(&lean).await;
+        let is_rolled_out = self.children.is_rolled_out(uid);
+        self.pacer.reconcile_ended(key, waited, is_rolled_out);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
             self.memories.hold(key, uid, asked);
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{FORCE, Scenario, rolled_out, willing};
+use super::{FORCE, Scenario, applied, rolled_out, willing};
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Next;
 use crate::controller::stamp::APPLIED;
@@ -16,7 +16,11 @@ fn stamp_of(body: &Value) -> Value {
 
 /// A resource that is ready, made by a manager with another default image.
 async fn of_another_default() -> Scenario {
-    let scenario = Scenario::new(willing);
+    let scenario = Scenario::new(|line, body| match line {
+        // Later than what the watch brings.
+        line if line.contains("force=true") => Some((200, applied(body, 11))),
+        line => willing(line, body),
+    });
     scenario.holds(1, json!({"status": {"observedGeneration": 1}}));
     scenario.reconcile().await.expect("reconciled");
     let mut made = scenario.sent_ever.lock().expect("not poisoned")[0]
@@ -92,6 +96,27 @@ async fn a_users_own_change_and_an_edit_by_hand_do_not_wait() {
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
     assert!(scenario.sent().contains(&FORCE.to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_gives_up_its_turn_holds_up_no_other() {
+    let scenario = of_another_default().await;
+    let (rolling, later) = (ObjectKey::new("ns", "a"), ObjectKey::new("ns", "later"));
+    assert!(scenario.pacer.may_begin(&rolling));
+    scenario.reconcile().await.expect("it waits");
+    assert!(!scenario.pacer.may_begin(&later), "it waits, too");
+    scenario.holds(
+        1,
+        json!({"metadata": {"annotations": {"quartet-operator.example.com/paused": "true"}}}),
+    );
+    scenario.pacer.ended(&rolling);
+    assert_eq!(
+        scenario.queue.get().await,
+        Some(ObjectKey::new("ns", "cache"))
+    );
+    scenario.reconcile().await.expect("it is paused");
+    assert_eq!(scenario.queue.get().await, Some(later.clone()));
+    assert!(scenario.pacer.may_begin(&later));
 }
 
 #[tokio::test(start_paused = true)]
