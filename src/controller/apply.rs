@@ -372,7 +372,7 @@ impl Applier {
     /// A child is as desired. A conflict about it is told until it has stayed so for a while.
     fn settled(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
         let child = (wanted.child.kind, wanted.key());
-        match self.repairs.settled(&child, wanted.desired) {
+        match self.repairs.settled(&child, wanted.desired.fields) {
             Some((problem, left)) => Err(Setback::Blocked(problem, left)),
             None => Ok(()),
         }
@@ -401,7 +401,7 @@ impl Applier {
             Ok(object) => {
                 if forced {
                     let child = (wanted.child.kind, wanted.key());
-                    self.repairs.applied(&child, wanted.desired);
+                    self.repairs.applied(&child, wanted.desired.fields);
                 }
                 self.applied(wanted, &object);
                 return Ok(());

@@ -15,25 +15,42 @@ use serde_json::{Map, Value};
 use super::quantity;
 use super::stamp::APPLIED;
 
-/// 64-bit hash of owned fields. One that is stored (`super::stamp`) may have been computed by
-/// another build, whose hasher differs: it must only ever be taken for another state.
-pub(crate) type Fingerprint = u64;
+/// Hashes of owned fields. One that is stored (`super::stamp`) may have been computed by another
+/// build, whose hasher differs: it must only ever be taken for another state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    /// All fields but the owner references.
+    pub(crate) fields: u64,
+    /// The owner references, which change with the version that is stored and with nothing
+    /// that the child is.
+    owners: u64,
+}
 
 /// The fingerprint of an apply body: all of it but the fields that identify the object,
 /// which server-side apply does not record as owned.
 pub(crate) fn of_desired(body: &Value) -> Fingerprint {
-    let mut hasher = DefaultHasher::new();
-    hash(body, None, Place::Root, &mut hasher);
-    hasher.finish()
+    of(body, None)
 }
 
 /// The fingerprint of the fields of `object` that `manager` owns through server-side apply;
 /// `None` when it never applied it.
 pub(crate) fn of_observed(object: &Value, manager: &str) -> Option<Fingerprint> {
-    let fields = applied_fields(object, manager)?;
-    let mut hasher = DefaultHasher::new();
-    hash(object, Some(fields), Place::Root, &mut hasher);
-    Some(hasher.finish())
+    Some(of(object, Some(applied_fields(object, manager)?)))
+}
+
+fn of(object: &Value, fields: Option<&Value>) -> Fingerprint {
+    let (mut all, mut owners) = (DefaultHasher::new(), DefaultHasher::new());
+    hash(object, fields, Place::Root, &mut all);
+    let owned = fields.map(|fields| fields.pointer("/f:metadata/f:ownerReferences"));
+    if let Some(references) = object.pointer("/metadata/ownerReferences")
+        && owned != Some(None)
+    {
+        hash(references, owned.flatten(), Place::Elsewhere, &mut owners);
+    }
+    Fingerprint {
+        fields: all.finish(),
+        owners: owners.finish(),
+    }
 }
 
 fn applied_fields<'a>(object: &'a Value, manager: &str) -> Option<&'a Value> {
@@ -118,7 +135,9 @@ fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut Defaul
                         None => continue,
                     },
                 };
-                if place.is_stamp(name, member, below) {
+                // Hashed apart.
+                let is_owners = matches!(place, Place::Metadata) && name == "ownerReferences";
+                if is_owners || place.is_stamp(name, member, below) {
                     continue;
                 }
                 name.hash(hasher);
@@ -322,6 +341,15 @@ mod tests {
         assert_eq!(of_desired(&stamped), of_desired(&desired()));
         stamped["metadata"]["annotations"]["other"] = json!("x");
         assert_ne!(of_desired(&stamped), of_desired(&desired()));
+    }
+
+    #[test]
+    fn owner_references_are_hashed_apart_from_the_rest() {
+        let pointer = "/metadata/ownerReferences/0/apiVersion";
+        let moved = of_observed(&changed(pointer, json!("v2")), "ours").expect("ours");
+        let before = of_desired(&desired());
+        assert_eq!(moved.fields, before.fields);
+        assert_ne!(moved, before);
     }
 
     #[test]

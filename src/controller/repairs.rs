@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fingerprint::Fingerprint;
 use crate::operators::Problem;
 
 /// The objects, by key, that were put back of late.
@@ -46,7 +45,7 @@ pub(super) enum Decision {
 
 impl<K: Clone + Eq + Hash> RepairLog<K> {
     /// Counts a write of an object that was there.
-    pub(super) fn applied(&self, key: &K, desired: Fingerprint) {
+    pub(super) fn applied(&self, key: &K, desired: u64) {
         let now = Instant::now();
         let mut objects = self.lock();
         if objects.len() >= OBJECTS_MAX {
@@ -62,7 +61,7 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
     }
 
     /// The object is not as it is desired: what to do?
-    pub(super) fn decide(&self, key: &K, desired: Fingerprint) -> Decision {
+    pub(super) fn decide(&self, key: &K, desired: u64) -> Decision {
         let mut objects = self.lock();
         let Some(entry) = objects.get_mut(key) else {
             return Decision::Apply;
@@ -83,7 +82,7 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
 
     /// The child is as it is desired. The conflict about it, if there was one, and how much
     /// longer the child has to stay so until that is over.
-    pub(super) fn settled(&self, key: &K, desired: Fingerprint) -> Option<(Problem, Duration)> {
+    pub(super) fn settled(&self, key: &K, desired: u64) -> Option<(Problem, Duration)> {
         let now = Instant::now();
         let mut objects = self.lock();
         let entry = objects.get(key)?;
@@ -123,7 +122,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 struct Repairs {
     /// What was desired: another desired state starts anew.
-    desired: Fingerprint,
+    desired: u64,
     /// When it was applied of late; at most [`APPLIES_MAX`].
     applies: VecDeque<Instant>,
     /// How many waits there were, and until when the last one lasts.
@@ -148,7 +147,7 @@ enum Repair {
 
 impl Repairs {
     /// No applies yet of `desired`.
-    fn new(desired: Fingerprint) -> Self {
+    fn new(desired: u64) -> Self {
         Repairs {
             desired,
             applies: VecDeque::new(),
@@ -158,7 +157,7 @@ impl Repairs {
     }
 
     /// Counts an apply.
-    fn applied(&mut self, desired: Fingerprint, now: Instant) {
+    fn applied(&mut self, desired: u64, now: Instant) {
         self.start_anew_if_other(desired);
         self.applies.push_back(now);
         while self.applies.len() > APPLIES_MAX {
@@ -167,7 +166,7 @@ impl Repairs {
     }
 
     /// The child is not as it is desired: is it to be applied?
-    fn next(&mut self, desired: Fingerprint, now: Instant) -> Repair {
+    fn next(&mut self, desired: u64, now: Instant) -> Repair {
         self.start_anew_if_other(desired);
         if let Some(left) = self.left(now) {
             return Repair::Wait {
@@ -204,7 +203,7 @@ impl Repairs {
 
     /// The child is as it is desired. How much longer it has to stay so until the conflict is
     /// over; `None` if there is none.
-    fn settles_in(&self, desired: Fingerprint, now: Instant) -> Option<Duration> {
+    fn settles_in(&self, desired: u64, now: Instant) -> Option<Duration> {
         if self.desired != desired || self.waits == 0 {
             return None;
         }
@@ -218,7 +217,7 @@ impl Repairs {
         self.left(now).is_none() && self.recent(now) == 0
     }
 
-    fn start_anew_if_other(&mut self, desired: Fingerprint) {
+    fn start_anew_if_other(&mut self, desired: u64) {
         if self.desired != desired {
             *self = Repairs::new(desired);
         }

@@ -25,7 +25,7 @@ pub(crate) struct Stamp {
     /// Hash of the resource's spec in the hub version. The spec can change without the
     /// generation: through the annotation that conversion keeps data in.
     pub(crate) spec: Hash,
-    /// Fingerprint of the child that was desired.
+    /// Fingerprint of the child that was desired, its owner references left out.
     pub(crate) desired: Hash,
     /// The change came from the operator (a new default), not from the spec.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -57,7 +57,7 @@ impl Stamp {
         Stamp {
             generation: resource.generation,
             spec: hash_of_spec(resource),
-            desired: Hash(desired),
+            desired: Hash(desired.fields),
             paced,
         }
     }

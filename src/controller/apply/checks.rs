@@ -84,7 +84,7 @@ impl Applier {
     /// [`Setback::Blocked`] with the field manager and the fields.
     pub(super) async fn check_repairs(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
         let child = (wanted.child.kind, wanted.key());
-        let left = match self.repairs.decide(&child, wanted.desired) {
+        let left = match self.repairs.decide(&child, wanted.desired.fields) {
             Decision::Apply => return Ok(()),
             Decision::Wait(Some(problem), left) => return Err(Setback::Blocked(problem, left)),
             Decision::Wait(None, left) | Decision::Investigate(left) => left,
@@ -116,7 +116,7 @@ impl Applier {
         let resource = wanted.resource;
         let asked_for = match stamp {
             Some(stamp) => {
-                stamp.spec != hash_of_spec(resource) || stamp.desired == Hash(wanted.desired)
+                stamp.spec != hash_of_spec(resource) || stamp.desired == Hash(wanted.desired.fields)
             }
             // Of a release without stamps: its status says whether the spec was seen.
             None => resource.status.observed_generation != Some(resource.generation),
@@ -130,7 +130,7 @@ impl Applier {
             return Pace::Turn;
         }
         let is_as_applied = |observed: &Fingerprint| match stamp {
-            Some(stamp) => stamp.desired == Hash(*observed),
+            Some(stamp) => stamp.desired == Hash(observed.fields),
             // Of a release without stamps: as ready as that release found it.
             None => status::condition(&resource.status, status::READY)
                 .is_some_and(|ready| ready.status == "True"),

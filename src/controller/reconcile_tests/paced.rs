@@ -28,7 +28,7 @@ async fn of_another_default() -> Scenario {
         .clone();
     made["spec"]["template"]["spec"]["containers"][0]["image"] = json!("older");
     let mut stamp = stamp_of(&made);
-    let desired = crate::controller::fingerprint::of_desired(&made);
+    let desired = crate::controller::fingerprint::of_desired(&made).fields;
     stamp["desired"] = format!("{desired:016x}").into();
     made["metadata"]["annotations"][APPLIED] = stamp.to_string().into();
     scenario.sent_ever.lock().expect("not poisoned")[0].1 = made;
