@@ -25,11 +25,14 @@ async fn rewrite(stage: &Stage, to: &str) {
         .expect("patched");
 }
 
-/// The applies of the Deployment so far.
-fn applies(stage: &Stage) -> Vec<Request> {
-    let mut requests = stage.requests();
-    requests.retain(|request| request.resource == "deployments" && request.verb == "patch");
-    requests
+/// The applies of the Deployment so far, and how many more the API server rejected because
+/// the Deployment had changed meanwhile.
+fn applies(stage: &Stage) -> (Vec<Request>, usize) {
+    let requests = stage.requests().into_iter();
+    let of_child = |it: &Request| it.resource == "deployments" && it.verb == "patch";
+    let (applied, rejected): (Vec<_>, Vec<_>) =
+        requests.filter(of_child).partition(|it| it.code < 300);
+    (applied, rejected.len())
 }
 
 /// The longest time between an apply and the next, or now.
@@ -86,14 +89,15 @@ async fn a_tool_that_rewrites_a_field_is_answered_five_times_and_then_named() {
         () = rewriting => {}
         () = watching => {}
     }
-    let applies = applies(&stage);
+    let (applies, rejected) = applies(&stage);
     let since: Vec<_> = applies.iter().map(|it| it.received.to_string()).collect();
     let (took, pause) = (began.elapsed(), longest_pause(&applies));
     println!(
-        "{} applies in {took:.0?}, the longest pause {pause:.1?}: {since:?}",
+        "{} applies and {rejected} rejected in {took:.0?}, the longest pause {pause:.1?}: {since:?}",
         applies.len()
     );
     assert!(applies.len() <= 12, "{} applies: {since:?}", applies.len());
+    assert!(rejected <= 2 * applies.len(), "{rejected} rejected");
     assert!(pause > Duration::from_secs(12), "{pause:?}: {since:?}");
     let warnings = stage.warnings("cache", "FieldConflict").await;
     assert_eq!(warnings.len(), 1, "{warnings:?}");
