@@ -20,6 +20,8 @@ mod bounded;
 mod budget;
 pub mod config;
 pub mod controller;
+#[cfg(test)]
+mod explorer;
 mod log_limit;
 pub mod manager;
 pub mod migration;

@@ -88,7 +88,7 @@ impl Recorder {
                 uid: resource.uid.clone(),
             },
             notice,
-            at: Timestamp::now(),
+            at: super::clock::now(),
         };
         if self.queue.try_send(event).is_err() {
             self.metrics.event(EventFate::Dropped);

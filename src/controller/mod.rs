@@ -11,6 +11,7 @@ mod call;
 mod children;
 mod claims;
 mod contested;
+pub(crate) mod clock;
 pub mod controllers;
 mod event;
 mod fingerprint;

@@ -159,7 +159,7 @@ impl Reporter {
             service: self.children.service(&resource.uid),
             problem: outcome.problem.clone(),
             unconfirmed: outcome.unconfirmed.clone(),
-            now: jiff::Timestamp::now()
+            now: super::clock::now()
                 .strftime("%Y-%m-%dT%H:%M:%SZ")
                 .to_string(),
             ..Observed::default()

@@ -199,7 +199,7 @@ pub(super) async fn read(
     slot.inspect(|slot| slot.works());
     let mut share = memory.share(most, peer).await?;
     slot.inspect(|slot| slot.reads_body());
-    let mut pace = Pace::begin();
+    let mut pace = Pace::begin(most);
     let mut chunks = body.into_data_stream();
     let mut text = Text::Piece(Bytes::new());
     while let Some(chunk) = pace.next(&mut chunks).await? {
@@ -231,11 +231,17 @@ struct Pace {
 }
 
 impl Pace {
-    fn begin() -> Self {
-        let now = Instant::now();
+    /// Of a body of at most `most` bytes. A small one holds nothing that others wait for: on a
+    /// machine that is short of CPU, the API server itself may need more than a window for it.
+    fn begin(most: usize) -> Self {
+        let deadline = Instant::now() + BODY_TIMEOUT;
+        let window = match most <= FREE_BYTES {
+            true => deadline,
+            false => Instant::now() + WINDOW,
+        };
         Self {
-            deadline: now + BODY_TIMEOUT,
-            window: now + WINDOW,
+            deadline,
+            window,
             bytes: 0,
         }
     }
@@ -290,6 +296,19 @@ mod tests {
         (0..length)
             .step_by(FREE_BYTES)
             .map(move |start| Ok(Bytes::from(vec![b'x'; FREE_BYTES.min(length - start)])))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_small_body_may_take_its_time_and_a_large_one_must_move() {
+        let memory = Memory::default();
+        for (length, is_read) in [(100, true), (FREE_BYTES + 1, false)] {
+            let late = stream::iter(chunks(length)).then(async |chunk| {
+                tokio::time::sleep(WINDOW * 2).await;
+                chunk
+            });
+            let whole = read(&memory, Body::from_stream(late), wanted(length), None).await;
+            assert_eq!(whole.is_ok(), is_read, "{length}: {:?}", whole.err());
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,0 +1,260 @@
+//! A plan: one life of one resource, and what goes wrong at which request or event of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::life::{Life, Subject, subjects};
+
+/// What happens to a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum WriteFault {
+    CrashBefore,
+    CrashAfter,
+    CrashAnswered,
+    Timeout,
+    Conflict,
+    TooMany,
+    ObeyedBut500,
+    Cut,
+    /// This and every write of the next minute fail with 503.
+    Outage,
+}
+
+/// What happens to an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum EventFault {
+    Dropped,
+    Doubled,
+    Held,
+    Expired,
+}
+
+/// What a process that starts anew sees first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum View {
+    /// What is there.
+    Fresh,
+    /// Lists of the state this many writes before, and only later what came after.
+    List(u64),
+    /// Watches that tell again of the last so many writes.
+    Watch(u64),
+}
+
+/// One thing that goes wrong. Numbers count from 0, over all processes of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fault {
+    Write(usize, WriteFault),
+    Event(usize, EventFault),
+    /// The process is killed and another started at an event.
+    Restart(usize, View),
+    /// A second process becomes the leader at an event.
+    NewLeader(usize),
+}
+
+/// How fast things are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Tempo {
+    /// Users wait until all is settled before they go on.
+    pub(super) patient: bool,
+    /// Events come after the answers to the writes that they tell of.
+    pub(super) late_events: bool,
+    /// Deployments have pods, not only a number of them.
+    pub(super) pods: bool,
+}
+
+/// See the top of this file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Plan {
+    pub(super) subject: usize,
+    /// Index into [`Subject::lives`].
+    pub(super) life: usize,
+    /// How many steps of it are made.
+    pub(super) steps: usize,
+    pub(super) tempo: Tempo,
+    pub(super) seed: u64,
+    pub(super) faults: Vec<Fault>,
+}
+
+impl Plan {
+    pub(super) fn subject(&self) -> Subject {
+        Subject(self.subject)
+    }
+
+    pub(super) fn life(&self) -> Life {
+        let mut life = self.subject().lives().swap_remove(self.life);
+        life.steps.truncate(self.steps);
+        life
+    }
+
+    /// The same without its faults.
+    pub(super) fn reference(&self) -> Plan {
+        Plan {
+            faults: Vec::new(),
+            ..self.clone()
+        }
+    }
+}
+
+pub(super) const WRITE_FAULTS: [(WriteFault, &str); 9] = [
+    (WriteFault::CrashBefore, "crash-before"),
+    (WriteFault::CrashAfter, "crash-after"),
+    (WriteFault::CrashAnswered, "crash-answered"),
+    (WriteFault::Timeout, "timeout"),
+    (WriteFault::Conflict, "409"),
+    (WriteFault::TooMany, "429"),
+    (WriteFault::ObeyedBut500, "obeyed-500"),
+    (WriteFault::Cut, "cut"),
+    (WriteFault::Outage, "outage"),
+];
+
+pub(super) const EVENT_FAULTS: [(EventFault, &str); 4] = [
+    (EventFault::Dropped, "dropped"),
+    (EventFault::Doubled, "doubled"),
+    (EventFault::Held, "held"),
+    (EventFault::Expired, "410"),
+];
+
+fn word<T: PartialEq + Copy>(words: &[(T, &'static str)], value: T) -> &'static str {
+    let found = words.iter().find(|(it, _)| *it == value);
+    found.map_or("?", |(_, word)| word)
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Write(number, fault) => {
+                write!(formatter, "write:{number}:{}", word(&WRITE_FAULTS, *fault))
+            }
+            Fault::Event(number, fault) => {
+                write!(formatter, "event:{number}:{}", word(&EVENT_FAULTS, *fault))
+            }
+            Fault::Restart(number, View::Fresh) => write!(formatter, "restart:{number}:fresh"),
+            Fault::Restart(number, View::List(back)) => {
+                write!(formatter, "restart:{number}:list-{back}")
+            }
+            Fault::Restart(number, View::Watch(back)) => {
+                write!(formatter, "restart:{number}:watch-{back}")
+            }
+            Fault::NewLeader(number) => write!(formatter, "leader:{number}"),
+        }
+    }
+}
+
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no fault");
+        let mut parts = text.split(':');
+        let (form, number) = (parts.next(), parts.next());
+        let number = number.and_then(|it| it.parse().ok()).ok_or_else(wrong)?;
+        let rest = parts.next().unwrap_or_default();
+        let back = |text: &str| text.parse().map_err(|_| wrong());
+        Ok(match form {
+            Some("write") => {
+                let found = WRITE_FAULTS.iter().find(|(_, word)| *word == rest);
+                Fault::Write(number, found.ok_or_else(wrong)?.0)
+            }
+            Some("event") => {
+                let found = EVENT_FAULTS.iter().find(|(_, word)| *word == rest);
+                Fault::Event(number, found.ok_or_else(wrong)?.0)
+            }
+            Some("restart") => {
+                let view = match rest.split_once('-') {
+                    None => View::Fresh,
+                    Some(("list", number)) => View::List(back(number)?),
+                    Some(("watch", number)) => View::Watch(back(number)?),
+                    Some(_) => return Err(wrong()),
+                };
+                Fault::Restart(number, view)
+            }
+            Some("leader") => Fault::NewLeader(number),
+            _ => return Err(wrong()),
+        })
+    }
+}
+
+/// `<kind>/<life>:<steps>/<tempo>/<seed>/<fault>,<fault>`, as a failing plan is printed and given
+/// back.
+impl fmt::Display for Plan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flag = |is_set: bool, letter: char| if is_set { letter } else { '-' };
+        let Tempo {
+            patient,
+            late_events,
+            pods,
+        } = self.tempo;
+        write!(
+            formatter,
+            "{}/{}:{}/{}{}{}/{}/",
+            self.subject().operator().kind().kind,
+            self.life().name,
+            self.steps,
+            flag(patient, 'w'),
+            flag(late_events, 'l'),
+            flag(pods, 'p'),
+            self.seed
+        )?;
+        let faults: Vec<_> = self.faults.iter().map(ToString::to_string).collect();
+        formatter.write_str(&faults.join(","))
+    }
+}
+
+impl FromStr for Plan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<_> = text.split('/').collect();
+        let [kind, life, tempo, seed, faults] = parts.as_slice() else {
+            return Err(format!("{text:?}: wanted kind/life/tempo/seed/faults"));
+        };
+        let subject = subjects().find(|it| it.operator().kind().kind == *kind);
+        let subject = subject.ok_or_else(|| format!("{kind:?} is no kind"))?;
+        let lives = subject.lives();
+        let (life, steps) = life.split_once(':').unwrap_or((life, "99"));
+        let life = lives.iter().position(|it| it.name == life);
+        let faults = faults.split(',').filter(|it| !it.is_empty());
+        Ok(Plan {
+            subject: subject.0,
+            life: life.ok_or_else(|| format!("{text:?}: no such life"))?,
+            steps: steps.parse().map_err(|_| format!("{steps:?} is no number"))?,
+            tempo: Tempo {
+                patient: tempo.contains('w'),
+                late_events: tempo.contains('l'),
+                pods: tempo.contains('p'),
+            },
+            seed: seed.parse().map_err(|_| format!("{seed:?} is no seed"))?,
+            faults: faults.map(str::parse).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Every tempo that is explored.
+pub(super) fn tempos() -> [Tempo; 4] {
+    [(true, false, true), (true, true, false), (false, false, true), (false, true, false)].map(
+        |(patient, late_events, pods)| Tempo {
+            patient,
+            late_events,
+            pods,
+        },
+    )
+}
+
+/// Every plan with one fault, for a run that made so many writes and saw so many events.
+pub(super) fn single_faults(writes: usize, events: usize) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for number in 0..writes {
+        faults.extend(WRITE_FAULTS.iter().map(|(it, _)| Fault::Write(number, *it)));
+    }
+    for number in 0..events {
+        faults.extend(EVENT_FAULTS.iter().map(|(it, _)| Fault::Event(number, *it)));
+        faults.push(Fault::NewLeader(number));
+        faults.push(Fault::Restart(number, View::Fresh));
+        // As far back as the state has been: each event tells of at least one write.
+        for back in 1..=number as u64 + 1 {
+            faults.push(Fault::Restart(number, View::List(back)));
+            faults.push(Fault::Restart(number, View::Watch(back)));
+        }
+    }
+    faults
+}

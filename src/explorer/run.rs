@@ -1,0 +1,317 @@
+//! Runs a plan: the model of the API server with its actors, one or two processes of the
+//! manager, and a user, on one thread under paused time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use modelapi::actors::{Pace, deployment_controller, garbage_collector};
+use modelapi::{ApiServer, Definition, Network, ObjectId, Stored};
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::life::{NAMESPACE, NAME, Step};
+use super::oracle::is_settled;
+use super::plan::{Plan, View};
+use super::wire::{Asked, Run, Signal, Wire};
+use crate::controller::{self, Leadership, MayWrite, Metrics, Options, storage_version_hash};
+use crate::operators::Settings;
+
+/// How long all may take to be as asked for after a step or a fault.
+pub(super) const SETTLES_WITHIN: Duration = Duration::from_secs(75);
+/// How long the run is watched when all is as asked for.
+const REST: Duration = Duration::from_secs(120);
+/// What a user who does not wait leaves between two steps.
+const HURRY: Duration = Duration::from_millis(15);
+/// What a user who waits leaves after all is settled.
+const PAUSE: Duration = Duration::from_secs(3);
+/// From the end of a process to the start of the next.
+const STARTS_WITHIN: Duration = Duration::from_millis(200);
+
+/// What a run came to.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) server: ApiServer,
+    pub(super) log: Vec<Stored>,
+    pub(super) journal: Vec<Asked>,
+    pub(super) writes: usize,
+    pub(super) events: usize,
+    /// Faults of the plan that were made.
+    pub(super) made: usize,
+    /// When all was as asked for; `None` if it never was.
+    pub(super) settled: Option<Duration>,
+    /// When the last step was made or the last fault over.
+    pub(super) last_cause: Duration,
+    /// Ends of processes that nobody asked for.
+    pub(super) ended: Vec<String>,
+}
+
+struct Leads(Arc<AtomicBool>);
+
+impl MayWrite for Leads {
+    fn time_left(&self) -> Option<Duration> {
+        self.0.load(Ordering::SeqCst).then_some(Duration::MAX)
+    }
+}
+
+/// A process of the manager.
+struct Process {
+    wire: Arc<Wire>,
+    leads: Arc<AtomicBool>,
+    begins: watch::Sender<bool>,
+    task: JoinHandle<Result<(), controller::ControllersError>>,
+}
+
+impl Process {
+    fn start(run: &Arc<Run>, plan: &Plan, number: usize, view: View, leads: bool) -> Self {
+        let leads = Arc::new(AtomicBool::new(leads));
+        let wire = Wire::new(run, number, view, &leads);
+        let network: Arc<dyn Network> = Arc::clone(&wire) as _;
+        let client = modelapi::client(&run.server, &network);
+        let (begins, begun) = watch::channel(leads.load(Ordering::SeqCst));
+        let options = Options {
+            watch_client: client.clone(),
+            client,
+            operators: vec![plan.subject().operator()],
+            settings: Settings::default(),
+            workers: 2,
+            max_concurrent_rollouts: 10,
+            namespaces: BTreeSet::new(),
+            metrics: Arc::new(Metrics::register(&mut Registry::default())),
+            follow_stored_version: true,
+            leadership: Leadership::new(begun, Arc::new(Leads(Arc::clone(&leads)))),
+        };
+        let task = tokio::spawn(controller::run(options, std::future::pending()));
+        Process {
+            wire,
+            leads,
+            begins,
+            task,
+        }
+    }
+
+    fn kill(&self) {
+        self.wire.kill();
+        self.task.abort();
+    }
+}
+
+/// Starts, kills and hands over between processes, as the signals say.
+struct Supervisor {
+    run: Arc<Run>,
+    plan: Plan,
+    number: usize,
+    leader: Process,
+    standby: Option<Process>,
+    ended: Vec<String>,
+}
+
+impl Supervisor {
+    fn new(run: &Arc<Run>, plan: &Plan, has_standby: bool) -> Self {
+        let leader = Process::start(run, plan, 0, View::Fresh, true);
+        let standby = has_standby.then(|| Process::start(run, plan, 1, View::Fresh, false));
+        Supervisor {
+            run: Arc::clone(run),
+            plan: plan.clone(),
+            number: 1 + usize::from(has_standby),
+            leader,
+            standby,
+            ended: Vec::new(),
+        }
+    }
+
+    async fn obey(&mut self, signal: Signal) {
+        match signal {
+            Signal::Crashed => self.restart(View::Fresh).await,
+            Signal::Restart(view) => self.restart(view).await,
+            Signal::NewLeader => {
+                self.leader.leads.store(false, Ordering::SeqCst);
+                let next = match self.standby.take() {
+                    Some(standby) => standby,
+                    None => self.start(View::Fresh, false),
+                };
+                // What the old leader has sent arrives before the lease is free.
+                sleep(Duration::from_millis(20)).await;
+                let old = std::mem::replace(&mut self.leader, next);
+                self.leader.leads.store(true, Ordering::SeqCst);
+                self.leader.begins.send_replace(true);
+                // It may go on for a while before it notices.
+                self.standby = Some(old);
+            }
+        }
+    }
+
+    fn start(&mut self, view: View, leads: bool) -> Process {
+        self.number += 1;
+        Process::start(&self.run, &self.plan, self.number - 1, view, leads)
+    }
+
+    async fn restart(&mut self, view: View) {
+        self.leader.kill();
+        sleep(STARTS_WITHIN).await;
+        self.leader = self.start(view, true);
+    }
+
+    /// A leader that ended by itself.
+    async fn check(&mut self) {
+        if !self.leader.task.is_finished() || self.leader.wire.is_dead() {
+            return;
+        }
+        let ended = match (&mut self.leader.task).await {
+            Ok(Ok(())) => "it returned".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.ended.push(ended);
+        self.restart(View::Fresh).await;
+    }
+}
+
+/// Runs `plan` on a runtime of its own.
+pub(super) fn run(plan: &Plan) -> Outcome {
+    fastrand::seed(plan.seed);
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(explore(plan))
+}
+
+fn definition(plan: &Plan) -> Definition {
+    let kind = plan.subject().operator().kind();
+    Definition {
+        is_custom: true,
+        storage_version_hash: storage_version_hash(kind, &kind.hub),
+        ..Definition::built_in(kind.group, kind.hub.name, kind.kind, kind.plural)
+    }
+}
+
+async fn explore(plan: &Plan) -> Outcome {
+    let server = ApiServer::new(vec![definition(plan)]);
+    let started = tokio::time::Instant::now();
+    let epoch = server.now();
+    let _clock = crate::controller::clock::set(Box::new(move || {
+        epoch + jiff::SignedDuration::try_from(started.elapsed()).expect("a short time")
+    }));
+    let pace = Pace {
+        has_pods: plan.tempo.pods,
+        ..Pace::default()
+    };
+    let (signals, mut signalled) = mpsc::unbounded_channel();
+    let run = Run::new(server.clone(), plan, signals.clone());
+    let has_standby = plan.life().steps.contains(&Step::HandOver)
+        || plan.faults.iter().any(|it| matches!(it, super::plan::Fault::NewLeader(_)));
+    let mut supervisor = Supervisor::new(&run, plan, has_standby);
+    let actors = [
+        tokio::spawn(deployment_controller(server.clone(), pace)),
+        tokio::spawn(garbage_collector(server.clone(), pace)),
+    ];
+    let user = {
+        let (server, plan, signals, run) = (server.clone(), plan.clone(), signals, Arc::clone(&run));
+        async move { live(&server, &plan, &signals, &run).await }
+    };
+    let mut user = std::pin::pin!(user);
+    let (settled, last_step) = loop {
+        tokio::select! {
+            biased;
+            Some(signal) = signalled.recv() => supervisor.obey(signal).await,
+            ended = &mut user => break ended,
+            () = sleep(Duration::from_millis(500)) => supervisor.check().await,
+        }
+    };
+    let outcome = Outcome {
+        log: server.log(0),
+        journal: run.journal(),
+        writes: run.counts().0,
+        events: run.counts().1,
+        made: run.made(),
+        settled,
+        last_cause: last_step.max(run.last_fault()),
+        ended: supervisor.ended,
+        server,
+    };
+    supervisor.leader.kill();
+    for process in supervisor.standby.iter() {
+        process.kill();
+    }
+    for actor in actors {
+        actor.abort();
+    }
+    outcome
+}
+
+/// The user's part; returns when all was as asked for, and when the last step was.
+async fn live(
+    server: &ApiServer,
+    plan: &Plan,
+    signals: &mpsc::UnboundedSender<Signal>,
+    run: &Run,
+) -> (Option<Duration>, Duration) {
+    let id = plan.subject().id();
+    let child = ObjectId::new("deployments", NAMESPACE, NAME);
+    let steps = plan.life().steps;
+    let last = steps.len() - 1;
+    let mut last_step = Duration::ZERO;
+    for (index, step) in steps.into_iter().enumerate() {
+        last_step = server.elapsed();
+        match step {
+            Step::Create(spec) => {
+                server.write(&id, &json!({"spec": spec}), "user");
+            }
+            Step::Change(members) => {
+                if server.get(&id).is_some() {
+                    server.write(&id, &json!({"spec": members}), "user");
+                }
+            }
+            Step::Pause(paused) => {
+                let value = if paused { json!("true") } else { Value::Null };
+                let annotation = json!({"quartet-operator.example.com/paused": value});
+                server.write(&id, &json!({"metadata": {"annotations": annotation}}), "user");
+            }
+            Step::Delete => server.delete(&id, "user"),
+            Step::EditDeployment => {
+                if server.get(&child).is_some() {
+                    server.write(&child, &json!({"spec": {"replicas": 7}}), "user");
+                }
+            }
+            Step::DeleteDeployment => server.delete(&child, "user"),
+            Step::HandOver => {
+                let _ = signals.send(Signal::NewLeader);
+            }
+        }
+        if index < last && plan.tempo.patient {
+            settles(server, plan, run, last_step).await;
+            sleep(PAUSE).await;
+        } else if index < last {
+            sleep(HURRY).await;
+        }
+    }
+    let settled = settles(server, plan, run, last_step).await;
+    sleep(REST).await;
+    // A fault of the last seconds is followed to its end.
+    let settled = match is_settled(server, plan) {
+        true => settled,
+        false => settles(server, plan, run, server.elapsed()).await,
+    };
+    (settled, last_step)
+}
+
+/// Waits until all is as asked for, counted from `since` and the last fault.
+async fn settles(
+    server: &ApiServer,
+    plan: &Plan,
+    run: &Run,
+    since: Duration,
+) -> Option<Duration> {
+    let mut revisions = server.revisions();
+    loop {
+        if is_settled(server, plan) {
+            return Some(server.elapsed());
+        }
+        let until = since.max(run.last_fault()) + SETTLES_WITHIN;
+        let left = until.checked_sub(server.elapsed()).filter(|it| !it.is_zero())?;
+        let _ = timeout(left, revisions.changed()).await;
+    }
+}

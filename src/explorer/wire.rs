@@ -1,0 +1,317 @@
+//! One process's way to the API server: counts writes and events, makes the faults of the plan
+//! at their numbers, and writes down what was asked.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use modelapi::{
+    Answer, ApiServer, Call, Delivery, EventFault as Happens, Moment, Network, RequestFault, Target,
+};
+use tokio::sync::{mpsc, watch};
+
+use super::plan::{EventFault, Fault, Plan, View, WriteFault};
+
+/// How long the writes of [`WriteFault::Outage`] fail.
+pub(super) const OUTAGE: Duration = Duration::from_secs(60);
+/// How long a process that listed an old state is without what came after.
+const STALE_FOR: Duration = Duration::from_secs(3);
+
+/// What the supervisor is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    /// This process has crashed.
+    Crashed,
+    /// Kill this process, and start another with this view.
+    Restart(View),
+    /// Hand over to the other process.
+    NewLeader,
+}
+
+/// A request, as it was made.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) at: Duration,
+    pub(super) process: usize,
+    pub(super) target: Target,
+    /// Whether the process led when it was sent.
+    pub(super) leads: bool,
+    /// The answer of the API server; `None` if it did not see it.
+    pub(super) code: Option<u16>,
+}
+
+/// What all processes of a run share.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) server: ApiServer,
+    faults: Vec<Fault>,
+    state: Mutex<State>,
+    /// Deliveries so far.
+    events: watch::Sender<u64>,
+    signals: mpsc::UnboundedSender<Signal>,
+    late_events: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    journal: Vec<Asked>,
+    writes: usize,
+    outage_until: Option<Duration>,
+    /// When the last fault was made or came to its end.
+    last_fault: Duration,
+    /// How often a fault of the plan was made.
+    made: usize,
+}
+
+impl Run {
+    pub(super) fn new(
+        server: ApiServer,
+        plan: &Plan,
+        signals: mpsc::UnboundedSender<Signal>,
+    ) -> Arc<Self> {
+        Arc::new(Run {
+            server,
+            faults: plan.faults.clone(),
+            state: Mutex::default(),
+            events: watch::Sender::new(0),
+            signals,
+            late_events: plan.tempo.late_events,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn journal(&self) -> Vec<Asked> {
+        self.lock().journal.clone()
+    }
+
+    /// Writes and events so far.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let events = usize::try_from(*self.events.borrow()).unwrap_or(usize::MAX);
+        (self.lock().writes, events)
+    }
+
+    pub(super) fn last_fault(&self) -> Duration {
+        self.lock().last_fault
+    }
+
+    pub(super) fn made(&self) -> usize {
+        self.lock().made
+    }
+
+    fn fault_happens(&self, until: Duration) {
+        let mut state = self.lock();
+        state.made += 1;
+        state.last_fault = state.last_fault.max(until);
+    }
+}
+
+/// See the top of this file.
+pub(super) struct Wire {
+    pub(super) run: Arc<Run>,
+    pub(super) process: usize,
+    view: View,
+    began: Duration,
+    /// Which plurals were listed and watched once; the old state is shown once.
+    shown: Mutex<Vec<(String, &'static str)>>,
+    is_dead: AtomicBool,
+    leads: Arc<AtomicBool>,
+    base: u64,
+}
+
+impl Wire {
+    pub(super) fn new(
+        run: &Arc<Run>,
+        process: usize,
+        view: View,
+        leads: &Arc<AtomicBool>,
+    ) -> Arc<Self> {
+        Arc::new(Wire {
+            run: Arc::clone(run),
+            process,
+            view,
+            began: run.server.elapsed(),
+            shown: Mutex::default(),
+            is_dead: AtomicBool::new(false),
+            leads: Arc::clone(leads),
+            base: run.server.revision(),
+        })
+    }
+
+    pub(super) fn kill(&self) {
+        self.is_dead.store(true, Ordering::SeqCst);
+    }
+
+    fn leads(&self) -> bool {
+        self.leads.load(Ordering::SeqCst)
+    }
+
+    /// Whether this is the first request of this verb for this resource.
+    fn is_first(&self, target: &Target, verb: &'static str) -> bool {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = (target.resource.clone(), verb);
+        let is_first = !shown.contains(&entry);
+        if is_first {
+            shown.push(entry);
+        }
+        is_first
+    }
+
+    fn write_fault(&self, number: usize, now: Duration) -> Option<WriteFault> {
+        let mut state = self.run.lock();
+        if state.outage_until.is_some_and(|until| now < until) {
+            return Some(WriteFault::Outage);
+        }
+        let found = self.run.faults.iter().find_map(|fault| match fault {
+            Fault::Write(nth, fault) if *nth == number => Some(*fault),
+            _ => None,
+        })?;
+        let mut until = now;
+        if found == WriteFault::Outage {
+            until += OUTAGE;
+            state.outage_until = Some(until);
+        }
+        drop(state);
+        self.run.fault_happens(until);
+        Some(found)
+    }
+
+    fn note(&self, target: &Target, code: Option<u16>) {
+        let at = self.run.server.elapsed();
+        self.run.lock().journal.push(Asked {
+            at,
+            process: self.process,
+            target: target.clone(),
+            leads: self.leads(),
+            code,
+        });
+    }
+}
+
+impl Network for Wire {
+    fn request(&self, _call: &Call, target: &Target) -> RequestFault {
+        if !target.is_write() {
+            self.note(target, None);
+            return RequestFault::None;
+        }
+        let number = {
+            let mut state = self.run.lock();
+            state.writes += 1;
+            state.writes - 1
+        };
+        self.note(target, None);
+        let failure = |code, reason, message| Answer::failure(code, reason, message);
+        match self.write_fault(number, self.run.server.elapsed()) {
+            None => RequestFault::None,
+            Some(WriteFault::CrashBefore) => RequestFault::Crash(Moment::Sent),
+            Some(WriteFault::CrashAfter) => RequestFault::Crash(Moment::Obeyed),
+            Some(WriteFault::CrashAnswered) => RequestFault::Crash(Moment::Answered),
+            Some(WriteFault::Timeout) => RequestFault::Lost,
+            Some(WriteFault::Conflict) => {
+                let what = "the object has been modified";
+                RequestFault::Rejected(failure(409, "Conflict", what))
+            }
+            Some(WriteFault::TooMany) => {
+                let mut answer = failure(429, "TooManyRequests", "please try again later");
+                answer.retry_after = Some(2);
+                RequestFault::Rejected(answer)
+            }
+            Some(WriteFault::ObeyedBut500) => {
+                RequestFault::ObeyedBut(failure(500, "InternalError", "etcd lost its leader"))
+            }
+            Some(WriteFault::Cut) => RequestFault::Cut,
+            Some(WriteFault::Outage) => {
+                RequestFault::Rejected(failure(503, "ServiceUnavailable", "no endpoints"))
+            }
+        }
+    }
+
+    fn answered(&self, _call: &Call, target: &Target, answer: &Answer) {
+        let mut state = self.run.lock();
+        let mut journal = state.journal.iter_mut().rev();
+        let asked = journal.find(|it| {
+            it.process == self.process && it.target == *target && it.code.is_none()
+        });
+        if let Some(asked) = asked {
+            asked.code = Some(answer.code);
+        }
+    }
+
+    fn crash(&self) {
+        self.kill();
+        let _ = self.run.signals.send(Signal::Crashed);
+    }
+
+    fn is_dead(&self) -> bool {
+        self.is_dead.load(Ordering::SeqCst)
+    }
+
+    fn event(&self, _delivery: &Delivery<'_>) -> Happens {
+        // What a standby sees is not part of the plan.
+        if !self.leads() {
+            return Happens::None;
+        }
+        let mut number = 0;
+        self.run.events.send_modify(|count| {
+            number = *count;
+            *count += 1;
+        });
+        let now = self.run.server.elapsed();
+        let mut happens = Happens::None;
+        for fault in &self.run.faults {
+            match fault {
+                Fault::Event(nth, fault) if *nth as u64 == number => {
+                    happens = match fault {
+                        EventFault::Dropped => Happens::Dropped,
+                        EventFault::Doubled => Happens::Doubled,
+                        EventFault::Expired => Happens::Expired,
+                        EventFault::Held => {
+                            Happens::Held(self.run.events.subscribe(), number + 4)
+                        }
+                    };
+                    self.run.fault_happens(now);
+                }
+                Fault::Restart(nth, view) if *nth as u64 == number => {
+                    let _ = self.run.signals.send(Signal::Restart(*view));
+                    self.run.fault_happens(now);
+                }
+                Fault::NewLeader(nth) if *nth as u64 == number => {
+                    let _ = self.run.signals.send(Signal::NewLeader);
+                    self.run.fault_happens(now);
+                }
+                _ => {}
+            }
+        }
+        happens
+    }
+
+    fn list_at(&self, target: &Target) -> Option<u64> {
+        match self.view {
+            View::List(back) if target.name.is_empty() && self.is_first(target, "list") => {
+                Some(self.base.saturating_sub(back))
+            }
+            _ => None,
+        }
+    }
+
+    fn watch_after(&self, target: &Target) -> Option<u64> {
+        match self.view {
+            View::Watch(back) if self.is_first(target, "watch") => {
+                Some(self.base.saturating_sub(back))
+            }
+            _ => None,
+        }
+    }
+
+    fn event_delay(&self, _plural: &str) -> Duration {
+        let usual = Duration::from_millis(if self.run.late_events { 5 } else { 0 });
+        let is_stale = matches!(self.view, View::List(_));
+        let fresh_at = self.began + STALE_FOR;
+        match is_stale {
+            true => usual.max(fresh_at.saturating_sub(self.run.server.elapsed())),
+            false => usual,
+        }
+    }
+}
