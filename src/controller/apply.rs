@@ -26,6 +26,8 @@ use super::stamp::Stamp;
 use super::store::Store;
 use super::verdict::{self, Verdict};
 use crate::api::Kind;
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, ChildKind, Problem, Reason, Resource, kept, names};
 
 /// How long writes may fail until the resource is degraded.
@@ -196,10 +198,13 @@ impl Applier {
                 continue;
             }
             if !service.meta.deleting {
-                if let Some(stamp) = service.stamp {
-                    self.check_generation(resource, stamp).await?;
+                // What is deleted for an older generation does not come back as it was.
+                if self.live_generation(resource).await? > resource.generation {
+                    return Err(Setback::Stale);
                 }
-                self.delete_service(resource, &service).await?;
+                if !self.delete_service(resource, &service).await? {
+                    continue;
+                }
             }
             // Still there: somebody's finalizer holds it.
             let left = self.children.services(&resource.uid);
@@ -389,8 +394,10 @@ impl Applier {
         let (at, manager) = (wanted.location(), self.kind.field_manager);
         let mut body = wanted.child.body.clone();
         Stamp::new(wanted.resource, wanted.desired, paced).put_on(&mut body);
-        if let (Some(existing), Some(Value::Object(metadata))) =
-            (existing, body.get_mut("metadata"))
+        let named = existing;
+        #[cfg(test)]
+        let named = named.filter(|_| !twins::is(Twin::ApplyWithoutUid));
+        if let (Some(existing), Some(Value::Object(metadata))) = (named, body.get_mut("metadata"))
         {
             let version = existing.resource_version.to_string();
             metadata.insert("uid".to_owned(), existing.uid.into());
@@ -462,13 +469,15 @@ impl Applier {
         info!(child = child.kind.name(), name = child.name, "applied");
     }
 
-    /// The one delete there is: a Service of ours that the spec no longer asks for.
+    /// The one delete there is: a Service of ours that the spec no longer asks for. Returns
+    /// whether it is held.
     async fn delete_service(
         &self,
         resource: &Resource,
         service: &LeanService,
-    ) -> Result<(), CallError> {
+    ) -> Result<bool, CallError> {
         let meta = &service.meta;
+        let mut is_held = false;
         let at = Location::of_child(ChildKind::Service, meta.key.namespace(), meta.key.name());
         match self
             .caller
@@ -476,9 +485,13 @@ impl Applier {
             .await
         {
             Ok(answer) => {
-                if answer.pointer("/metadata/deletionTimestamp").is_some() {
-                    // A finalizer holds it.
+                is_held = answer.pointer("/metadata/deletionTimestamp").is_some();
+                if is_held {
                     self.children.put_written(ChildKind::Service, &answer);
+                } else {
+                    // It counts as there until the watch tells of its end; not as in order.
+                    let services = &self.children.services;
+                    services.amend(&meta.key, &meta.uid, |it| it.meta.deleting = true);
                 }
                 info!(
                     child = "Service",
@@ -492,7 +505,7 @@ impl Applier {
         self.children
             .claims
             .release(ChildKind::Service, &meta.key, &resource.uid);
-        Ok(())
+        Ok(is_held)
     }
 }
 

@@ -7,6 +7,7 @@ use super::life::{Subject, subjects};
 use super::oracle::{self, Reference, Violation};
 use super::plan::{Fault, Plan, Tempo, single_faults, tempos};
 use super::run::{Outcome, run};
+use super::twins::{TWINS, Twin, as_product, as_twin};
 
 /// Plans of each kind that `cargo test` runs.
 const PLANS: usize = 1000;
@@ -27,7 +28,7 @@ impl References {
         let key = (plan.subject, plan.life, plan.steps, plan.tempo);
         self.0.entry(key).or_insert_with(|| {
             let plan = plan.reference();
-            let outcome = run(&plan);
+            let outcome = as_product(|| run(&plan));
             let reference = Reference::of(&outcome, &plan);
             let violations = oracle::violations(&plan, &outcome, &reference);
             assert!(violations.is_empty(), "without a fault, {plan}: {violations:#?}");
@@ -215,9 +216,16 @@ fn random_plan(random: &mut fastrand::Rng, references: &mut References) -> Plan 
 #[ignore = "takes as long as it is told to: make explore"]
 fn explore() {
     let mut references = References::default();
+    let twin = std::env::var("TWIN").unwrap_or_default();
+    let twin = TWINS.into_iter().find(|(_, name)| *name == twin);
     if let Some(plan) = std::env::var("PLAN").ok().filter(|plan| !plan.is_empty()) {
         let plan: Plan = plan.parse().unwrap_or_else(|error| panic!("PLAN: {error}"));
-        let (outcome, violations) = violations(&plan, &mut references);
+        references.of(&plan);
+        let mut run = || violations(&plan, &mut references);
+        let (outcome, violations) = match twin {
+            Some((twin, _)) => as_twin(twin, run),
+            None => run(),
+        };
         print_run(&outcome);
         for violation in &violations {
             println!("VIOLATION {violation}");
@@ -236,7 +244,10 @@ fn explore() {
                 for number in (thread..plans).step_by(threads as usize) {
                     let mut random = fastrand::Rng::with_seed(seed.wrapping_add(number));
                     let plan = random_plan(&mut random, &mut references);
-                    tally.run(&plan, &mut references);
+                    match twin {
+                        Some((twin, _)) => as_twin(twin, || tally.run(&plan, &mut references)),
+                        None => tally.run(&plan, &mut references),
+                    }
                     if tally.plans % 5000 == 0 {
                         tally.report("so far", began);
                     }
@@ -255,6 +266,44 @@ fn explore() {
     for tally in &tallies {
         tally.assert_none();
     }
+}
+
+/// The table of `docs/testing.md`: each row a twin, the oracle that objects to it, and a plan.
+fn table_of_twins() -> Vec<(Twin, String, Plan)> {
+    let page = include_str!("../../docs/testing.md");
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
+    cells
+        .filter_map(|cells| {
+            let [_, name, _, oracle, plan, _] = cells.as_slice() else {
+                return None;
+            };
+            let (twin, _) = TWINS.into_iter().find(|(_, twin)| twin == name)?;
+            let plan = plan.trim_matches('`').parse();
+            let plan = plan.unwrap_or_else(|error| panic!("{name}: {error}"));
+            Some((twin, (*oracle).to_owned(), plan))
+        })
+        .collect()
+}
+
+#[test]
+fn each_oracle_objects_to_the_twin_with_its_bug_and_not_to_the_product() {
+    let table = table_of_twins();
+    let mut references = References::default();
+    for (twin, name) in TWINS {
+        let (_, oracle, plan) = table
+            .iter()
+            .find(|(it, ..)| *it == twin)
+            .unwrap_or_else(|| panic!("docs/testing.md has no row of the twin {name:?}"));
+        let (_, found) = violations(plan, &mut references);
+        assert!(found.is_empty(), "{name}: {plan}: without the bug: {found:#?}");
+        let (_, found) = as_twin(twin, || violations(plan, &mut references));
+        let objects = found.iter().any(|it| it.oracle == oracle);
+        assert!(objects, "{name}: {plan}: {oracle} does not object: {found:#?}");
+    }
+    let oracles: std::collections::BTreeSet<_> = table.iter().map(|(_, it, _)| it.as_str()).collect();
+    let all = ["O1", "O10", "O2", "O3", "O4", "O5", "O6", "O7"];
+    assert_eq!(oracles.into_iter().collect::<Vec<_>>(), all, "each oracle has a twin");
 }
 
 /// Every write and request of a run, in order.

@@ -13,4 +13,5 @@ mod life;
 mod oracle;
 mod plan;
 mod run;
+pub(crate) mod twins;
 mod wire;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::compare::{lacking, unfinished_rollout};
 use super::life::{NAME, NAMESPACE};
-use super::plan::{Fault, Plan, View};
+use super::plan::{EventFault, Fault, Plan, View, WriteFault};
 use super::run::Outcome;
 use crate::operators::{Child, ChildKind, Resource, Settings};
 
@@ -34,6 +34,9 @@ const UNKNOWN: Duration = Duration::from_millis(50);
 const UNKNOWN_WHEN_HELD: Duration = Duration::from_secs(6);
 /// What a plan may cost beyond the run without faults.
 const WRITES_PER_FAULT: usize = 8;
+/// Attempts, by the back-off, until a list that is old is brought up to date after 3 s, or an
+/// event that is held comes after 5 s.
+const WRITES_WHILE_STALE: usize = 30;
 /// Attempts of all writes within an outage: the back-off begins at 5 ms and doubles up to 60 s.
 const WRITES_PER_OUTAGE: usize = 50;
 
@@ -174,6 +177,8 @@ fn mask(value: &mut Value, is_resource: bool) {
                 let is_exact = is_resource && matches!(name.as_str(), "generation" | "observedGeneration");
                 match name.as_str() {
                     "managedFields" => *member = Value::Null,
+                    // Their names have the hash of a uid in them.
+                    "nodes" => *member = json!(member.as_array().map(Vec::len)),
                     _ if MASKED.contains(&name.as_str()) && !member.is_object() && !is_exact => {
                         *member = json!("masked");
                     }
@@ -224,7 +229,12 @@ fn converged(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
         let why = unsettled(plan, &|id| outcome.server.get(id)).unwrap_or_default();
         return add("O1", format!("not as asked for in time: {why}"));
     };
-    let rest = settled.max(outcome.last_cause) + Duration::from_secs(15);
+    // After an outage, the longest back-off may be under way.
+    let calm = match plan.faults.iter().any(is_outage) {
+        true => 75,
+        false => 15,
+    };
+    let rest = settled.max(outcome.last_cause) + Duration::from_secs(calm);
     let restless = outcome.journal.iter().filter(|asked| {
         let is_watch = matches!(asked.target.verb, "watch" | "discover")
             || (asked.target.verb == "list" && asked.target.resource != "deployments");
@@ -235,12 +245,23 @@ fn converged(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
     }
 }
 
+fn is_outage(fault: &Fault) -> bool {
+    matches!(fault, Fault::Write(_, WriteFault::Outage))
+}
+
 /// O5: how often something was asked.
 fn spent(plan: &Plan, outcome: &Outcome, reference: &Reference, add: &mut Add<'_>) {
-    let is_outage = |fault: &&Fault| matches!(fault, Fault::Write(_, super::plan::WriteFault::Outage));
-    let outages = plan.faults.iter().filter(is_outage).count();
-    let others = plan.faults.len() - outages;
-    let most = reference.writes + others * WRITES_PER_FAULT + outages * WRITES_PER_OUTAGE;
+    let outages = plan.faults.iter().filter(|fault| is_outage(fault)).count();
+    let is_stale = |fault: &&Fault| {
+        let held = EventFault::Held;
+        matches!(fault, Fault::Restart(_, View::List(_))) || matches!(fault, Fault::Event(_, it) if *it == held)
+    };
+    let stale = plan.faults.iter().filter(is_stale).count();
+    let others = plan.faults.len() - outages - stale;
+    let most = reference.writes
+        + others * WRITES_PER_FAULT
+        + stale * WRITES_WHILE_STALE
+        + outages * WRITES_PER_OUTAGE;
     if outcome.writes > most {
         let what = format!("{} writes, {} without a fault", outcome.writes, reference.writes);
         add("O5", what);

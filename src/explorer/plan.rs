@@ -16,6 +16,8 @@ pub(super) enum WriteFault {
     TooMany,
     ObeyedBut500,
     Cut,
+    /// The answer takes three seconds.
+    Late,
     /// This and every write of the next minute fail with 503.
     Outage,
 }
@@ -95,7 +97,7 @@ impl Plan {
     }
 }
 
-pub(super) const WRITE_FAULTS: [(WriteFault, &str); 9] = [
+pub(super) const WRITE_FAULTS: [(WriteFault, &str); 10] = [
     (WriteFault::CrashBefore, "crash-before"),
     (WriteFault::CrashAfter, "crash-after"),
     (WriteFault::CrashAnswered, "crash-answered"),
@@ -104,6 +106,7 @@ pub(super) const WRITE_FAULTS: [(WriteFault, &str); 9] = [
     (WriteFault::TooMany, "429"),
     (WriteFault::ObeyedBut500, "obeyed-500"),
     (WriteFault::Cut, "cut"),
+    (WriteFault::Late, "late"),
     (WriteFault::Outage, "outage"),
 ];
 

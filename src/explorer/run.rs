@@ -107,6 +107,7 @@ struct Supervisor {
     number: usize,
     leader: Process,
     standby: Option<Process>,
+    former: Option<Process>,
     ended: Vec<String>,
 }
 
@@ -120,6 +121,7 @@ impl Supervisor {
             number: 1 + usize::from(has_standby),
             leader,
             standby,
+            former: None,
             ended: Vec::new(),
         }
     }
@@ -130,17 +132,19 @@ impl Supervisor {
             Signal::Restart(view) => self.restart(view).await,
             Signal::NewLeader => {
                 self.leader.leads.store(false, Ordering::SeqCst);
+                // Who has led once never leads again.
                 let next = match self.standby.take() {
                     Some(standby) => standby,
                     None => self.start(View::Fresh, false),
                 };
+                self.former.iter().for_each(Process::kill);
                 // What the old leader has sent arrives before the lease is free.
                 sleep(Duration::from_millis(20)).await;
                 let old = std::mem::replace(&mut self.leader, next);
                 self.leader.leads.store(true, Ordering::SeqCst);
                 self.leader.begins.send_replace(true);
                 // It may go on for a while before it notices.
-                self.standby = Some(old);
+                self.former = Some(old);
             }
         }
     }
@@ -233,9 +237,8 @@ async fn explore(plan: &Plan) -> Outcome {
         server,
     };
     supervisor.leader.kill();
-    for process in supervisor.standby.iter() {
-        process.kill();
-    }
+    let others = supervisor.standby.iter().chain(&supervisor.former);
+    others.for_each(Process::kill);
     for actor in actors {
         actor.abort();
     }
@@ -305,13 +308,13 @@ async fn settles(
     run: &Run,
     since: Duration,
 ) -> Option<Duration> {
-    let mut revisions = server.revisions();
     loop {
+        let revision = server.revision();
         if is_settled(server, plan) {
             return Some(server.elapsed());
         }
         let until = since.max(run.last_fault()) + SETTLES_WITHIN;
         let left = until.checked_sub(server.elapsed()).filter(|it| !it.is_zero())?;
-        let _ = timeout(left, revisions.changed()).await;
+        let _ = timeout(left, server.written_after(revision)).await;
     }
 }

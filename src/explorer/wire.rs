@@ -6,14 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use modelapi::{
-    Answer, ApiServer, Call, Delivery, EventFault as Happens, Moment, Network, RequestFault, Target,
+    Answer, ApiServer, Call, Counter, Delivery, EventFault as Happens, Moment, Network, RequestFault, Target,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::plan::{EventFault, Fault, Plan, View, WriteFault};
 
 /// How long the writes of [`WriteFault::Outage`] fail.
 pub(super) const OUTAGE: Duration = Duration::from_secs(60);
+/// How long the answer of [`WriteFault::Late`] takes.
+const LATE: Duration = Duration::from_secs(3);
 /// How long a process that listed an old state is without what came after.
 const STALE_FOR: Duration = Duration::from_secs(3);
 
@@ -47,7 +49,7 @@ pub(super) struct Run {
     faults: Vec<Fault>,
     state: Mutex<State>,
     /// Deliveries so far.
-    events: watch::Sender<u64>,
+    events: Arc<Counter>,
     signals: mpsc::UnboundedSender<Signal>,
     late_events: bool,
 }
@@ -73,7 +75,7 @@ impl Run {
             server,
             faults: plan.faults.clone(),
             state: Mutex::default(),
-            events: watch::Sender::new(0),
+            events: Arc::default(),
             signals,
             late_events: plan.tempo.late_events,
         })
@@ -89,7 +91,7 @@ impl Run {
 
     /// Writes and events so far.
     pub(super) fn counts(&self) -> (usize, usize) {
-        let events = usize::try_from(*self.events.borrow()).unwrap_or(usize::MAX);
+        let events = usize::try_from(self.events.get()).unwrap_or(usize::MAX);
         (self.lock().writes, events)
     }
 
@@ -222,6 +224,7 @@ impl Network for Wire {
                 RequestFault::ObeyedBut(failure(500, "InternalError", "etcd lost its leader"))
             }
             Some(WriteFault::Cut) => RequestFault::Cut,
+            Some(WriteFault::Late) => RequestFault::Late(LATE),
             Some(WriteFault::Outage) => {
                 RequestFault::Rejected(failure(503, "ServiceUnavailable", "no endpoints"))
             }
@@ -253,11 +256,7 @@ impl Network for Wire {
         if !self.leads() {
             return Happens::None;
         }
-        let mut number = 0;
-        self.run.events.send_modify(|count| {
-            number = *count;
-            *count += 1;
-        });
+        let number = self.run.events.next();
         let now = self.run.server.elapsed();
         let mut happens = Happens::None;
         for fault in &self.run.faults {
@@ -268,7 +267,7 @@ impl Network for Wire {
                         EventFault::Doubled => Happens::Doubled,
                         EventFault::Expired => Happens::Expired,
                         EventFault::Held => {
-                            Happens::Held(self.run.events.subscribe(), number + 4)
+                            Happens::Held(Arc::clone(&self.run.events), number + 4)
                         }
                     };
                     self.run.fault_happens(now);

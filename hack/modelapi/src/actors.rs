@@ -44,29 +44,26 @@ fn id_of(plural: &str, object: &Value) -> ObjectId {
 
 /// Rolls out Deployments, for ever.
 pub async fn deployment_controller(server: ApiServer, pace: Pace) {
-    let mut revisions = server.revisions();
     let mut seen = 0;
     loop {
+        let revision = server.revision();
         let new = server.log(seen);
         seen += new.len();
-        let changed: BTreeSet<_> = new
-            .iter()
-            .filter(|it| it.id.plural == "deployments")
-            .map(|it| (it.id.clone(), it.change == Change::Deleted))
-            .collect();
-        for (id, is_gone) in changed {
-            match server.get(&id) {
-                Some(deployment) if !is_gone => roll_out(&server, pace, &id, &deployment).await,
-                _ => {
-                    let selector = new.iter().rev().find(|it| it.id == id);
-                    let template = selector.map(|it| it.object["metadata"]["uid"].clone());
-                    remove_pods(&server, &id, template.as_ref(), None);
-                }
+        let changes = new.iter().filter(|it| it.id.plural == "deployments");
+        let mut changed = BTreeSet::new();
+        for stored in changes {
+            if stored.change == Change::Deleted {
+                let uid = &stored.object["metadata"]["uid"];
+                remove_pods(&server, &stored.id, uid, &[]);
+            }
+            changed.insert(stored.id.clone());
+        }
+        for id in changed {
+            if let Some(deployment) = server.get(&id) {
+                roll_out(&server, pace, &id, &deployment).await;
             }
         }
-        if seen == server.log(0).len() && revisions.changed().await.is_err() {
-            return;
-        }
+        server.written_after(revision).await;
     }
 }
 
@@ -136,7 +133,7 @@ fn set_status(server: &ApiServer, id: &ObjectId, seen: &Value, status: Value) ->
 /// Pods of the template as it is, as many as wanted, and no others.
 fn make_pods(server: &ApiServer, id: &ObjectId, deployment: &Value, wanted: i64) {
     let (uid, template) = (&deployment["metadata"]["uid"], &deployment["spec"]["template"]);
-    let hash = hash(template);
+    let hash = hash(&json!([uid, template]));
     let replica_set = format!("{}-{hash}", id.name);
     let names: Vec<_> = (0..wanted).map(|it| format!("{replica_set}-{it}")).collect();
     for name in &names {
@@ -154,16 +151,17 @@ fn make_pods(server: &ApiServer, id: &ObjectId, deployment: &Value, wanted: i64)
             server.put(&pod_id, pod, DEPLOYMENT_CONTROLLER);
         }
     }
-    remove_pods(server, id, Some(uid), Some(&names));
+    remove_pods(server, id, uid, &names);
 }
 
-fn remove_pods(server: &ApiServer, id: &ObjectId, uid: Option<&Value>, kept: Option<&[String]>) {
-    let owner = uid.map(|uid| format!("of-{}", uid.as_str().unwrap_or_default()));
+/// Pods of the Deployment `uid`, but those that are `kept`.
+fn remove_pods(server: &ApiServer, id: &ObjectId, uid: &Value, kept: &[String]) {
+    let owner = format!("of-{}", uid.as_str().unwrap_or_default());
     for pod in server.all("pods") {
         let pod_id = id_of("pods", &pod);
         let is_of = pod_id.namespace == id.namespace
-            && pod["metadata"]["ownerReferences"][0]["uid"].as_str() == owner.as_deref();
-        if is_of && kept.is_none_or(|kept| !kept.contains(&pod_id.name)) {
+            && pod["metadata"]["ownerReferences"][0]["uid"] == *owner;
+        if is_of && !kept.contains(&pod_id.name) {
             server.remove(&pod_id, DEPLOYMENT_CONTROLLER);
         }
     }
@@ -171,9 +169,8 @@ fn remove_pods(server: &ApiServer, id: &ObjectId, uid: Option<&Value>, kept: Opt
 
 /// Deletes what belonged to an owner that is gone, for ever.
 pub async fn garbage_collector(server: ApiServer, pace: Pace) {
-    let mut revisions = server.revisions();
     loop {
-        let _ = revisions.borrow_and_update();
+        let revision = server.revision();
         let orphans = orphans(&server);
         if !orphans.is_empty() {
             sleep(pace.collected).await;
@@ -185,9 +182,7 @@ pub async fn garbage_collector(server: ApiServer, pace: Pace) {
             }
             continue;
         }
-        if revisions.changed().await.is_err() {
-            return;
-        }
+        server.written_after(revision).await;
     }
 }
 

@@ -125,7 +125,10 @@ pub(crate) fn apply(
     let mut merged = live.clone();
     merge(&mut merged, wanted, &Place::default());
     if let Some(dropped) = fields::without(&before, &ours) {
-        let dropped = fields::without(&dropped, &others);
+        let dropped = match fields::is_leaf(&others) {
+            true => Some(dropped),
+            false => fields::without(&dropped, &others),
+        };
         if let Some(dropped) = dropped {
             fields::remove(&mut merged, &dropped, &Place::default());
         }
@@ -290,4 +293,63 @@ fn different(all: &Value, old: Option<&Value>, new: Option<&Value>, place: &Plac
         }
     }
     (!found.is_empty()).then(|| found.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{apply, updated};
+
+    fn deployment(container: &Value) -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "a", "namespace": "n", "labels": {"app": "a"}},
+            "spec": {"replicas": 2, "template": {"spec": {"containers": [container]}}},
+        })
+    }
+
+    fn container(object: &Value) -> &Value {
+        &object["spec"]["template"]["spec"]["containers"][0]
+    }
+
+    #[test]
+    fn what_is_applied_no_more_is_removed_and_what_another_owns_stays() {
+        let probe = json!({"httpGet": {"path": "/", "port": 80}, "periodSeconds": 5});
+        let first = deployment(&json!({"name": "c", "image": "i:1", "livenessProbe": probe}));
+        let live = apply(&json!({"metadata": {}}), &first, "ours", false, "1").unwrap();
+        let mut edited = live.clone();
+        edited["spec"]["template"]["spec"]["containers"][0]["tty"] = true.into();
+        updated(Some(&live), &mut edited, "theirs", "2");
+        let second = deployment(&json!({"name": "c", "image": "i:2"}));
+        let live = apply(&edited, &second, "ours", false, "3").unwrap();
+        assert_eq!(*container(&live), json!({"name": "c", "image": "i:2", "tty": true}));
+    }
+
+    #[test]
+    fn a_field_of_another_with_another_value_is_a_conflict_and_force_takes_it() {
+        let ours = deployment(&json!({"name": "c", "image": "i:1"}));
+        let live = apply(&json!({"metadata": {}}), &ours, "ours", false, "1").unwrap();
+        let theirs = deployment(&json!({"name": "c", "image": "i:2"}));
+        let conflicts = apply(&live, &theirs, "theirs", false, "2").unwrap_err();
+        assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+        let live = apply(&live, &theirs, "theirs", true, "2").unwrap();
+        assert_eq!(container(&live)["image"], "i:2");
+        let conflicts = apply(&live, &ours, "ours", false, "3").unwrap_err();
+        assert_eq!(conflicts[0].manager, "theirs");
+        // The same value is shared.
+        assert!(apply(&live, &theirs, "ours", false, "3").is_ok());
+    }
+
+    #[test]
+    fn an_edit_takes_the_fields_that_it_changes() {
+        let ours = deployment(&json!({"name": "c", "image": "i:1"}));
+        let live = apply(&json!({"metadata": {}}), &ours, "ours", false, "1").unwrap();
+        let mut edited = live.clone();
+        edited["spec"]["replicas"] = 7.into();
+        updated(Some(&live), &mut edited, "kubectl", "2");
+        let entries = edited["metadata"]["managedFields"].as_array().unwrap();
+        assert_eq!(entries[0]["fieldsV1"]["f:spec"].get("f:replicas"), None);
+        assert_eq!(entries[1]["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
+    }
 }

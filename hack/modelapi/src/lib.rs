@@ -9,12 +9,14 @@
 
 pub mod actors;
 mod apply;
+mod counter;
 mod fields;
 mod network;
 mod request;
 mod storage;
 mod watch;
 
+pub use counter::Counter;
 pub use network::{Delivery, EventFault, Moment, Network, Perfect, RequestFault, client};
 pub use request::{Answer, Call, Target};
 pub use storage::{ApiServer, Change, Definition, ObjectId, Stored};

@@ -13,9 +13,9 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use kube::client::Body;
 use serde_json::Value;
-use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::counter::Counter;
 use crate::request::{Answer, Call, Target, parameters};
 use crate::storage::{ApiServer, Change};
 
@@ -47,6 +47,8 @@ pub enum RequestFault {
     Cut,
     /// The API server obeys, and no answer ever comes.
     Unanswered,
+    /// The API server obeys, and the answer takes so long.
+    Late(Duration),
     /// The client's process ends.
     Crash(Moment),
 }
@@ -62,7 +64,7 @@ pub enum EventFault {
     Doubled,
     /// It is delivered when the number is at least this, or after five seconds; what follows on
     /// the same watch waits behind it.
-    Held(watch::Receiver<u64>, u64),
+    Held(Arc<Counter>, u64),
     /// The watch ends with the error 410 in its place.
     Expired,
 }
@@ -196,7 +198,10 @@ async fn serve(
         network.crash();
         return pending().await;
     }
-    sleep(network.delay()).await;
+    match fault {
+        RequestFault::Late(delay) => sleep(delay).await,
+        _ => sleep(network.delay()).await,
+    }
     if network.is_dead() {
         return pending().await;
     }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio::time::Instant;
+
+use crate::counter::Counter;
 
 /// The first moment of every run: 2026-01-01T00:00:00Z.
 const EPOCH: i64 = 1_767_225_600;
@@ -124,7 +125,7 @@ pub(crate) struct State {
 pub struct ApiServer {
     pub(crate) definitions: Arc<Vec<Definition>>,
     state: Arc<Mutex<State>>,
-    revision: watch::Sender<u64>,
+    revision: Arc<Counter>,
     began: Instant,
 }
 
@@ -141,7 +142,7 @@ impl ApiServer {
         ApiServer {
             definitions: Arc::new(definitions),
             state: Arc::default(),
-            revision: watch::Sender::new(0),
+            revision: Arc::default(),
             began: Instant::now(),
         }
     }
@@ -150,14 +151,14 @@ impl ApiServer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes whenever something is written; holds the revision of the last write.
-    pub fn revisions(&self) -> watch::Receiver<u64> {
-        self.revision.subscribe()
+    /// Waits until something is written after `revision`.
+    pub async fn written_after(&self, revision: u64) {
+        self.revision.reaches(revision + 1).await;
     }
 
     /// The revision of the last write.
     pub fn revision(&self) -> u64 {
-        *self.revision.borrow()
+        self.revision.get()
     }
 
     /// The time of day, whole seconds of which objects are stamped with.
@@ -311,7 +312,7 @@ impl ApiServer {
             before,
             by: by.to_owned(),
         });
-        self.revision.send_replace(revision);
+        self.revision.set(revision);
     }
 
     /// As a user, or any other client, whose name is `by`: creates or replaces the members of

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use futures::Stream;
 use http_body::Frame;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::network::{Delivery, EventFault, Network};
@@ -35,7 +34,6 @@ struct Watch {
     /// What was looked at already, by its place in the log.
     seen: usize,
     after: u64,
-    revisions: watch::Receiver<u64>,
     ends: Instant,
     bookmark: Option<Instant>,
     ready: VecDeque<Frame<Bytes>>,
@@ -69,7 +67,6 @@ impl ApiServer {
             selector: call.parameter("labelSelector").map(str::to_owned),
             seen: 0,
             after: after.unwrap_or_else(|| number("resourceVersion").unwrap_or(0)),
-            revisions: self.revisions(),
             ends,
             bookmark: wants_bookmarks.then(|| ends - BOOKMARK_BEFORE_END),
             ready: VecDeque::new(),
@@ -96,7 +93,7 @@ impl Watch {
                 }
                 None => {}
             }
-            let _ = self.revisions.borrow_and_update();
+            let revision = self.server.revision();
             let new = self.server.log(self.seen);
             self.seen += new.len();
             let news: Vec<_> = new.iter().filter_map(|stored| self.told(stored)).collect();
@@ -113,7 +110,7 @@ impl Watch {
             let bookmark = self.bookmark;
             tokio::select! {
                 biased;
-                _ = self.revisions.changed() => {}
+                () = self.server.written_after(revision) => {}
                 () = sleep_until(bookmark.unwrap_or(self.ends)), if bookmark.is_some() => {
                     self.bookmark = None;
                     let revision = self.server.revision().max(self.after);
@@ -170,9 +167,8 @@ impl Watch {
                 self.send(type_, &stored.object);
             }
             EventFault::Dropped => self.end = Some(End::Broken),
-            EventFault::Held(mut counter, number) => {
-                let until = counter.wait_for(|count| *count >= number);
-                let _ = timeout(HELD_AT_MOST, until).await;
+            EventFault::Held(counter, number) => {
+                let _ = timeout(HELD_AT_MOST, counter.reaches(number)).await;
                 self.send(type_, &stored.object);
             }
             EventFault::Expired => {

@@ -187,7 +187,7 @@ async fn a_pod_that_does_not_start_is_named_and_degrades_after_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_is_written_only_for_the_generation_it_was_computed_for() {
+async fn a_status_is_written_only_onto_the_version_it_was_computed_for() {
     let scenario = Scenario::new(willing);
     scenario.holds(1, json!({"metadata": {"generation": 5}}));
     scenario.reconcile().await.expect("reconciled");
@@ -196,7 +196,7 @@ async fn a_status_is_written_only_for_the_generation_it_was_computed_for() {
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
     assert_eq!(
-        body[1],
-        json!({"op": "test", "path": "/metadata/generation", "value": 5})
+        body[0],
+        json!({"op": "test", "path": "/metadata/resourceVersion", "value": "1"})
     );
 }
