@@ -177,7 +177,7 @@ impl Scenario {
             .iter()
             .rev()
             .find(|(line, _)| line.contains("/status"))
-            .map(|(_, body)| body[2]["value"]["conditions"].clone())
+            .map(|(_, body)| body[1]["value"]["conditions"].clone())
             .expect("a status was written");
         let conditions = body.as_array().expect("conditions");
         let found = conditions.iter().find(|it| it["type"] == type_);
@@ -285,7 +285,7 @@ fn refusal(code: u16, message: &str, cause: &str, field: &str) -> Option<(u16, V
 
 /// The resource with its new status; what else it has is what the cache holds.
 fn with_status(body: &Value) -> Value {
-    json!({"status": body[2]["value"]})
+    json!({"status": body[1]["value"]})
 }
 
 const APPLY: &str = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…&force=false";

@@ -246,7 +246,7 @@ fn converged(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
 }
 
 fn is_outage(fault: &Fault) -> bool {
-    matches!(fault, Fault::Write(_, WriteFault::Outage))
+    matches!(fault, Fault::Write(_, WriteFault::Outage | WriteFault::Webhook))
 }
 
 /// O5: how often something was asked.

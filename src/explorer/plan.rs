@@ -20,6 +20,9 @@ pub(super) enum WriteFault {
     Late,
     /// This and every write of the next minute fail with 503.
     Outage,
+    /// This and every write of the same resource in the next minute is rejected by somebody's
+    /// admission webhook whose server is down.
+    Webhook,
 }
 
 /// What happens to an event.
@@ -97,7 +100,7 @@ impl Plan {
     }
 }
 
-pub(super) const WRITE_FAULTS: [(WriteFault, &str); 10] = [
+pub(super) const WRITE_FAULTS: [(WriteFault, &str); 11] = [
     (WriteFault::CrashBefore, "crash-before"),
     (WriteFault::CrashAfter, "crash-after"),
     (WriteFault::CrashAnswered, "crash-answered"),
@@ -108,6 +111,7 @@ pub(super) const WRITE_FAULTS: [(WriteFault, &str); 10] = [
     (WriteFault::Cut, "cut"),
     (WriteFault::Late, "late"),
     (WriteFault::Outage, "outage"),
+    (WriteFault::Webhook, "webhook"),
 ];
 
 pub(super) const EVENT_FAULTS: [(EventFault, &str); 4] = [

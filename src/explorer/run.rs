@@ -25,6 +25,8 @@ use crate::operators::Settings;
 pub(super) const SETTLES_WITHIN: Duration = Duration::from_secs(75);
 /// How long the run is watched when all is as asked for.
 const REST: Duration = Duration::from_secs(120);
+/// From the start of the manager to the first step: its caches are full.
+const BEGINS: Duration = Duration::from_millis(50);
 /// What a user who does not wait leaves between two steps.
 const HURRY: Duration = Duration::from_millis(15);
 /// What a user who waits leaves after all is settled.
@@ -257,6 +259,11 @@ async fn live(
     let steps = plan.life().steps;
     let last = steps.len() - 1;
     let mut last_step = Duration::ZERO;
+    sleep(BEGINS).await;
+    if plan.tempo.late_events {
+        // The first list is forgotten by then.
+        sleep(Duration::from_secs(65)).await;
+    }
     for (index, step) in steps.into_iter().enumerate() {
         last_step = server.elapsed();
         match step {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::plan::{EventFault, Fault, Plan, View, WriteFault};
 
-/// How long the writes of [`WriteFault::Outage`] fail.
+/// How long the writes of [`WriteFault::Outage`] and [`WriteFault::Webhook`] fail.
 pub(super) const OUTAGE: Duration = Duration::from_secs(60);
 /// How long the answer of [`WriteFault::Late`] takes.
 const LATE: Duration = Duration::from_secs(3);
@@ -59,6 +59,8 @@ struct State {
     journal: Vec<Asked>,
     writes: usize,
     outage_until: Option<Duration>,
+    /// The resource whose writes are rejected, and until when.
+    rejected: Option<(String, Duration)>,
     /// When the last fault was made or came to its end.
     last_fault: Duration,
     /// How often a fault of the plan was made.
@@ -161,10 +163,17 @@ impl Wire {
         is_first
     }
 
-    fn write_fault(&self, number: usize, now: Duration) -> Option<WriteFault> {
+    fn write_fault(&self, number: usize, target: &Target) -> Option<WriteFault> {
+        let now = self.run.server.elapsed();
         let mut state = self.run.lock();
         if state.outage_until.is_some_and(|until| now < until) {
             return Some(WriteFault::Outage);
+        }
+        let is_rejected = |(resource, until): &(String, Duration)| {
+            *resource == target.resource && now < *until
+        };
+        if state.rejected.as_ref().is_some_and(is_rejected) {
+            return Some(WriteFault::Webhook);
         }
         let found = self.run.faults.iter().find_map(|fault| match fault {
             Fault::Write(nth, fault) if *nth == number => Some(*fault),
@@ -174,6 +183,10 @@ impl Wire {
         if found == WriteFault::Outage {
             until += OUTAGE;
             state.outage_until = Some(until);
+        }
+        if found == WriteFault::Webhook {
+            until += OUTAGE;
+            state.rejected = Some((target.resource.clone(), until));
         }
         drop(state);
         self.run.fault_happens(until);
@@ -205,7 +218,7 @@ impl Network for Wire {
         };
         self.note(target, None);
         let failure = |code, reason, message| Answer::failure(code, reason, message);
-        match self.write_fault(number, self.run.server.elapsed()) {
+        match self.write_fault(number, target) {
             None => RequestFault::None,
             Some(WriteFault::CrashBefore) => RequestFault::Crash(Moment::Sent),
             Some(WriteFault::CrashAfter) => RequestFault::Crash(Moment::Obeyed),
@@ -225,6 +238,10 @@ impl Network for Wire {
             }
             Some(WriteFault::Cut) => RequestFault::Cut,
             Some(WriteFault::Late) => RequestFault::Late(LATE),
+            Some(WriteFault::Webhook) => {
+                let what = "failed calling webhook \"theirs.example.com\": no endpoints available";
+                RequestFault::Rejected(failure(500, "InternalError", what))
+            }
             Some(WriteFault::Outage) => {
                 RequestFault::Rejected(failure(503, "ServiceUnavailable", "no endpoints"))
             }
@@ -301,6 +318,14 @@ impl Network for Wire {
                 Some(self.base.saturating_sub(back))
             }
             _ => None,
+        }
+    }
+
+    fn between_events(&self) -> Duration {
+        // What is told again is told so slowly that the controllers act on it.
+        match self.view {
+            View::Watch(_) => Duration::from_millis(20),
+            View::Fresh | View::List(_) => Duration::ZERO,
         }
     }
 

@@ -120,6 +120,11 @@ pub trait Network: Send + Sync {
         Duration::from_millis(1)
     }
 
+    /// Between two events of one watch that are there at the same time.
+    fn between_events(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// From a write to its event.
     fn event_delay(&self, _plural: &str) -> Duration {
         Duration::from_millis(1)

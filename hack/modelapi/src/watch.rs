@@ -36,6 +36,9 @@ struct Watch {
     after: u64,
     ends: Instant,
     bookmark: Option<Instant>,
+    /// What is to be told, and not before when.
+    news: VecDeque<(Change, Stored)>,
+    news_at: Instant,
     ready: VecDeque<Frame<Bytes>>,
     end: Option<End>,
 }
@@ -69,6 +72,8 @@ impl ApiServer {
             after: after.unwrap_or_else(|| number("resourceVersion").unwrap_or(0)),
             ends,
             bookmark: wants_bookmarks.then(|| ends - BOOKMARK_BEFORE_END),
+            news: VecDeque::new(),
+            news_at: Instant::now(),
             ready: VecDeque::new(),
             end: None,
         };
@@ -93,18 +98,21 @@ impl Watch {
                 }
                 None => {}
             }
+            sleep_until(self.news_at).await;
+            if let Some((change, stored)) = self.news.pop_front() {
+                self.deliver(change, &stored).await;
+                let gap = self.network.between_events();
+                if !gap.is_zero() {
+                    self.news_at = Instant::now() + gap;
+                }
+                continue;
+            }
             let revision = self.server.revision();
             let new = self.server.log(self.seen);
             self.seen += new.len();
-            let news: Vec<_> = new.iter().filter_map(|stored| self.told(stored)).collect();
-            if !news.is_empty() {
+            self.news = new.iter().filter_map(|stored| self.told(stored)).collect();
+            if !self.news.is_empty() {
                 sleep(self.network.event_delay(&self.plural)).await;
-                for (change, stored) in news {
-                    self.deliver(change, &stored).await;
-                    if self.end.is_some() {
-                        break;
-                    }
-                }
                 continue;
             }
             let bookmark = self.bookmark;
