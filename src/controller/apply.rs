@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
 use self::checks::Pace;
@@ -96,6 +97,9 @@ pub(super) struct Applier {
     children: Arc<Children>,
     memories: Arc<Memories>,
     repairs: RepairLog<(ChildKind, ObjectKey)>,
+    /// A revision of etcd since which no other manager writes: read before the first child is
+    /// made.
+    begun: OnceCell<u64>,
     pacer: Arc<Pacer>,
     metrics: Arc<Metrics>,
 }
@@ -166,9 +170,16 @@ impl Applier {
             children,
             memories,
             repairs: RepairLog::default(),
+            begun: OnceCell::new(),
             pacer,
             metrics,
         }
+    }
+
+    /// As [`Applier::begin`], without a request.
+    #[cfg(test)]
+    pub(super) fn begun_at(&self, revision: u64) {
+        self.begun.set(revision).expect("once");
     }
 
     /// Makes the children as desired, in their order, and removes a Service that is no longer

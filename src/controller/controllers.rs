@@ -176,10 +176,16 @@ pub async fn run(
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let reconciler = Arc::clone(&reconciler);
             let (leadership, mut idle) = (options.leadership.clone(), running.idle.subscribe());
+            // Whoever may list everywhere may list here.
+            let namespace = only_namespace(&options).unwrap_or("default").to_owned();
             running.workers.spawn(async move {
                 tokio::select! {
                     _ = idle.changed() => return Ok(()),
-                    () = async { all_synced(synced).await; leadership.begins().await } => {}
+                    () = async {
+                        all_synced(synced).await;
+                        leadership.begins().await;
+                        reconciler.begin(&namespace).await;
+                    } => {}
                 }
                 worker::work(name, queue, metrics, |key| {
                     let reconciler = Arc::clone(&reconciler);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tracing::debug;
 
 use super::apply::{Applier, Ensured, PATIENCE_WITH_WRITES, Setback};
 use super::call::{CallError, Caller, Location, Part};
@@ -143,6 +144,20 @@ impl Reconciler {
     /// The cache of the resources.
     pub(crate) fn resources(&self) -> Arc<Store<LeanResource>> {
         Arc::clone(&self.resources)
+    }
+
+    /// From now on, no other manager writes. What this cannot find out now is found out when it
+    /// matters.
+    pub(crate) async fn begin(&self, namespace: &str) {
+        if let Err(error) = self.applier.begin(namespace).await {
+            debug!(controller = self.kind.controller_name(), %error, "the revision is not known yet");
+        }
+    }
+
+    /// As [`Reconciler::begin`], without a request.
+    #[cfg(test)]
+    pub(super) fn begun_at(&self, revision: u64) {
+        self.applier.begun_at(revision);
     }
 
     /// Makes the cluster hold what the resource asks for.

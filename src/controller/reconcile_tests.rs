@@ -130,6 +130,7 @@ impl Scenario {
             Arc::clone(&children),
             (Arc::clone(&pacer), metrics),
         );
+        reconciler.begun_at(0);
         Scenario {
             reconciler,
             resources,

@@ -44,8 +44,6 @@ struct State<T> {
     /// the watch speaks of their key.
     displaced: HashMap<ObjectKey, Arc<T>>,
     tombstones: Tombstones,
-    /// The highest version among what was listed last.
-    listed_up_to: u64,
 }
 
 struct Relist<T> {
@@ -76,11 +74,6 @@ impl<T: Object> Store<T> {
     /// Every object, in no order, as of one moment.
     pub fn snapshot(&self) -> Vec<Arc<T>> {
         self.lock().objects.values().cloned().collect()
-    }
-
-    /// Whether an object of this version may have come by a list, and not by the watch.
-    pub(crate) fn is_of_list(&self, version: u64) -> bool {
-        version <= self.lock().listed_up_to
     }
 
     /// How many objects there are.
@@ -210,8 +203,6 @@ impl<T: Object> Store<T> {
             }
         }
         state.relisted = Some(Instant::now());
-        let versions = relist.listed.iter().map(|object| object.resource_version());
-        state.listed_up_to = versions.max().unwrap_or_default();
         for object in relist.listed {
             // A list is from etcd, and later than all that is known but by our own writes.
             // What it has not reached is undone: etcd was restored from a backup, and its
@@ -333,7 +324,6 @@ impl<T> Default for Store<T> {
                 unconfirmed: HashMap::new(),
                 displaced: HashMap::new(),
                 tombstones: Tombstones::default(),
-                listed_up_to: 0,
             }),
         }
     }

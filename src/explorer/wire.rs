@@ -322,10 +322,11 @@ impl Network for Wire {
     }
 
     fn between_events(&self) -> Duration {
-        // What is told again is told so slowly that the controllers act on it.
+        // An API server tells nothing that is older than what it listed. What is told again all
+        // the same comes at once.
         match self.view {
-            View::Watch(_) => Duration::from_millis(20),
-            View::Fresh | View::List(_) => Duration::ZERO,
+            View::Fresh | View::List(_) if self.run.late_events => Duration::from_millis(3),
+            _ => Duration::ZERO,
         }
     }
 

@@ -19,6 +19,7 @@ mod https;
 mod liar;
 mod lifecycle;
 mod metrics;
+mod model;
 mod monitoring;
 #[path = "../support/old_operators.rs"]
 mod old_operators;

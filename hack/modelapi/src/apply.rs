@@ -224,10 +224,11 @@ fn merge(live: &mut Value, wanted: &Value, place: &Place) {
 pub(crate) fn updated(old: Option<&Value>, new: &mut Value, manager: &str, now: &str) {
     let all = owned_by(new);
     let null = Value::Null;
-    let mut changed = match old {
+    let changed = match old {
         None => Some(all.clone()),
         Some(old) => different(&all, Some(old), Some(&*new), &Place::default()),
     };
+    let mut own = changed.clone();
     let before = old.unwrap_or(&null);
     // A JSON patch may write managedFields itself.
     let source = match new.pointer("/metadata/managedFields") {
@@ -241,8 +242,8 @@ pub(crate) fn updated(old: Option<&Value>, new: &mut Value, manager: &str, now: 
         if !is_own && let (Some(fields), Some(changed)) = (&left, &changed) {
             left = fields::without(fields, changed);
         }
-        if is_own && let (Some(left), Some(changed)) = (&left, &mut changed) {
-            fields::union(changed, left);
+        if is_own && let (Some(left), Some(own)) = (&left, &mut own) {
+            fields::union(own, left);
             return false;
         }
         match left {
@@ -253,8 +254,8 @@ pub(crate) fn updated(old: Option<&Value>, new: &mut Value, manager: &str, now: 
             None => false,
         }
     });
-    if let Some(changed) = changed {
-        entries.push(entry(manager, "Update", &new["apiVersion"], now, changed));
+    if let Some(own) = own {
+        entries.push(entry(manager, "Update", &new["apiVersion"], now, own));
     }
     set_entries(new, entries);
 }

@@ -157,7 +157,7 @@ impl ApiServer {
         let Some(definition) = self.definition(target.plural()) else {
             return Answer::failure(404, "NotFound", "the server could not find the resource");
         };
-        if !call.path.starts_with(&root(definition)) {
+        if !is_served(definition, &call.path) {
             return Answer::failure(404, "NotFound", "the server could not find the resource");
         }
         match target.verb {
@@ -253,9 +253,6 @@ impl ApiServer {
         let is_forced = call.parameter("force") == Some("true");
         let id = target.id();
         let found = self.get(&id);
-        if let Some(refusal) = precondition(definition, &id, found.as_deref(), &call.body) {
-            return refusal;
-        }
         let null = json!({"metadata": {}});
         let live = found.as_deref().unwrap_or(&null);
         let merged = apply::apply(live, &call.body, manager, is_forced, &self.stamp());
@@ -263,6 +260,10 @@ impl ApiServer {
             Ok(merged) => merged,
             Err(conflicts) => return conflicting(&conflicts),
         };
+        // After the conflicts, as the real one does.
+        if let Some(refusal) = precondition(definition, &id, found.as_deref(), &call.body) {
+            return refusal;
+        }
         if let Some(refusal) = self.invalid(definition, &id, found.as_deref(), &merged) {
             return refusal;
         }
@@ -378,7 +379,11 @@ impl ApiServer {
             return Answer::failure(409, "Conflict", &message);
         }
         match self.remove(&id, "delete") {
-            Some(object) if object["metadata"].get("deletionTimestamp").is_some() => {
+            // A Service that is gone is told as it was, other objects by a Status.
+            Some(object)
+                if definition.kind == "Service"
+                    || object["metadata"].get("deletionTimestamp").is_some() =>
+            {
                 Answer::ok((*object).clone())
             }
             _ => Answer::ok(json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})),
@@ -391,6 +396,15 @@ fn root(definition: &Definition) -> String {
         "" => format!("/api/{}", definition.version),
         group => format!("/apis/{group}/{}", definition.version),
     }
+}
+
+/// Whether a path is of one of the versions that are served.
+fn is_served(definition: &Definition, path: &str) -> bool {
+    let Some(rest) = path.strip_prefix(&format!("/apis/{}/", definition.group)) else {
+        return definition.group.is_empty() && path.starts_with(&root(definition));
+    };
+    let version = rest.split('/').next().unwrap_or_default();
+    version == definition.version || definition.others.iter().any(|it| it == version)
 }
 
 fn not_found(definition: &Definition, target: &Target) -> Answer {
@@ -425,32 +439,24 @@ fn precondition(
         let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
         Some(Answer::failure(409, "Conflict", &message))
     };
-    if let Some(uid) = named("uid")
-        && *of("uid") != uid
-    {
-        return match found {
-            Some(found) => Some(wrong_uid(definition, id, &uid, found)),
-            None => cannot(&format!(
-                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-            )),
-        };
+    let Some(_) = found else {
+        // Where there is nothing, the version that is named counts for nothing.
+        let uid = named("uid")?;
+        return cannot(&format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        ));
+    };
+    if named("resourceVersion").is_some_and(|version| *of("resourceVersion") != version) {
+        return cannot(
+            "the object has been modified; please apply your changes to the latest version and \
+             try again",
+        );
     }
-    if let Some(version) = named("resourceVersion")
-        && *of("resourceVersion") != version
-    {
-        return match found {
-            Some(_) => cannot(
-                "the object has been modified; please apply your changes to the latest version \
-                 and try again",
-            ),
-            None => Some(Answer::failure(
-                409,
-                "Conflict",
-                "resourceVersion should not be set on objects to be created",
-            )),
-        };
-    }
-    None
+    let uid = named("uid").filter(|uid| of("uid") != uid)?;
+    let what = format!("Invalid value: {uid}: field is immutable");
+    let message = format!("{} {name:?} is invalid: metadata.uid: {what}", definition.kind);
+    let cause = json!({"reason": "FieldValueInvalid", "message": what, "field": "metadata.uid"});
+    Some(Answer::failure(422, "Invalid", &message).with_causes(vec![cause]))
 }
 
 fn conflicting(conflicts: &[apply::Conflict]) -> Answer {

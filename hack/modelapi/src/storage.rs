@@ -18,8 +18,10 @@ const EPOCH: i64 = 1_767_225_600;
 pub struct Definition {
     /// Group, empty for the core.
     pub group: String,
-    /// The one version in which it is served and stored.
+    /// The version in which it is stored.
     pub version: String,
+    /// Other versions that are served. There is no conversion: their lists must be empty.
+    pub others: Vec<String>,
     /// Kind.
     pub kind: String,
     /// Plural.
@@ -36,6 +38,7 @@ impl Definition {
         Definition {
             group: group.to_owned(),
             version: version.to_owned(),
+            others: Vec::new(),
             kind: kind.to_owned(),
             plural: plural.to_owned(),
             is_custom: false,
@@ -254,6 +257,11 @@ impl ApiServer {
         if let Some(generation) = generation {
             metadata["generation"] = generation.into();
         }
+        // The one default that the Deployment controller of this model depends on.
+        if id.plural == "deployments" && object["spec"].get("replicas").is_none() {
+            object["spec"]["replicas"] = 1.into();
+        }
+        let metadata = &object["metadata"];
         let is_finished = metadata.get("deletionTimestamp").is_some()
             && metadata["finalizers"].as_array().is_none_or(Vec::is_empty);
         let object = Arc::new(object);

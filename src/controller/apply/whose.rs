@@ -98,9 +98,9 @@ impl Applier {
         let Some(known) = known else {
             return Err(Setback::ResourceGone);
         };
-        // Of what is new, the watch has told. What a list has told of may have had the child
-        // before, and a list that comes from an API server which is behind has neither.
-        if !is_bereaved && !self.resources.is_of_list(known.meta.resource_version) {
+        // Another leader may have made the child for a later generation, and the caches know
+        // of neither yet. Of what was read as it is since this one leads, there is no other.
+        if !is_bereaved && known.meta.resource_version > self.begin(&resource.namespace).await? {
             return Ok(());
         }
         if self.live_generation(resource).await? > resource.generation {
@@ -108,6 +108,23 @@ impl Applier {
         }
         self.children.bereaved.forget(&resource.uid);
         Ok(())
+    }
+
+    /// Reads the revision of etcd since which no other manager writes, once, by a list in this
+    /// namespace.
+    pub(in crate::controller) async fn begin(&self, namespace: &str) -> Result<u64, CallError> {
+        let begun = self.begun.get_or_try_init(|| async {
+            let at = Location {
+                api: &format!("/apis/{}", self.kind.api_version(&self.kind.seed)),
+                plural: self.kind.plural,
+                namespace,
+                // No object has this name, so that nothing is read or converted.
+                name: "-",
+            };
+            let list = self.caller.list_one(at).await?;
+            Ok(version_of(&list))
+        });
+        begun.await.copied()
     }
 
     /// The generation of the resource as it is now, whatever the cache says.
