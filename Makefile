@@ -20,6 +20,12 @@ N ?= 1000
 RESTARTS ?= 20
 # Which scenarios of `make test-faults`: all unless a part of their names is given.
 FAULTS ?=
+# How many plans `make explore` runs, from which seed on; or the one plan that it runs, and as which
+# twin of docs/testing.md.
+PLANS ?= 10000
+SEED ?= 1
+PLAN ?=
+TWIN ?=
 # Which documents of `make test-docs`, likewise.
 DOCS ?=
 # Which phases of `make test-e2e`, likewise.
@@ -184,6 +190,12 @@ test-e2e: ## The product on a node that runs containers; as root; PHASES='catalo
 	$(CARGO_BUILD) --all-targets
 	PHASES='$(PHASES)' hack/e2e/traces.sh $(CARGO_TARGET_DIR)/debug/devcluster enter -- \
 		cargo test --locked --offline --workspace --test e2e -- --ignored --nocapture
+
+.PHONY: explore
+explore: ## Faults at every step, in process: PLANS=100000 from SEED=2 on, or one PLAN='…'.
+	PLANS='$(PLANS)' SEED='$(SEED)' PLAN='$(PLAN)' TWIN='$(TWIN)' \
+	  cargo test --locked --workspace --profile explore --lib explorer::campaign::explore -- \
+	  --exact --ignored --nocapture
 
 .PHONY: test-faults
 test-faults: ## Every fault of the API server and the network; FAULTS='F12' picks by name.

@@ -408,8 +408,7 @@ impl Applier {
         let named = existing;
         #[cfg(test)]
         let named = named.filter(|_| !twins::is(Twin::ApplyWithoutUid));
-        if let (Some(existing), Some(Value::Object(metadata))) = (named, body.get_mut("metadata"))
-        {
+        if let (Some(existing), Some(Value::Object(metadata))) = (named, body.get_mut("metadata")) {
             let version = existing.resource_version.to_string();
             metadata.insert("uid".to_owned(), existing.uid.into());
             metadata.insert("resourceVersion".to_owned(), version.into());

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
+
 /// The first delay of an object: `DefaultTypedItemBasedRateLimiter` and
 /// `DefaultTypedControllerRateLimiter` of client-go, `util/workqueue/default_rate_limiters.go`.
 pub const BASE_DELAY: Duration = Duration::from_millis(5);
@@ -57,7 +60,7 @@ impl<K: Eq + Hash> ObjectBackoff<K> {
     /// failures in a row, at most [`MAX_DELAY`].
     pub fn next_delay(&mut self, key: K) -> Duration {
         #[cfg(test)]
-        if crate::explorer::twins::is(crate::explorer::twins::Twin::UnboundedRetry) {
+        if twins::is(Twin::UnboundedRetry) {
             return BASE_DELAY;
         }
         let failures = self.failures.entry(key).or_default();

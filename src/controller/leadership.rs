@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
+
 /// Says whether this process may write to the cluster at this moment.
 pub trait MayWrite: Send + Sync {
     /// How long a write that begins now may take, at most; `None`: it must not begin. Once
@@ -45,7 +48,7 @@ impl Leadership {
     /// See [`MayWrite::time_left`].
     pub(crate) fn time_left(&self) -> Option<Duration> {
         #[cfg(test)]
-        if crate::explorer::twins::is(crate::explorer::twins::Twin::SecondWriter) {
+        if twins::is(Twin::SecondWriter) {
             return Some(Duration::MAX);
         }
         self.may_write.time_left()

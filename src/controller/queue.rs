@@ -183,13 +183,6 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     fn add(&mut self, key: K, priority: Priority, due: Instant, now: Instant) {
-        #[cfg(test)]
-        if crate::explorer::twins::is(crate::explorer::twins::Twin::LostWakeup)
-            && self.slots.priority_in_work(&key).is_some()
-            && due <= now
-        {
-            return;
-        }
         if !self.shut_down {
             self.slots.add(key, priority, due, now);
         }

@@ -22,6 +22,8 @@ use super::report::Reporter;
 use super::store::Store;
 use crate::api::conversion::{self, DATA_ANNOTATION};
 use crate::api::{Kind, Version};
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, Operator, Problem, Reason, Refused, Resource, Settings, status};
 
 /// How long to wait for a cache that is behind, if no event comes.
@@ -275,9 +277,7 @@ impl Reconciler {
                 look_again,
             }) => (Some(problem), patience, None, Some(look_again)),
             #[cfg(test)]
-            Err(Setback::Failed(error))
-                if crate::explorer::twins::is(crate::explorer::twins::Twin::StatusAhead) =>
-            {
+            Err(Setback::Failed(error)) if twins::is(Twin::StatusAhead) => {
                 return Ok(Outcome {
                     failure: Some(error),
                     ..Outcome::default()

@@ -31,7 +31,10 @@ impl References {
             let outcome = as_product(|| run(&plan));
             let reference = Reference::of(&outcome, &plan);
             let violations = oracle::violations(&plan, &outcome, &reference);
-            assert!(violations.is_empty(), "without a fault, {plan}: {violations:#?}");
+            assert!(
+                violations.is_empty(),
+                "without a fault, {plan}: {violations:#?}"
+            );
             reference
         })
     }
@@ -115,7 +118,10 @@ impl Tally {
 
     fn assert_none(&self) {
         let failures = self.failures.len();
-        assert!(failures == 0, "{failures} plans failed; each is printed above");
+        assert!(
+            failures == 0,
+            "{failures} plans failed; each is printed above"
+        );
     }
 }
 
@@ -296,14 +302,25 @@ fn each_oracle_objects_to_the_twin_with_its_bug_and_not_to_the_product() {
             .find(|(it, ..)| *it == twin)
             .unwrap_or_else(|| panic!("docs/testing.md has no row of the twin {name:?}"));
         let (_, found) = violations(plan, &mut references);
-        assert!(found.is_empty(), "{name}: {plan}: without the bug: {found:#?}");
+        assert!(
+            found.is_empty(),
+            "{name}: {plan}: without the bug: {found:#?}"
+        );
         let (_, found) = as_twin(twin, || violations(plan, &mut references));
         let objects = found.iter().any(|it| it.oracle == oracle);
-        assert!(objects, "{name}: {plan}: {oracle} does not object: {found:#?}");
+        assert!(
+            objects,
+            "{name}: {plan}: {oracle} does not object: {found:#?}"
+        );
     }
-    let oracles: std::collections::BTreeSet<_> = table.iter().map(|(_, it, _)| it.as_str()).collect();
+    let oracles: std::collections::BTreeSet<_> =
+        table.iter().map(|(_, it, _)| it.as_str()).collect();
     let all = ["O1", "O10", "O2", "O3", "O4", "O5", "O6", "O7"];
-    assert_eq!(oracles.into_iter().collect::<Vec<_>>(), all, "each oracle has a twin");
+    assert_eq!(
+        oracles.into_iter().collect::<Vec<_>>(),
+        all,
+        "each oracle has a twin"
+    );
 }
 
 /// Every write and request of a run, in order.
@@ -321,7 +338,10 @@ fn trace(outcome: &Outcome) -> Vec<String> {
     let mut lines = Vec::new();
     for stored in &outcome.log {
         let (change, id, by) = (stored.change, &stored.id, &stored.by);
-        let what = format!("{change:?} {} {} by {by}: {}", id.plural, id.name, stored.object);
+        let what = format!(
+            "{change:?} {} {} by {by}: {}",
+            id.plural, id.name, stored.object
+        );
         lines.push((stored.at, what));
     }
     for asked in &outcome.journal {
@@ -356,5 +376,9 @@ fn a_plan_is_printed_and_read_back() {
         let plan = random_plan(&mut random, &mut references);
         assert_eq!(plan.to_string().parse(), Ok(plan));
     }
-    assert!("Memcached/create:1/w--/1/write:0:nothing".parse::<Plan>().is_err());
+    assert!(
+        "Memcached/create:1/w--/1/write:0:nothing"
+            .parse::<Plan>()
+            .is_err()
+    );
 }

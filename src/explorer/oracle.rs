@@ -56,7 +56,10 @@ fn desired(plan: &Plan, object: &Value) -> Vec<Child> {
     let resource = Resource {
         namespace: NAMESPACE.to_owned(),
         name: NAME.to_owned(),
-        uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+        uid: object["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
         generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
         api_version: kind.api_version(&kind.hub),
         spec: object["spec"].clone(),
@@ -98,9 +101,9 @@ fn unlike(objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>, child: &Child) -> O
 /// Why not all is as the resource asks for, if it is not.
 fn unsettled(plan: &Plan, objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>) -> Option<String> {
     let Some(resource) = objects(&plan.subject().id()) else {
-        let left = ["deployments", "services"].into_iter().find(|plural| {
-            objects(&ObjectId::new(plural, NAMESPACE, NAME)).is_some()
-        });
+        let left = ["deployments", "services"]
+            .into_iter()
+            .find(|plural| objects(&ObjectId::new(plural, NAMESPACE, NAME)).is_some());
         return left.map(|plural| format!("the resource is gone and its {plural} is not"));
     };
     if is_paused(&resource) {
@@ -174,7 +177,8 @@ fn mask(value: &mut Value, is_resource: bool) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
-                let is_exact = is_resource && matches!(name.as_str(), "generation" | "observedGeneration");
+                let is_exact =
+                    is_resource && matches!(name.as_str(), "generation" | "observedGeneration");
                 match name.as_str() {
                     "managedFields" => *member = Value::Null,
                     // Their names have the hash of a uid in them.
@@ -205,13 +209,22 @@ pub(super) fn violations(plan: &Plan, outcome: &Outcome, reference: &Reference) 
             let null = Value::Null;
             let found = now.get(key).unwrap_or(&null);
             let what = lacking(expected, found);
-            add("O2", format!("{key} is not as without a fault: {what:?}, {found}"));
+            add(
+                "O2",
+                format!("{key} is not as without a fault: {what:?}, {found}"),
+            );
         }
     }
     history(plan, outcome, &mut add);
     for asked in &outcome.journal {
         if asked.target.is_write() && !asked.leads {
-            add("O4", format!("{:?} by process {} that does not lead", asked.target, asked.process));
+            add(
+                "O4",
+                format!(
+                    "{:?} by process {} that does not lead",
+                    asked.target, asked.process
+                ),
+            );
         }
     }
     spent(plan, outcome, reference, &mut add);
@@ -241,12 +254,21 @@ fn converged(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
         asked.at > rest && !is_watch
     });
     if let Some(asked) = restless.into_iter().next() {
-        add("O1", format!("at rest since {rest:?}, at {:?}: {:?}", asked.at, asked.target));
+        add(
+            "O1",
+            format!(
+                "at rest since {rest:?}, at {:?}: {:?}",
+                asked.at, asked.target
+            ),
+        );
     }
 }
 
 fn is_outage(fault: &Fault) -> bool {
-    matches!(fault, Fault::Write(_, WriteFault::Outage | WriteFault::Webhook))
+    matches!(
+        fault,
+        Fault::Write(_, WriteFault::Outage | WriteFault::Webhook)
+    )
 }
 
 /// O5: how often something was asked.
@@ -254,7 +276,8 @@ fn spent(plan: &Plan, outcome: &Outcome, reference: &Reference, add: &mut Add<'_
     let outages = plan.faults.iter().filter(|fault| is_outage(fault)).count();
     let is_stale = |fault: &&Fault| {
         let held = EventFault::Held;
-        matches!(fault, Fault::Restart(_, View::List(_))) || matches!(fault, Fault::Event(_, it) if *it == held)
+        matches!(fault, Fault::Restart(_, View::List(_)))
+            || matches!(fault, Fault::Event(_, it) if *it == held)
     };
     let stale = plan.faults.iter().filter(is_stale).count();
     let others = plan.faults.len() - outages - stale;
@@ -263,7 +286,10 @@ fn spent(plan: &Plan, outcome: &Outcome, reference: &Reference, add: &mut Add<'_
         + stale * WRITES_WHILE_STALE
         + outages * WRITES_PER_OUTAGE;
     if outcome.writes > most {
-        let what = format!("{} writes, {} without a fault", outcome.writes, reference.writes);
+        let what = format!(
+            "{} writes, {} without a fault",
+            outcome.writes, reference.writes
+        );
         add("O5", what);
     }
 }
@@ -272,7 +298,10 @@ fn spent(plan: &Plan, outcome: &Outcome, reference: &Reference, add: &mut Add<'_
 fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
     let manager = plan.subject().operator().kind().field_manager;
     let is_held = plan.faults.iter().any(|fault| {
-        matches!(fault, Fault::Event(..) | Fault::Restart(_, View::List(_) | View::Watch(_)))
+        matches!(
+            fault,
+            Fault::Event(..) | Fault::Restart(_, View::List(_) | View::Watch(_))
+        )
     });
     let unknown = if is_held { UNKNOWN_WHEN_HELD } else { UNKNOWN };
     let id = plan.subject().id();
@@ -324,13 +353,17 @@ fn child_written(
     let plural = &stored.id.plural;
     if stored.change == Change::Added {
         // The end of an owner may not be known for as long as a request takes.
-        let died = outcome.log.iter().find(|it| {
-            it.change == Change::Deleted && it.object["metadata"]["uid"] == *owner
-        });
+        let died = outcome
+            .log
+            .iter()
+            .find(|it| it.change == Change::Deleted && it.object["metadata"]["uid"] == *owner);
         let age = died.filter(|died| died.revision < stored.revision);
         let is_late = age.is_some_and(|died| stored.at - died.at > UNKNOWN);
         if is_late {
-            add("O3", format!("{plural} made for the owner {owner}, which is gone"));
+            add(
+                "O3",
+                format!("{plural} made for the owner {owner}, which is gone"),
+            );
         }
     }
     if let Some(before) = objects.get(&stored.id)
@@ -343,7 +376,10 @@ fn child_written(
     let generation = stamp["generation"].as_i64().unwrap_or(0);
     let highest = applied.entry(format!("{owner} {plural}")).or_default();
     if generation < *highest {
-        add("O6", format!("{plural} written for generation {generation} after {highest}"));
+        add(
+            "O6",
+            format!("{plural} written for generation {generation} after {highest}"),
+        );
     }
     *highest = generation.max(*highest);
 }
@@ -371,7 +407,10 @@ fn child_deleted(plan: &Plan, outcome: &Outcome, index: usize, add: &mut Add<'_>
             break;
         }
     }
-    add("O3", "a Service deleted that the resource asks for".to_owned());
+    add(
+        "O3",
+        "a Service deleted that the resource asks for".to_owned(),
+    );
 }
 
 /// O7 and O10: a status tells what is so.
@@ -388,12 +427,17 @@ fn status_written(
     let of = |object: &Value| object["status"]["conditions"].as_array().cloned();
     for condition in of(&stored.object).unwrap_or_default() {
         let earlier = of(before).unwrap_or_default();
-        let earlier = earlier.into_iter().find(|it| it["type"] == condition["type"]);
+        let earlier = earlier
+            .into_iter()
+            .find(|it| it["type"] == condition["type"]);
         if let Some(earlier) = earlier
             && earlier["status"] == condition["status"]
             && earlier["lastTransitionTime"] != condition["lastTransitionTime"]
         {
-            add("O7", format!("the time of {} moved without it", condition["type"]));
+            add(
+                "O7",
+                format!("the time of {} moved without it", condition["type"]),
+            );
         }
     }
     let is_ready = ready(&stored.object).is_some_and(|it| it["status"] == "True");
@@ -402,14 +446,21 @@ fn status_written(
         return;
     }
     if *observed != stored.object["metadata"]["generation"] {
-        let what = format!("generation {observed} told of {}", stored.object["metadata"]["generation"]);
+        let what = format!(
+            "generation {observed} told of {}",
+            stored.object["metadata"]["generation"]
+        );
         return add("O7", what);
     }
     let wanted = desired(plan, &stored.object);
     let unlike_at = |objects: &Objects| {
-        wanted.iter().find_map(|child| unlike(&|id| objects.get(id).cloned(), child))
+        wanted
+            .iter()
+            .find_map(|child| unlike(&|id| objects.get(id).cloned(), child))
     };
-    let Some(what) = unlike_at(objects) else { return };
+    let Some(what) = unlike_at(objects) else {
+        return;
+    };
     // Somebody else's change that is not known yet: take such changes back one by one.
     let mut earlier = objects.clone();
     for change in outcome.log[..index].iter().rev() {
@@ -429,5 +480,8 @@ fn status_written(
             return;
         }
     }
-    add("O10", format!("Ready=True of generation {observed}, but {what}"));
+    add(
+        "O10",
+        format!("Ready=True of generation {observed}, but {what}"),
+    );
 }

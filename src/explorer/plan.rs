@@ -224,7 +224,9 @@ impl FromStr for Plan {
         Ok(Plan {
             subject: subject.0,
             life: life.ok_or_else(|| format!("{text:?}: no such life"))?,
-            steps: steps.parse().map_err(|_| format!("{steps:?} is no number"))?,
+            steps: steps
+                .parse()
+                .map_err(|_| format!("{steps:?} is no number"))?,
             tempo: Tempo {
                 patient: tempo.contains('w'),
                 late_events: tempo.contains('l'),
@@ -238,13 +240,17 @@ impl FromStr for Plan {
 
 /// Every tempo that is explored.
 pub(super) fn tempos() -> [Tempo; 4] {
-    [(true, false, true), (true, true, false), (false, false, true), (false, true, false)].map(
-        |(patient, late_events, pods)| Tempo {
-            patient,
-            late_events,
-            pods,
-        },
-    )
+    [
+        (true, false, true),
+        (true, true, false),
+        (false, false, true),
+        (false, true, false),
+    ]
+    .map(|(patient, late_events, pods)| Tempo {
+        patient,
+        late_events,
+        pods,
+    })
 }
 
 /// Every plan with one fault, for a run that made so many writes and saw so many events.

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::life::{NAMESPACE, NAME, Step};
+use super::life::{NAME, NAMESPACE, Step};
 use super::oracle::is_settled;
 use super::plan::{Plan, View};
 use super::wire::{Asked, Run, Signal, Wire};
@@ -209,14 +209,18 @@ async fn explore(plan: &Plan) -> Outcome {
     let (signals, mut signalled) = mpsc::unbounded_channel();
     let run = Run::new(server.clone(), plan, signals.clone());
     let has_standby = plan.life().steps.contains(&Step::HandOver)
-        || plan.faults.iter().any(|it| matches!(it, super::plan::Fault::NewLeader(_)));
+        || plan
+            .faults
+            .iter()
+            .any(|it| matches!(it, super::plan::Fault::NewLeader(_)));
     let mut supervisor = Supervisor::new(&run, plan, has_standby);
     let actors = [
         tokio::spawn(deployment_controller(server.clone(), pace)),
         tokio::spawn(garbage_collector(server.clone(), pace)),
     ];
     let user = {
-        let (server, plan, signals, run) = (server.clone(), plan.clone(), signals, Arc::clone(&run));
+        let (server, plan, signals, run) =
+            (server.clone(), plan.clone(), signals, Arc::clone(&run));
         async move { live(&server, &plan, &signals, &run).await }
     };
     let mut user = std::pin::pin!(user);
@@ -279,7 +283,11 @@ async fn live(
             Step::Pause(paused) => {
                 let value = if paused { json!("true") } else { Value::Null };
                 let annotation = json!({"quartet-operator.example.com/paused": value});
-                server.write(&id, &json!({"metadata": {"annotations": annotation}}), "user");
+                server.write(
+                    &id,
+                    &json!({"metadata": {"annotations": annotation}}),
+                    "user",
+                );
             }
             Step::Delete => server.delete(&id, "user"),
             Step::EditDeployment => {
@@ -310,19 +318,16 @@ async fn live(
 }
 
 /// Waits until all is as asked for, counted from `since` and the last fault.
-async fn settles(
-    server: &ApiServer,
-    plan: &Plan,
-    run: &Run,
-    since: Duration,
-) -> Option<Duration> {
+async fn settles(server: &ApiServer, plan: &Plan, run: &Run, since: Duration) -> Option<Duration> {
     loop {
         let revision = server.revision();
         if is_settled(server, plan) {
             return Some(server.elapsed());
         }
         let until = since.max(run.last_fault()) + SETTLES_WITHIN;
-        let left = until.checked_sub(server.elapsed()).filter(|it| !it.is_zero())?;
+        let left = until
+            .checked_sub(server.elapsed())
+            .filter(|it| !it.is_zero())?;
         let _ = timeout(left, server.written_after(revision)).await;
     }
 }

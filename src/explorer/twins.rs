@@ -12,9 +12,9 @@ pub(crate) enum Twin {
     ApplyWithoutUid,
     /// What is gone is not remembered.
     NoTombstones,
-    /// The cache takes an older state for news.
+    /// The cache takes the answer to a write for news, however late it comes.
     CacheRolledBack,
-    /// What changes while a resource is reconciled wakes nobody.
+    /// The end of a child wakes nobody.
     LostWakeup,
     /// Who does not lead writes.
     SecondWriter,

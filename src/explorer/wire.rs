@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use modelapi::{
-    Answer, ApiServer, Call, Counter, Delivery, EventFault as Happens, Moment, Network, RequestFault, Target,
+    Answer, ApiServer, Call, Counter, Delivery, EventFault as Happens, Moment, Network,
+    RequestFault, Target,
 };
 use tokio::sync::mpsc;
 
@@ -169,9 +170,8 @@ impl Wire {
         if state.outage_until.is_some_and(|until| now < until) {
             return Some(WriteFault::Outage);
         }
-        let is_rejected = |(resource, until): &(String, Duration)| {
-            *resource == target.resource && now < *until
-        };
+        let is_rejected =
+            |(resource, until): &(String, Duration)| *resource == target.resource && now < *until;
         if state.rejected.as_ref().is_some_and(is_rejected) {
             return Some(WriteFault::Webhook);
         }
@@ -251,9 +251,8 @@ impl Network for Wire {
     fn answered(&self, _call: &Call, target: &Target, answer: &Answer) {
         let mut state = self.run.lock();
         let mut journal = state.journal.iter_mut().rev();
-        let asked = journal.find(|it| {
-            it.process == self.process && it.target == *target && it.code.is_none()
-        });
+        let asked = journal
+            .find(|it| it.process == self.process && it.target == *target && it.code.is_none());
         if let Some(asked) = asked {
             asked.code = Some(answer.code);
         }
@@ -283,9 +282,7 @@ impl Network for Wire {
                         EventFault::Dropped => Happens::Dropped,
                         EventFault::Doubled => Happens::Doubled,
                         EventFault::Expired => Happens::Expired,
-                        EventFault::Held => {
-                            Happens::Held(Arc::clone(&self.run.events), number + 4)
-                        }
+                        EventFault::Held => Happens::Held(Arc::clone(&self.run.events), number + 4),
                     };
                     self.run.fault_happens(now);
                 }

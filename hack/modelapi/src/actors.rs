@@ -132,10 +132,15 @@ fn set_status(server: &ApiServer, id: &ObjectId, seen: &Value, status: Value) ->
 
 /// Pods of the template as it is, as many as wanted, and no others.
 fn make_pods(server: &ApiServer, id: &ObjectId, deployment: &Value, wanted: i64) {
-    let (uid, template) = (&deployment["metadata"]["uid"], &deployment["spec"]["template"]);
+    let (uid, template) = (
+        &deployment["metadata"]["uid"],
+        &deployment["spec"]["template"],
+    );
     let hash = hash(&json!([uid, template]));
     let replica_set = format!("{}-{hash}", id.name);
-    let names: Vec<_> = (0..wanted).map(|it| format!("{replica_set}-{it}")).collect();
+    let names: Vec<_> = (0..wanted)
+        .map(|it| format!("{replica_set}-{it}"))
+        .collect();
     for name in &names {
         let mut labels = template["metadata"]["labels"].clone();
         labels["pod-template-hash"] = hash.clone().into();

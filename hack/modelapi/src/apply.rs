@@ -52,7 +52,10 @@ fn owned_by(object: &Value) -> Value {
 
 fn entries(object: &Value) -> Vec<Value> {
     let entries = object.pointer("/metadata/managedFields");
-    entries.and_then(Value::as_array).cloned().unwrap_or_default()
+    entries
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default()
 }
 
 fn is_of(entry: &Value, manager: &str, operation: &str) -> bool {
@@ -95,9 +98,15 @@ pub(crate) fn apply(
         let theirs = entry["fieldsV1"].clone();
         if let Some(both) = fields::common(&ours, &theirs) {
             let mut disputed = Vec::new();
-            fields::leaves(Some(wanted), &both, &Place::default(), "", &mut |path, value| {
-                disputed.push((path.to_owned(), value));
-            });
+            fields::leaves(
+                Some(wanted),
+                &both,
+                &Place::default(),
+                "",
+                &mut |path, value| {
+                    disputed.push((path.to_owned(), value));
+                },
+            );
             let mut index = 0;
             fields::leaves(Some(live), &both, &Place::default(), "", &mut |_, value| {
                 let (field, wanted) = &disputed[index];
@@ -261,7 +270,12 @@ pub(crate) fn updated(old: Option<&Value>, new: &mut Value, manager: &str, now: 
 }
 
 /// The fields among `all` whose value is another.
-fn different(all: &Value, old: Option<&Value>, new: Option<&Value>, place: &Place) -> Option<Value> {
+fn different(
+    all: &Value,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    place: &Place,
+) -> Option<Value> {
     if fields::is_leaf(all) {
         return (old != new).then(|| all.clone());
     }
@@ -324,7 +338,10 @@ mod tests {
         updated(Some(&live), &mut edited, "theirs", "2");
         let second = deployment(&json!({"name": "c", "image": "i:2"}));
         let live = apply(&edited, &second, "ours", false, "3").unwrap();
-        assert_eq!(*container(&live), json!({"name": "c", "image": "i:2", "tty": true}));
+        assert_eq!(
+            *container(&live),
+            json!({"name": "c", "image": "i:2", "tty": true})
+        );
     }
 
     #[test]
@@ -351,6 +368,9 @@ mod tests {
         updated(Some(&live), &mut edited, "kubectl", "2");
         let entries = edited["metadata"]["managedFields"].as_array().unwrap();
         assert_eq!(entries[0]["fieldsV1"]["f:spec"].get("f:replicas"), None);
-        assert_eq!(entries[1]["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
+        assert_eq!(
+            entries[1]["fieldsV1"],
+            json!({"f:spec": {"f:replicas": {}}})
+        );
     }
 }

@@ -20,12 +20,18 @@ const LISTS: [(&str, ListType); 12] = [
     ("metadata.finalizers", ListType::Set),
     ("spec.ports", ListType::Map(&["port", "protocol"])),
     ("spec.template.spec.containers", ListType::Map(&["name"])),
-    ("spec.template.spec.initContainers", ListType::Map(&["name"])),
+    (
+        "spec.template.spec.initContainers",
+        ListType::Map(&["name"]),
+    ),
     (
         "spec.template.spec.containers.ports",
         ListType::Map(&["containerPort", "protocol"]),
     ),
-    ("spec.template.spec.containers.env", ListType::Map(&["name"])),
+    (
+        "spec.template.spec.containers.env",
+        ListType::Map(&["name"]),
+    ),
     (
         "spec.template.spec.containers.volumeMounts",
         ListType::Map(&["mountPath"]),
@@ -180,11 +186,13 @@ pub(crate) fn union(one: &mut Value, other: &Value) {
 fn item_of(items: &[Value], entry: &str, place: &Place) -> Option<usize> {
     let (form, text) = entry.split_once(':')?;
     let named: Value = serde_json::from_str(text).ok()?;
-    items.iter().position(|item| match (form, place.list_type()) {
-        ("k", ListType::Map(keys)) => Value::Object(keys_of(item, keys)) == named,
-        ("v", _) => *item == named,
-        _ => false,
-    })
+    items
+        .iter()
+        .position(|item| match (form, place.list_type()) {
+            ("k", ListType::Map(keys)) => Value::Object(keys_of(item, keys)) == named,
+            ("v", _) => *item == named,
+            _ => false,
+        })
 }
 
 /// Takes these fields out of a value; true if nothing of it is left.
@@ -238,11 +246,23 @@ pub(crate) fn leaves<'a>(
     for (entry, below) in entries {
         if let Some(name) = entry.strip_prefix("f:") {
             let member = value.and_then(|value| value.get(name));
-            leaves(member, below, &place.below(name), &format!("{path}.{name}"), visit);
+            leaves(
+                member,
+                below,
+                &place.below(name),
+                &format!("{path}.{name}"),
+                visit,
+            );
         } else if entry != "." {
             let items = value.and_then(Value::as_array);
             let found = items.and_then(|items| items.get(item_of(items, entry, place)?));
-            leaves(found, below, place, &format!("{path}[{}]", &entry[2..]), visit);
+            leaves(
+                found,
+                below,
+                place,
+                &format!("{path}[{}]", &entry[2..]),
+                visit,
+            );
         }
     }
 }

@@ -127,7 +127,9 @@ impl Target {
     /// The plural without a subresource.
     pub fn plural(&self) -> &str {
         let resource = &self.resource;
-        resource.split_once('/').map_or(resource, |(plural, _)| plural)
+        resource
+            .split_once('/')
+            .map_or(resource, |(plural, _)| plural)
     }
 
     fn id(&self) -> ObjectId {
@@ -454,7 +456,10 @@ fn precondition(
     }
     let uid = named("uid").filter(|uid| of("uid") != uid)?;
     let what = format!("Invalid value: {uid}: field is immutable");
-    let message = format!("{} {name:?} is invalid: metadata.uid: {what}", definition.kind);
+    let message = format!(
+        "{} {name:?} is invalid: metadata.uid: {what}",
+        definition.kind
+    );
     let cause = json!({"reason": "FieldValueInvalid", "message": what, "field": "metadata.uid"});
     Some(Answer::failure(422, "Invalid", &message).with_causes(vec![cause]))
 }
@@ -467,8 +472,12 @@ fn conflicting(conflicts: &[apply::Conflict]) -> Answer {
         })
     });
     let count = conflicts.len();
-    Answer::failure(409, "Conflict", &format!("Apply failed with {count} conflicts"))
-        .with_causes(causes.collect())
+    Answer::failure(
+        409,
+        "Conflict",
+        &format!("Apply failed with {count} conflicts"),
+    )
+    .with_causes(causes.collect())
 }
 
 /// The parameters of a query, decoded.
@@ -499,4 +508,3 @@ fn decoded(text: &str) -> String {
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
-

@@ -224,7 +224,10 @@ impl ApiServer {
     pub(crate) fn put(&self, id: &ObjectId, object: Value, by: &str) -> Arc<Value> {
         let mut state = self.lock();
         let before = state.objects.get(id).cloned();
-        if before.as_ref().is_some_and(|before| is_same(before, &object)) {
+        if before
+            .as_ref()
+            .is_some_and(|before| is_same(before, &object))
+        {
             return before.unwrap_or_default();
         }
         let mut object = object;

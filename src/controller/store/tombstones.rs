@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
+
 /// How long the answer to a write may come in after a deletion or a list: longer than the
 /// deadline of any call of ours.
 pub(in crate::controller) const KEPT_FOR: Duration = Duration::from_secs(60);
@@ -39,7 +42,7 @@ impl Tombstones {
     /// Whether the object was deleted at `version` or later.
     pub(super) fn covers(&mut self, uid: &str, version: u64, now: Instant) -> bool {
         #[cfg(test)]
-        if crate::explorer::twins::is(crate::explorer::twins::Twin::NoTombstones) {
+        if twins::is(Twin::NoTombstones) {
             return false;
         }
         self.expire(now);
