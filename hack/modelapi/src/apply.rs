@@ -41,6 +41,9 @@ fn owned_by(object: &Value) -> Value {
             }
         }
     }
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.retain(|_, member| *member != json!({}) && *member != json!([]));
+    }
     if object.get("metadata") == Some(&json!({})) {
         object.as_object_mut().map(|it| it.remove("metadata"));
     }

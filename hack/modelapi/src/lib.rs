@@ -8,10 +8,12 @@
 //! makes the faults. `tests/cluster/model.rs` holds its answers against the real API server.
 
 pub mod actors;
+mod answers;
 mod apply;
 mod counter;
 mod fields;
 mod network;
+mod refusals;
 mod request;
 mod storage;
 mod watch;

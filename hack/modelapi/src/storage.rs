@@ -221,7 +221,11 @@ impl ApiServer {
 
     /// Stores `object` as `id`; it replaces what is there. Metadata that the API server sets is
     /// set here. Returns what is stored, which is what was there if nothing differs.
-    pub(crate) fn put(&self, id: &ObjectId, object: Value, by: &str) -> Arc<Value> {
+    pub(crate) fn put(&self, id: &ObjectId, mut object: Value, by: &str) -> Arc<Value> {
+        // What is empty is not stored.
+        if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+            metadata.retain(|_, member| *member != json!({}) && *member != json!([]));
+        }
         let mut state = self.lock();
         let before = state.objects.get(id).cloned();
         if before
@@ -230,7 +234,6 @@ impl ApiServer {
         {
             return before.unwrap_or_default();
         }
-        let mut object = object;
         let now = self.stamp();
         state.revision += 1;
         let revision = state.revision;

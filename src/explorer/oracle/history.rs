@@ -1,0 +1,211 @@
+//! What must hold of every write, in their order: O3, O6, O7 and O10.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use modelapi::{Change, Stored};
+use serde_json::Value;
+
+use super::super::plan::{Fault, Plan, View};
+use super::super::run::Outcome;
+use super::{Add, Objects, desired, is_paused, ready, unlike};
+use crate::operators::ChildKind;
+
+/// A change by somebody else that the manager may not know of yet when it writes: the time of
+/// a request and of an event.
+const UNKNOWN: Duration = Duration::from_millis(50);
+/// The same where events are held back, or lists are old.
+const UNKNOWN_WHEN_HELD: Duration = Duration::from_secs(6);
+
+/// O3, O6, O7 and O10: every write, in order.
+pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
+    let manager = plan.subject().operator().kind().field_manager;
+    let is_held = plan.faults.iter().any(|fault| {
+        matches!(
+            fault,
+            Fault::Event(..) | Fault::Restart(_, View::List(_) | View::Watch(_))
+        )
+    });
+    let unknown = if is_held { UNKNOWN_WHEN_HELD } else { UNKNOWN };
+    let id = plan.subject().id();
+    let mut objects = Objects::new();
+    // By uid: the highest generation that a child was written for.
+    let mut applied: BTreeMap<String, i64> = BTreeMap::new();
+    for (index, stored) in outcome.log.iter().enumerate() {
+        let is_ours = stored.by == manager;
+        let is_child = matches!(stored.id.plural.as_str(), "deployments" | "services");
+        if is_ours && is_child {
+            child_written(outcome, &objects, stored, &mut applied, add);
+        }
+        if stored.by == "delete" && is_child {
+            child_deleted(plan, outcome, index, add);
+        }
+        if is_ours && stored.id == id && stored.change == Change::Modified {
+            status_written(plan, outcome, &objects, index, unknown, add);
+        }
+        match stored.change {
+            Change::Deleted => objects.remove(&stored.id),
+            Change::Added | Change::Modified => {
+                objects.insert(stored.id.clone(), Arc::clone(&stored.object))
+            }
+        };
+    }
+    for plural in ["deployments", "services"] {
+        for child in outcome.server.all(plural) {
+            let references = child["metadata"]["ownerReferences"].as_array();
+            let owner = outcome.server.get(&id);
+            let uid = owner.as_ref().map(|owner| &owner["metadata"]["uid"]);
+            let references = references.map(Vec::as_slice).unwrap_or_default();
+            if !matches!(references, [one] if Some(&one["uid"]) == uid) {
+                add("O6", format!("{plural}: its owners are {references:?}"));
+            }
+        }
+    }
+}
+
+/// A child is made for a living owner, once, and never for an older generation than before.
+fn child_written(
+    outcome: &Outcome,
+    objects: &Objects,
+    stored: &Stored,
+    applied: &mut BTreeMap<String, i64>,
+    add: &mut Add<'_>,
+) {
+    let owner = stored.object["metadata"]["ownerReferences"][0]["uid"].as_str();
+    let owner = owner.unwrap_or_default().to_owned();
+    let plural = &stored.id.plural;
+    if stored.change == Change::Added {
+        // The end of an owner may not be known for as long as a request takes.
+        let died = outcome
+            .log
+            .iter()
+            .find(|it| it.change == Change::Deleted && it.object["metadata"]["uid"] == *owner);
+        let age = died.filter(|died| died.revision < stored.revision);
+        let is_late = age.is_some_and(|died| stored.at - died.at > UNKNOWN);
+        if is_late {
+            add(
+                "O3",
+                format!("{plural} made for the owner {owner}, which is gone"),
+            );
+        }
+    }
+    if let Some(before) = objects.get(&stored.id)
+        && before["metadata"]["ownerReferences"][0]["uid"] != *owner
+    {
+        add("O6", format!("{plural} taken from another owner"));
+    }
+    let stamp = &stored.object["metadata"]["annotations"]["quartet-operator.example.com/applied"];
+    let stamp: Value = serde_json::from_str(stamp.as_str().unwrap_or("null")).unwrap_or_default();
+    let generation = stamp["generation"].as_i64().unwrap_or(0);
+    let highest = applied.entry(format!("{owner} {plural}")).or_default();
+    if generation < *highest {
+        add(
+            "O6",
+            format!("{plural} written for generation {generation} after {highest}"),
+        );
+    }
+    *highest = generation.max(*highest);
+}
+
+/// Only a Service that nobody asks for is deleted.
+fn child_deleted(plan: &Plan, outcome: &Outcome, index: usize, add: &mut Add<'_>) {
+    let stored = &outcome.log[index];
+    if stored.id.plural != "services" {
+        return add("O3", format!("{} deleted", stored.id.plural));
+    }
+    // The spec as it was at some moment that the manager may not have known to be over.
+    let versions = outcome.log[..index].iter().rev();
+    let versions = versions.filter(|it| it.id == plan.subject().id());
+    let mut next = stored.at;
+    for version in versions {
+        let asks = version.change != Change::Deleted
+            && desired(plan, &version.object)
+                .iter()
+                .any(|child| child.kind == ChildKind::Service);
+        if !asks {
+            return;
+        }
+        next = version.at.min(next);
+        if stored.at - next > UNKNOWN {
+            break;
+        }
+    }
+    add(
+        "O3",
+        "a Service deleted that the resource asks for".to_owned(),
+    );
+}
+
+/// O7 and O10: a status tells what is so.
+fn status_written(
+    plan: &Plan,
+    outcome: &Outcome,
+    objects: &Objects,
+    index: usize,
+    unknown: Duration,
+    add: &mut Add<'_>,
+) {
+    let stored = &outcome.log[index];
+    let Some(before) = &stored.before else { return };
+    let of = |object: &Value| object["status"]["conditions"].as_array().cloned();
+    for condition in of(&stored.object).unwrap_or_default() {
+        let earlier = of(before).unwrap_or_default();
+        let earlier = earlier
+            .into_iter()
+            .find(|it| it["type"] == condition["type"]);
+        if let Some(earlier) = earlier
+            && earlier["status"] == condition["status"]
+            && earlier["lastTransitionTime"] != condition["lastTransitionTime"]
+        {
+            add(
+                "O7",
+                format!("the time of {} moved without it", condition["type"]),
+            );
+        }
+    }
+    let is_ready = ready(&stored.object).is_some_and(|it| it["status"] == "True");
+    let observed = &stored.object["status"]["observedGeneration"];
+    if !is_ready || is_paused(&stored.object) {
+        return;
+    }
+    if *observed != stored.object["metadata"]["generation"] {
+        let what = format!(
+            "generation {observed} told of {}",
+            stored.object["metadata"]["generation"]
+        );
+        return add("O7", what);
+    }
+    let wanted = desired(plan, &stored.object);
+    let unlike_at = |objects: &Objects| {
+        wanted
+            .iter()
+            .find_map(|child| unlike(&|id| objects.get(id).cloned(), child))
+    };
+    let Some(what) = unlike_at(objects) else {
+        return;
+    };
+    // Somebody else's change that is not known yet: take such changes back one by one.
+    let mut earlier = objects.clone();
+    for change in outcome.log[..index].iter().rev() {
+        let is_child = matches!(change.id.plural.as_str(), "deployments" | "services");
+        if !is_child {
+            continue;
+        }
+        let is_foreign = change.by != plan.subject().operator().kind().field_manager;
+        if !is_foreign || stored.at - change.at > unknown {
+            break;
+        }
+        match &change.before {
+            Some(before) => earlier.insert(change.id.clone(), Arc::clone(before)),
+            None => earlier.remove(&change.id),
+        };
+        if unlike_at(&earlier).is_none() {
+            return;
+        }
+    }
+    add(
+        "O10",
+        format!("Ready=True of generation {observed}, but {what}"),
+    );
+}
