@@ -10,6 +10,9 @@ use crate::rule::Numbers;
 pub enum EventAction {
     /// It is left out.
     Drop,
+    /// It is left out, and the watch ends in front of it: the client continues from what it was
+    /// told last, and hears of it then.
+    DropAndEnd,
     /// It comes twice.
     Duplicate,
     /// It comes, and after it once more everything that this watch has told so far, up to 64
@@ -17,6 +20,9 @@ pub enum EventAction {
     Replay,
     /// It and all that follow it on the same watch come when the rule is removed.
     Hold,
+    /// As [`EventAction::Hold`], or when the API server obeys a request like this, through this
+    /// proxy and after the event was met. The rule holds nothing afterwards.
+    HoldUntil(Match),
     /// In its place comes an ERROR event with the code 410, and the end.
     Gone,
     /// Half of it comes, and the end.
@@ -58,6 +64,11 @@ impl EventRule {
     pub fn nth(mut self, numbers: impl RangeBounds<u64>) -> Self {
         self.numbers = Numbers::of(numbers);
         self
+    }
+
+    /// Whether a request that was obeyed ends what this holds.
+    pub(crate) fn is_released_by(&self, target: &Target) -> bool {
+        matches!(&self.action, EventAction::HoldUntil(until) if until.holds(target))
     }
 
     pub(crate) fn holds(&self, target: &Target, kind: &str, name: &str) -> bool {

@@ -12,7 +12,8 @@ use tokio::time::sleep;
 use crate::journal::Record;
 use crate::proxy::Shared;
 use crate::request::Target;
-use crate::rule::{Action, When};
+use crate::rule::{Action, Callback, When};
+use crate::rules::{Effect, Hit};
 use crate::watch;
 
 /// The largest body of a request, or of an answer that is not a watch.
@@ -51,49 +52,88 @@ pub(crate) async fn exchange(
     let lease = is_lease.then(|| serde_json::from_slice(&body).unwrap_or_default());
     let record = shared.recorder.begin(&target, user, lease);
 
+    if target.verb == "list" {
+        shared
+            .lists
+            .saw(&head.uri, &passed_on(head.headers.clone()));
+    }
     // What looks at this request does not look at the watch that it begins.
     let seen = shared.rules.numbers();
     let mut after = None;
-    for (_, (when, action)) in shared.rules.of_request(&target) {
+    let mut holder = None;
+    for hit in shared.rules.of_request(&target) {
+        let Hit {
+            number,
+            when,
+            action,
+            effect,
+            mut random,
+        } = hit;
         if !matches!(action, Action::Delay(..)) {
             record.note(|entry| entry.is_met = true);
         }
         match (when, action) {
             (_, Action::Delay(least, most)) => {
-                sleep(least + most.saturating_sub(least).mul_f64(fastrand::f64())).await;
+                sleep(least + most.saturating_sub(least).mul_f64(random.f64())).await;
+                effect.took();
             }
-            (When::AfterCommit, action) => after = Some(action),
-            // These are about the API server's answer.
-            (_, action @ (Action::Stall | Action::Slow(_))) => after = Some(action),
-            (When::BeforeCommit, action) => return fault(action, record).await,
+            (_, Action::Stale(_)) if target.verb == "watch" => {
+                holder = Some(number);
+                effect.took();
+            }
+            (_, Action::Stale(snapshot)) => {
+                if let Some(list) = snapshot.answer(&head.uri) {
+                    effect.took();
+                    return Ok(answer(StatusCode::OK, list.into(), &record));
+                }
+            }
+            (When::AfterCommit, action) => after = Some((action, effect)),
+            (When::BeforeCommit, action) if action.is_about_the_answer() => {
+                after = Some((action, effect));
+            }
+            (When::BeforeCommit, action) => return fault(action, &effect, record).await,
         }
     }
 
     let answer = forwarded(&shared, head, body, &record).await?;
+    if answer.status().is_success() {
+        shared.rules.obeyed(&target);
+    }
     match after {
         None if target.verb == "watch" && answer.status().is_success() => {
             let (head, body) = answer.into_parts();
             record.note(|entry| entry.answered = Some(head.status.as_u16()));
-            let events = watch::events(shared, target, body, record, seen);
+            let events = watch::events(shared, target, body, record, seen, holder);
             Ok(Response::from_parts(head, Body::from_stream(events)))
         }
         None => collected(answer, &record).await,
-        Some(action @ (Action::Stall | Action::Slow(_))) => {
-            let (head, bytes) = collected(answer, &record).await?.into_parts();
+        Some((action, effect)) if action.is_about_the_answer() => {
+            let (mut head, bytes) = collected(answer, &record).await?.into_parts();
             let bytes = to_bytes(bytes, BODY_LIMIT).await.map_err(|_| Reset)?;
+            effect.took();
             let body = match action {
                 Action::Slow(per_second) => slowly(bytes, per_second, record),
+                Action::Cut => {
+                    record.note(|entry| entry.answered = None);
+                    cut(bytes)
+                }
+                Action::AnswerThenRun(after, callback) => {
+                    // With its length, the client knows it whole as soon as it is sent.
+                    let length = bytes.len().into();
+                    head.headers.insert(header::CONTENT_LENGTH, length);
+                    whole_then(bytes, after, callback)
+                }
                 _ => stalling(bytes, record),
             };
             Ok(Response::from_parts(head, body))
         }
-        Some(action) => {
+        Some((action, effect)) => {
             // The answer has come in whole, but for a watch, which has no end.
             if target.verb != "watch" {
                 let _ = collected(answer, &record).await?;
                 record.note(|entry| entry.answered = None);
             }
-            fault(action, record).await
+            fault(action, &effect, record).await
         }
     }
 }
@@ -139,8 +179,19 @@ async fn collected(answer: Response<Body>, record: &Record) -> Result<Response<B
     Ok(Response::from_parts(head, Body::from(body)))
 }
 
+/// An answer in JSON that the API server did not give.
+fn answer(code: StatusCode, body: Body, record: &Record) -> Response<Body> {
+    record.note(|entry| entry.answered = Some(code.as_u16()));
+    let mut answer = Response::new(body);
+    *answer.status_mut() = code;
+    let json = http::HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(header::CONTENT_TYPE, json);
+    answer
+}
+
 /// What a rule makes of a request.
-async fn fault(action: Action, record: Record) -> Result<Response<Body>, Reset> {
+async fn fault(action: Action, effect: &Effect, record: Record) -> Result<Response<Body>, Reset> {
+    effect.took();
     let (code, body) = match action {
         Action::TooManyRequests(seconds) => {
             let code = StatusCode::TOO_MANY_REQUESTS;
@@ -167,17 +218,16 @@ async fn fault(action: Action, record: Record) -> Result<Response<Body>, Reset> 
             callback.call();
             return silence(record).await;
         }
-        // The last two are dealt with where the answer is.
-        Action::BlackHole | Action::Delay(..) | Action::Stall | Action::Slow(_) => {
-            return silence(record).await;
-        }
+        Action::BlackHole => return silence(record).await,
+        // These are dealt with where the answer is.
+        Action::Delay(..)
+        | Action::Stall
+        | Action::Slow(_)
+        | Action::Cut
+        | Action::AnswerThenRun(..)
+        | Action::Stale(_) => return silence(record).await,
     };
-    record.note(|entry| entry.answered = Some(code.as_u16()));
-    let mut answer = Response::new(Body::from(body));
-    *answer.status_mut() = code;
-    let json = http::HeaderValue::from_static("application/json");
-    answer.headers_mut().insert(header::CONTENT_TYPE, json);
-    Ok(answer)
+    Ok(answer(code, body.into(), &record))
 }
 
 /// Until the client has had enough; the record tells when.
@@ -192,6 +242,38 @@ fn stalling(bytes: Bytes, record: Record) -> Body {
         std::future::pending::<Result<Bytes, Reset>>().await
     });
     Body::from_stream(stream::iter([Ok(half)]).chain(silence))
+}
+
+fn cut(bytes: Bytes) -> Body {
+    let half = bytes.slice(..bytes.len() / 2);
+    Body::from_stream(stream::iter([Ok(half), Err(Reset)]))
+}
+
+/// The answer; the callback follows when it has been sent.
+fn whole_then(bytes: Bytes, after: Duration, callback: Callback) -> Body {
+    let sent = Sent { after, callback };
+    Body::from_stream(
+        stream::once(async move { Ok::<_, Reset>(bytes) }).map(move |bytes| {
+            let _until_the_end = &sent;
+            bytes
+        }),
+    )
+}
+
+/// Calls when it is dropped, which is when hyper has sent the body that holds it.
+struct Sent {
+    after: Duration,
+    callback: Callback,
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        let (after, callback) = (self.after, self.callback.clone());
+        tokio::spawn(async move {
+            sleep(after).await;
+            callback.call();
+        });
+    }
 }
 
 fn slowly(bytes: Bytes, per_second: u32, record: Record) -> Body {

@@ -15,10 +15,14 @@ mod journal;
 mod proxy;
 mod request;
 mod rule;
+mod rules;
+mod snapshot;
 mod watch;
 
 pub use event::{EventAction, EventRule};
 pub use journal::{Entry, Journal, WatchEvent};
 pub use proxy::{Error, Proxy};
 pub use request::{Match, Target};
-pub use rule::{Action, Callback, Installed, Rule, When};
+pub use rule::{Action, Callback, Rule, When};
+pub use rules::Installed;
+pub use snapshot::Snapshot;

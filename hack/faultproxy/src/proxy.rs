@@ -26,7 +26,9 @@ use crate::event::EventRule;
 use crate::exchange::exchange;
 use crate::gate::{Gate, Network};
 use crate::journal::{Journal, Recorder};
-use crate::rule::{Installed, Rule, Rules};
+use crate::rule::Rule;
+use crate::rules::{Installed, Rules};
+use crate::snapshot::{Lists, Snapshot};
 
 /// Longest wait for a TLS handshake, unless the network is cut.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,6 +42,9 @@ pub enum Error {
     /// No port can be had.
     #[error("a fault proxy cannot listen")]
     Listen(#[from] io::Error),
+    /// The API server does not answer a list.
+    #[error("no snapshot can be taken: {0}")]
+    Snapshot(String),
 }
 
 fn set_up(error: impl std::fmt::Display) -> Error {
@@ -61,6 +66,7 @@ pub(crate) struct Shared {
     pub(crate) upstream: Client,
     pub(crate) rules: Rules,
     pub(crate) recorder: Recorder,
+    pub(crate) lists: Lists,
     /// What its client is to be called by the API server.
     pub(crate) user_agent: Arc<OnceLock<HeaderValue>>,
     network: Network,
@@ -106,6 +112,7 @@ impl Proxy {
             upstream,
             rules: Rules::none(),
             recorder: Recorder::default(),
+            lists: Lists::default(),
             user_agent: Arc::default(),
             network: Network::default(),
         };
@@ -142,6 +149,21 @@ impl Proxy {
             .shared
             .user_agent
             .set(HeaderValue::from_static(user_agent));
+    }
+
+    /// Has everything random about rules that are installed from now on follow from `seed`, so
+    /// that the same rules meet the same requests again. Zero until then.
+    pub fn seed(&self, seed: u64) {
+        self.shared.rules.seed(seed);
+    }
+
+    /// What every list that was asked for so far holds now, for [`crate::Action::Stale`].
+    ///
+    /// # Errors
+    /// [`Error::Snapshot`]: the API server does not answer one of them.
+    pub async fn snapshot(&self) -> Result<Snapshot, Error> {
+        let taken = self.shared.lists.snapshot(&self.shared.upstream).await;
+        taken.map_err(Error::Snapshot)
     }
 
     /// Puts a rule in force.

@@ -85,6 +85,7 @@ pub struct Match {
     verbs: Vec<&'static str>,
     resources: Vec<String>,
     name: Option<String>,
+    prefix: Option<String>,
 }
 
 /// The verbs that change what is stored.
@@ -128,6 +129,13 @@ impl Match {
         self
     }
 
+    /// Of objects whose names begin so, e.g. the pods of a Deployment.
+    #[must_use]
+    pub fn prefixed(mut self, prefix: &str) -> Self {
+        self.prefix = Some(prefix.to_owned());
+        self
+    }
+
     /// Whether it is so.
     pub fn holds(&self, target: &Target) -> bool {
         self.holds_but_for_the_name(target) && self.holds_for_the_name(&target.name)
@@ -140,6 +148,7 @@ impl Match {
 
     pub(crate) fn holds_for_the_name(&self, name: &str) -> bool {
         self.name.as_ref().is_none_or(|wanted| wanted == name)
+            && self.prefix.as_ref().is_none_or(|it| name.starts_with(it))
     }
 }
 
@@ -229,6 +238,8 @@ mod tests {
         assert!(Match::writes().holds(&apply) && !Match::writes().holds(&list));
         let both = Match::writes().of("services").of("deployments");
         assert!(both.holds(&apply) && both.clone().named("b").holds(&apply));
+        assert!(Match::all().prefixed("b").holds(&apply));
+        assert!(!Match::all().prefixed("bc").holds(&apply));
         assert!(!both.named("c").holds(&apply) && !Match::all().of("pods").holds(&apply));
     }
 }

@@ -58,6 +58,7 @@ pub(crate) fn events(
     body: Body,
     record: Record,
     seen: BTreeSet<u64>,
+    holder: Option<u64>,
 ) -> impl Stream<Item = Result<Bytes, Reset>> + Send {
     let watch = Watch {
         changes: shared.rules.changes(),
@@ -68,7 +69,7 @@ pub(crate) fn events(
         incoming: VecDeque::new(),
         outgoing: VecDeque::new(),
         held: VecDeque::new(),
-        holder: None,
+        holder,
         past: VecDeque::new(),
         state: State::Runs,
         record,
@@ -93,7 +94,8 @@ impl Watch {
                 State::Silent => std::future::pending().await,
             }
             self.look_at_the_rules();
-            if self.state != State::Runs {
+            // A held event may have become free, with nothing behind it.
+            if self.state != State::Runs || !self.outgoing.is_empty() {
                 continue;
             }
             if let Some(line) = self.incoming.pop_front() {
@@ -126,17 +128,17 @@ impl Watch {
             .shared
             .rules
             .of_running_watch(&self.target, &mut self.seen);
-        if hit.is_some() {
+        if let Some((action, effect)) = hit {
             self.record.note(|entry| entry.is_met = true);
-        }
-        match hit {
-            Some((_, Action::BlackHole)) => self.state = State::Silent,
-            Some((_, Action::Reset)) => self.state = State::Resets,
-            _ => {}
+            effect.took();
+            self.state = match action {
+                Action::BlackHole => State::Silent,
+                _ => State::Resets,
+            };
         }
         if self
             .holder
-            .is_some_and(|holder| !self.shared.rules.has(holder))
+            .is_some_and(|holder| !self.shared.rules.holds(holder))
         {
             self.holder = None;
             // In front of what came in meanwhile; the rules have not seen those behind the first.
@@ -157,18 +159,21 @@ impl Watch {
             return;
         }
         let (kind, name) = kind_and_name(&line);
-        let Some((number, action)) = self.shared.rules.of_event(&self.target, &kind, &name) else {
+        let Some((number, action, effect)) = self.shared.rules.of_event(&self.target, &kind, &name)
+        else {
             self.pass_on(&line, 1);
             return;
         };
+        effect.took();
         match action {
             EventAction::Drop => {}
+            EventAction::DropAndEnd => self.state = State::Ends,
             EventAction::Duplicate => self.pass_on(&line, 2),
             EventAction::Replay => {
                 self.pass_on(&line, 1);
                 self.outgoing.extend(self.past.iter().cloned());
             }
-            EventAction::Hold => {
+            EventAction::Hold | EventAction::HoldUntil(_) => {
                 self.holder = Some(number);
                 self.held.push_back(line);
             }

@@ -1,0 +1,219 @@
+//! Each [`Action`], and whether the server has obeyed when the client is told nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use faultproxy::{Action, Callback, Match, Rule};
+use http::{Method, StatusCode};
+use serde_json::json;
+
+use crate::upstream::{DEPLOYMENT, LIST, PATIENCE, SILENCE, Scene, WATCH};
+
+/// The first write meets the action.
+fn first(action: Action) -> Rule {
+    Rule::new(Match::writes(), action).nth(1..=1)
+}
+
+#[tokio::test]
+async fn without_a_rule_everything_passes_as_it_is() {
+    let scene = Scene::set().await;
+    assert_eq!(scene.write().await, (200, r#"{"writes":1}"#.into()));
+    let journal = scene.proxy.journal();
+    let [entry] = &journal.requests[..] else {
+        panic!("one request: {journal:?}");
+    };
+    assert!(entry.is_committed() && !entry.is_failure() && !entry.is_met);
+    assert_eq!(entry.user, "somebody");
+    assert_eq!(entry.target.name, "a");
+}
+
+#[tokio::test]
+async fn an_answer_takes_the_place_of_the_servers_before_and_after_it_obeys() {
+    for (is_after, obeyed) in [(false, 0), (true, 1)] {
+        let scene = Scene::set().await;
+        let rule = first(Action::status(409, "Conflict", "made by a test"));
+        let rule = if is_after { rule.after_commit() } else { rule };
+        let rule = scene.proxy.install(rule);
+        let (code, body) = scene.write().await;
+        let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!((code, &body["reason"]), (409, &json!("Conflict")));
+        assert_eq!(scene.obeyed(), obeyed);
+        assert_eq!((rule.met(), rule.took_effect()), (1, 1));
+        assert_eq!(scene.write().await.0, 200, "the second is not met");
+        let entry = &scene.proxy.journal().requests[0];
+        assert_eq!(entry.is_committed(), is_after);
+        assert!(entry.is_failure() && entry.is_met);
+    }
+}
+
+#[tokio::test]
+async fn too_many_requests_says_when_to_come_back_in_the_header_or_in_the_object() {
+    let scene = Scene::set().await;
+    scene.proxy.install(first(Action::TooManyRequests(7)));
+    let answer = scene.send(Method::PATCH, DEPLOYMENT).await;
+    let answer = answer.expect("an answer");
+    assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(answer.headers()["retry-after"], "7");
+    let rule = Action::retry_after(429, "TooManyRequests", 3);
+    scene.proxy.install(first(rule));
+    let (code, body) = scene.write().await;
+    let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+    let seconds = &body["details"]["retryAfterSeconds"];
+    assert_eq!((code, seconds, scene.obeyed()), (429, &json!(3), 0));
+}
+
+#[tokio::test]
+async fn a_reset_connection_tells_nothing_and_the_server_may_have_obeyed() {
+    for (is_after, obeyed) in [(false, 0), (true, 1)] {
+        let scene = Scene::set().await;
+        let rule = first(Action::Reset);
+        let rule = if is_after { rule.after_commit() } else { rule };
+        let rule = scene.proxy.install(rule);
+        let answer = scene.ask(Method::PATCH, DEPLOYMENT, PATIENCE).await;
+        assert_eq!(answer, Err(false), "an error, at once");
+        assert_eq!((scene.obeyed(), rule.took_effect()), (obeyed, 1));
+        assert_eq!(scene.write().await.0, 200, "by a new connection");
+    }
+}
+
+#[tokio::test]
+async fn a_black_hole_is_silent_before_and_after_the_server_obeys() {
+    for (is_after, obeyed) in [(false, 0), (true, 1)] {
+        let scene = Scene::set().await;
+        let rule = first(Action::BlackHole);
+        let rule = if is_after { rule.after_commit() } else { rule };
+        scene.proxy.install(rule);
+        let answer = scene.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
+        assert_eq!(answer, Err(true), "no answer and no end");
+        assert_eq!(scene.obeyed(), obeyed);
+    }
+}
+
+#[tokio::test]
+async fn a_delay_lasts_between_its_bounds_and_another_rule_may_follow_it() {
+    let scene = Scene::set().await;
+    let (least, most) = (Duration::from_millis(150), Duration::from_millis(250));
+    let delay = scene.proxy.install(first(Action::Delay(least, most)));
+    let conflict = Action::status(409, "Conflict", "made by a test");
+    scene.proxy.install(first(conflict));
+    let began = Instant::now();
+    assert_eq!(scene.write().await.0, 409);
+    assert!(began.elapsed() >= least, "{:?}", began.elapsed());
+    assert_eq!(delay.took_effect(), 1);
+}
+
+#[tokio::test]
+async fn a_stalled_answer_comes_by_half_and_a_cut_one_ends_there() {
+    for (action, is_silent) in [(Action::Stall, true), (Action::Cut, false)] {
+        let scene = Scene::set().await;
+        scene.proxy.install(first(action));
+        let answer = scene.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
+        assert_eq!(answer, Err(is_silent));
+        assert_eq!(scene.obeyed(), 1, "the answer is the server's");
+        assert_eq!(scene.write().await.0, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_slow_answer_comes_whole_and_late() {
+    let scene = Scene::set().await;
+    // Twelve bytes: one in each tenth of a second.
+    scene.proxy.install(first(Action::Slow(10)));
+    let began = Instant::now();
+    assert_eq!(scene.write().await, (200, r#"{"writes":1}"#.into()));
+    assert!(began.elapsed() >= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_watch_that_is_empty_ends_and_half_an_event_is_no_line() {
+    for (action, expected) in [
+        (Action::Empty, ""),
+        (Action::HalfAnEvent, r#"{"type":"MOD"#),
+    ] {
+        let scene = Scene::set().await;
+        scene.proxy.install(Rule::new(Match::watches(), action));
+        let answer = scene.ask(Method::GET, WATCH, PATIENCE).await;
+        let (code, body) = answer.expect("an answer");
+        assert_eq!(code, 200);
+        assert!(body.starts_with(expected.as_bytes()) && !body.ends_with(b"\n"));
+        assert_eq!(body.is_empty(), expected.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_function_is_called_in_place_of_an_answer() {
+    for (is_after, obeyed) in [(false, 0), (true, 1)] {
+        let scene = Scene::set().await;
+        let calls = Arc::new(AtomicU64::new(0));
+        let rule = first(Action::Run(counting(&calls)));
+        scene
+            .proxy
+            .install(if is_after { rule.after_commit() } else { rule });
+        let answer = scene.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
+        assert_eq!(answer, Err(true));
+        assert_eq!((calls.load(Ordering::SeqCst), scene.obeyed()), (1, obeyed));
+    }
+}
+
+#[tokio::test]
+async fn a_function_is_called_after_the_client_has_its_answer() {
+    let scene = Scene::set().await;
+    let calls = Arc::new(AtomicU64::new(0));
+    let after = Duration::from_millis(200);
+    let action = Action::AnswerThenRun(after, counting(&calls));
+    let rule = scene.proxy.install(first(action));
+    assert_eq!(scene.write().await, (200, r#"{"writes":1}"#.into()));
+    assert_eq!(calls.load(Ordering::SeqCst), 0, "the answer comes first");
+    let began = Instant::now();
+    while calls.load(Ordering::SeqCst) == 0 {
+        assert!(began.elapsed() < PATIENCE, "never called");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(rule.took_effect(), 1);
+    assert_eq!(scene.write().await.0, 200);
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "once");
+}
+
+fn counting(calls: &Arc<AtomicU64>) -> Callback {
+    let calls = Arc::clone(calls);
+    Callback::new(move || {
+        calls.fetch_add(1, Ordering::SeqCst);
+    })
+}
+
+#[tokio::test]
+async fn a_running_watch_is_reset_or_silenced_at_once() {
+    let scene = Scene::set().await;
+    let (mut first, mut second) = (scene.watch().await, scene.watch().await);
+    let reset = Rule::new(Match::watches(), Action::Reset).nth(1..=1);
+    let reset = scene.proxy.install(reset);
+    let (one, other) = (first.is_silent().await, second.is_silent().await);
+    assert!(one != other, "one of the two is reset");
+    assert_eq!(reset.took_effect(), 1);
+    reset.remove();
+    let hole = Rule::new(Match::watches(), Action::BlackHole);
+    let hole = scene.proxy.install(hole);
+    let mut left = if one { first } else { second };
+    while hole.took_effect() == 0 {
+        tokio::task::yield_now().await;
+        assert!(left.is_silent().await);
+    }
+    hole.remove();
+    scene.tell_of("ADDED", "a", 1);
+    assert!(left.is_silent().await, "it stays silent");
+}
+
+#[tokio::test]
+async fn a_network_that_is_cut_is_silent_and_mended_for_new_connections_only() {
+    let scene = Scene::set().await;
+    let mut watch = scene.watch().await;
+    scene.proxy.cut();
+    scene.tell_of("ADDED", "a", 1);
+    assert!(watch.is_silent().await);
+    let asked = scene.ask(Method::GET, LIST, SILENCE).await;
+    assert_eq!(asked, Err(true));
+    scene.proxy.mend();
+    assert!(watch.is_silent().await, "its connection is dead");
+    assert_eq!(scene.write().await.0, 200);
+}

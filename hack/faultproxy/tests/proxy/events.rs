@@ -1,0 +1,144 @@
+//! Each [`EventAction`]: what a watch tells its client, and what it does not.
+
+use faultproxy::{EventAction, EventRule, Installed, Match};
+use http::Method;
+
+use crate::upstream::{DEPLOYMENT, Events, PATIENCE, Scene, event};
+
+/// A watch whose second event meets the action.
+async fn second(action: EventAction) -> (Scene, Events, Installed) {
+    let scene = Scene::set().await;
+    let rule = EventRule::new(Match::watches().of("deployments").named("a"), action);
+    let rule = scene
+        .proxy
+        .install_on_events(rule.only("MODIFIED").nth(1..=1));
+    let mut watch = scene.watch().await;
+    scene.tell_of("ADDED", "a", 1);
+    assert_eq!(watch.event().await, added(1));
+    scene.tell_of("MODIFIED", "b", 2);
+    assert_eq!(watch.event().await, modified(2), "of another object");
+    assert_eq!((rule.met(), rule.took_effect()), (0, 0));
+    scene.tell_of("MODIFIED", "a", 3);
+    (scene, watch, rule)
+}
+
+fn added(version: u64) -> (String, u64) {
+    ("ADDED".to_owned(), version)
+}
+
+fn modified(version: u64) -> (String, u64) {
+    ("MODIFIED".to_owned(), version)
+}
+
+#[tokio::test]
+async fn a_dropped_event_never_comes() {
+    let (scene, mut watch, rule) = second(EventAction::Drop).await;
+    scene.tell_of("MODIFIED", "a", 4);
+    assert_eq!(watch.event().await, modified(4));
+    assert_eq!((rule.met(), rule.took_effect()), (1, 1));
+}
+
+#[tokio::test]
+async fn an_event_is_dropped_with_the_end_of_its_watch() {
+    let (scene, mut watch, rule) = second(EventAction::DropAndEnd).await;
+    assert_eq!(watch.line().await, Ok(None));
+    assert_eq!(rule.took_effect(), 1);
+    let mut next = scene.watch().await;
+    scene.tell_of("MODIFIED", "a", 3);
+    assert_eq!(next.event().await, modified(3), "the next one tells it");
+}
+
+#[tokio::test]
+async fn a_doubled_event_comes_twice() {
+    let (scene, mut watch, _rule) = second(EventAction::Duplicate).await;
+    scene.tell_of("MODIFIED", "a", 4);
+    for version in [3, 3, 4] {
+        assert_eq!(watch.event().await, modified(version));
+    }
+}
+
+#[tokio::test]
+async fn a_replay_tells_once_more_what_was_before() {
+    let (scene, mut watch, _rule) = second(EventAction::Replay).await;
+    assert_eq!(watch.event().await, modified(3));
+    let again = [added(1), modified(2), modified(3)];
+    for expected in again {
+        assert_eq!(watch.event().await, expected);
+    }
+    scene.tell_of("DELETED", "a", 4);
+    assert_eq!(watch.event().await.0, "DELETED");
+}
+
+#[tokio::test]
+async fn a_held_event_and_all_behind_it_come_in_order_when_the_rule_is_removed() {
+    let (scene, mut watch, rule) = second(EventAction::Hold).await;
+    scene.tell_of("MODIFIED", "b", 4);
+    assert!(watch.is_silent().await);
+    assert_eq!(scene.write().await.0, 200);
+    assert!(watch.is_silent().await, "no request ends it");
+    rule.remove();
+    for version in [3, 4] {
+        assert_eq!(watch.event().await, modified(version));
+    }
+}
+
+#[tokio::test]
+async fn a_hold_ends_with_the_request_that_it_names_and_holds_nothing_afterwards() {
+    let until = Match::writes().of("deployments").named("a");
+    let (scene, mut watch, _rule) = second(EventAction::HoldUntil(until)).await;
+    assert!(watch.is_silent().await);
+    let other = DEPLOYMENT.replace("/a", "/b");
+    scene
+        .ask(Method::PATCH, &other, PATIENCE)
+        .await
+        .expect("an answer");
+    assert!(watch.is_silent().await, "the write of another object");
+    assert_eq!(scene.write().await.0, 200);
+    assert_eq!(watch.event().await, modified(3));
+    scene.tell_of("MODIFIED", "a", 4);
+    assert_eq!(watch.event().await, modified(4));
+}
+
+#[tokio::test]
+async fn in_the_place_of_an_event_comes_410_and_the_end() {
+    let (_scene, mut watch, _rule) = second(EventAction::Gone).await;
+    let line = watch.line().await.expect("no reset").expect("no end");
+    let event: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(event["type"], "ERROR");
+    assert_eq!(event["object"]["code"], 410);
+    assert_eq!(watch.line().await, Ok(None));
+}
+
+#[tokio::test]
+async fn half_an_event_comes_and_the_end() {
+    let (_scene, mut watch, _rule) = second(EventAction::Half).await;
+    let whole = event("MODIFIED", "a", 3).to_string();
+    let line = watch.line().await.expect("no reset").expect("no end");
+    assert!(
+        whole.starts_with(&line) && line.len() < whole.len(),
+        "{line}"
+    );
+    assert_eq!(watch.line().await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_padded_event_is_the_same_in_a_longer_line() {
+    let (_scene, mut watch, _rule) = second(EventAction::Pad(1 << 20)).await;
+    let line = watch.line().await.expect("no reset").expect("no end");
+    assert!(line.len() > 1 << 20);
+    let read: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(read, event("MODIFIED", "a", 3));
+}
+
+#[tokio::test]
+async fn a_prefix_names_the_pods_of_a_deployment() {
+    let scene = Scene::set().await;
+    let pods = Match::watches().prefixed("a-");
+    scene
+        .proxy
+        .install_on_events(EventRule::new(pods, EventAction::Drop));
+    let mut watch = scene.watch().await;
+    scene.tell_of("ADDED", "a-1", 1);
+    scene.tell_of("ADDED", "b-1", 2);
+    assert_eq!(watch.event().await, added(2));
+}
