@@ -1,7 +1,7 @@
 //! Runs scenarios, several at a time, has the oracles look at each, and tells the sum.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
@@ -27,6 +27,29 @@ pub(crate) const LONG_HOLD: Duration = Duration::from_secs(120);
 
 /// One private cluster runs at a time, so that others wait for this one.
 const PRIVATE_HOLD: Duration = Duration::from_secs(20);
+
+/// What is random about faults follows from this: `FAULT_SEED`, or another one in each run,
+/// which is printed.
+pub(crate) fn seed() -> u64 {
+    static SEED: LazyLock<u64> = LazyLock::new(|| {
+        let given = std::env::var("FAULT_SEED").ok();
+        let given = given.filter(|text| !text.is_empty());
+        let given = given.map(|text| text.parse().expect("FAULT_SEED is a number"));
+        let seed = given.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
+        println!("random faults follow from FAULT_SEED={seed}");
+        seed
+    });
+    *SEED
+}
+
+/// The seed of what is called so.
+pub(crate) fn seed_of(label: &str) -> u64 {
+    // FNV-1a: the same in each run, whatever else runs.
+    let hash = label.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash ^ seed()
+}
 
 /// Undisturbed runs, one of each workload, made when first asked for.
 #[derive(Default)]
@@ -65,6 +88,7 @@ pub(crate) async fn run(scenarios: Vec<Scenario>, hold: Duration) -> Vec<Violati
     let _ = rustls::crypto::ring::default_provider().install_default();
     let began = Instant::now();
     let count = scenarios.len();
+    seed();
     let (seats, idle) = (Semaphore::new(AT_A_TIME), Semaphore::new(IDLE_AT_A_TIME));
     let (seats, idle) = (Arc::new(seats), Arc::new(idle));
     let references = Arc::<References>::default();
@@ -123,6 +147,7 @@ async fn one(
     };
     let mut rig = Rig::set(stage, scenario.workload, scenario.elects).await;
     rig.private = private;
+    rig.proxy.seed(seed_of(&scenario.label()));
     (scenario.run)(&mut rig).await;
     let took = began.elapsed();
     // Rest costs nothing: the next scenario may begin.

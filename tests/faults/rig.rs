@@ -21,8 +21,14 @@ const POLL: Duration = Duration::from_millis(100);
 /// last fault or change, unless a scenario says otherwise (`T_conv`).
 pub(crate) const CONVERGES_WITHIN: Duration = Duration::from_secs(10);
 
-/// How many times as long a test waits.
-const PATIENCE: u32 = 5;
+/// How many times as long a test waits: the figure is that of an idle machine.
+const PATIENCE: u32 = 2;
+
+/// A lease that ran out, and the start of who leads next.
+const LEADS_WITHIN: Duration = Duration::from_secs(20);
+
+/// The Deployment of somebody else.
+pub(crate) const STRANGER: &str = "stranger";
 
 /// What is watched for the controllers.
 pub(crate) const WATCHED: [&str; 7] = [
@@ -60,7 +66,7 @@ pub(crate) struct Rig {
     pub(crate) private: Option<Private>,
     /// Writes more than the faults in the journal account for.
     pub(crate) allowance: usize,
-    elects: bool,
+    pub(crate) elects: bool,
     kubeconfig: PathBuf,
     managers: u32,
 }
@@ -125,7 +131,7 @@ impl Rig {
         };
         while !self.stage.log().contains(word) {
             let log = || self.stage.log();
-            assert!(began.elapsed() < Duration::from_secs(120), "{}", log());
+            assert!(began.elapsed() < PATIENCE * LEADS_WITHIN, "{}", log());
             tokio::time::sleep(POLL).await;
         }
     }
@@ -271,17 +277,17 @@ impl Drop for Rig {
 }
 
 /// A Deployment that is none of our business, at rest.
-async fn stranger(stage: &Stage) -> serde_json::Value {
-    let labels = json!({"app": "stranger"});
+pub(crate) async fn stranger(stage: &Stage) -> serde_json::Value {
+    let labels = json!({"app": STRANGER});
     let object = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "stranger", "labels": labels},
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": STRANGER, "labels": labels},
         "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": {
             "metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}},
     });
     stage.apply(&object).await.expect("applied");
     // Its controller writes for the last time when it has both conditions.
     stage
-        .until(DEPLOYMENT, "stranger", "at rest", |deployment| {
+        .until(DEPLOYMENT, STRANGER, "at rest", |deployment| {
             let status = &deployment["status"];
             status["observedGeneration"] == deployment["metadata"]["generation"]
                 && status["conditions"]

@@ -2,7 +2,9 @@
 //! between any two runs.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use regex::Regex;
 use serde_json::{Value, json};
 
 use super::{Reference, Violation, stored, violation};
@@ -16,7 +18,7 @@ pub(crate) type Objects = BTreeMap<String, Value>;
 pub(crate) struct EndState(Objects);
 
 /// Different in every run, wherever they stand.
-const MASKED: [&str; 13] = [
+const MASKED: [&str; 12] = [
     // How many changes were made on the way; O5 counts ours.
     "generation",
     "observedGeneration",
@@ -29,22 +31,30 @@ const MASKED: [&str; 13] = [
     "time",
     "clusterIP",
     "clusterIPs",
-    // Names of ReplicaSets are in them.
-    "message",
     // Hashes of names and uids. O10 looks at its generation.
     "quartet-operator.example.com/applied",
 ];
 
 impl EndState {
     pub(crate) async fn of(stage: &Stage, node_port: u16) -> Self {
-        let mut objects = Objects::new();
-        for (key, mut object) in stored(stage).await {
-            mask(&mut object, node_port);
-            objects.insert(key, object);
+        EndState::from_objects(stored(stage).await, node_port)
+    }
+
+    /// Of these objects, by plural and name.
+    pub(crate) fn from_objects(mut objects: Objects, node_port: u16) -> Self {
+        for object in objects.values_mut() {
+            mask(object, node_port);
         }
         EndState(objects)
     }
 }
+
+/// The names of ReplicaSets and pods in a text: what follows the name of their Deployment.
+static RANDOM: LazyLock<Regex> = LazyLock::new(|| {
+    // k8s.io/apimachinery/pkg/util/rand, `alphanums`.
+    let pattern = r"-[bcdfghjklmnpqrstvwxz2456789]{5,10}(-[bcdfghjklmnpqrstvwxz2456789]{5})?\b";
+    Regex::new(pattern).expect("a pattern")
+});
 
 /// Not there in every run: pods that are about to be gone, and how often a Deployment met the
 /// ReplicaSet of an earlier one of its name that was not gone yet.
@@ -62,6 +72,10 @@ fn mask(value: &mut Value, node_port: u16) {
                     // Names of pods end in random letters.
                     "nodes" => *value = json!(value.as_array().map(Vec::len)),
                     "managedFields" => only_ours(value),
+                    "message" => {
+                        let text = value.as_str().unwrap_or_default();
+                        *value = json!(RANDOM.replace_all(text, "-masked"));
+                    }
                     name if MASKED.contains(&name) && !value.is_object() => {
                         *value = json!("masked")
                     }
@@ -106,8 +120,13 @@ fn only_ours(fields: &mut Value) {
 }
 
 pub(crate) async fn differences(rig: &Rig, reference: &Reference) -> Vec<Violation> {
-    let EndState(found) = EndState::of(&rig.stage, rig.node_port).await;
-    let EndState(expected) = &reference.end_state;
+    let found = EndState::of(&rig.stage, rig.node_port).await;
+    differ(&found, &reference.end_state)
+}
+
+/// Each object that is not as expected, and where.
+pub(crate) fn differ(found: &EndState, expected: &EndState) -> Vec<Violation> {
+    let (EndState(found), EndState(expected)) = (found, expected);
     let keys = found
         .keys()
         .chain(expected.keys().filter(|key| !found.contains_key(*key)));

@@ -9,10 +9,10 @@ use crate::rig::Rig;
 /// What a process holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Process {
-    id: u32,
-    files: usize,
-    threads: usize,
-    resident_kib: u64,
+    pub(crate) id: u32,
+    pub(crate) files: usize,
+    pub(crate) threads: usize,
+    pub(crate) resident_kib: u64,
 }
 
 impl Process {
@@ -38,13 +38,40 @@ const MORE_FILES: usize = 5;
 /// first errors bring in of code and symbols.
 const MORE_KIB: u64 = 6 * 1024;
 
+/// What became of the managers of a scenario.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    /// What all of them have written.
+    pub(crate) log: String,
+    /// Those that ended, and whether that was to be.
+    pub(crate) ends: Vec<(Option<i32>, bool)>,
+    /// The one that runs now; none if none does.
+    pub(crate) now: Option<Process>,
+    /// At rest before the fault.
+    pub(crate) before: Option<Process>,
+    /// It may have grown by what the fault made it hold.
+    pub(crate) may_grow: bool,
+}
+
 pub(crate) fn unwell(rig: &mut Rig) -> Vec<Violation> {
+    let manager = rig.stage.manager();
+    let now = manager.runs().then(|| Process::of(manager.id()));
+    judge(&Seen {
+        log: format!("{}{}", rig.logs, rig.stage.log()),
+        ends: rig.ends.clone(),
+        now,
+        before: rig.baseline,
+        may_grow: rig.allows_growth,
+    })
+}
+
+pub(crate) fn judge(seen: &Seen) -> Vec<Violation> {
     let mut violations = Vec::new();
-    let log = format!("{}{}", rig.logs, rig.stage.log());
+    let log = &seen.log;
     if let Some(line) = log.lines().find(|line| line.contains("panicked")) {
         violations.push(violation("O9", line));
     }
-    for (code, is_planned) in &rig.ends {
+    for (code, is_planned) in &seen.ends {
         // Killed, or 1 for a lost lease.
         if !is_planned || !matches!(code, None | Some(1)) {
             violations.push(violation(
@@ -53,19 +80,18 @@ pub(crate) fn unwell(rig: &mut Rig) -> Vec<Violation> {
             ));
         }
     }
-    if !rig.stage.manager().runs() {
+    let Some(now) = seen.now else {
         violations.push(violation("O9", format!("the manager has ended:\n{log}")));
         return violations;
-    }
-    let now = Process::of(rig.stage.manager().id());
-    let Some(before) = rig.baseline else {
+    };
+    let Some(before) = seen.before else {
         return violations;
     };
-    if now.files > before.files + MORE_FILES || now.threads > before.threads + MORE_FILES {
-        violations.push(violation("O9", format!("grown: {before:?}, then {now:?}")));
-    }
-    let may_grow = rig.allows_growth || before.id != now.id;
-    if !may_grow && now.resident_kib > before.resident_kib * 11 / 10 + MORE_KIB {
+    let has_more =
+        now.files > before.files + MORE_FILES || now.threads > before.threads + MORE_FILES;
+    let may_grow = seen.may_grow || before.id != now.id;
+    let is_larger = now.resident_kib > before.resident_kib * 11 / 10 + MORE_KIB;
+    if has_more || (!may_grow && is_larger) {
         violations.push(violation("O9", format!("grown: {before:?}, then {now:?}")));
     }
     violations

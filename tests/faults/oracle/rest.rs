@@ -2,9 +2,12 @@
 //! nothing changes.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::time::Duration;
 
+use faultproxy::Journal;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{Violation, stored, violation};
 use crate::harness::Stage;
@@ -24,17 +27,24 @@ async fn versions(stage: &Stage) -> BTreeMap<String, Value> {
 pub(crate) async fn holds(rig: &mut Rig, hold: Duration) -> Vec<Violation> {
     tokio::time::sleep(SETTLES).await;
     let before = versions(&rig.stage).await;
-    let begin = tokio::time::Instant::now();
+    let begin = Instant::now();
     tokio::time::sleep(hold).await;
     let after = versions(&rig.stage).await;
+    let mut violations = changed(&before, &after);
+    violations.extend(asked(&rig.proxy.journal(), begin));
+    violations
+}
+
+/// What is stored is not the same any more.
+pub(crate) fn changed<V: PartialEq + Debug>(before: &V, after: &V) -> Vec<Violation> {
+    let what = || violation("O1", format!("no rest: {before:?}, later {after:?}"));
+    (before != after).then(what).into_iter().collect()
+}
+
+/// Requests since `begin`, but for what goes on at rest.
+pub(crate) fn asked(journal: &Journal, begin: Instant) -> Vec<Violation> {
     let mut violations = Vec::new();
-    if before != after {
-        violations.push(violation(
-            "O1",
-            format!("no rest: {before:?}, later {after:?}"),
-        ));
-    }
-    for entry in rig.proxy.journal().requests {
+    for entry in &journal.requests {
         let target = &entry.target;
         // Which version is stored is asked for beside the watches, with a back-off of its own,
         // after those are back; O5 counts how often.

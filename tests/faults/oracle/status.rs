@@ -69,48 +69,56 @@ async fn follow(api: Api<DynamicObject>, wrong: Arc<Mutex<Vec<String>>>) {
             let kind = condition["type"].as_str().unwrap_or_default().to_owned();
             let before = last.insert((uid.clone(), kind), condition.clone());
             let Some(before) = before else { continue };
-            let is_same = before["status"] == condition["status"];
-            let has_same_time = before["lastTransitionTime"] == condition["lastTransitionTime"];
-            if is_same && !has_same_time {
+            if let Some(what) = moved(&before, &condition) {
                 let mut wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner);
-                wrong.push(format!(
-                    "its time moved without a transition: {before}, then {condition}"
-                ));
+                wrong.push(what);
             }
         }
     }
 }
 
+/// A condition whose time is another and whose status is not, or the reverse.
+pub(crate) fn moved(before: &Value, after: &Value) -> Option<String> {
+    let is_same = before["status"] == after["status"];
+    let has_same_time = before["lastTransitionTime"] == after["lastTransitionTime"];
+    // A transition within the second of the one before has the same time.
+    let is_wrong = is_same && !has_same_time;
+    is_wrong.then(|| format!("its time moved without a transition: {before}, then {after}"))
+}
+
+impl Statuses {
+    /// What was wrong so far.
+    pub(crate) fn wrong(&self) -> Vec<Violation> {
+        let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let wrong = wrong.iter();
+        wrong.map(|what| violation("O7", what.clone())).collect()
+    }
+}
+
 pub(crate) async fn untrue(rig: &Rig, children: &Children) -> Vec<Violation> {
-    let moved = rig
-        .statuses
-        .wrong
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone();
-    let mut violations: Vec<_> = moved
-        .into_iter()
-        .map(|what| violation("O7", what))
-        .collect();
+    let mut violations = rig.statuses.wrong();
     for wanted in workload::wanted(rig.workload.end(), rig.node_port) {
         let Some(resource) = rig.stage.get(wanted.kind, wanted.name).await else {
             continue; // O1 tells.
         };
-        let (name, status) = (wanted.name, &resource["status"]);
-        if status["observedGeneration"] != resource["metadata"]["generation"] {
-            violations.push(violation(
-                "O7",
-                format!("{name}: the status is of another generation"),
-            ));
-        }
-        let says = |object: &Value| condition(object, "Available").map(|it| it["status"] == "True");
-        let deployment = find(&children.deployments, name);
-        if says(&resource) != deployment.and_then(says) {
-            violations.push(violation(
-                "O7",
-                format!("{name}: Available is not what its Deployment says"),
-            ));
-        }
+        let deployment = find(&children.deployments, wanted.name);
+        violations.extend(of_resource(&resource, deployment));
+    }
+    violations
+}
+
+/// A status of another generation, or that says other than the Deployment does.
+pub(crate) fn of_resource(resource: &Value, deployment: Option<&Value>) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let name = &resource["metadata"]["name"];
+    if resource["status"]["observedGeneration"] != resource["metadata"]["generation"] {
+        let what = format!("{name}: the status is of another generation");
+        violations.push(violation("O7", what));
+    }
+    let says = |object: &Value| condition(object, "Available").map(|it| it["status"] == "True");
+    if says(resource) != deployment.and_then(says) {
+        let what = format!("{name}: Available is not what its Deployment says");
+        violations.push(violation("O7", what));
     }
     violations
 }

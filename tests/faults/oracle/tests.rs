@@ -1,13 +1,14 @@
-//! Each oracle that reads the journal, shown what it must object to: one that has never said
-//! no proves nothing.
+//! Each oracle, shown what it must object to: one that has never said no proves nothing.
 
 use std::time::Duration;
 
 use faultproxy::{Entry, Journal, Target};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Violation, budget, retries, writers};
+use super::process::{Process, Seen};
+use super::{Violation, budget, end_state, ownership, process, rest, retries, status, writers};
+use crate::workload::Children;
 
 /// A request of `user` that came in at this many milliseconds and was answered 5 ms later.
 fn entry(user: &str, at: u64, verb: &'static str, resource: &str, code: u16) -> Entry {
@@ -78,6 +79,11 @@ fn who_writes_without_the_lease_is_found() {
         write("b", 17_200),
     ]);
     assert!(found(handed_over).is_empty());
+    // Whoever elects and writes without a word about the lease has none.
+    assert_eq!(found(vec![write("a", 100)]), ["O4"]);
+    let mut refused = lease("a", 0, "a");
+    refused.committed = Some((409, refused.began));
+    assert_eq!(found(vec![refused, write("a", 100)]), ["O4"]);
     for (what, more) in [
         ("before any lease", vec![write("b", 50)]),
         ("after it ran out", vec![write("a", 17_100)]),
@@ -142,4 +148,178 @@ fn a_child_that_is_made_twice_or_deleted_or_written_too_often_is_found() {
     assert!(wrong(&[created(), failed, write("a", 30)]).is_empty());
     let read = entry("a", 10, "get", "deployments", 200);
     assert_eq!(wrong(&[created(), read]), ["O5"]);
+}
+
+#[test]
+fn what_is_asked_or_changed_at_rest_is_found() {
+    let asked = |requests| {
+        let from = start() + Duration::from_secs(1);
+        oracles(rest::asked(&journal(requests), from))
+    };
+    let usual = || {
+        vec![
+            write("a", 900),
+            entry("a", 2000, "watch", "pods", 200),
+            lease("a", 2000, "a"),
+            entry("a", 2000, "get", "/apis/cache.example.com/v1", 200),
+        ]
+    };
+    assert!(asked(usual()).is_empty());
+    for (verb, resource) in [
+        ("patch", "deployments"),
+        ("patch", "memcacheds/status"),
+        ("get", "services"),
+        ("list", "pods"),
+        ("create", "events"),
+    ] {
+        let mut requests = usual();
+        requests.push(entry("a", 1000, verb, resource, 200));
+        assert_eq!(asked(requests), ["O1"], "{verb} {resource}");
+    }
+    assert!(rest::changed(&[("a", 1)], &[("a", 1)]).is_empty());
+    assert_eq!(oracles(rest::changed(&[("a", 1)], &[("a", 2)])), ["O1"]);
+}
+
+/// A Deployment as it is stored, of the ReplicaSet with this hash.
+fn stored(hash: &str) -> Value {
+    json!({
+        "metadata": {
+            "name": "a", "uid": hash, "resourceVersion": hash, "generation": 2,
+            "ownerReferences": [{"kind": "Memcached", "name": "a", "uid": hash, "controller": true}],
+        },
+        "spec": {"replicas": 2, "template": {"spec": {"containers": [{"image": "i:1"}]}}},
+        "status": {"conditions": [{
+            "type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable",
+            "lastTransitionTime": hash,
+            "message": format!("ReplicaSet \"a-{hash}\" has successfully progressed."),
+        }]},
+    })
+}
+
+#[test]
+fn what_is_stored_otherwise_is_found_and_what_differs_in_any_two_runs_is_not() {
+    let state = |object: Value| {
+        let objects = [("deployments a".to_owned(), object)].into();
+        end_state::EndState::from_objects(objects, 30_103)
+    };
+    let expected = state(stored("5d8f7c6b9d"));
+    let differ = |object: Value| oracles(end_state::differ(&state(object), &expected));
+    assert!(differ(stored("6b7c9d4f5x")).is_empty());
+    for (place, value) in [
+        ("/spec/replicas", json!(3)),
+        ("/spec/template/spec/containers/0/image", json!("i:2")),
+        ("/metadata/ownerReferences/0/name", json!("b")),
+        ("/metadata/ownerReferences/0/controller", json!(false)),
+        ("/status/conditions/0/reason", json!("ReplicaSetUpdated")),
+        (
+            "/status/conditions/0/message",
+            json!("ReplicaSet \"a-5d8f7c6b9d\" is progressing."),
+        ),
+    ] {
+        let mut object = stored("5d8f7c6b9d");
+        let at = object.pointer_mut(place).expect("there is such a place");
+        *at = value;
+        assert_eq!(differ(object), ["O2"], "{place}");
+    }
+    let none = end_state::EndState::from_objects(Default::default(), 0);
+    assert_eq!(oracles(end_state::differ(&none, &expected)), ["O2"]);
+    assert_eq!(oracles(end_state::differ(&expected, &none)), ["O2"]);
+}
+
+#[test]
+fn a_child_of_nobody_or_of_the_dead_and_a_strangers_object_that_changed_are_found() {
+    let living = [json!("alive").to_string()].into();
+    let wrong = |owners: Value| {
+        let child =
+            json!({"kind": "Service", "metadata": {"name": "a", "ownerReferences": owners}});
+        oracles(ownership::controllers(
+            &living,
+            &Children {
+                deployments: Vec::new(),
+                services: vec![child],
+            },
+        ))
+    };
+    let owner = |uid: &str, is_controller: bool| json!({"uid": uid, "controller": is_controller});
+    assert!(wrong(json!([owner("alive", true)])).is_empty());
+    assert!(wrong(json!([owner("alive", true), owner("other", false)])).is_empty());
+    for owners in [
+        json!(null),
+        json!([]),
+        json!([owner("dead", true)]),
+        json!([owner("alive", false)]),
+        json!([owner("alive", true), owner("dead", true)]),
+    ] {
+        assert_eq!(wrong(owners.clone()), ["O6"], "{owners}");
+    }
+    let changed = |before: &Value, after: &Value| oracles(ownership::changed(before, after));
+    let (one, two) = (stored("1"), stored("2"));
+    assert!(changed(&one, &one).is_empty());
+    assert_eq!(changed(&one, &two), ["O6"]);
+    assert_eq!(changed(&one, &Value::Null), ["O6"], "deleted");
+    assert_eq!(changed(&Value::Null, &Value::Null), ["O6"], "never there");
+}
+
+#[test]
+fn a_status_that_is_not_true_and_a_time_that_moves_alone_are_found() {
+    let available = |status: &str| json!([{"type": "Available", "status": status}]);
+    let resource = |generation: u64, status: &str| {
+        json!({
+            "metadata": {"name": "a", "generation": 2},
+            "status": {"observedGeneration": generation, "conditions": available(status)},
+        })
+    };
+    let deployment = |status: &str| json!({"status": {"conditions": available(status)}});
+    let found = |resource: &Value, deployment: Option<&Value>| {
+        oracles(status::of_resource(resource, deployment))
+    };
+    let (yes, no) = (deployment("True"), deployment("False"));
+    assert!(found(&resource(2, "True"), Some(&yes)).is_empty());
+    assert!(found(&resource(2, "False"), Some(&no)).is_empty());
+    assert_eq!(found(&resource(1, "True"), Some(&yes)), ["O7"]);
+    assert_eq!(found(&resource(2, "True"), Some(&no)), ["O7"]);
+    assert_eq!(found(&resource(2, "False"), Some(&yes)), ["O7"]);
+    assert_eq!(found(&resource(2, "True"), None), ["O7"]);
+    let at = |status: &str, time: u64| json!({"status": status, "lastTransitionTime": time});
+    assert_eq!(status::moved(&at("True", 1), &at("True", 1)), None);
+    assert_eq!(status::moved(&at("True", 1), &at("False", 2)), None);
+    assert!(status::moved(&at("True", 1), &at("True", 2)).is_some());
+}
+
+#[test]
+fn a_manager_that_panics_ends_or_grows_is_found() {
+    let fine = || Process {
+        id: 1,
+        files: 20,
+        threads: 4,
+        resident_kib: 50_000,
+    };
+    let well = Seen {
+        log: "all is well".to_owned(),
+        ends: vec![(None, true), (Some(1), true)],
+        now: Some(fine()),
+        before: Some(fine()),
+        may_grow: false,
+    };
+    let found = |change: fn(&mut Seen)| {
+        let mut seen = well.clone();
+        change(&mut seen);
+        oracles(process::judge(&seen))
+    };
+    assert!(found(|_| {}).is_empty());
+    assert_eq!(found(|it| it.log += "\nthread panicked at"), ["O9"]);
+    assert_eq!(found(|it| it.ends.push((Some(1), false))), ["O9"]);
+    assert_eq!(found(|it| it.ends.push((Some(101), true))), ["O9"]);
+    assert_eq!(found(|it| it.now = None), ["O9"]);
+    let larger = |change: fn(&mut Process)| {
+        let mut seen = well.clone();
+        change(seen.now.as_mut().expect("it runs"));
+        oracles(process::judge(&seen))
+    };
+    assert_eq!(larger(|it| it.files += 6), ["O9"]);
+    assert_eq!(larger(|it| it.threads += 6), ["O9"]);
+    assert_eq!(larger(|it| it.resident_kib += 12_000), ["O9"]);
+    assert!(larger(|it| it.resident_kib += 5_000).is_empty());
+    // Another process has pages of its own.
+    assert!(larger(|it| (it.id, it.resident_kib) = (2, 90_000)).is_empty());
 }

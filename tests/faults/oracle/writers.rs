@@ -21,10 +21,12 @@ struct Hold<'a> {
     done: Instant,
 }
 
+/// Of managers that take part in an election; one that does not is alone.
 pub(crate) fn overlaps(journal: &Journal) -> Vec<Violation> {
     let mut holds: Vec<_> = journal.requests.iter().filter_map(hold).collect();
     if holds.is_empty() {
-        return Vec::new(); // A scenario without election, and so with one process.
+        // Without the lease nothing may be written, and nothing is known of who may.
+        return vec![violation("O4", "no write of the Lease was seen")];
     }
     holds.sort_by_key(|hold| hold.done);
     let writes = journal.requests.iter().filter(|entry| {

@@ -50,6 +50,6 @@ async fn killed(rig: &mut Rig, matches: Match, number: u64, when: When) {
         When::BeforeCommit => rule,
     });
     rig.work().await;
-    rig.ends_and_is_started_again(Duration::from_secs(60)).await;
+    rig.ends_and_is_started_again(Duration::from_secs(20)).await;
     rig.converge_within(NEXT_LEADS_WITHIN).await;
 }

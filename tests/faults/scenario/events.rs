@@ -45,7 +45,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                             .install_on_events(EventRule::new(Match::watches(), action));
                         rig.work().await;
                         rig.converge().await;
-                        assert!(rule.met() > 0, "the test bites");
+                        assert!(rule.took_effect() > 0, "the test bites");
                         // Others' events pass, too: each would bring back what is long gone,
                         // to be looked at once more, and there would be no rest.
                         rule.remove();
@@ -90,7 +90,7 @@ async fn hold(rig: &mut Rig, matches: Match, long: Duration) {
         .install_on_events(EventRule::new(matches, EventAction::Hold));
     rig.work().await;
     sleep(long).await;
-    assert!(rule.met() > 0, "the test bites");
+    assert!(rule.took_effect() > 0, "the test bites");
     // What the watch has not told of ten seconds after a list is taken for undone, and applied
     // once more; this is soon after the first list.
     rig.allowance = usize::try_from(long.as_secs() / 10).expect("small");
@@ -110,7 +110,7 @@ fn unobserved(what: &str, workload: Workload, which: fn(EventRule) -> EventRule)
                 let rule = rig.proxy.install_on_events(rule);
                 rig.work().await;
                 rig.converge().await;
-                assert!(rule.met() >= 4, "the test bites");
+                assert!(rule.took_effect() >= 4, "the test bites");
             }
             .boxed()
         },
@@ -141,8 +141,12 @@ fn scaled_and_back() -> Scenario {
                 }
                 // Every one of the eight has gone by.
                 let began = std::time::Instant::now();
-                while rule.met() < 8 {
-                    assert!(began.elapsed() < Duration::from_secs(60), "{}", rule.met());
+                while rule.took_effect() < 8 {
+                    assert!(
+                        began.elapsed() < Duration::from_secs(60),
+                        "{}",
+                        rule.took_effect()
+                    );
                     sleep(Duration::from_millis(20)).await;
                 }
                 rule.remove();

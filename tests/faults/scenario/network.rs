@@ -10,8 +10,8 @@ use super::Scenario;
 use crate::rig::Rig;
 use crate::workload::Workload::{Change, Create, Replace};
 
-/// A leader without API server ends after the renew deadline of 10 s, and a moment.
-const LEADER_ENDS_WITHIN: Duration = Duration::from_secs(5 * 15);
+/// A leader without API server ends after the renew deadline of 10 s: twice that.
+const LEADER_ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
@@ -28,11 +28,15 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                     let lost = Rule::new(Match::all(), Action::Reset)
                         .one_in(20)
                         .after_commit();
-                    for rule in [Rule::new(Match::all(), wait), loss, lost] {
-                        rig.proxy.install(rule);
-                    }
+                    let rules = [Rule::new(Match::all(), wait), loss, lost];
+                    let rules = rules.map(|rule| rig.proxy.install(rule));
                     rig.work().await;
                     rig.converge_within(Duration::from_secs(50)).await;
+                    let made = rules.each_ref().map(faultproxy::Installed::took_effect);
+                    assert!(
+                        made[0] > 0 && made[1] + made[2] > 0,
+                        "the test bites: {made:?}"
+                    );
                     // Rest has no errors in it.
                     rig.proxy.clear();
                 }
@@ -54,7 +58,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                         .install(Rule::new(Match::watches(), Action::Reset).nth(1..=7));
                     rig.work().await;
                     rig.converge_within(Duration::from_secs(50)).await;
-                    assert!(slow.met() > 0, "the test bites");
+                    assert!(slow.took_effect() > 0, "the test bites");
                     rig.proxy.clear();
                 }
                 .boxed()

@@ -75,7 +75,10 @@ async fn in_spite_of(rig: &mut Rig, rules: Vec<Rule>, promised: Duration) {
         .collect();
     rig.work().await;
     rig.converge_within(promised).await;
-    let met: u64 = installed.iter().map(faultproxy::Installed::met).sum();
+    let met: u64 = installed
+        .iter()
+        .map(faultproxy::Installed::took_effect)
+        .sum();
     assert!(met > 0, "the test bites");
 }
 
@@ -206,7 +209,7 @@ pub(super) async fn for_a_time(rig: &mut Rig, matches: Match, action: Action, lo
     let rule = rig.proxy.install(Rule::new(matches, action));
     rig.work().await;
     sleep(long).await;
-    assert!(rule.met() > 0, "the test bites");
+    assert!(rule.took_effect() > 0, "the test bites");
     rule.remove();
     rig.converge_within(long.max(Duration::from_secs(20))).await;
 }

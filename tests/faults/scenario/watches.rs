@@ -40,8 +40,12 @@ async fn refused(rig: &mut Rig, action: Action, matches: Match, times: u64) {
         .install(Rule::new(watches(), Action::Reset).nth(1..=7));
     rig.work().await;
     let began = Instant::now();
-    while met.met() < 7 * times {
-        assert!(began.elapsed() < DETECTION_LIMIT, "met {}", met.met());
+    while met.took_effect() < 7 * times {
+        assert!(
+            began.elapsed() < DETECTION_LIMIT,
+            "met {}",
+            met.took_effect()
+        );
         sleep(Duration::from_millis(50)).await;
     }
     end.remove();
@@ -107,7 +111,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                     let rule = rig.proxy.install_on_events(rule);
                     rig.work().await;
                     rig.converge().await;
-                    assert!(rule.met() > 0, "the test bites");
+                    assert!(rule.took_effect() > 0, "the test bites");
                 }
                 .boxed()
             });
@@ -150,7 +154,10 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                     .install(Rule::new(watches(), Action::Reset).nth(1..=7));
                 rig.work().await;
                 rig.converge_within(Duration::from_secs(150)).await;
-                assert!(stall.met() == 1 && gone.met() > 0, "the test bites");
+                assert!(
+                    stall.took_effect() == 1 && gone.took_effect() > 0,
+                    "the test bites"
+                );
                 end.remove();
             }
             .boxed()
@@ -165,8 +172,12 @@ async fn silent(rig: &mut Rig) {
     let rule = rig.proxy.install(Rule::new(watches(), Action::BlackHole));
     let began = Instant::now();
     rig.work().await;
-    while rule.met() < 7 {
-        assert!(began.elapsed() < DETECTION_LIMIT, "met {}", rule.met());
+    while rule.took_effect() < 7 {
+        assert!(
+            began.elapsed() < DETECTION_LIMIT,
+            "met {}",
+            rule.took_effect()
+        );
         sleep(Duration::from_millis(50)).await;
     }
     // What comes in their place is as it should be.
@@ -192,7 +203,7 @@ async fn for_six_minutes(rig: &mut Rig, matches: Match) {
     let rule = rig.proxy.install(Rule::new(matches, Action::BlackHole));
     rig.work().await;
     sleep(LONG).await;
-    assert!(rule.met() > 0, "the test bites");
+    assert!(rule.took_effect() > 0, "the test bites");
     rule.remove();
     // What was tried last may be silent still, and the wait after it is by the law.
     rig.converge_within(DETECTION_LIMIT).await;
