@@ -14,6 +14,7 @@ use shared::harness;
 
 mod campaign;
 mod oracle;
+mod plans;
 mod rig;
 mod scenario;
 #[path = "../support/trusted/mod.rs"]
