@@ -16,6 +16,7 @@ mod campaign;
 mod oracle;
 mod plans;
 mod rig;
+mod rivals;
 mod scenario;
 #[path = "../support/trusted/mod.rs"]
 mod trusted;

@@ -2,6 +2,8 @@
 
 use std::ops::RangeBounds;
 
+use serde_json::Value;
+
 use crate::request::{Match, Target};
 use crate::rule::Numbers;
 
@@ -27,6 +29,8 @@ pub enum EventAction {
     Gone,
     /// Half of it comes, and the end.
     Half,
+    /// Another value stands at this JSON pointer of the event, if there is any there.
+    Edit(&'static str, Value),
     /// It comes in a line that is longer by this many bytes.
     Pad(usize),
 }

@@ -7,6 +7,7 @@ use futures::{StreamExt as _, stream};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
+use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::journal::Record;
@@ -123,6 +124,7 @@ pub(crate) async fn exchange(
                     head.headers.insert(header::CONTENT_LENGTH, length);
                     whole_then(bytes, after, callback)
                 }
+                Action::Edit(pointer, value) => Body::from(edited(&bytes, pointer, &value)),
                 _ => stalling(bytes, record),
             };
             Ok(Response::from_parts(head, body))
@@ -224,6 +226,7 @@ async fn fault(action: Action, effect: &Effect, record: Record) -> Result<Respon
         | Action::Stall
         | Action::Slow(_)
         | Action::Cut
+        | Action::Edit(..)
         | Action::AnswerThenRun(..)
         | Action::Stale(_) => return silence(record).await,
     };
@@ -242,6 +245,18 @@ fn stalling(bytes: Bytes, record: Record) -> Body {
         std::future::pending::<Result<Bytes, Reset>>().await
     });
     Body::from_stream(stream::iter([Ok(half)]).chain(silence))
+}
+
+/// The object with another value at this place; as it is if there is no such place.
+pub(crate) fn edited(bytes: &Bytes, pointer: &str, value: &Value) -> Bytes {
+    let mut object: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    match object.pointer_mut(pointer) {
+        Some(place) => {
+            *place = value.clone();
+            object.to_string().into()
+        }
+        None => bytes.clone(),
+    }
 }
 
 fn cut(bytes: Bytes) -> Body {

@@ -67,6 +67,8 @@ pub enum Action {
     Empty,
     /// 200 with half of an event, and the end.
     HalfAnEvent,
+    /// In the answer's object another value stands at this JSON pointer, if there is any there.
+    Edit(&'static str, Value),
     /// The function is called; there is no answer.
     Run(Callback),
     /// The whole answer, and the function is called this long after it was sent, e.g. to kill
@@ -106,7 +108,11 @@ impl Action {
     pub(crate) fn is_about_the_answer(&self) -> bool {
         matches!(
             self,
-            Action::Stall | Action::Cut | Action::Slow(_) | Action::AnswerThenRun(..)
+            Action::Stall
+                | Action::Cut
+                | Action::Slow(_)
+                | Action::Edit(..)
+                | Action::AnswerThenRun(..)
         )
     }
 

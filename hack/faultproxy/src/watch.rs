@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch::Receiver;
 
 use crate::event::EventAction;
-use crate::exchange::Reset;
+use crate::exchange::{Reset, edited};
 use crate::journal::Record;
 use crate::proxy::Shared;
 use crate::request::Target;
@@ -186,6 +186,13 @@ impl Watch {
             EventAction::Half => {
                 self.outgoing.push_back(line.slice(..line.len() / 2));
                 self.state = State::Ends;
+            }
+            EventAction::Edit(pointer, value) => {
+                let mut edited = edited(&line, pointer, &value).to_vec();
+                if !edited.ends_with(b"\n") {
+                    edited.push(b'\n');
+                }
+                self.pass_on(&edited.into(), 1);
             }
             EventAction::Pad(bytes) => {
                 // JSON may have any blanks between its tokens.

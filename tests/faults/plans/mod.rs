@@ -29,7 +29,7 @@ use crate::oracle::Violation;
 /// Undisturbed runs of each step.
 const REFERENCES: usize = 3;
 /// Resources that share a manager at a time, and in all.
-const TOGETHER: usize = 60;
+const TOGETHER: usize = 40;
 const OF_A_FLEET: usize = 240;
 /// Plans of a manager that they disturb or end, and how many such managers run at a time.
 const FEW: usize = 4;

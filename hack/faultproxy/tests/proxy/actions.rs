@@ -116,6 +116,16 @@ async fn a_stalled_answer_comes_by_half_and_a_cut_one_ends_there() {
 }
 
 #[tokio::test]
+async fn an_edited_answer_has_another_value_where_there_is_one() {
+    let scene = Scene::set().await;
+    for (pointer, expected) in [("/writes", r#"{"writes":7}"#), ("/none", r#"{"writes":2}"#)] {
+        scene.proxy.install(first(Action::Edit(pointer, json!(7))));
+        assert_eq!(scene.write().await, (200, expected.into()));
+        scene.proxy.clear();
+    }
+}
+
+#[tokio::test]
 async fn a_slow_answer_comes_whole_and_late() {
     let scene = Scene::set().await;
     // Twelve bytes: one in each tenth of a second.

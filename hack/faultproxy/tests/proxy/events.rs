@@ -122,6 +122,15 @@ async fn half_an_event_comes_and_the_end() {
 }
 
 #[tokio::test]
+async fn an_edited_event_has_another_value() {
+    let version = "/object/metadata/resourceVersion";
+    let (scene, mut watch, _rule) = second(EventAction::Edit(version, 9.into())).await;
+    scene.tell_of("MODIFIED", "a", 4);
+    assert_eq!(watch.event().await, modified(9));
+    assert_eq!(watch.event().await, modified(4));
+}
+
+#[tokio::test]
 async fn a_padded_event_is_the_same_in_a_longer_line() {
     let (_scene, mut watch, _rule) = second(EventAction::Pad(1 << 20)).await;
     let line = watch.line().await.expect("no reset").expect("no end");
