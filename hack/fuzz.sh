@@ -5,17 +5,19 @@
 #
 # FUZZ_RUNS       executions of each target (default below)
 # FUZZ_TARGETS    the targets, where no argument names any (default: all)
-# FUZZ_SEED       seed of libFuzzer's random numbers, so that two runs do the same
+# FUZZ_SEED       seed of libFuzzer's random numbers; another one in each run, and printed, unless
+#                 it is given here
 # FUZZ_ARGS       more arguments for libFuzzer, e.g. FUZZ_ARGS=-max_total_time=600
 #
 # Needs no nightly toolchain: coverage is a stable part of LLVM, and the sanitizers that are not
 # would find little in code without `unsafe`. What libFuzzer learns goes to a copy of the corpus
-# below the target folder; nothing in the working tree changes.
+# below the target folder. An input that fails becomes a file of the committed corpus, so that every
+# later run begins with it; nothing else in the working tree changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 runs=${FUZZ_RUNS:-2000}
-seed=${FUZZ_SEED:-1}
+seed=${FUZZ_SEED:-$((RANDOM * 32768 + RANDOM + 1))}
 target_dir=${CARGO_TARGET_DIR:-target}/fuzz
 # Inputs are small, since what is large can be had of a few bytes (see fuzz/src/json.rs). The
 # time is for one input: the slowest takes some milliseconds.
@@ -61,7 +63,7 @@ fuzz() {
     options+=(${FUZZ_ARGS:-})
     rm -rf "$corpus"
     mkdir -p "$corpus" "$artifacts"
-    echo "fuzz: $target: $runs executions"
+    echo "fuzz: $target: $runs executions, FUZZ_SEED=$seed"
     if ! "$programs/$target" "${options[@]}" "$corpus" "fuzz/corpus/$target" 2>&1 |
         tee "$log" | awk '/^#[0-9]+[[:space:]]+pulse/ { print; fflush() }'; then
         report "$target" "$log"
@@ -80,14 +82,19 @@ fuzz() {
 }
 
 report() {
-    local target=$1 log=$2 artifact
+    local target=$1 log=$2 artifact found=
     artifact=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
+    if [ -n "$artifact" ]; then
+        found=fuzz/corpus/$target/found-$(basename "$artifact" | sed 's/.*-\(.\{12\}\).*/\1/')
+        cp "$artifact" "$found"
+    fi
     {
         grep -vE '^(#|INFO|NEW_FUNC|[[:space:]]+NEW_)' "$log" | tail -n 40
         echo "fuzz: $target: FAILED; all of what it said is in $log"
         if [ -n "$artifact" ]; then
-            echo "fuzz: the input is $artifact; to run it again:"
-            echo "    $programs/$target $artifact"
+            echo "fuzz: the input is now $found; to run it again:"
+            echo "    $programs/$target $found"
+            echo "the whole run: make fuzz FUZZ_TARGETS=$target FUZZ_RUNS=$runs FUZZ_SEED=$seed"
             echo "to look for a smaller one:"
             echo "    $programs/$target -minimize_crash=1 -runs=100000 -artifact_prefix=$(dirname "$artifact")/ $artifact"
         fi

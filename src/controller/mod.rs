@@ -15,6 +15,8 @@ mod contested;
 pub mod controllers;
 mod event;
 mod fingerprint;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod informer;
 #[cfg(test)]
 mod kube_runtime_faults;

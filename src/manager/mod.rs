@@ -36,6 +36,8 @@ use crate::webhook::certificates::{self, RegistrationError};
 pub use cluster::{Clients, ClusterError};
 use election::Election;
 pub use election::ElectionError;
+#[cfg(fuzzing)]
+pub use election::fuzzing as election_fuzzing;
 pub use explain::explain;
 use health::Endpoint;
 pub use listen::BindError;

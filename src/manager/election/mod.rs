@@ -7,6 +7,8 @@ mod candidate;
 mod clock;
 mod driver;
 mod fence;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod lease;
 mod metrics;
 #[cfg(test)]

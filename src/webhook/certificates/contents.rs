@@ -17,7 +17,7 @@ const OLD: &str = "old-ca.crt";
 /// Most authorities kept after their certificate was replaced. A rotation every two months
 /// leaves at most one that has not expired; more are the trace of a Secret that was deleted
 /// or broken again and again.
-const MAX_OLD: usize = 4;
+pub(super) const MAX_OLD: usize = 4;
 
 /// The Secret's data, as far as it can be used.
 #[derive(Debug, Clone, Default, PartialEq)]

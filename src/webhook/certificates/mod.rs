@@ -6,6 +6,8 @@ mod calls;
 mod contents;
 mod directory;
 mod explained;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod identity;
 mod in_memory;
 mod issue;

@@ -1,0 +1,107 @@
+//! Doors for the fuzz targets to what the controllers read of others' writing. Only in builds of
+//! `hack/fuzz.sh`, which sets `--cfg fuzzing`; adds nothing to the rules that it lets be tried.
+
+use std::sync::Arc;
+
+use kube::core::{ApiResource, WatchEvent};
+use kube::runtime::watcher::Error;
+use serde_json::Value;
+
+use super::lean::{LeanDeployment, LeanPod, LeanResource, LeanService};
+use super::object::Object;
+use super::store::Store;
+use super::watched::{Lean, Watched};
+use super::{fingerprint, takeover};
+
+/// What became of the lines of a watch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// Lines that are events of objects that can be decoded, of any of the four kinds of cache.
+    pub decoded: usize,
+    /// Objects in the caches in the end, by namespace, name, uid and resourceVersion, in order.
+    pub cached: Vec<(String, String, String, u64)>,
+}
+
+/// Follows `lines` as each of the four caches would: resources, Deployments, Services, pods.
+pub fn follow(lines: &[&[u8]]) -> Followed {
+    let mut followed = Followed::default();
+    follow_as::<LeanResource>(lines, &mut followed);
+    follow_as::<LeanDeployment>(lines, &mut followed);
+    follow_as::<LeanService>(lines, &mut followed);
+    follow_as::<LeanPod>(lines, &mut followed);
+    followed.cached.sort();
+    followed
+}
+
+fn follow_as<T: Lean + Object + PartialEq>(lines: &[&[u8]], followed: &mut Followed) {
+    let store = Store::<T>::default();
+    for line in lines {
+        match serde_json::from_slice::<WatchEvent<Watched<T>>>(line) {
+            Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                if let Ok(object) = object.into_decoded() {
+                    followed.decoded += 1;
+                    drop(store.applied(object));
+                }
+            }
+            Ok(WatchEvent::Deleted(object)) => {
+                let version = object.resource_version().unwrap_or(u64::MAX);
+                drop(store.deleted(&object.key(), object.uid(), version));
+            }
+            Ok(WatchEvent::Bookmark(_)) => {}
+            Ok(WatchEvent::Error(status)) => drop(Error::WatchError(status).to_string()),
+            Err(error) => drop(error.to_string()),
+        }
+    }
+    for object in store.snapshot() {
+        let key = object.key();
+        assert_eq!(
+            store.get(key).as_ref().map(Arc::as_ptr),
+            Some(Arc::as_ptr(&object))
+        );
+        followed.cached.push((
+            key.namespace().to_owned(),
+            key.name().to_owned(),
+            object.uid().to_owned(),
+            object.resource_version(),
+        ));
+    }
+}
+
+/// The type that a watch of nothing in particular is decoded for.
+pub fn any_resource() -> ApiResource {
+    ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&())
+}
+
+/// Hash of the fields of `object` that `manager` has applied; none if it never did.
+pub fn observed(object: &Value, manager: &str) -> Option<u64> {
+    fingerprint::of_observed(object, manager).map(|it| it.fields)
+}
+
+/// Hash of an apply body.
+pub fn desired(body: &Value) -> u64 {
+    fingerprint::of_desired(body).fields
+}
+
+/// The JSON patch that adopts what the maker of `object` wrote.
+pub fn adopt(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
+    takeover::patch(object, manager, owner_uid)
+}
+
+/// The JSON patch that takes over the list that the API server blames.
+pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
+    takeover::absorb_list(object, manager, blamed)
+}
+
+/// A Deployment of somebody else as the cache has it: the name and uid of its controller, the
+/// selector that stays, and whether it was ever applied by us.
+pub fn deployment(object: &Value) -> Option<(String, String, Option<Value>, bool)> {
+    let cached = LeanDeployment::from_json(object).ok()?;
+    let owner = cached.owner?;
+    let selector = cached.state.kept_selector.map(|it| *it);
+    Some((
+        owner.name.into(),
+        owner.uid.into(),
+        selector,
+        cached.fingerprint.is_some(),
+    ))
+}

@@ -1,0 +1,94 @@
+//! Doors for the fuzz targets to what the election reads: a Lease that anybody may have written.
+//! Only in builds of `hack/fuzz.sh`, which sets `--cfg fuzzing`.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease as Object;
+
+use super::candidate::{Candidate, Next, Reply, Request};
+use super::clock::Moment;
+use super::{candidate, lease};
+
+/// This process.
+const IDENTITY: &str = "me";
+
+/// What is told to a candidate.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// So many milliseconds pass.
+    Time(u32),
+    /// A watch brings this object.
+    Watched(&'a [u8]),
+    /// What was asked is answered with this object; if that is none, the answer is lost.
+    Answered(&'a [u8]),
+    /// There is no Lease.
+    Absent,
+    /// The API server has gone back.
+    Rewound(u64),
+    /// It is to give up.
+    Resign,
+}
+
+/// Tells a candidate all of this in turn, and checks after each what must hold. Returns how often
+/// it became leader.
+pub fn follow(told: &[Told<'_>]) -> usize {
+    let mut now = Moment(Duration::from_secs(1000));
+    let mut candidate = Candidate::new(IDENTITY.into(), candidate::TERMS, || 0.5, now);
+    let (mut led, mut was_leading, mut is_over) = (0, false, false);
+    let mut asked: Option<Request> = None;
+    for one in told {
+        match one {
+            Told::Time(milliseconds) => {
+                now = now + Duration::from_millis((*milliseconds).into());
+            }
+            Told::Watched(text) => {
+                if let Ok(object) = serde_json::from_slice::<Object>(text) {
+                    candidate.observe(now, lease::lease(&object));
+                }
+            }
+            Told::Answered(text) => {
+                let object = serde_json::from_slice::<Object>(text);
+                let reply = object.map_or(Reply::Failed, |it| Reply::Lease(lease::lease(&it)));
+                // The API server answers a write with what was written.
+                let is_mine = matches!(&reply, Reply::Lease(it) if &*it.record.holder == IDENTITY);
+                let is_write = matches!(
+                    asked,
+                    Some(Request::Create { .. } | Request::Replace { .. })
+                );
+                candidate.replied(
+                    now,
+                    if is_write && !is_mine {
+                        Reply::Failed
+                    } else {
+                        reply
+                    },
+                );
+                asked = None;
+            }
+            Told::Absent => {
+                candidate.replied(now, Reply::Absent);
+                asked = None;
+            }
+            Told::Rewound(version) => candidate.rewind(*version),
+            Told::Resign => candidate.resign(now),
+        }
+        let next = candidate.next(now);
+        assert!(
+            !is_over || matches!(next, Next::Done | Next::Lost(_)),
+            "{next:?}"
+        );
+        is_over = matches!(next, Next::Done | Next::Lost(_));
+        if let Next::Send(request) = next {
+            assert!(asked.is_none(), "two requests at a time");
+            asked = Some(request);
+        }
+        let leads = candidate.leads_until();
+        if let Some((begins, ends)) = leads {
+            assert!(now < begins && begins < ends, "it leads past its time");
+            assert!(!is_over);
+        }
+        led += usize::from(leads.is_some() && !was_leading);
+        was_leading = leads.is_some();
+    }
+    led
+}
