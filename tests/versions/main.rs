@@ -11,6 +11,7 @@ mod layers;
 mod many;
 mod outage;
 mod pairs;
+mod previous;
 mod random;
 mod reload;
 mod room;

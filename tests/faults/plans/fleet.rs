@@ -27,7 +27,7 @@ use crate::oracle::status::Statuses;
 use crate::rig::{STRANGER, WATCHED, stranger};
 
 /// How often it is looked whether something is so, which asks nobody.
-pub(crate) const POLL: Duration = Duration::from_millis(25);
+pub(crate) const POLL: Duration = Duration::from_millis(100);
 
 /// A manager is at work within this, on a machine that does much else.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);

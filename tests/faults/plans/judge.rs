@@ -90,11 +90,18 @@ pub(crate) async fn of_fleet(fleet: &Fleet, journal: &Journal, may_grow: bool) -
     violations.extend(ownership::changed(&fleet.stranger, &stranger));
     violations.extend(retries::too_many(journal));
     violations.extend(process::judge(&fleet.seen(may_grow)));
-    let report = trusted::check_namespace(fleet.stage.audit_log(), &fleet.stage.namespace);
-    report.print(&fleet.stage.namespace);
-    let found = report.violations.into_iter();
-    violations.extend(found.map(|what| violation("O10", what)));
     violations
+}
+
+/// O10, of everything at once: the log is long, and reading it takes a thread of its own.
+pub(crate) async fn ready_too_early() -> Vec<Violation> {
+    let environment = devcluster::Environment::from_variables();
+    let log = environment.expect("a cluster around the tests").audit_log;
+    let checked = tokio::task::spawn_blocking(move || trusted::check(&log));
+    let report = checked.await.expect("no panic");
+    report.print("plans");
+    let found = report.violations.into_iter();
+    found.map(|what| violation("O10", what)).collect()
 }
 
 /// What concerns one plan until it was at rest, under a name that all plans have; besides it, the
@@ -113,15 +120,13 @@ fn of_this(journal: &Journal, lived: &Lived) -> Journal {
             requests.push(entry);
         }
     }
-    let mut events = journal.events.clone();
-    events.retain_mut(|event| {
-        let is_pod = event.name.starts_with(&prefix);
-        let is_this = event.name == lived.name;
-        if is_pod || is_this {
-            event.name = event.name.replacen(&lived.name, NAME, 1);
-        }
-        is_pod || is_this
+    let events = journal.events.iter();
+    let events = events.filter(|it| it.name == lived.name || it.name.starts_with(&prefix));
+    let events = events.cloned().map(|mut event| {
+        event.name = event.name.replacen(&lived.name, NAME, 1);
+        event
     });
+    let events = events.collect();
     Journal {
         requests,
         events,

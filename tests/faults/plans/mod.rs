@@ -10,9 +10,11 @@ mod live;
 mod plan;
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
 use futures::future::join_all;
 use tokio::sync::{Barrier, Semaphore};
 use tokio::task::JoinSet;
@@ -24,7 +26,7 @@ use self::live::{Lived, live};
 use self::plan::{Fault, Place, Plan};
 use crate::campaign::seed_of;
 use crate::harness::Kind;
-use crate::oracle::Violation;
+use crate::oracle::{Violation, violation};
 
 /// Undisturbed runs of each step.
 const REFERENCES: usize = 3;
@@ -33,7 +35,7 @@ const TOGETHER: usize = 40;
 const OF_A_FLEET: usize = 240;
 /// Plans of a manager that they disturb or end, and how many such managers run at a time.
 const FEW: usize = 4;
-const FLEETS_AT_A_TIME: usize = 8;
+const FLEETS_AT_A_TIME: usize = 12;
 /// A plan whose fault was not made is run again; the step may have brought fewer requests.
 const TRIES: usize = 3;
 /// Of each kind, at least.
@@ -47,7 +49,7 @@ struct Verdict {
     is_made: bool,
     violations: Vec<Violation>,
     /// After the promise, if it was kept late.
-    took: std::time::Duration,
+    took: Duration,
 }
 
 /// Plans of one manager at once.
@@ -107,6 +109,9 @@ async fn run_fleet(
     if let Some(first) = verdicts.first_mut() {
         first.violations.extend(unnamed);
     }
+    for verdict in &verdicts {
+        tell(verdict);
+    }
     if verdicts.iter().any(|it| !it.violations.is_empty()) && !is_shared {
         println!("{label} the manager:\n{log}");
     }
@@ -123,6 +128,9 @@ async fn references(of: impl Iterator<Item = (Kind, Step)>) -> (References, Vec<
         let key = (lived.plan.kind.kind, lived.plan.step);
         let known = references.entry(key).or_insert_with(|| run.clone());
         let violations = known.narrow(&run);
+        for violation in &violations {
+            println!("undisturbed runs differ: {}", violation.what);
+        }
         verdicts[number].violations.extend(violations);
     }
     (references, verdicts)
@@ -157,10 +165,26 @@ async fn run(plans: Vec<Plan>, references: &Arc<References>) -> Vec<Verdict> {
                 .acquire_many_owned(weight)
                 .await
                 .expect("never closed");
-            run_fleet(fleet, Some(&references)).await.0
+            let plans = fleet.clone();
+            let run = AssertUnwindSafe(run_fleet(fleet, Some(&references))).catch_unwind();
+            // A fleet that cannot go on says so of its plans, and harms no other.
+            run.await
+                .map_or_else(|_| stopped(plans), |(verdicts, _)| verdicts)
         });
     }
     running.join_all().await.into_iter().flatten().collect()
+}
+
+fn stopped(plans: Vec<Plan>) -> Vec<Verdict> {
+    let verdicts = plans.into_iter().map(|plan| Verdict {
+        plan,
+        is_made: false,
+        violations: vec![violation("O1", "its fleet could not go on, see above")],
+        took: Duration::ZERO,
+    });
+    let verdicts: Vec<_> = verdicts.collect();
+    verdicts.iter().for_each(tell);
+    verdicts
 }
 
 /// As [`run`]; a plan whose fault was not made is run again.
@@ -181,6 +205,21 @@ async fn run_until_made(plans: Vec<Plan>, references: &Arc<References>) -> Vec<V
     verdicts
 }
 
+/// Prints what is wrong with a plan, as soon as it is known, and how to repeat it.
+fn tell(verdict: &Verdict) {
+    let label = verdict.plan.label();
+    for violation in &verdict.violations {
+        println!(
+            "VIOLATION of {} in {label} {}",
+            violation.oracle, violation.what
+        );
+    }
+    if !verdict.violations.is_empty() {
+        let seed = crate::campaign::seed();
+        println!("    to repeat it: make test-faults FAULTS='{label}' FAULT_SEED={seed}");
+    }
+}
+
 /// Prints the sum; returns how many plans are wrong.
 fn report(verdicts: &[Verdict], began: Instant) -> usize {
     let wrong: Vec<_> = verdicts
@@ -188,15 +227,7 @@ fn report(verdicts: &[Verdict], began: Instant) -> usize {
         .filter(|it| !it.violations.is_empty())
         .collect();
     for verdict in &wrong {
-        let label = verdict.plan.label();
-        for violation in &verdict.violations {
-            println!(
-                "VIOLATION of {} in {label} {}",
-                violation.oracle, violation.what
-            );
-        }
-        let seed = crate::campaign::seed();
-        println!("    to repeat it: make test-faults FAULTS='{label}' FAULT_SEED={seed}");
+        println!("wrong: {}", verdict.plan.label());
     }
     for kind in KINDS {
         let of_kind = || verdicts.iter().filter(|it| it.plan.kind.kind == kind.kind);
@@ -243,6 +274,8 @@ async fn each_fault_of_one_step_of_each_kind_leaves_nothing_that_an_oracle_objec
     assert!(plans.len() > 4 * 20, "{} plans", plans.len());
     verdicts.extend(run(plans, &Arc::new(references)).await);
     assert_eq!(report(&verdicts, began), 0, "see above");
+    let early = judge::ready_too_early().await;
+    assert!(early.is_empty(), "{early:#?}");
 }
 
 /// `make test-faults`. `FAULTS` picks plans by a part of their labels, which begin with `plan`.
@@ -278,6 +311,8 @@ async fn the_campaign_of_plans() {
     verdicts.extend(run_until_made(plans, &Arc::new(references)).await);
     let wrong = report(&verdicts, began);
     assert_eq!(wrong, 0, "plans are wrong, see above");
+    let early = judge::ready_too_early().await;
+    assert!(early.is_empty(), "{early:#?}");
     for kind in KINDS.iter().filter(|_| wanted.is_empty()) {
         let of_kind = verdicts.iter().filter(|it| it.plan.kind.kind == kind.kind);
         let made = of_kind.filter(|it| it.is_made).count();

@@ -1,0 +1,249 @@
+//! An installation on an API server of its own: the manifests of `dist/install.yaml`, a Service
+//! whose endpoints are processes of this machine, and replicas of any release behind it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use quartet_operator::packaging::kinds;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::stage::{Answer, DEADLINE, Running, Stage, crd_path};
+
+pub(crate) const NAMESPACE: &str = "quartet-operator-system";
+const SERVICE: &str = "quartet-operator-controller-manager-service";
+pub(crate) const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/quartet-operator-validating-webhook-configuration";
+
+/// A release: what starts it and what installs it.
+#[derive(Debug, Clone)]
+pub(crate) struct Release {
+    manager: PathBuf,
+    manifests: PathBuf,
+}
+
+impl Release {
+    /// That of this checkout.
+    pub(crate) fn today() -> Self {
+        Release {
+            manager: env!("CARGO_BIN_EXE_manager").into(),
+            manifests: concat!(env!("CARGO_MANIFEST_DIR"), "/dist/install.yaml").into(),
+        }
+    }
+
+    /// The one before, which is built if it is not there yet.
+    pub(crate) fn previous() -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/hack/previous.sh");
+        let built = Command::new(script).stderr(Stdio::inherit()).output();
+        let built = built.expect("hack/previous.sh runs");
+        assert!(built.status.success(), "the previous release is not built");
+        let text = String::from_utf8(built.stdout).expect("a path");
+        let folder = Path::new(text.trim());
+        Release {
+            manager: folder.join("manager"),
+            manifests: folder.join("install.yaml"),
+        }
+    }
+
+    /// The objects of its manifests that have no pods.
+    fn manifests(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.manifests).expect("manifests");
+        let documents = text.split("\n---\n");
+        let parsed = documents.map(|it| serde_saphyr::from_str(it).expect("YAML"));
+        let installs = [
+            "Namespace",
+            "CustomResourceDefinition",
+            "Service",
+            "ValidatingWebhookConfiguration",
+        ];
+        parsed
+            .filter(|object: &Value| {
+                let kind = String::deserialize(&object["kind"]).unwrap_or_default();
+                installs.contains(&kind.as_str())
+            })
+            .collect()
+    }
+}
+
+/// A process that serves and may lead.
+pub(crate) struct Replica {
+    running: Running,
+    log: PathBuf,
+    slice: String,
+}
+
+impl Replica {
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    async fn address_of(&self, purpose: &str) -> String {
+        let started = Instant::now();
+        loop {
+            let log = self.log();
+            let mut lines = log
+                .lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let line = lines.find(|it| it["message"] == "listening" && it["purpose"] == purpose);
+            if let Some(address) = line.as_ref().and_then(|it| it["address"].as_str()) {
+                return address.to_owned();
+            }
+            assert!(started.elapsed() < DEADLINE, "no {purpose}:\n{log}");
+            sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// An address of this machine at which a Service may lead to it. No packet is sent.
+fn own_address() -> String {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    let connected = socket.connect("198.51.100.1:9");
+    connected.expect("a Service needs an address other than loopback to lead to");
+    socket.local_addr().expect("an address").ip().to_string()
+}
+
+fn slices() -> String {
+    format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices")
+}
+
+/// Applies the manifests of a release, as `kubectl apply --server-side --force-conflicts`.
+pub(crate) async fn install(stage: &Stage, release: &Release) {
+    for mut object in release.manifests() {
+        let name = object["metadata"]["name"]
+            .as_str()
+            .expect("a name")
+            .to_owned();
+        let path = match object["kind"].as_str().expect("a kind") {
+            "Namespace" => format!("/api/v1/namespaces/{name}"),
+            "Service" => {
+                // No pod is behind it; the endpoints are written below.
+                let spec = object["spec"].as_object_mut().expect("a spec");
+                spec.remove("selector");
+                format!("/api/v1/namespaces/{NAMESPACE}/services/{name}")
+            }
+            "ValidatingWebhookConfiguration" => CONFIGURATION.to_owned(),
+            _ => format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"),
+        };
+        let target = format!("{path}?fieldManager=kubectl&force=true");
+        let applied = stage.apply(&target, &object).await;
+        applied.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    }
+}
+
+/// Starts a replica; returns when it is ready and its endpoint is in the Service.
+pub(crate) async fn start(stage: &Stage, release: &Release) -> Replica {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let log = stage.cluster.dir().join(format!("replica-{number}.log"));
+    let file = std::fs::File::create(&log).expect("a log");
+    let child = Command::new(&release.manager)
+        .args([
+            "--leader-elect",
+            "--webhook-port=0",
+            "--health-probe-bind-address=127.0.0.1:0",
+            "--metrics-bind-address=0",
+        ])
+        .env("KUBECONFIG", stage.cluster.kubeconfig())
+        .env("POD_NAMESPACE", NAMESPACE)
+        .env("CERT_MODE", "self-managed")
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().expect("a second handle"))
+        .stderr(file)
+        .spawn()
+        .expect("the manager starts");
+    let replica = Replica {
+        running: Running(child),
+        log,
+        slice: format!("replica-{number}"),
+    };
+    let health = replica.address_of("health probes").await;
+    let webhooks = replica.address_of("webhooks").await;
+    let started = Instant::now();
+    while !is_ready(&health).await {
+        assert!(
+            started.elapsed() < DEADLINE,
+            "not ready:\n{}",
+            replica.log()
+        );
+        sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let (_, port) = webhooks.rsplit_once(':').expect("a port");
+    let port: u16 = port.parse().expect("a port");
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": replica.slice, "labels": {"kubernetes.io/service-name": SERVICE}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [own_address()]}],
+        "ports": [{"name": "webhook-server", "port": port, "protocol": "TCP"}],
+    });
+    stage.create(&slices(), &slice).await.expect("an endpoint");
+    replica
+}
+
+async fn is_ready(health: &str) -> bool {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let asked = async {
+        let mut stream = tokio::net::TcpStream::connect(health).await?;
+        let request =
+            format!("GET /readyz HTTP/1.1\r\nHost: {health}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        std::io::Result::Ok(answer.starts_with("HTTP/1.1 200"))
+    };
+    asked.await.unwrap_or(false)
+}
+
+/// Takes the replica out of the Service and stops it, as Kubernetes does both at once.
+pub(crate) async fn stop(stage: &Stage, mut replica: Replica) {
+    let path = format!("{}/{}", slices(), replica.slice);
+    let removed = stage.delete(&path);
+    let id = replica.running.0.id().to_string();
+    let told = Command::new("kill").args(["-TERM", &id]).status();
+    assert!(told.is_ok_and(|it| it.success()), "it runs");
+    removed.await.expect("removed");
+    let started = Instant::now();
+    let code = loop {
+        if let Some(status) = replica.running.0.try_wait().expect("a child") {
+            break status.code();
+        }
+        assert!(
+            started.elapsed() < DEADLINE,
+            "it does not stop:\n{}",
+            replica.log()
+        );
+        sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert_eq!(code, Some(0), "{}", replica.log());
+    assert!(!replica.log().contains("panicked"), "{}", replica.log());
+}
+
+/// Waits until the API server calls the webhooks of every kind: each converts, and each refuses
+/// what it has to.
+pub(crate) async fn until_served(stage: &Stage) {
+    for kind in kinds() {
+        let crd = |crd: &Value| {
+            let bundle = "/spec/conversion/webhook/clientConfig/caBundle";
+            crd.pointer(bundle).is_some_and(Value::is_string)
+        };
+        stage.until(&crd_path(kind), "has a caBundle", crd).await;
+        let started = Instant::now();
+        loop {
+            let mut sample = quartet_operator::packaging::sample::sample(&kind.hub).expect("one");
+            sample["spec"]["replicas"] = json!(1_000_000);
+            if kind.kind == "ElasticWeb" {
+                sample["spec"]["capacity"] = json!({"perPodQPS": 1, "targetQPS": 1_000_000});
+            }
+            let path = crate::stage::collection(kind, &kind.hub, "default");
+            let answer: Answer = stage.create(&format!("{path}?dryRun=All"), &sample).await;
+            match answer {
+                Err(status) if status.message.contains("denied the request") => break,
+                Err(status) if status.reason == "Invalid" => break,
+                answer => assert!(started.elapsed() < DEADLINE, "not asked: {answer:?}"),
+            }
+            sleep(std::time::Duration::from_millis(100)).await;
+        }
+    }
+}

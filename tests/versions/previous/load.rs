@@ -1,0 +1,188 @@
+//! What users do meanwhile: they create and change resources in both versions, and remember what
+//! they asked for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use quartet_operator::api::conversion::convert;
+use quartet_operator::api::{Kind, Version};
+use quartet_operator::packaging::kinds;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::stage::{Stage, collection, is_ready_with, object, path};
+
+/// Where all of it happens.
+pub(crate) const LIVE: &str = "live";
+
+/// The names of the resources of each kind: changed all the time, or never.
+const CHANGED: [&str; 2] = ["changed-seed", "changed-hub"];
+const LEFT_ALONE: &str = "left-alone";
+
+/// Every write that was refused, and what was asked for last.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) writes: usize,
+    pub(crate) refused: Vec<String>,
+    /// Pods, by kind and name.
+    last: BTreeMap<(&'static str, &'static str), i64>,
+}
+
+/// A name of a resource that no other kind has, since their children share one.
+fn name(kind: &Kind, name: &str) -> String {
+    format!("{name}-{}", kind.controller_name())
+}
+
+/// What only the new version can say, besides the number of pods.
+fn hub_spec(kind: &Kind, pods: i64, node_port: u16) -> Value {
+    let scheduling = json!({"nodeSelector": {"kubernetes.io/os": "linux"}});
+    match kind.kind {
+        "ElasticWeb" => json!({
+            "image": "nginx:1.17.1", "capacity": {"perPodQPS": 1, "targetQPS": pods},
+            "service": {"nodePort": node_port}, "scheduling": scheduling,
+        }),
+        "Memcached" => json!({"replicas": pods, "memory": 96, "scheduling": scheduling}),
+        _ => json!({"replicas": pods, "service": {"port": 80}, "scheduling": scheduling}),
+    }
+}
+
+/// The part of a spec that says how many pods there shall be.
+fn pods_of(kind: &Kind, version: &Version, pods: i64) -> Value {
+    match (kind.kind, version.name == kind.hub.name) {
+        ("ElasticWeb", true) => json!({"capacity": {"targetQPS": pods}}),
+        ("ElasticWeb", false) => json!({"totalQPS": pods}),
+        (_, true) => json!({"replicas": pods}),
+        ("Nginx", false) => json!({"count": pods}),
+        (_, false) => json!({"size": pods}),
+    }
+}
+
+/// Creates three resources of each kind, and waits for their pods.
+pub(crate) async fn begin(stage: &Stage) {
+    stage.create_namespace(LIVE).await;
+    let mut node_port = 30_064;
+    for kind in kinds() {
+        for one in CHANGED.into_iter().chain([LEFT_ALONE]) {
+            node_port += u16::from(kind.kind == "ElasticWeb");
+            let spec = hub_spec(kind, 1, node_port);
+            let made = object(kind, &kind.hub, &name(kind, one), spec);
+            // One of them begins in the original version, with what that cannot say beside it.
+            let made = match one {
+                "changed-seed" => convert(kind, made, &kind.seed).expect("converts").object,
+                _ => made,
+            };
+            let version = match one {
+                "changed-seed" => &kind.seed,
+                _ => &kind.hub,
+            };
+            let path = collection(kind, version, LIVE);
+            stage.until_created(&path, &made).await;
+        }
+    }
+    until_ready(stage, &Asked::default()).await;
+}
+
+/// Waits until every resource is as it was asked for last.
+pub(crate) async fn until_ready(stage: &Stage, asked: &Asked) {
+    for kind in kinds() {
+        for one in CHANGED.into_iter().chain([LEFT_ALONE]) {
+            let pods = asked.last.get(&(kind.kind, one)).copied().unwrap_or(1);
+            let path = path(kind, &kind.hub, LIVE, &name(kind, one));
+            let ready = |object: &Value| is_ready_with(object, pods);
+            stage
+                .until(&path, &format!("ready with {pods}"), ready)
+                .await;
+        }
+    }
+}
+
+/// Changes resources in both versions until `is_over`.
+pub(crate) async fn change(stage: &Stage, is_over: Arc<AtomicBool>) -> Asked {
+    let mut asked = Asked::default();
+    let (began, mut turn) = (Instant::now(), 0);
+    while !is_over.load(Ordering::Relaxed) {
+        for kind in kinds() {
+            for one in CHANGED {
+                turn += 1;
+                // Each in the version that it was not made in, every other time.
+                let version = match turn % 2 {
+                    0 => &kind.seed,
+                    _ => &kind.hub,
+                };
+                let pods = 1 + i64::from(turn % 3);
+                let path = path(kind, version, LIVE, &name(kind, one));
+                let patch = json!({"spec": pods_of(kind, version, pods)});
+                asked.writes += 1;
+                match stage.merge(&path, patch).await {
+                    Ok(_) => drop(asked.last.insert((kind.kind, one), pods)),
+                    Err(status) => asked.refused.push(format!(
+                        "{:.1?}: {path}: {} {}",
+                        began.elapsed(),
+                        status.code,
+                        status.message
+                    )),
+                }
+                sleep(Duration::from_millis(60)).await;
+            }
+        }
+        turn += 1;
+    }
+    asked
+}
+
+/// What is stored, in both versions, but for the number of pods of those that change.
+pub(crate) async fn specs(stage: &Stage) -> BTreeMap<String, Value> {
+    let mut specs = BTreeMap::new();
+    for kind in kinds() {
+        for version in [&kind.seed, &kind.hub] {
+            let list = stage.get(&collection(kind, version, LIVE)).await;
+            for object in list.expect("a list")["items"].as_array().expect("items") {
+                let mut spec = object["spec"].clone();
+                let name = object["metadata"]["name"].as_str().expect("a name");
+                if name.starts_with("changed") {
+                    without(&mut spec, &pods_of(kind, version, 0));
+                }
+                specs.insert(format!("{}/{} {name}", kind.kind, version.name), spec);
+            }
+        }
+    }
+    specs
+}
+
+/// Takes the members of `pattern` out of `value`.
+fn without(value: &mut Value, pattern: &Value) {
+    for (name, below) in pattern.as_object().into_iter().flatten() {
+        match below.is_object() {
+            true => without(&mut value[name], below),
+            false => {
+                let members = value.as_object_mut().expect("an object");
+                assert!(members.remove(name).is_some(), "there is {name}");
+            }
+        }
+    }
+}
+
+/// Children of what nobody changes, and their pods, by their uids.
+pub(crate) async fn left_alone(stage: &Stage) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    for (api, plural) in [
+        ("/apis/apps/v1", "deployments"),
+        ("/apis/apps/v1", "replicasets"),
+        ("/api/v1", "services"),
+        ("/api/v1", "pods"),
+    ] {
+        let list = stage
+            .get(&format!("{api}/namespaces/{LIVE}/{plural}"))
+            .await;
+        for object in list.expect("a list")["items"].as_array().expect("items") {
+            let name = object["metadata"]["name"].as_str().expect("a name");
+            if name.starts_with(LEFT_ALONE) {
+                let uid = object["metadata"]["uid"].clone();
+                found.insert(format!("{plural} {name}"), uid);
+            }
+        }
+    }
+    found
+}

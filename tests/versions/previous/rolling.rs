@@ -1,0 +1,91 @@
+//! The previous release gives way to this one, and this one to the previous, a replica at a time,
+//! while users write in both versions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::installation::{Release, Replica, install, start, stop, until_served};
+use super::load::{self, Asked};
+use crate::stage::Stage;
+
+/// Replicas, as the manifests have them.
+const REPLICAS: usize = 2;
+
+/// How long users go on before and after.
+const AROUND: Duration = Duration::from_secs(3);
+
+/// Installs `next` over what is there and replaces the replicas by its own, a new one first, as a
+/// Deployment does.
+async fn roll(stage: &Stage, replicas: &mut Vec<Replica>, next: &Release) {
+    install(stage, next).await;
+    for _ in 0..REPLICAS {
+        let new = start(stage, next).await;
+        stop(stage, replicas.remove(0)).await;
+        replicas.push(new);
+    }
+}
+
+/// As [`roll`], under load; returns what users have asked for.
+async fn roll_under_load(stage: &Stage, replicas: &mut Vec<Replica>, next: &Release) -> Asked {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (asked, ()) = tokio::join!(load::change(stage, Arc::clone(&is_over)), async {
+        sleep(AROUND).await;
+        let began = Instant::now();
+        roll(stage, replicas, next).await;
+        println!("rolled in {:.1?}", began.elapsed());
+        sleep(AROUND).await;
+        is_over.store(true, Ordering::Relaxed);
+    });
+    asked
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "builds the previous release; see `make test-previous`"]
+async fn releases_give_way_to_each_other_under_load_and_nothing_is_lost() {
+    let (previous, today) = (Release::previous(), Release::today());
+    let stage = Stage::with_api_server().await;
+    stage.cluster.start_controllers().expect("controllers");
+    install(&stage, &previous).await;
+    let mut replicas = Vec::new();
+    for _ in 0..REPLICAS {
+        replicas.push(start(&stage, &previous).await);
+    }
+    until_served(&stage).await;
+    load::begin(&stage).await;
+    let (specs, left_alone) = (load::specs(&stage).await, load::left_alone(&stage).await);
+    assert_eq!(
+        specs.len(),
+        4 * 3 * 2,
+        "three of each kind in both versions"
+    );
+    assert!(left_alone.len() >= 4 * 3, "{left_alone:?}");
+
+    for (what, next) in [
+        ("up to this release", &today),
+        ("down to the previous one", &previous),
+        ("up again", &today),
+    ] {
+        let asked = roll_under_load(&stage, &mut replicas, next).await;
+        println!(
+            "{what}: {} writes, {} refused",
+            asked.writes,
+            asked.refused.len()
+        );
+        assert!(asked.writes > 50, "{what}: {}", asked.writes);
+        assert!(asked.refused.is_empty(), "{what}: {:#?}", asked.refused);
+        load::until_ready(&stage, &asked).await;
+        assert_eq!(load::specs(&stage).await, specs, "{what}: specs");
+        assert_eq!(
+            load::left_alone(&stage).await,
+            left_alone,
+            "{what}: what nobody changed was made anew, or its pods were"
+        );
+    }
+    for replica in replicas {
+        stop(&stage, replica).await;
+    }
+    stage.cluster.check().expect("everything still runs");
+}
