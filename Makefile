@@ -198,10 +198,24 @@ explore: ## Faults at every step, in process: PLANS=100000 from SEED=2 on, or on
 	  --exact --ignored --nocapture
 
 .PHONY: test-faults
-test-faults: ## Every fault of the API server and the network; FAULTS='F12' picks by name.
+test-faults: ## Every fault of the API server and the network; FAULTS='F12', 'plan Nginx' or 'rivals' picks.
 	$(CARGO_BUILD) --all-targets
 	FAULTS='$(FAULTS)' $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
 		hack/test.sh --test faults the_campaign -- --ignored --nocapture
+
+.PHONY: test-previous
+test-previous: ## Upgrade and downgrade under load with the real previous release, which is built once.
+	$(CARGO_BUILD) --bin devcluster --bin manager
+	hack/previous.sh >/dev/null
+	$(CARGO_TARGET_DIR)/debug/devcluster run -- \
+		cargo test --locked --workspace --test versions releases_give_way -- --ignored --nocapture
+
+.PHONY: capture-previous
+capture-previous: ## Write down anew what the previous release leaves behind, for the tests.
+	$(CARGO_BUILD) --bin devcluster --bin manager
+	hack/previous.sh >/dev/null
+	$(CARGO_TARGET_DIR)/debug/devcluster run -- \
+		cargo test --locked --workspace --test versions what_the_previous_release_leaves -- --ignored --nocapture
 
 # etcd, kwok and the links of the current Kubernetes, then the oldest one's own over them.
 KUBE_OLDEST = $(abspath $(CARGO_TARGET_DIR))/kube-oldest

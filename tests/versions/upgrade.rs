@@ -158,9 +158,10 @@ async fn until_owned_in(stage: &Stage, version: fn(&Kind) -> &Version) {
     }
 }
 
-/// The controllers of the release before the new version, which know nothing of it but how
-/// to convert; they end when the task is aborted.
-fn start_previous_release(stage: &Stage) -> tokio::task::JoinHandle<()> {
+/// Controllers that watch the original version whatever is stored, as a release without a second
+/// version does; no such release was made, and `previous` has the real one before this. They end
+/// when the task is aborted.
+fn start_controllers_of_the_original_version(stage: &Stage) -> tokio::task::JoinHandle<()> {
     let mut registry = prometheus_client::registry::Registry::default();
     let options = controller::Options {
         client: stage.client.clone(),
@@ -258,16 +259,16 @@ async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothin
 
     without_conversion(&mut stage, &before).await;
 
-    // The previous release is put back for a while, on the same CRDs.
+    // Controllers that know one version only are put back for a while, on the same CRDs.
     drop(manager);
     let deployments = children_named(&stage, "deployments").await;
-    let previous = start_previous_release(&stage);
+    let original = start_controllers_of_the_original_version(&stage);
     until_owned_in(&stage, in_seed).await;
     assert_eq!(children_named(&stage, "deployments").await, deployments);
     scale(&stage, in_hub, 3).await;
     scale(&stage, in_seed, 2).await;
-    assert!(!previous.is_finished());
-    previous.abort();
+    assert!(!original.is_finished());
+    original.abort();
     let _manager = stage.start_manager(LIVE);
     until_owned_in(&stage, in_hub).await;
 

@@ -14,9 +14,14 @@ use super::life::{Form, Step, Stored};
 use super::plan::{Fault, HELD_AT_MOST, Place, Plan, STALE_FOR};
 use crate::oracle::{Violation, rest, violation};
 
-/// How much longer than promised a plan waits. The promise is for an idle machine; beside
-/// hundreds of others it is kept a little later.
-const PATIENCE: u32 = 3;
+/// How many times as long as promised a plan waits: the promise is for an idle machine. Undisturbed
+/// runs wait long, and what they took says how long the others wait, see [`calibrate`].
+static PATIENCE: AtomicU32 = AtomicU32::new(MOST_PATIENCE);
+const MOST_PATIENCE: u32 = 15;
+const LEAST_PATIENCE: u32 = 2;
+
+/// What the slowest step takes undisturbed on an idle machine, beside many others.
+const UNDISTURBED: Duration = Duration::from_secs(5);
 
 /// From when on there is rest: the last status may wait for half a second, and the last pods go
 /// away a moment later.
@@ -42,6 +47,17 @@ pub(crate) struct Lived {
     /// The fault was made.
     pub(crate) is_made: bool,
     pub(crate) violations: Vec<Violation>,
+}
+
+/// Sets how long plans wait by what the slowest undisturbed run took.
+pub(crate) fn calibrate(slowest: Duration) {
+    let times = slowest.as_secs_f64() / UNDISTURBED.as_secs_f64();
+    let times = LEAST_PATIENCE.saturating_mul(times.ceil() as u32);
+    let patience = times.clamp(LEAST_PATIENCE, MOST_PATIENCE);
+    println!(
+        "the slowest undisturbed step took {slowest:.1?}; plans wait {patience} times as long as promised"
+    );
+    PATIENCE.store(patience, Ordering::Relaxed);
 }
 
 /// A name of its own, none of which is the beginning of another, and two NodePorts.
@@ -80,8 +96,7 @@ pub(crate) async fn live(fleet: &Fleet, plan: &Plan, barrier: &Barrier) -> Lived
             life.until_met(form, None).await;
         }
     }
-    sleep(SETTLES).await;
-    let before = life.stored();
+    let before = life.until_settled().await;
     barrier.wait().await;
     let (from, rule, mut took) = life.change(barrier).await;
     let is_made = match &rule {
@@ -106,8 +121,8 @@ pub(crate) async fn live(fleet: &Fleet, plan: &Plan, barrier: &Barrier) -> Lived
     if let Some(rule) = &rule {
         rule.remove();
     }
-    sleep(SETTLES).await;
-    let (rest_from, at_rest) = (Instant::now(), life.stored());
+    let at_rest = life.until_settled().await;
+    let rest_from = Instant::now();
     sleep(HOLD).await;
     let (rest_until, stored) = (Instant::now(), life.stored());
     let changed = rest::changed(&versions(&at_rest), &versions(&stored));
@@ -144,6 +159,20 @@ fn uid(object: &Option<Value>) -> Option<&Value> {
 impl Life<'_> {
     fn stored(&self) -> Stored {
         self.fleet.stored(self.plan.kind, &self.name)
+    }
+
+    /// Waits until nothing has changed for a while; not for ever, so that what never rests is
+    /// found.
+    async fn until_settled(&self) -> Stored {
+        let began = Instant::now();
+        loop {
+            let before = self.stored();
+            sleep(SETTLES).await;
+            let now = self.stored();
+            if versions(&before) == versions(&now) || began.elapsed() > 6 * SETTLES {
+                return now;
+            }
+        }
     }
 
     async fn apply(&mut self, form: Form) {
@@ -237,7 +266,7 @@ impl Life<'_> {
     /// Waits until all is as asked for. That it takes too long is a violation of O1.
     async fn until_met(&mut self, form: Form, rule: Option<&Installed>) {
         let began = Instant::now();
-        let patience = PATIENCE * self.plan.promised();
+        let patience = PATIENCE.load(Ordering::Relaxed) * self.plan.promised();
         while let Err(why) = self.is_met(form) {
             if began.elapsed() > patience {
                 let what = format!("not as asked for after {patience:?}: {why}");
