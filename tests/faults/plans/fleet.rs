@@ -116,15 +116,15 @@ impl Fleet {
         loop {
             let user = format!("{}-{}", self.stage.namespace, self.managers().starts);
             let journal = self.proxy.journal();
-            let watches = |resource: &&str| {
+            let watches = |resource: &str| {
                 journal.requests.iter().any(|entry| {
                     entry.user == user
                         && entry.target.verb == "watch"
-                        && entry.target.resource == **resource
+                        && entry.target.resource == *resource
                         && entry.answered == Some(200)
                 })
             };
-            if WATCHED.iter().all(|it| watches(&it)) {
+            if WATCHED.iter().all(|it| watches(it)) {
                 return;
             }
             assert!(

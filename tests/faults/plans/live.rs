@@ -1,7 +1,7 @@
 //! One plan from the first to the last request: what the user does, the fault, and what is
 //! stored and when. Judges only what time tells; the rest is for `judge`.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use faultproxy::{Action, Installed, Match, Rule};
@@ -69,6 +69,17 @@ fn name_and_port() -> (String, u16) {
     (format!("plan{number:05}"), port)
 }
 
+/// [`SETTLES`], and up to five times that where processes wait for a processor: the share of the
+/// last ten seconds in which some did (Linux, "PSI - Pressure Stall Information").
+fn settles() -> Duration {
+    let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let some = text
+        .split_whitespace()
+        .find_map(|it| it.strip_prefix("avg10="));
+    let percent: f64 = some.and_then(|it| it.parse().ok()).unwrap_or_default();
+    SETTLES.mul_f64(1.0 + percent.clamp(0.0, 100.0) / 25.0)
+}
+
 struct Life<'a> {
     fleet: &'a Fleet,
     plan: &'a Plan,
@@ -76,6 +87,8 @@ struct Life<'a> {
     node_port: u16,
     /// Of the resource that a step deletes.
     old: Option<Value>,
+    /// A hold has been waited for.
+    has_held: AtomicBool,
     violations: Vec<Violation>,
 }
 
@@ -88,13 +101,13 @@ pub(crate) async fn live(fleet: &Fleet, plan: &Plan, barrier: &Barrier) -> Lived
         name,
         node_port,
         old: None,
+        has_held: AtomicBool::new(false),
         violations: Vec::new(),
     };
-    for form in [plan.step.before(), plan.step.paused()] {
-        if let Some(form) = form {
-            life.apply(form).await;
-            life.until_met(form, None).await;
-        }
+    let forms = [plan.step.before(), plan.step.paused()];
+    for form in forms.into_iter().flatten() {
+        life.apply(form).await;
+        life.until_met(form, None).await;
     }
     let before = life.until_settled().await;
     barrier.wait().await;
@@ -167,9 +180,10 @@ impl Life<'_> {
         let began = Instant::now();
         loop {
             let before = self.stored();
-            sleep(SETTLES).await;
+            let settles = settles();
+            sleep(settles).await;
             let now = self.stored();
-            if versions(&before) == versions(&now) || began.elapsed() > 6 * SETTLES {
+            if versions(&before) == versions(&now) || began.elapsed() > 6 * settles {
                 return now;
             }
         }
@@ -218,7 +232,7 @@ impl Life<'_> {
         if is_after {
             self.act().await;
             self.until_met(after, None).await;
-            sleep(SETTLES).await;
+            self.until_settled().await;
         }
         let met = self.stored();
         let is_leader = barrier.wait().await.is_leader();
@@ -290,7 +304,7 @@ impl Life<'_> {
         sleep(POLL).await;
         self.fleet.keep_running();
         let held = rule.filter(|rule| self.plan.fault == Fault::Held && rule.met() > 0);
-        if let Some(rule) = held {
+        if let Some(rule) = held.filter(|_| !self.has_held.swap(true, Ordering::Relaxed)) {
             sleep(HELD_AT_MOST).await;
             rule.remove();
         }
