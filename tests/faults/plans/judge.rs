@@ -85,6 +85,8 @@ pub(crate) fn of_plan(
 
 /// What is wrong with the manager, or with anything whose plan is in the text.
 pub(crate) async fn of_fleet(fleet: &Fleet, journal: &Journal, may_grow: bool) -> Vec<Violation> {
+    // Whether it may have ended is noted, and told below.
+    fleet.keep_running();
     let mut violations = fleet.statuses.wrong();
     let stranger = fleet.stranger_now().await;
     violations.extend(ownership::changed(&fleet.stranger, &stranger));

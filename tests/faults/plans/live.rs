@@ -182,6 +182,8 @@ impl Life<'_> {
             let before = self.stored();
             let settles = settles();
             sleep(settles).await;
+            // A kill may be on its way for as long as the request was.
+            self.fleet.keep_running();
             let now = self.stored();
             if versions(&before) == versions(&now) || began.elapsed() > 6 * settles {
                 return now;
