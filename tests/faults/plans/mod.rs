@@ -282,7 +282,8 @@ async fn each_fault_of_one_step_of_each_kind_leaves_nothing_that_an_oracle_objec
         plans.into_iter().filter(side_by_side)
     });
     let plans: Vec<_> = plans.collect();
-    assert!(plans.len() > 4 * 20, "{} plans", plans.len());
+    // Each step makes at least one request, which meets each fault.
+    assert!(plans.len() >= 4 * 9, "{} plans", plans.len());
     verdicts.extend(run(plans, &Arc::new(references)).await);
     assert_eq!(report(&verdicts, began), 0, "see above");
     let early = judge::ready_too_early().await;
