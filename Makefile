@@ -164,32 +164,50 @@ audit: ## Licences, sources and banned crates of the dependencies; known vulnera
 verify: ## Fail, with the difference, if a generated file is stale.
 	hack/verify.sh
 
+# Compiles the tests that these arguments of `cargo test` select, and what runs them. The managers
+# that they start are compiled along.
+COMPILE_TESTS = cargo build --locked --workspace --bin devcluster && \
+	cargo test --locked --workspace --no-run
+# hack/test.sh looks into the audit logs at the end.
+COMPILE_AUDIT = $(CARGO_BUILD) --test cluster_audit
+# A cluster around the tests.
+WITH_CLUSTER = $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only --
+# Whether TESTFLAGS select no test.
+WHOLE_RUN = $(if $(filter-out --no-fail-fast,$(TESTFLAGS)),,yes)
+
+# A whole run builds the programs of others beforehand; a single test builds those that it starts.
 .PHONY: test
-test: ## Every test, against a local Kubernetes that is started for them.
-	@for module in prometheus collector olm operator-sdk; do \
+test: ## Every test, against a local Kubernetes that is started for them; TESTFLAGS='--test cluster drift' picks some.
+	@[ -z '$(WHOLE_RUN)' ] || for module in prometheus collector olm operator-sdk; do \
 		hack/build-go.sh hack/$$module >/dev/null || exit; done
-	$(CARGO_BUILD) --all-targets
-	$(CARGO_BUILD) --test cluster_audit
-	$(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- hack/test.sh $(TESTFLAGS)
+	$(COMPILE_TESTS) $(TESTFLAGS)
+	$(COMPILE_AUDIT)
+	$(WITH_CLUSTER) hack/test.sh $(TESTFLAGS)
+
+.PHONY: test-nightly
+test-nightly: ## All that takes too long for every change, stage after stage; `hack/nightly.sh faults` runs one.
+	hack/nightly.sh
 
 .PHONY: test-rollout
 test-rollout: ## Rolling restarts under load, without a failed call; RESTARTS=20.
-	$(CARGO_BUILD) --all-targets
-	ROLLING_RESTARTS=$(RESTARTS) $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
+	$(COMPILE_TESTS) --test rollout
+	$(COMPILE_AUDIT)
+	ROLLING_RESTARTS=$(RESTARTS) $(WITH_CLUSTER) \
 		hack/test.sh --test rollout rolling_restarts -- --nocapture
 
 .PHONY: test-docs
 test-docs: ## Every command of the documents, with what they show; DOCS='README' picks by path.
-	$(CARGO_BUILD) --all-targets
-	DOCS='$(DOCS)' cargo test --locked --workspace --test docs the_documents -- --ignored --nocapture
+	$(COMPILE_TESTS) --test docs
+	DOCS='$(DOCS)' hack/test.sh --test docs the_documents -- --ignored --nocapture
 
 .PHONY: test-e2e
 test-e2e: ## The product on a node that runs containers; as root; PHASES='catalog' picks by name.
+	@hack/e2e/missing.sh --check
 	hack/e2e/images.sh fetch
 	hack/image.sh binary $(ARCHITECTURE)
-	$(CARGO_BUILD) --all-targets
+	$(COMPILE_TESTS) --test e2e
 	PHASES='$(PHASES)' hack/e2e/traces.sh $(CARGO_TARGET_DIR)/debug/devcluster enter -- \
-		cargo test --locked --offline --workspace --test e2e -- --ignored --nocapture
+		hack/test.sh --offline --test e2e -- --ignored --nocapture
 
 .PHONY: explore
 explore: ## Faults at every step, in process: PLANS=100000 from SEED=2 on, or one PLAN='…'.
@@ -199,8 +217,9 @@ explore: ## Faults at every step, in process: PLANS=100000 from SEED=2 on, or on
 
 .PHONY: test-faults
 test-faults: ## Every fault of the API server and the network; FAULTS='F12', 'plan Nginx' or 'rivals' picks.
-	$(CARGO_BUILD) --all-targets
-	FAULTS='$(FAULTS)' $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
+	$(COMPILE_TESTS) --test faults
+	$(COMPILE_AUDIT)
+	FAULTS='$(FAULTS)' $(WITH_CLUSTER) \
 		hack/test.sh --test faults the_campaign -- --ignored --nocapture
 
 .PHONY: test-previous
@@ -229,9 +248,9 @@ test-oldest: ## Every test, on the oldest Kubernetes that is supported; TESTFLAG
 .PHONY: dashboard-picture
 dashboard-picture: ## Draw docs/dashboard.svg from two minutes of a manager at work.
 	hack/build-go.sh hack/prometheus >/dev/null
-	$(CARGO_BUILD) --all-targets
-	$(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only -- \
-		cargo test --locked --workspace --test cluster a_dashboard_is_drawn -- --ignored
+	$(COMPILE_TESTS) --test cluster
+	$(COMPILE_AUDIT)
+	$(WITH_CLUSTER) hack/test.sh --test cluster a_dashboard_is_drawn -- --ignored
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZ_RUNS executions; FUZZ_TARGETS='children pem_reload'.

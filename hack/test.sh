@@ -1,23 +1,132 @@
 #!/usr/bin/env bash
-# cargo test with these arguments, and then the test of what the audit logs of all API servers
-# of this run show: tests/cluster_audit.rs. Wants `devcluster run` around it.
+# cargo test with these arguments, its test binaries side by side, since most tests wait. Then the
+# test of what the audit logs of all API servers of this run show: tests/cluster_audit.rs. That
+# one wants `devcluster run` around it, as many of the tests do.
+#
+# TEST_JOBS  How many test binaries run at the same time (default below).
+#
+# The output of each binary is printed whole when it ends, or as it comes if there is only one.
+# Fails if no test ran: a name that is misspelt, or that has changed, matches nothing.
 set -uo pipefail
 
-# Ends with the command that it runs: a bash that is told to end would leave it running.
-child=
-trap '[ -z "$child" ] || kill "$child" 2>/dev/null; exit 143' TERM INT
+# cargo runs this in place of each test binary, with the arguments, the environment and the
+# folder that are meant for it: it writes them down and runs nothing.
+if [ "${1:-}" = --record ]; then
+    plan=$2
+    shift 2
+    case $1 in
+    */deps/*) ;;
+    *) exec "$@" ;; # an example in the documentation, which rustdoc removes afterwards
+    esac
+    name=$(basename "$1")
+    for variable in "${!CARGO_TARGET_@}"; do
+        # A test that runs cargo itself means what it says.
+        case $variable in *_RUNNER) unset "$variable" ;; esac
+    done
+    {
+        export -p
+        printf 'cd %q && exec' "$PWD"
+        printf ' %q' "$@"
+        echo
+    } >"$plan/$name"
+    exit
+fi
+
+jobs=${TEST_JOBS:-6}
+# Those that take longest begin first.
+first=(versions cluster faults election rollout certificates hostile install)
+
+plan=$(mktemp -d)
+declare -A running=() # binary by process
+alone=
+# What this script runs ends with it.
+stop() {
+    [ ${#running[@]} -eq 0 ] || kill "${!running[@]}" 2>/dev/null
+    [ -z "$alone" ] || kill "$alone" 2>/dev/null
+    rm -rf "$plan"
+}
+trap stop EXIT
+trap 'exit 143' TERM INT
+
+# Runs a command so that a signal is heeded meanwhile.
 run() {
     "$@" &
-    child=$!
-    wait "$child"
+    alone=$!
+    wait "$alone"
+    local status=$?
+    alone=
+    return "$status"
 }
 
-run cargo test --locked --workspace "$@"
-status=$?
-# A selection of tests shows less than a whole run; a status that is not true is always wrong.
-case "$*" in
-'' | --no-fail-fast) only='' WHOLE_TEST_RUN=1 && export WHOLE_TEST_RUN ;;
-*) only=every_status ;;
-esac
-run cargo test --locked --workspace --test cluster_audit -- --nocapture $only || status=$?
-exit "$status"
+host=$(rustc -vV | sed -n 's/^host: //p')
+runner=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$host")_RUNNER
+run env "$runner=$PWD/hack/test.sh --record $plan" cargo test --locked --workspace "$@" \
+    2> >(grep --line-buffered -v '^ *Running ' >&2) || exit
+
+shopt -s nullglob
+planned=()
+for file in "${first[@]/%/-*}" '*'; do
+    # shellcheck disable=SC2231 # it is a pattern
+    for file in "$plan"/$file; do
+        case " ${planned[*]} " in *" ${file##*/} "*) ;; *) planned+=("${file##*/}") ;; esac
+    done
+done
+
+failed=() ran=0
+
+# ended BINARY STATUS: what it wrote, unless that was seen, or no test was meant for it.
+ended() {
+    local binary=$1 output="$plan/$1.log" count
+    count=$(awk '/^test result: / { sum += $4 + $6 } END { print sum + 0 }' "$output")
+    ran=$((ran + count))
+    if [ ${#planned[@]} -gt 1 ] && { [ "$count" != 0 ] || [ "$2" != 0 ]; }; then
+        printf '\n     Running %s\n' "$(tail -n 1 "$plan/$binary" | sed 's/.* exec //')"
+        cat "$output"
+    fi
+    [ "$2" = 0 ] || failed+=("${binary%-*}")
+}
+
+# end_one: waits for one of those that run.
+end_one() {
+    local process status
+    wait -n -p process "${!running[@]}"
+    status=$?
+    ended "${running[$process]}" "$status"
+    unset "running[$process]"
+    [ ${#running[@]} = 0 ] || echo "test: $SECONDS s, still running: ${running[*]%-*}"
+}
+
+case " $* " in *" --no-fail-fast "*) fail_fast= ;; *) fail_fast=1 ;; esac
+if [ ${#planned[@]} = 1 ]; then
+    run bash "$plan/${planned[0]}" > >(tee "$plan/${planned[0]}.log") 2>&1
+    status=$?
+    wait # for tee
+    ended "${planned[0]}" "$status"
+else
+    for binary in "${planned[@]}"; do
+        while [ ${#running[@]} -ge "$jobs" ]; do end_one; done
+        [ -z "$fail_fast" ] || [ ${#failed[@]} = 0 ] || break
+        bash "$plan/$binary" >"$plan/$binary.log" 2>&1 &
+        running[$!]=$binary
+    done
+    while [ ${#running[@]} -gt 0 ]; do end_one; done
+fi
+if [ "$ran" = 0 ]; then
+    echo "test: FAILED: there is no such test: cargo test $*" >&2
+    exit 1
+fi
+
+# A test on its own that starts no cluster has no audit log.
+if [ -n "${DEVCLUSTER_AUDIT_LOG:-}" ]; then
+    # A selection of tests shows less than a whole run; a status that is not true is always wrong.
+    case "$*" in
+    '' | --no-fail-fast) only='' WHOLE_TEST_RUN=1 && export WHOLE_TEST_RUN ;;
+    *) only=every_status ;;
+    esac
+    run cargo test --locked --workspace --test cluster_audit -- --nocapture $only || failed+=("cluster_audit")
+fi
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "test: FAILED after $SECONDS s: ${failed[*]}; the output of each is above" >&2
+    exit 1
+fi
+echo "test: all $ran tests passed after $SECONDS s"

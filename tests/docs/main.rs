@@ -7,6 +7,7 @@
     reason = "real time passes here"
 )]
 
+mod ci;
 mod covered;
 mod document;
 mod follow;

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# What takes too long for every change: the whole fault campaign, the explorer with many plans,
+# every #[ignore]d exploration, the oldest Kubernetes, fuzzing with many executions, many rolling
+# restarts, the product on a real node. Ends as .ci/run does, with a table of the stages.
+#
+#     hack/nightly.sh [STAGE…]    these stages only
+#
+# BUDGET_MINUTES, ALLOW_SKIP  as for .ci/run; nothing may be skipped by default.
+# NIGHTLY_SEED                the seed of fuzzing and explorer; another one each night by default.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+BUDGET_MINUTES=${BUDGET_MINUTES:-480}
+ALLOW_SKIP=${ALLOW_SKIP-}
+seed=${NIGHTLY_SEED:-$(date +%s)}
+
+declare -A least=([rollout]=2 [explorations]=2 [faults]=1 [explore]=0 [fuzz]=5 [oldest]=900 [e2e]=1)
+stages=("$@")
+for name in "${stages[@]}"; do
+    if [ -z "${least[$name]-}" ]; then
+        echo "nightly: there is no stage '$name': ${!least[*]}" >&2
+        exit 64
+    fi
+done
+
+source hack/stages.sh
+
+# wanted NAME: whether the stage is named, or none is.
+wanted() { [ ${#stages[@]} = 0 ] || case " ${stages[*]} " in *" $1 "*) true ;; *) false ;; esac; }
+
+say "the seed of this run: NIGHTLY_SEED=$seed"
+! wanted rollout || stage rollout 15 make test-rollout RESTARTS=100
+# In the libraries every ignored test is an exploration; those of the other binaries are stages.
+! wanted explorations || stage explorations 60 cargo test --release --locked --workspace --lib -- --ignored
+! wanted faults || stage faults 60 make test-faults
+! wanted explore || stage explore 60 make explore PLANS=100000 SEED="$seed"
+! wanted fuzz || stage fuzz 60 env FUZZ_SEED=$((seed % 2147483647)) make fuzz FUZZ_RUNS=1000000
+! wanted oldest || stage oldest 60 make test-oldest TESTFLAGS=--no-fail-fast
+! wanted e2e || stage_e2e 40
+finish
