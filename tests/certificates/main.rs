@@ -92,15 +92,22 @@ async fn an_overwritten_bundle_is_restored_and_at_most_once_a_minute() {
     let stage = Stage::set("repair").await;
     stage.install_validating().await;
     stage.install_crd().await;
-    let (one, two) = (stage.start_replica().await, stage.start_replica().await);
-    stage.route_to(&[&one, &two]);
+    let one = stage.start_replica().await;
+    stage.route_to(&[&one]);
     until("the webhook is called", async || {
         stage.webhook_is_called().await
     })
     .await;
-    // Until both have seen it in place: one that has just started does not know of a repair
-    // by another.
-    sleep(Duration::from_secs(3)).await;
+    // The second one finds the bundle in place: it does not know of a repair by the first.
+    let two = stage.start_replica().await;
+    until("both watch", async || {
+        let watches = |(verb, resource, _): &&(String, String, u64)| {
+            verb == "watch" && resource == "validatingwebhookconfigurations"
+        };
+        stage.audited().iter().filter(watches).count() >= 2
+    })
+    .await;
+    stage.route_to(&[&one, &two]);
     let bundle = stage.webhook_bundle().await.unwrap();
     stage.remove_webhook_bundle().await;
     until("the bundle is restored", async || {
@@ -127,8 +134,15 @@ async fn the_rights_of_the_profile_are_enough_and_at_rest_there_are_only_watches
         stage.webhook_is_called().await
     })
     .await;
-    sleep(Duration::from_secs(3)).await;
-    let before = stage.audited();
+    let mut before = stage.audited();
+    until("it is at rest", async || {
+        sleep(Duration::from_secs(3)).await;
+        let now = stage.audited();
+        let is_at_rest = now.len() == before.len();
+        before = now;
+        is_at_rest
+    })
+    .await;
     sleep(Duration::from_secs(10)).await;
     let after = stage.audited();
     let refused: Vec<_> = after.iter().filter(|(_, _, code)| *code == 403).collect();

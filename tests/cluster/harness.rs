@@ -26,6 +26,10 @@ pub(crate) use self::within::*;
 /// The longest anything may take here: at least five times every figure that is promised.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
+/// How long a test looks on to see that the manager writes nothing more: more than twice as long as
+/// it may hold back a status that keeps moving.
+pub(crate) const AT_REST: Duration = Duration::from_secs(12);
+
 /// How often the API server is asked whether it is so yet.
 const POLL: Duration = Duration::from_millis(50);
 

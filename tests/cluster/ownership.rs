@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    DEADLINE, DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage,
-    condition, is_ready,
+    AT_REST, DEADLINE, DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX,
+    SERVICE, Stage, condition, is_ready,
 };
 
 fn stranger() -> Value {
@@ -167,7 +167,7 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_as_one_winner_and_one_
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    tokio::time::sleep(AT_REST).await;
     let again = [
         stage.get(winner, "same").await,
         stage.get(loser, "same").await,

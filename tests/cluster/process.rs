@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::harness::manager::sum;
-use crate::harness::{DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Stage, is_ready};
+use crate::harness::{
+    AT_REST, DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Stage, is_ready,
+};
 
 const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
 
@@ -66,9 +68,12 @@ async fn until_idle(stage: &mut Stage, resources: usize) {
 async fn sigterm_in_the_middle_of_the_work_is_obeyed_and_a_restart_finishes_it_and_then_writes_nothing()
  {
     let mut stage = Stage::set("restart").await;
-    for number in 0..RESOURCES {
-        stage.apply(&resource(number)).await.expect("applied");
-    }
+    // At once, so that the manager cannot be done with all of them before the last is there.
+    let applies = (0..RESOURCES).map(|number| {
+        let stage = &stage;
+        async move { stage.apply(&resource(number)).await.expect("applied") }
+    });
+    futures::future::join_all(applies).await;
     let unfinished = not_ready(&stage).await;
     let exit = stage.stop_manager().expect("it ran");
     println!(
@@ -97,7 +102,7 @@ async fn sigterm_in_the_middle_of_the_work_is_obeyed_and_a_restart_finishes_it_a
     let before = stage.requests();
     stage.start_manager(&[]);
     until_idle(&mut stage, RESOURCES).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(AT_REST).await;
     let after = stage.requests();
     assert_eq!(
         after.len(),

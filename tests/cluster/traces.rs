@@ -3,7 +3,6 @@
 
 mod collector;
 
-use std::net::TcpListener;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -73,9 +72,8 @@ async fn logged(stage: &Stage, message: &str, times: usize) {
 #[tokio::test]
 async fn a_reconcile_with_its_calls_an_admission_and_a_conversion_reach_a_real_collector() {
     let folder = devcluster::StateFolder::create().expect("a folder");
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("a port").to_string();
-    drop(listener);
+    let port = devcluster::free_port().expect("a port");
+    let address = format!("127.0.0.1:{port}");
     let endpoint = format!("http://{address}");
     let environment = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),

@@ -1,7 +1,6 @@
 //! Two versions of every kind on a real API server, which calls the manager's own webhooks:
 //! what is written in one version is read in the other, and what is wrong is refused.
 
-use std::net::TcpListener;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -25,11 +24,7 @@ pub(crate) async fn stage_with(
     let mut stage = Stage::on(private.cluster.environment(), test).await;
     let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd");
     succeeds(&stage, &["apply", "--server-side", "-k", crds]);
-    let port = TcpListener::bind("127.0.0.1:0")
-        .expect("a port")
-        .local_addr()
-        .expect("a port")
-        .port();
+    let port = devcluster::free_port().expect("a port");
     let (port, url) = (
         format!("--webhook-port={port}"),
         format!("--webhook-url=https://127.0.0.1:{port}"),

@@ -129,8 +129,5 @@ fn the_packages_that_a_real_node_lacks_are_named_in_one_line_before_anything_is_
         !output.status.success() && said.lines().count() == 1,
         "{said}"
     );
-    assert!(
-        said.contains("apt-get install buildah skopeo"),
-        "{said}"
-    );
+    assert!(said.contains("apt-get install buildah skopeo"), "{said}");
 }

@@ -68,6 +68,10 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     clean_up(node);
 }
 
+/// How long calls in the version that is not stored failed now and then, on a small node, while OLM
+/// upgraded: docs/operations.md.
+const FAILING_FOR: Duration = Duration::from_secs(43);
+
 /// As on OperatorHub: a catalog, a subscription with automatic approval, and an upgrade that
 /// comes with a newer catalog. The namespace enforces *restricted*.
 pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
@@ -92,8 +96,7 @@ pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     let tallies = calls.stop();
     assert_eq!(tallies[&Sort::ReadStored].failed, 0);
     for (sort, tally) in &tallies {
-        let limit = Duration::from_secs(150);
-        assert!(tally.failing_for < limit, "{sort:?}");
+        assert!(tally.failing_for < 2 * FAILING_FOR, "{sort:?}");
     }
     before.still_holds(shell);
 

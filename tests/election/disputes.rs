@@ -115,7 +115,7 @@ async fn a_leader_whose_lease_is_given_to_somebody_else_ends_and_the_other_gets_
         took >= LEASE_DURATION - Duration::from_secs(1),
         "somebody's time"
     );
-    assert!(took < 5 * LEASE_DURATION);
+    assert!(took < 2 * LEASE_DURATION, "{took:?}");
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn the_time_in_the_lease_of_a_candidate_that_is_gone_is_not_compared_with_
         candidate.says("\"standing by\"").await;
         let took = candidate.leads().await;
         println!("renewTime off by {minutes} min: led after {took:?}");
-        assert!(took > LEASE_DURATION - Duration::from_secs(2) && took < 5 * LEASE_DURATION);
+        assert!(took > LEASE_DURATION - Duration::from_secs(2) && took < 2 * LEASE_DURATION);
         let spec = lease(&stage).await["spec"].clone();
         assert_eq!(spec["leaseTransitions"], 7);
     };

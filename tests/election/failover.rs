@@ -13,6 +13,9 @@ use crate::stage::{LEASE_DURATION, Replica, Work, Write, start_admin, writes};
 /// From the last write of a leader that is told to stop to the first of the next.
 const PROMISED: Duration = Duration::from_millis(100);
 
+/// How often a candidate that is not told of anything tries to get the lease.
+const RETRY_PERIOD: Duration = Duration::from_secs(2);
+
 /// How often, unless `ELECTION_TRIALS` says otherwise.
 const TRIALS: usize = 5;
 
@@ -99,7 +102,11 @@ async fn a_leader_that_is_told_to_stop_hands_over_within_100_ms() {
     gaps.sort();
     let median = gaps[gaps.len() / 2];
     println!("{trials} handovers: median {median:?}, all {gaps:?} (promised: {PROMISED:?})");
-    assert!(gaps.iter().all(|gap| *gap < 5 * PROMISED), "{gaps:?}");
+    // The machine may be busy with something else in one trial or another, not in all of them. One
+    // that was not told of the release would find out when it retries.
+    assert!(gaps[0] < PROMISED, "{gaps:?}");
+    assert!(median < 5 * PROMISED, "{gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap < RETRY_PERIOD), "{gaps:?}");
 }
 
 #[tokio::test]
@@ -119,7 +126,10 @@ async fn a_leader_that_is_killed_is_replaced_when_its_lease_has_expired() {
     println!("the next one wrote {took:?} after the kill (promised: {LEASE_DURATION:?} + 1 s)");
     // The last renewal was at most a retry period, and what a busy machine adds, ago.
     assert!(took > LEASE_DURATION / 2, "not before the lease expired");
-    assert!(took < 5 * (LEASE_DURATION + Duration::from_secs(1)));
+    assert!(
+        took < 2 * (LEASE_DURATION + Duration::from_secs(1)),
+        "{took:?}"
+    );
 }
 
 #[tokio::test]

@@ -62,7 +62,7 @@ async fn five_seconds_without_api_server_cost_nothing_and_thirty_the_process() {
         took > Duration::from_secs(7),
         "not before the renew deadline"
     );
-    assert!(took < 5 * Duration::from_secs(15));
+    assert!(took < 2 * Duration::from_secs(10), "{took:?}");
     tokio::time::sleep(Duration::from_secs(30).saturating_sub(began.elapsed())).await;
     resume();
     let back = Instant::now();
@@ -70,7 +70,7 @@ async fn five_seconds_without_api_server_cost_nothing_and_thirty_the_process() {
     let again = start_admin(&stage, "c");
     while !standby.has_led() && !again.has_led() {
         assert!(
-            back.elapsed() < 5 * Duration::from_secs(15),
+            back.elapsed() < 2 * Duration::from_secs(15),
             "{}",
             standby.log()
         );

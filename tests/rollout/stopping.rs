@@ -74,7 +74,7 @@ async fn a_stop_under_load_fails_no_call_and_has_its_phases_in_the_log() {
     let phases = phases(&exit);
     println!("stopped after {:?}: {phases:?}", exit.took);
     assert_eq!(exit.code, Some(0), "{}", exit.log);
-    assert!(exit.took < 5 * GRACE_PERIOD, "{:?}", exit.took);
+    assert!(exit.took < GRACE_PERIOD, "killed by then: {:?}", exit.took);
     let names: Vec<_> = phases.iter().map(|(phase, _)| phase.as_str()).collect();
     let expected = [
         "controllers",
@@ -93,7 +93,9 @@ async fn a_second_signal_ends_the_time_of_grace_at_once() {
     let replica = Replica::start_ready(&kubeconfig(), &folder).await;
     let health = replica.health;
     replica.manager.terminate();
+    let told = Instant::now();
     while ask(health, "/readyz").await != Some(503) {
+        assert!(told.elapsed() < DEADLINE, "still ready");
         sleep(POLL).await;
     }
     let exit = replica.stop().await;

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use devcluster::AuditLog;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use quartet_operator::api::{Kind, memcached};
 use quartet_operator::packaging::crd;
 use serde_json::{Value, json};
 
 use crate::seed;
-use crate::stage::{Running, Stage, collection, crd_path, list_path, object, path};
+use crate::stage::{DEADLINE, Running, Stage, collection, crd_path, list_path, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 300;
@@ -95,10 +96,18 @@ async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     stage.webhooks.go_away().await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
     killed.kill();
     stage.webhooks.come_back().await;
-    let half_way = written(&stage).await;
+    // What the API server had begun to write may still end.
+    let mut half_way = written(&stage).await;
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = written(&stage).await;
+        if changed(&half_way, &now) == 0 {
+            break;
+        }
+        half_way = now;
+    }
     let first = changed(&before, &half_way);
     println!("killed after {first} of {OBJECTS}");
     assert!((1..OBJECTS).contains(&first), "{first}");
@@ -125,6 +134,22 @@ async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end
     assert_eq!(changed(&after, &written(&stage).await), 0);
 }
 
+/// Waits until the migration has read the CRD: the audit log tells.
+async fn until_definition_was_read(stage: &Stage) {
+    let mut log = AuditLog::open(&stage.cluster.audit_log()).expect("the audit log");
+    let (started, mut was_read) = (Instant::now(), false);
+    while !was_read {
+        assert!(started.elapsed() < DEADLINE, "the CRD is never read");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let is_ours = |line: &str| line.contains("\"userAgent\":\"quartet-operator/");
+        let read = log.read(is_ours, |event| {
+            let is_read = event.verb == "get" && event.resource == "customresourcedefinitions";
+            was_read |= is_read && crd_path(MEMCACHED).ends_with(&event.name);
+        });
+        read.expect("the audit log");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_rewritten_object_differs_in_its_resource_version_alone() {
     let stage = Stage::with_api_server().await;
@@ -141,7 +166,7 @@ async fn a_rewritten_object_differs_in_its_resource_version_alone() {
     // An administrator changes the CRD meanwhile, in what does not matter here.
     let short_names = json!({"spec": {"names": {"shortNames": ["mc", "mem"]}}});
     let change = async {
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        until_definition_was_read(&stage).await;
         stage.merge(&crd_path(MEMCACHED), short_names).await
     };
     let ((code, said, noted), change) = tokio::join!(stage.errand(&["migrate-storage"]), change);

@@ -1,17 +1,19 @@
 //! Ten thousand objects of one kind: how long a change of its CRD keeps them from being read.
 //! 20 s are promised.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::ByteString;
 use quartet_operator::api::{Kind, Version, memcached};
 use quartet_operator::packaging::crd;
 use serde_json::{Value, json};
 
-use crate::stage::{DEADLINE, Form, Stage, collection, object};
+use crate::stage::{Form, Stage, collection, object};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 10_000;
+/// How long the objects may be unreadable after a change of their CRD.
+const PROMISED: Duration = Duration::from_secs(20);
 /// etcd takes 128 in one transaction.
 const PUTS_AT_ONCE: usize = 100;
 
@@ -128,6 +130,6 @@ async fn ten_thousand_objects_are_readable_in_both_versions_right_after_a_change
         let converted = stage.webhooks.conversions() - converted;
         println!("{what}: {OBJECTS} objects read in both after {took:?}, {converted} conversions");
         assert!(converted >= 10_000.0, "the test bites: {converted}");
-        assert!(took < DEADLINE, "{what}: {took:?}");
+        assert!(took < 2 * PROMISED, "{what}: {took:?}");
     }
 }

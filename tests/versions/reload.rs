@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::stage::{DEADLINE, Running, Stage, collection, crd_path, object, path};
@@ -195,12 +195,6 @@ impl Load {
     }
 }
 
-/// A port that was free a moment ago.
-async fn free_address() -> std::net::SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    listener.local_addr().expect("its address")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_call_fails_while_the_certificate_is_replaced_every_second_for_a_minute() {
     let mut stage = Stage::with_api_server().await;
@@ -208,7 +202,7 @@ async fn no_call_fails_while_the_certificate_is_replaced_every_second_for_a_minu
     let folder = Folder::create(stage.cluster.dir().join("certificate"), &authority.pair());
     stage.webhooks.go_away().await;
     let endpoint = Endpoint {
-        address: free_address().await,
+        address: ([127, 0, 0, 1], devcluster::free_port().expect("a port")).into(),
         authority: authority.pem.clone(),
     };
     let _manager = manager(&stage, &endpoint, &folder).await;

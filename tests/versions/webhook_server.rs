@@ -87,7 +87,7 @@ impl WebhookServer {
         let mut registry = Registry::default();
         let mut server = Self {
             endpoint: Endpoint {
-                address: ([127, 0, 0, 1], 0).into(),
+                address: ([127, 0, 0, 1], devcluster::free_port().expect("a port")).into(),
                 authority: issued.cert.pem(),
             },
             certificate: Arc::new(OneCertificate(Arc::new(certified))),
@@ -131,11 +131,10 @@ impl WebhookServer {
         }
     }
 
-    /// Listens again, where it did before.
+    /// Listens again, where it did before: the port is ours all the while.
     pub(crate) async fn come_back(&mut self) {
         let listener = TcpListener::bind(self.endpoint.address).await;
         let listener = listener.expect("a port");
-        self.endpoint.address = listener.local_addr().expect("its address");
         let stopping = Stopping {
             grace: Duration::ZERO,
             drain: Duration::ZERO,

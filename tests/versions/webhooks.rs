@@ -156,6 +156,23 @@ pub(crate) fn without_minimum(schema: &mut Value) {
     }
 }
 
+/// Adds the defaults of a schema, as the API server does: of each object that is there.
+fn add_defaults(value: &mut Value, schema: &Value) {
+    let (Some(object), Some(properties)) =
+        (value.as_object_mut(), schema["properties"].as_object())
+    else {
+        return;
+    };
+    for (name, schema) in properties {
+        if let Some(default) = schema.get("default") {
+            object.entry(name).or_insert_with(|| default.clone());
+        }
+        if let Some(value) = object.get_mut(name) {
+            add_defaults(value, schema);
+        }
+    }
+}
+
 fn object(value: &Value) -> DynamicObject {
     serde_json::from_value(value.clone()).unwrap()
 }
@@ -219,11 +236,12 @@ fn every_object_reads_in_the_other_version_as_conversion_says_and_keeps_what_tha
                 let read = essence(&others.get(&name).await.unwrap());
                 let mut expected = convert(kind, created.clone(), other).unwrap().object;
                 // The schema of the version that is read has defaults of its own.
-                if let Some(spec) = read["spec"].as_object() {
-                    for (field, value) in spec {
-                        expected["spec"][field] = value.clone();
-                    }
-                }
+                let schema = serde_json::to_value(crd::both_versions(kind)).unwrap();
+                let versions = schema["spec"]["versions"].as_array().unwrap();
+                let version = versions.iter().find(|it| it["name"] == other.name);
+                let spec = "/schema/openAPIV3Schema/properties/spec";
+                let schema = version.unwrap().pointer(spec).unwrap();
+                add_defaults(&mut expected["spec"], schema);
                 assert_eq!(read, expected);
                 let mut items = others
                     .list(&Default::default())

@@ -1,8 +1,13 @@
-//! Free ports that stay free while their owner is restarted.
+//! Free ports that stay free until their owner listens, and while it is restarted.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use crate::error::{Doing, Result};
 
@@ -12,17 +17,63 @@ use crate::error::{Doing, Result};
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 20_000;
 
-/// A loopback port that nobody listens on, taken at random so that clusters which start at
-/// the same moment do not choose the same one.
+/// The sockets that keep the ports of this process, until it ends.
+static RESERVED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+
+/// A loopback port on which nobody listens. It belongs to this process until that ends: no other
+/// call of this function returns it, here or in another process, so it can be handed to a program
+/// that is started later, and to the next one after that. Until one listens, connections are
+/// refused.
 ///
 /// # Errors
 /// A thousand tries found none.
 pub fn free_port() -> Result<u16> {
-    (0..1000)
+    let (port, socket) = (0..1000)
         .map(|attempt: u32| RandomState::new().hash_one(attempt) % u64::from(COUNT))
         .filter_map(|offset| u16::try_from(offset).ok())
         .map(|offset| FIRST + offset)
-        .find(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
+        .find_map(|port| Some((port, reserve(port).ok()?)))
         .ok_or_else(|| io::Error::from(io::ErrorKind::AddrInUse))
-        .doing(|| "looking for a free port".to_owned())
+        .doing(|| "looking for a free port".to_owned())?;
+    let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    reserved.push(socket);
+    Ok(port)
+}
+
+/// A socket that is bound to the port and does not listen. It is bound without `SO_REUSEADDR`, so
+/// only one can be. With that option set afterwards, whoever sets it as well may listen beside it:
+/// the standard libraries of Rust and Go do (`inet_csk_bind_conflict` in the kernel).
+fn reserve(port: u16) -> io::Result<OwnedFd> {
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    set_socket_reuseaddr(&socket, true)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_port_is_ours_before_while_and_after_somebody_listens() {
+        let port = free_port().unwrap();
+        let address = (Ipv4Addr::LOCALHOST, port);
+        let refused = TcpStream::connect(address).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        for everywhere in [false, true] {
+            assert!(reserve(port).is_err(), "nobody else gets it");
+            let ip = [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED][usize::from(everywhere)];
+            let listener = TcpListener::bind((ip, port)).unwrap();
+            TcpStream::connect(address).unwrap();
+            assert!(reserve(port).is_err(), "nobody else gets it");
+            drop(listener);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! A real Prometheus, and promtool, built from source: started, asked over HTTP, stopped.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -147,8 +147,7 @@ impl Drop for Prometheus {
 }
 
 fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
+    format!("127.0.0.1:{}", devcluster::free_port().unwrap())
 }
 
 fn percent_encoded(text: &str) -> String {
