@@ -1,56 +1,87 @@
-//! The certificate replaced every second, in both ways, under load.
+//! Certificates replaced every second for a minute, in both ways, under load: of a client of the
+//! test's own, and of a real API server that checks what it writes and converts what it reads.
 
 use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::api_server::ApiServer;
+use crate::balancer::Balancer;
 use crate::certificates::{Authority, Folder, Pair};
 use crate::client::Transport;
-use crate::kubeconfig;
 use crate::load::{Call, Load};
 use crate::replica::Replica;
 
-/// How often it is replaced, once a second.
+/// How often each is replaced, once a second.
 const SWAPS: u32 = 60;
+/// The manager looks every ten seconds.
+const SHOWN: usize = 4;
 
 /// Calls one replica while its certificate is replaced by `swap`.
-async fn swapped_every_second(way: &str, swap: fn(&mut Folder, &Pair)) {
-    let authority = Authority::new();
-    let mut folder = Folder::new(&authority.issue());
-    let replica = Replica::start_ready(&kubeconfig(), &folder).await;
-    let kept = Transport::new(replica.webhooks, &authority);
-    let made_anew = Transport::without_keep_alive(replica.webhooks, &authority);
+async fn swapped_every_second(
+    way: &str,
+    (replica, folder): (&Replica, &mut Folder),
+    authority: &Authority,
+    swap: fn(&mut Folder, &Pair),
+) {
+    let kept = Transport::new(replica.webhooks, authority);
+    let made_anew = Transport::without_keep_alive(replica.webhooks, authority);
     let loads = [
         ("admissions", Load::start(&kept, Call::Admission, 25)),
         ("conversions", Load::start(&kept, Call::Conversion, 5)),
         ("handshakes", Load::start(&made_anew, Call::Admission, 10)),
     ];
-
     let mut ticks = interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for _ in 0..SWAPS {
         ticks.tick().await;
         let pair = authority.issue();
-        let swapped = tokio::task::spawn_blocking(move || {
-            swap(&mut folder, &pair);
-            folder
-        });
-        folder = swapped.await.unwrap();
+        tokio::task::block_in_place(|| swap(folder, &pair));
     }
-
     for (what, load) in loads {
         load.stop().await.none_failed(&format!("{way}: {what}"));
     }
     let shown = made_anew.seen().certificates.lock().unwrap().len();
     println!("{way}: {SWAPS} certificates, of which clients were shown {shown}");
-    assert!(shown > 1, "the manager takes up new certificates");
-    assert_eq!(replica.stop().await.code, Some(0));
+    assert!(shown >= SHOWN, "the manager takes up new certificates");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn certificates_swapped_every_second_fail_no_call() {
+    let api_server = ApiServer::start().await;
+    let authority = Authority::new();
+    let mut folders = [(); 2].map(|()| Folder::new(&authority.issue()));
+    let balancer = Balancer::start(Duration::from_secs(1)).await;
+    let mut replicas = Vec::new();
+    for folder in &folders {
+        let replica = Replica::start_ready(&api_server.kubeconfig(), folder).await;
+        balancer.add(replica.webhooks, replica.health).await;
+        replicas.push(replica);
+    }
+    api_server.call(balancer.address(), &authority).await;
+    let loads = [
+        ("the API server's admissions", api_server.writes(25)),
+        ("the API server's conversions", api_server.reads(25)),
+    ];
+    let [one, other] = &mut folders;
     tokio::join!(
-        swapped_every_second("as the kubelet", Folder::swap),
-        swapped_every_second("in place", |folder, pair| folder.overwrite(pair)),
+        swapped_every_second(
+            "as the kubelet",
+            (&replicas[0], one),
+            &authority,
+            Folder::swap
+        ),
+        swapped_every_second(
+            "in place",
+            (&replicas[1], other),
+            &authority,
+            |folder, pair| { folder.overwrite(pair) }
+        ),
     );
+    for (what, load) in loads {
+        load.stop().await.none_failed(what);
+    }
+    for replica in replicas {
+        assert_eq!(replica.stop().await.code, Some(0));
+    }
 }

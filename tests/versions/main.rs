@@ -13,7 +13,6 @@ mod outage;
 mod pairs;
 mod previous;
 mod random;
-mod reload;
 mod room;
 mod seed;
 mod stage;
