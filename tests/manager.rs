@@ -7,12 +7,15 @@
 mod https;
 #[path = "support/metrics_list.rs"]
 mod metrics_list;
+#[path = "support/plain_http.rs"]
+mod plain_http;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -87,27 +90,33 @@ impl Drop for Kubeconfig {
 /// A running manager, killed when dropped.
 struct Running {
     process: Child,
-    lines: BufReader<ChildStderr>,
+    /// Lines of its log, from a thread that ends with it.
+    lines: Receiver<String>,
 }
 
 impl Running {
     fn start(mut command: Command) -> Self {
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(process.stderr.take().unwrap());
+        let log = BufReader::new(process.stderr.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            let mut lines = log.lines().map_while(Result::ok);
+            lines.all(|line| sender.send(line).is_ok())
+        });
         Self { process, lines }
     }
 
     /// Reads log lines up to the first that has all `parts`, and returns it.
     fn log_line(&mut self, parts: &[&str]) -> String {
-        let mut read = String::new();
+        let mut read = Vec::new();
         loop {
-            let start = read.len();
-            let length = self.lines.read_line(&mut read).unwrap();
-            let line = &read[start..];
-            assert!(length > 0, "no line with {parts:?} in:\n{read}");
+            let Ok(line) = self.lines.recv_timeout(STOP_DEADLINE) else {
+                panic!("no line with {parts:?} in:\n{}", read.join("\n"));
+            };
             if parts.iter().all(|part| line.contains(part)) {
-                return line.to_owned();
+                return line;
             }
+            read.push(line);
         }
     }
 
@@ -145,10 +154,9 @@ impl Running {
         }
     }
 
+    /// What it wrote after the last line that was read, up to its end.
     fn rest_of_log(&mut self) -> String {
-        let mut rest = String::new();
-        self.lines.read_to_string(&mut rest).unwrap();
-        rest
+        self.lines.iter().collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -157,20 +165,6 @@ impl Drop for Running {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// Status line and body of a plain HTTP GET.
-fn get(address: &str, path: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
 /// A manager whose API server is not there, with both servers on free ports.
@@ -297,7 +291,7 @@ fn a_manifest_of_a_scaffold_starts_with_only_its_image_changed() {
     manager.log_line(&["\"--zap-stacktrace-level\"", "has no effect"]);
     manager.log_line(&["\"--zap-time-encoding\"", "has no effect"]);
     let health = manager.address_of("health probes");
-    assert_eq!(get(&health, "/healthz").0, "HTTP/1.1 200 OK");
+    assert_eq!(plain_http::get(&health, "/healthz").0, 200);
 }
 
 #[test]
@@ -410,13 +404,13 @@ fn while_the_api_server_is_away_it_lives_retries_and_stops_on_sigterm() {
 
     for path in ["/healthz", "/readyz", "/readyz/shutdown"] {
         assert_eq!(
-            get(&health, path),
-            ("HTTP/1.1 200 OK".to_owned(), "ok".to_owned()),
+            plain_http::get(&health, path),
+            (200, "ok".to_owned()),
             "{path}"
         );
     }
-    let (status, body) = get(&metrics, "/metrics");
-    assert_eq!(status, "HTTP/1.1 200 OK");
+    let (status, body) = plain_http::get(&metrics, "/metrics");
+    assert_eq!(status, 200);
     for part in [
         "quartet_operator_build_info{",
         "process_cpu_seconds_total ",
@@ -443,7 +437,7 @@ fn an_api_server_that_never_answers_does_not_hold_up_the_stop() {
     let mut running = start_without_api_server(&kubeconfig);
     let health = running.address_of("health probes");
     running.log_line(&["\"starting\"", &server]);
-    assert_eq!(get(&health, "/healthz").1, "ok");
+    assert_eq!(plain_http::get(&health, "/healthz").1, "ok");
     running.signal("-INT");
     assert_eq!(running.wait().code(), Some(0));
 }
@@ -535,7 +529,7 @@ fn every_metric_is_in_the_documented_list_and_every_one_of_the_list_is_there() {
     let address = running.address_of("metrics");
     let began = Instant::now();
     loop {
-        let (_, scrape) = get(&address, "/metrics");
+        let (_, scrape) = plain_http::get(&address, "/metrics");
         let missing = Vec::from_iter(metrics_list::assert_listed(&scrape));
         if missing == NOT_AT_THE_START {
             return;

@@ -5,6 +5,8 @@
 //! environment. One that breaks its cluster brings a private one. Nothing here knows what the
 //! tests check.
 
+#[path = "../support/api.rs"]
+mod api;
 pub(crate) mod audit;
 pub(crate) mod kinds;
 pub(crate) mod manager;
@@ -18,8 +20,10 @@ use std::time::{Duration, Instant};
 use devcluster::Environment;
 use serde_json::{Value, json};
 
+use self::api::Retries;
 pub(crate) use self::audit::Request;
 pub(crate) use self::kinds::*;
+pub(crate) use self::manager::plain_http;
 use self::manager::{Exit, Manager};
 pub(crate) use self::within::*;
 
@@ -65,7 +69,7 @@ impl Stage {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let namespace = format!("{test}-{}-{number}", std::process::id());
         let stage = Stage {
-            client: client(&environment).await,
+            client: api::connect(&environment.kubeconfig, Retries::Some).await,
             namespace,
             environment,
             manager: None,
@@ -109,7 +113,7 @@ impl Stage {
 
     /// Opens new connections, after the API server was gone.
     pub(crate) async fn reconnect(&mut self) {
-        self.client = client(&self.environment).await;
+        self.client = api::connect(&self.environment.kubeconfig, Retries::Some).await;
     }
 
     /// The cluster's kubeconfig.
@@ -397,7 +401,7 @@ impl Stage {
         content_type: &str,
         body: &Value,
     ) -> Result<Value, kube::core::Status> {
-        send(&self.client, method, target, content_type, body).await
+        api::answer(&self.client, &method, target, content_type, body).await
     }
 }
 
@@ -441,42 +445,6 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.stop_manager();
     }
-}
-
-async fn send(
-    client: &kube::Client,
-    method: http::Method,
-    target: &str,
-    content_type: &str,
-    body: &Value,
-) -> Result<Value, kube::core::Status> {
-    let body = if body.is_null() {
-        Vec::new()
-    } else {
-        body.to_string().into_bytes()
-    };
-    let request = http::Request::builder()
-        .method(method)
-        .uri(target)
-        .header(http::header::CONTENT_TYPE, content_type)
-        .body(body)
-        .expect("a request");
-    let answer = tokio::time::timeout(DEADLINE, client.request::<Value>(request)).await;
-    match answer.unwrap_or_else(|_| panic!("{target}: no answer within {DEADLINE:?}")) {
-        Ok(object) => Ok(object),
-        Err(kube::Error::Api(status)) => Err(*status),
-        Err(error) => panic!("{target}: {error}"),
-    }
-}
-
-async fn client(environment: &Environment) -> kube::Client {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let kubeconfig =
-        kube::config::Kubeconfig::read_from(&environment.kubeconfig).expect("a kubeconfig");
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default())
-        .await
-        .expect("a config");
-    kube::Client::try_from(config).expect("a client")
 }
 
 /// The generated CRDs that serve the seed versions, by name.

@@ -155,11 +155,24 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_as_one_winner_and_one_
         String::from_utf8_lossy(&output.stderr)
     );
     let (winner, loser) = winner_and_loser(&stage).await;
+    // The Deployment controller may have a last word on the winner's pods.
+    let both = async || {
+        [
+            stage.get(winner, "same").await,
+            stage.get(loser, "same").await,
+        ]
+    };
+    let (started, mut settled) = (Instant::now(), both().await);
+    loop {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let now = both().await;
+        if now == settled {
+            break;
+        }
+        assert!(started.elapsed() < DEADLINE, "it never settles");
+        settled = now;
+    }
     let deployment = stage.get(DEPLOYMENT, "same").await.expect("one child");
-    let settled = [
-        stage.get(winner, "same").await,
-        stage.get(loser, "same").await,
-    ];
     // Applying the file again, as GitOps does every few minutes, must not stir anything up.
     let output = stage.kubectl(&["apply", "-f", path]);
     assert!(
@@ -168,11 +181,7 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_as_one_winner_and_one_
         String::from_utf8_lossy(&output.stderr)
     );
     tokio::time::sleep(AT_REST).await;
-    let again = [
-        stage.get(winner, "same").await,
-        stage.get(loser, "same").await,
-    ];
-    assert_eq!(settled, again, "nobody wrote anything");
+    assert_eq!(settled, both().await, "nobody wrote anything");
     let same = stage.get(DEPLOYMENT, "same").await.expect("one child");
     assert_eq!(
         deployment["metadata"]["resourceVersion"],

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use devcluster::{Cluster, Options};
-use http::{Method, Request, header};
+use http::Method;
 use k8s_openapi::ByteString;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config, Error};
+use kube::{Client, Error};
 use quartet_operator::api::Kind;
 use quartet_operator::packaging::{crd, kinds, webhook};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::api::{self, Retries};
 use crate::certificates::Authority;
 use crate::load::Load;
 use crate::{DEADLINE, POLL};
@@ -33,17 +33,11 @@ pub(crate) struct ApiServer {
 
 impl ApiServer {
     pub(crate) async fn start() -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let starting = || Cluster::start_api_server(Options::default());
         let started = tokio::task::spawn_blocking(starting).await.unwrap();
         let cluster = started.expect("an API server");
-        let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
-        let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        let mut config = config.unwrap();
-        config.default_retry = false;
         Self {
-            client: Client::try_from(config).unwrap(),
+            client: api::connect(&cluster.kubeconfig(), Retries::None).await,
             cluster: Arc::new(cluster),
         }
     }
@@ -137,17 +131,7 @@ async fn create(client: &Client, name: &str, replicas: u32, dry: bool) -> Result
 }
 
 async fn send(client: &Client, method: Method, path: &str, body: &Value) -> Result<Value, String> {
-    let body = match body {
-        Value::Null => Vec::new(),
-        body => body.to_string().into_bytes(),
-    };
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(body)
-        .unwrap();
-    match client.request::<Value>(request).await {
+    match api::send(client, &method, path, api::JSON, body).await {
         Ok(object) => Ok(object),
         Err(Error::Api(status)) => Err(status.message),
         Err(error) => Err(error.to_string()),

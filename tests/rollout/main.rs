@@ -2,6 +2,8 @@
 //! certificates are replaced and while they are stopped and started again.
 #![allow(clippy::disallowed_types)] // processes live in real time
 
+#[path = "../support/api.rs"]
+mod api;
 mod api_server;
 mod balancer;
 mod certificates;

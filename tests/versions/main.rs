@@ -4,6 +4,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // other processes' real time
 
 mod annotations;
+#[path = "../support/api.rs"]
+mod api;
 mod both;
 mod errand;
 mod finalizers;

@@ -14,6 +14,7 @@ use quartet_operator::api::{Kind, Version};
 use quartet_operator::packaging::{kinds, sample};
 use serde_json::{Value, json};
 
+use crate::api::{self, Retries};
 use crate::webhook_server::WebhookServer;
 
 /// The longest anything may take here, ten thousand conversions included.
@@ -40,10 +41,9 @@ pub(crate) struct Stage {
 impl Stage {
     /// etcd and an API server, and nothing that acts on what is stored.
     pub(crate) async fn with_api_server() -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let cluster = Cluster::start_api_server(Options::default()).expect("an API server");
         Self {
-            client: client(&cluster).await,
+            client: api::connect(&cluster.kubeconfig(), Retries::None).await,
             webhooks: WebhookServer::start(NO_LIMIT).await,
             cluster,
         }
@@ -307,7 +307,7 @@ impl Stage {
     async fn send(&self, method: Method, target: &str, content_type: &str, body: &Value) -> Answer {
         let started = Instant::now();
         loop {
-            let answer = self.send_once(&method, target, content_type, body).await;
+            let answer = api::answer(&self.client, &method, target, content_type, body).await;
             match answer {
                 Err(status) if status.code == 429 && started.elapsed() < DEADLINE => {
                     tokio::time::sleep(POLL).await;
@@ -316,41 +316,6 @@ impl Stage {
             }
         }
     }
-
-    async fn send_once(
-        &self,
-        method: &Method,
-        target: &str,
-        content_type: &str,
-        body: &Value,
-    ) -> Answer {
-        let body = match body {
-            Value::Null => Vec::new(),
-            body => body.to_string().into_bytes(),
-        };
-        let request = http::Request::builder()
-            .method(method)
-            .uri(target)
-            .header(http::header::CONTENT_TYPE, content_type)
-            .body(body)
-            .expect("a request");
-        match self.client.request::<Value>(request).await {
-            Ok(object) => Ok(object),
-            Err(kube::Error::Api(status)) => Err(*status),
-            Err(error) => panic!("{target}: {error}"),
-        }
-    }
-}
-
-async fn client(cluster: &Cluster) -> kube::Client {
-    let kubeconfig =
-        kube::config::Kubeconfig::read_from(cluster.kubeconfig()).expect("a kubeconfig");
-    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default())
-        .await
-        .expect("a config");
-    // Or a list that cannot be had is asked for again for minutes.
-    config.default_retry = false;
-    kube::Client::try_from(config).expect("a client")
 }
 
 fn version_is_stored(crd: &Value, name: &str) -> bool {

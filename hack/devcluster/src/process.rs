@@ -19,6 +19,10 @@ use crate::error::{Doing, Error, Result};
 /// Understood by the multi-call binary of `hack/kube`.
 const EXIT_WITH_STDIN: &str = "KUBE_EXIT_WITH_STDIN";
 
+/// Their heaps are small and short-lived: Go's default of a collection each time that the heap has
+/// doubled takes a seventh of the API server's time. Up to the limit, memory is cheaper.
+const GARBAGE_COLLECTION: [(&str, &str); 2] = [("GOGC", "400"), ("GOMEMLIMIT", "1GiB")];
+
 /// For programs that do not watch their standard input: a background shell does, and kills
 /// the process group when the pipe closes. The group outlives its first process as long as
 /// that shell is in it, so its number cannot have gone to somebody else.
@@ -56,6 +60,7 @@ impl Program {
         if self.ends_with_stdin {
             let mut command = Command::new(&self.path);
             command.env(EXIT_WITH_STDIN, "1");
+            command.envs(GARBAGE_COLLECTION);
             command
         } else {
             let mut command = Command::new("/bin/sh");

@@ -1,7 +1,8 @@
 //! A manager process: started, asked over HTTP, stopped as Kubernetes does it.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+#[path = "../../support/plain_http.rs"]
+pub(crate) mod plain_http;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -95,17 +96,7 @@ impl Manager {
     /// Status code and body of `path` on the server for `purpose`: `health probes`, `metrics`.
     pub(crate) async fn get(&self, purpose: &str, path: &str) -> (u16, String) {
         let address = self.address_of(purpose).await;
-        let mut stream = TcpStream::connect(&address).expect("it listens");
-        let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-        stream.write_all(head.as_bytes()).expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        let code = head
-            .split_whitespace()
-            .nth(1)
-            .and_then(|code| code.parse().ok());
-        (code.expect("a status"), body.to_owned())
+        plain_http::get(&address, path)
     }
 
     /// Where it listens for `purpose`, once it does.

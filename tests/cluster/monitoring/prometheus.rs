@@ -1,6 +1,5 @@
 //! A real Prometheus, and promtool, built from source: started, asked over HTTP, stopped.
 
-use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::built::built;
+use crate::harness::plain_http;
 
 /// How long anything may take until it is so, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
@@ -128,14 +128,8 @@ impl Prometheus {
 
     fn ask(&self, what: &str) -> Value {
         let path = format!("/api/v1/{what}");
-        let mut stream = TcpStream::connect(&self.address).expect("Prometheus listens");
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        let head = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address);
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-        serde_json::from_str(body).unwrap_or_else(|error| panic!("{what}: {error}: {answer}"))
+        let (_, body) = plain_http::get(&self.address, &path);
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{what}: {error}: {body}"))
     }
 }
 
