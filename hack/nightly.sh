@@ -14,7 +14,7 @@ BUDGET_MINUTES=${BUDGET_MINUTES:-480}
 ALLOW_SKIP=${ALLOW_SKIP-}
 seed=${NIGHTLY_SEED:-$(date +%s)}
 
-declare -A least=([rollout]=2 [explorations]=2 [faults]=1 [explore]=0 [fuzz]=5 [oldest]=900 [e2e]=1)
+declare -A least=([rollout]=2 [explorations]=2 [faults]=1 [explore]=0 [fuzz]=5 [oldest]=920 [e2e]=1)
 stages=("$@")
 for name in "${stages[@]}"; do
     if [ -z "${least[$name]-}" ]; then

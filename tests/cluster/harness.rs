@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use devcluster::Environment;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use self::api::Retries;
 pub(crate) use self::audit::Request;
@@ -59,7 +60,9 @@ impl Stage {
             panic!("{error}: these tests want a cluster around them, run `make test`")
         });
         let stage = Self::on(environment, test).await;
-        stage.install_crds().await;
+        // Once is enough: who changes them has a cluster of its own.
+        static INSTALLED: OnceCell<()> = OnceCell::const_new();
+        INSTALLED.get_or_init(|| stage.install_crds()).await;
         stage
     }
 
