@@ -67,9 +67,9 @@ run env "$runner=$PWD/hack/test.sh --record $plan" cargo test --locked --workspa
 
 shopt -s nullglob
 planned=()
-for file in "${first[@]/%/-*}" '*'; do
+for pattern in "${first[@]/%/-*}" '*'; do
     # shellcheck disable=SC2231 # it is a pattern
-    for file in "$plan"/$file; do
+    for file in "$plan"/$pattern; do
         case " ${planned[*]} " in *" ${file##*/} "*) ;; *) planned+=("${file##*/}") ;; esac
     done
 done
@@ -95,7 +95,6 @@ end_one() {
     status=$?
     ended "${running[$process]}" "$status"
     unset "running[$process]"
-    [ ${#running[@]} = 0 ] || echo "test: $SECONDS s, still running: ${running[*]%-*}"
 }
 
 case " $* " in *" --no-fail-fast "*) fail_fast= ;; *) fail_fast=1 ;; esac
@@ -110,6 +109,7 @@ else
         [ -z "$fail_fast" ] || [ ${#failed[@]} = 0 ] || break
         bash "$plan/$binary" >"$plan/$binary.log" 2>&1 &
         running[$!]=$binary
+        echo "test: $SECONDS s, running ${running[*]%-*}, ${#planned[@]} test binaries in all"
     done
     while [ ${#running[@]} -gt 0 ]; do end_one; done
 fi
@@ -128,6 +128,7 @@ if [ -n "${DEVCLUSTER_AUDIT_LOG:-}" ]; then
     run cargo test --locked --workspace --test cluster_audit -- --nocapture $only || failed+=("cluster_audit")
 fi
 if [ ${#failed[@]} -gt 0 ]; then
+    sed -n 's/^test \(.*\) \.\.\. FAILED$/    \1/p' "$plan"/*.log >&2
     echo "test: FAILED after $SECONDS s: ${failed[*]}; the output of each is above" >&2
     exit 1
 fi
