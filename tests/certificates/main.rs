@@ -15,7 +15,7 @@ use quartet_operator::webhook::certificates::{Metrics, Registration, registered}
 use serde_json::json;
 use tokio::time::sleep;
 
-use stage::{Stage, crd, create, secret, until, validating};
+use stage::{Audited, Stage, crd, create, secret, until, validating};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() {
@@ -101,7 +101,7 @@ async fn an_overwritten_bundle_is_restored_and_at_most_once_a_minute() {
     // The second one finds the bundle in place: it does not know of a repair by the first.
     let two = stage.start_replica().await;
     until("both watch", async || {
-        let watches = |(verb, resource, _): &&(String, String, u64)| {
+        let watches = |(verb, resource, _): &&Audited| {
             verb == "watch" && resource == "validatingwebhookconfigurations"
         };
         stage.audited().iter().filter(watches).count() >= 2

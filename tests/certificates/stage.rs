@@ -23,6 +23,9 @@ use crate::server::{Alternating, serve};
 /// Five times the longest that is promised here: a rotation, which waits half a minute.
 const DEADLINE: Duration = Duration::from_secs(90);
 
+/// Verb, resource and answer of a request.
+pub(crate) type Audited = (String, String, u64);
+
 /// A namespace, and beside it a webhook configuration and a CRD that name a Service in it
 /// which leads to this process.
 pub(crate) struct Stage {
@@ -32,7 +35,7 @@ pub(crate) struct Stage {
     pub(crate) resolvers: Arc<Alternating>,
     server: JoinHandle<()>,
     /// The audit log, and what the part that was read says: see [`Stage::audited`].
-    audited: Mutex<(AuditLog, Vec<(String, String, u64)>)>,
+    audited: Mutex<(AuditLog, Vec<Audited>)>,
 }
 
 /// One replica at work, until dropped.
@@ -372,7 +375,7 @@ impl Stage {
     }
 
     /// Requests of the manager's user in the audit log: verb, resource, answer.
-    pub(crate) fn audited(&self) -> Vec<(String, String, u64)> {
+    pub(crate) fn audited(&self) -> Vec<Audited> {
         let user = self.user();
         let (log, requests) = &mut *self.audited.lock().unwrap();
         log.read(
