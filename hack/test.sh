@@ -41,10 +41,13 @@ first=(versions cluster faults election rollout certificates hostile install)
 plan=$(mktemp -d)
 declare -A running=() # binary by process
 alone=
-# What this script runs ends with it.
+# What this script runs ends with it, and what that has started: each is a process group.
+set -m
 stop() {
-    [ ${#running[@]} -eq 0 ] || kill "${!running[@]}" 2>/dev/null
-    [ -z "$alone" ] || kill "$alone" 2>/dev/null
+    local process
+    for process in "${!running[@]}" $alone; do
+        kill -- "-$process" 2>/dev/null
+    done
     rm -rf "$plan"
 }
 trap stop EXIT
