@@ -5,8 +5,9 @@ use quartet_operator::api::{Kind, Version};
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
 
+use crate::schemas::without_minimum;
 use crate::stage::{Stage, collection, is_true, object, path};
-use crate::webhooks::{number_of_pods, without_minimum};
+use crate::webhooks::number_of_pods;
 
 const NAMESPACE: &str = "negative";
 

@@ -16,6 +16,7 @@ mod pairs;
 mod previous;
 mod random;
 mod room;
+mod schemas;
 mod seed;
 mod stage;
 mod upgrade;

@@ -18,6 +18,7 @@ use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use crate::schemas::{add_defaults, without_minimum};
 use crate::webhook_server::WebhookServer;
 
 /// How long anything may take until it is so.
@@ -143,34 +144,6 @@ fn wrong(version: &Version) -> (Value, String) {
     };
     *number_of_pods(&mut sample, version) = json!(number);
     (sample, format!("Invalid value: {number}: {detail}"))
-}
-
-pub(crate) fn without_minimum(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            fields.remove("minimum");
-            fields.values_mut().for_each(without_minimum);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_minimum),
-        _ => {}
-    }
-}
-
-/// Adds the defaults of a schema, as the API server does: of each object that is there.
-fn add_defaults(value: &mut Value, schema: &Value) {
-    let (Some(object), Some(properties)) =
-        (value.as_object_mut(), schema["properties"].as_object())
-    else {
-        return;
-    };
-    for (name, schema) in properties {
-        if let Some(default) = schema.get("default") {
-            object.entry(name).or_insert_with(|| default.clone());
-        }
-        if let Some(value) = object.get_mut(name) {
-            add_defaults(value, schema);
-        }
-    }
 }
 
 fn object(value: &Value) -> DynamicObject {
