@@ -34,7 +34,7 @@ fi
 
 jobs=${TEST_JOBS:-3}
 # Most tests wait for others: libtest would run as many as there are processors.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-3}
 # Those that take longest begin first.
 first=(versions cluster faults election rollout certificates hostile install)
 
