@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# cargo test with these arguments, its test binaries side by side, since most tests wait. Then the
+# cargo test with these arguments, its test binaries one after another or side by side. Then the
 # test of what the audit logs of all API servers of this run show: tests/cluster_audit.rs. That
 # one wants `devcluster run` around it, as many of the tests do.
 #
-# TEST_JOBS  How many test binaries run at the same time (default below).
+# TEST_JOBS  How many test binaries run at the same time (1). More save time where there are
+#            processors enough; on two, tests that promise a time fail beside others.
 #
 # The output of each binary is printed whole when it ends, or as it comes if there is only one.
 # Fails if no test ran: a name that is misspelt, or that has changed, matches nothing.
@@ -32,9 +33,7 @@ if [ "${1:-}" = --record ]; then
     exit
 fi
 
-jobs=${TEST_JOBS:-3}
-# Most tests wait for others: libtest would run as many as there are processors.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-3}
+jobs=${TEST_JOBS:-1}
 # Those that take longest begin first.
 first=(versions cluster faults election rollout certificates hostile install)
 

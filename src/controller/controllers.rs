@@ -173,21 +173,27 @@ pub async fn run(
             options.namespaces.clone(),
         );
         running.informers.spawn(async move { Ok(looks.await) });
+        running.informers.spawn({
+            let (leadership, reconciler) = (options.leadership.clone(), Arc::clone(&reconciler));
+            let synced = synced.clone();
+            // Whoever may list everywhere may list here.
+            let namespace = only_namespace(&options).unwrap_or("default").to_owned();
+            async move {
+                all_synced(synced).await;
+                leadership.begins().await;
+                reconciler.begin(&namespace).await;
+                std::future::pending().await
+            }
+        });
         for _ in 0..options.workers {
             let (name, synced) = (name.clone(), synced.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let reconciler = Arc::clone(&reconciler);
             let (leadership, mut idle) = (options.leadership.clone(), running.idle.subscribe());
-            // Whoever may list everywhere may list here.
-            let namespace = only_namespace(&options).unwrap_or("default").to_owned();
             running.workers.spawn(async move {
                 tokio::select! {
                     _ = idle.changed() => return Ok(()),
-                    () = async {
-                        all_synced(synced).await;
-                        leadership.begins().await;
-                        reconciler.begin(&namespace).await;
-                    } => {}
+                    () = async { all_synced(synced).await; leadership.begins().await } => {}
                 }
                 worker::work(name, queue, metrics, |key| {
                     let reconciler = Arc::clone(&reconciler);

@@ -23,6 +23,10 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
         "measures for two minutes; `make test` has three restarts",
     ),
     (
+        "make explore PLANS=100000 SEED=1",
+        "takes half an hour; `cargo test` has 1000 plans of each kind",
+    ),
+    (
         "make devcluster-up",
         "leaves a cluster running; hack/devcluster/tests/command.rs has `devcluster up`",
     ),
