@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{
     AT_REST, DEADLINE, DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX,
-    SERVICE, Stage, condition, is_ready,
+    SERVICE, Stage, condition, is_ready, message,
 };
 
 fn stranger() -> Value {
@@ -166,7 +166,11 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_as_one_winner_and_one_
     loop {
         tokio::time::sleep(Duration::from_secs(3)).await;
         let now = both().await;
-        if now == settled {
+        // At first the loser may know only that the name is taken; its next look tells by whom.
+        let owner_is_named = now[1]
+            .as_ref()
+            .is_some_and(|loser| message(loser, "Ready").contains("belongs to"));
+        if now == settled && owner_is_named {
             break;
         }
         assert!(started.elapsed() < DEADLINE, "it never settles");
