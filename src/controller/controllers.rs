@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::future::pending;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -173,33 +174,28 @@ pub async fn run(
             options.namespaces.clone(),
         );
         running.informers.spawn(async move { Ok(looks.await) });
-        running.informers.spawn({
-            let (leadership, reconciler) = (options.leadership.clone(), Arc::clone(&reconciler));
-            let synced = synced.clone();
-            // Whoever may list everywhere may list here.
-            let namespace = only_namespace(&options).unwrap_or("default").to_owned();
-            async move {
-                all_synced(synced).await;
-                leadership.begins().await;
-                reconciler.begin(&namespace).await;
-                std::future::pending().await
-            }
-        });
         for _ in 0..options.workers {
             let (name, synced) = (name.clone(), synced.clone());
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let reconciler = Arc::clone(&reconciler);
             let (leadership, mut idle) = (options.leadership.clone(), running.idle.subscribe());
+            // Whoever may list everywhere may list here.
+            let namespace = only_namespace(&options).unwrap_or("default").to_owned();
             running.workers.spawn(async move {
                 tokio::select! {
                     _ = idle.changed() => return Ok(()),
                     () = async { all_synced(synced).await; leadership.begins().await } => {}
                 }
-                worker::work(name, queue, metrics, |key| {
+                let work = worker::work(name, queue, metrics, |key| {
                     let reconciler = Arc::clone(&reconciler);
                     async move { reconciler.reconcile(&key).await }
-                })
-                .await
+                });
+                tokio::select! {
+                    biased;
+                    // Beside the work, which waits for it only where it matters.
+                    () = async { reconciler.begin(&namespace).await; pending().await } => Ok(()),
+                    ended = work => ended,
+                }
             });
         }
     }

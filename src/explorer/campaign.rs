@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::life::{Subject, subjects};
 use super::oracle::{self, Reference, Violation};
-use super::plan::{Fault, Plan, Tempo, single_faults, tempos};
+use super::plan::{Fault, Plan, Tempo, View, single_faults, tempos};
 use super::run::{Outcome, run};
 use super::twins::{TWINS, Twin, as_product, as_twin};
 
@@ -213,6 +213,13 @@ fn random_plan(random: &mut fastrand::Rng, references: &mut References) -> Plan 
     plan.faults = (0..random.usize(1..=3))
         .map(|_| faults[random.usize(..faults.len())])
         .collect::<Vec<Fault>>();
+    // An API server never tells of what is older than its list; that it does so at once is all
+    // that may happen to such events.
+    let tells_again = |fault: &Fault| matches!(fault, Fault::Restart(_, View::Watch(_)));
+    if plan.faults.iter().any(tells_again) {
+        plan.faults
+            .retain(|fault| !matches!(fault, Fault::Event(..)));
+    }
     plan.faults.sort_unstable();
     plan.faults.dedup();
     plan

@@ -12,7 +12,7 @@ mod history;
 
 use super::compare::{lacking, unfinished_rollout};
 use super::life::{NAME, NAMESPACE};
-use super::plan::{EventFault, Fault, Plan, View, WriteFault};
+use super::plan::{Fault, Plan, View, WriteFault};
 use super::run::Outcome;
 use crate::operators::{Child, ChildKind, Resource, Settings};
 
@@ -271,11 +271,9 @@ fn is_outage(fault: &Fault) -> bool {
 /// O5: how often something was asked.
 fn spent(plan: &Plan, outcome: &Outcome, reference: &Reference, add: &mut Add<'_>) {
     let outages = plan.faults.iter().filter(|fault| is_outage(fault)).count();
-    let is_stale = |fault: &&Fault| {
-        let held = EventFault::Held;
-        matches!(fault, Fault::Restart(_, View::List(_)))
-            || matches!(fault, Fault::Event(_, it) if *it == held)
-    };
+    // Until a watch is there again or goes on, the cache is behind, too.
+    let is_stale =
+        |fault: &&Fault| matches!(fault, Fault::Restart(_, View::List(_)) | Fault::Event(..));
     let stale = plan.faults.iter().filter(is_stale).count();
     let others = plan.faults.len() - outages - stale;
     let most = reference.writes

@@ -36,7 +36,7 @@ pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
         let is_ours = stored.by == manager;
         let is_child = matches!(stored.id.plural.as_str(), "deployments" | "services");
         if is_ours && is_child {
-            child_written(outcome, &objects, stored, &mut applied, add);
+            child_written(outcome, &objects, (stored, unknown), &mut applied, add);
         }
         if stored.by == "delete" && is_child {
             child_deleted(plan, outcome, index, add);
@@ -68,7 +68,7 @@ pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
 fn child_written(
     outcome: &Outcome,
     objects: &Objects,
-    stored: &Stored,
+    (stored, unknown): (&Stored, Duration),
     applied: &mut BTreeMap<String, i64>,
     add: &mut Add<'_>,
 ) {
@@ -82,7 +82,7 @@ fn child_written(
             .iter()
             .find(|it| it.change == Change::Deleted && it.object["metadata"]["uid"] == *owner);
         let age = died.filter(|died| died.revision < stored.revision);
-        let is_late = age.is_some_and(|died| stored.at - died.at > UNKNOWN);
+        let is_late = age.is_some_and(|died| stored.at - died.at > unknown);
         if is_late {
             add(
                 "O3",
