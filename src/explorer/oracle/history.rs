@@ -36,6 +36,12 @@ pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
         let is_ours = stored.by == manager;
         let is_child = matches!(stored.id.plural.as_str(), "deployments" | "services");
         if is_ours && is_child {
+            // An old list is no excuse: the resource is asked for.
+            let is_event = |fault: &Fault| matches!(fault, Fault::Event(..));
+            let unknown = match plan.faults.iter().any(is_event) {
+                true => UNKNOWN_WHEN_HELD,
+                false => UNKNOWN,
+            };
             child_written(outcome, &objects, (stored, unknown), &mut applied, add);
         }
         if stored.by == "delete" && is_child {
