@@ -97,7 +97,12 @@ fn check_law(kind: &'static Kind, object: &Value) {
     let spec = object.get("spec").cloned().unwrap_or_default();
     let annotations = object.get("metadata").and_then(|it| it.get("annotations"));
     let hub = convert(kind, object.clone(), &kind.hub).expect("is converted");
-    let expected = hub.object.get("spec").cloned().unwrap_or_default();
+    let mut expected = hub.object.get("spec").cloned().unwrap_or_default();
+    // The mark of an object without room for its conversion data, which is refused: what is read
+    // in process needs no room.
+    if let Some(spec) = expected.as_object_mut() {
+        spec.remove("conversionDataOmitted");
+    }
     assert_eq!(hub_spec(kind, from, &spec, annotations), expected);
 }
 
