@@ -230,8 +230,13 @@ fn random_plan(random: &mut fastrand::Rng, references: &mut References) -> Plan 
 #[ignore = "takes as long as it is told to: make explore"]
 fn explore() {
     let mut references = References::default();
-    let twin = std::env::var("TWIN").unwrap_or_default();
-    let twin = TWINS.into_iter().find(|(_, name)| *name == twin);
+    let name = std::env::var("TWIN").unwrap_or_default();
+    let twin = TWINS.into_iter().find(|(_, twin)| *twin == name);
+    let names = TWINS.map(|(_, twin)| twin);
+    assert!(
+        name.is_empty() || twin.is_some(),
+        "TWIN={name:?} is none of {names:?}"
+    );
     if let Some(plan) = std::env::var("PLAN").ok().filter(|plan| !plan.is_empty()) {
         let plan: Plan = plan.parse().unwrap_or_else(|error| panic!("PLAN: {error}"));
         references.of(&plan);
