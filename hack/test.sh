@@ -5,6 +5,9 @@
 #
 # TEST_JOBS  How many test binaries run at the same time (1). More save time where there are
 #            processors enough; on two, tests that promise a time fail beside others.
+# TEST_AGAIN Run up to this many failed tests of a binary (0) once more, after all others. Those
+#            that pass then are listed as flaky, and fail nothing. The audit at the end judges what
+#            the first run did, too.
 #
 # The output of each binary is printed whole when it ends, or as it comes if there is only one.
 # Fails if no test ran: a name that is misspelt, or that has changed, matches nothing.
@@ -33,7 +36,7 @@ if [ "${1:-}" = --record ]; then
     exit
 fi
 
-jobs=${TEST_JOBS:-1}
+jobs=${TEST_JOBS:-1} again=${TEST_AGAIN:-0}
 # Those that take longest begin first.
 first=(versions cluster faults election rollout certificates hostile install)
 
@@ -76,7 +79,20 @@ for pattern in "${first[@]/%/-*}" '*'; do
     done
 done
 
-failed=() ran=0
+failed=() flaky=() ran=0
+
+# again BINARY: runs its failed tests once more. Fails if one fails again, or none is named (the
+# binary died), or if there are too many to be an accident.
+again() {
+    local binary=$1 log="$plan/$1.log" names
+    mapfile -t names < <(awk '/^failures:$/ { names = 1; next } /^test result: / { names = 0 }
+                              names && /^    [^ ]+$/ { print $1 }' "$log" | sort -u)
+    [ ${#names[@]} -gt 0 ] && [ ${#names[@]} -le "$again" ] || return
+    printf '\ntest: %s again: %s\n' "${binary%-*}" "${names[*]}"
+    sed "\$s/\$/ --exact ${names[*]}/" "$plan/$binary" >"$plan/$binary.again"
+    run bash "$plan/$binary.again" 2>&1 || return
+    flaky+=("${names[@]}")
+}
 
 # ended BINARY STATUS: what it wrote, unless that was seen, or no test was meant for it.
 ended() {
@@ -85,9 +101,13 @@ ended() {
     ran=$((ran + count))
     if [ ${#planned[@]} -gt 1 ] && { [ "$count" != 0 ] || [ "$2" != 0 ]; }; then
         printf '\n     Running %s\n' "$(tail -n 1 "$plan/$binary" | sed 's/.* exec //')"
-        cat "$output"
+        if [ "$again" = 0 ]; then
+            cat "$output"
+        else # the tests that run again are counted then
+            sed 's/^test result: FAILED\. \(.*\) passed; [0-9]* failed/test result: again. \1 passed; 0 failed/' "$output"
+        fi
     fi
-    [ "$2" = 0 ] || failed+=("${binary%-*}")
+    [ "$2" = 0 ] || failed+=("$binary")
 }
 
 # end_one: waits for one of those that run.
@@ -115,6 +135,10 @@ else
     done
     while [ ${#running[@]} -gt 0 ]; do end_one; done
 fi
+if [ "$again" != 0 ]; then
+    first_failed=("${failed[@]}") failed=()
+    for binary in "${first_failed[@]}"; do again "$binary" || failed+=("$binary"); done
+fi
 if [ "$ran" = 0 ]; then
     echo "test: FAILED: there is no such test: cargo test $*" >&2
     exit 1
@@ -127,11 +151,12 @@ if [ -n "${DEVCLUSTER_AUDIT_LOG:-}" ]; then
     '' | --no-fail-fast) only='' WHOLE_TEST_RUN=1 && export WHOLE_TEST_RUN ;;
     *) only=every_status ;;
     esac
-    run cargo test --locked --workspace --test cluster_audit -- --nocapture $only || failed+=("cluster_audit")
+    run cargo test --locked --workspace --test cluster_audit -- --nocapture $only || failed+=("cluster_audit-")
 fi
 if [ ${#failed[@]} -gt 0 ]; then
     sed -n 's/^test \(.*\) \.\.\. FAILED$/    \1/p' "$plan"/*.log >&2
-    echo "test: FAILED after $SECONDS s: ${failed[*]}; the output of each is above" >&2
+    echo "test: FAILED after $SECONDS s: ${failed[*]%-*}; the output of each is above" >&2
     exit 1
 fi
+[ ${#flaky[@]} = 0 ] || printf 'test: FLAKY, failed and then passed: %s\n' "${flaky[@]}" >&2
 echo "test: all $ran tests passed after $SECONDS s"
