@@ -215,6 +215,11 @@ explore: ## Faults at every step, in process: PLANS=100000 from SEED=2 on, or on
 	  cargo test --locked --workspace --profile explore --lib explorer::campaign::explore -- \
 	  --exact --ignored --nocapture
 
+.PHONY: mutants
+mutants: N = 200
+mutants: ## Change the code in N=200 places, SEED=2 for others, and see whether the unit tests notice.
+	N='$(N)' SEED='$(SEED)' hack/mutants.sh
+
 .PHONY: test-faults
 test-faults: ## Every fault of the API server and the network; FAULTS='F12', 'plan Nginx' or 'rivals' picks.
 	$(COMPILE_TESTS) --test faults

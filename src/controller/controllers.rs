@@ -47,6 +47,10 @@ const CHILD_SELECTOR: &str = "app.kubernetes.io/managed-by=quartet-operator";
 /// Label that selects the pods; every one of ours has it.
 const POD_SELECTOR: &str = KIND_LABEL;
 
+/// How long a step of a rollout waits for the next one before its resource is looked at: they
+/// come in bursts, and only the last one counts.
+const COALESCE: Duration = Duration::from_millis(200);
+
 /// Longest wait, after the last reconcile, for Events that are being written.
 const LAST_EVENTS: Duration = Duration::from_millis(500);
 
@@ -419,19 +423,21 @@ impl Wakers {
         match change {
             Change::Deleted(_) => controller.queue.remove(key),
             Change::Updated { old, new } if old.is_as(new) => {}
-            Change::Added(_) if is_first_list => self.wake(controller, key.clone(), Priority::Low),
-            _ => self.wake(controller, key.clone(), Priority::Normal),
+            Change::Added(_) if is_first_list => {
+                self.wake(controller, key.clone(), Priority::Low, Duration::ZERO);
+            }
+            _ => self.wake(controller, key.clone(), Priority::Normal, Duration::ZERO),
         }
     }
 
     /// The resource that a child names as its owner, or a later one of that name, which waits
     /// for the child to go.
-    fn wake_owner(&self, namespace: &str, owner: &Owner) {
+    fn wake_owner(&self, namespace: &str, owner: &Owner, delay: Duration) {
         let key = ObjectKey::new(namespace, &owner.name);
         if let Some(controller) = self.controller_of(owner)
             && controller.resources.get(&key).is_some()
         {
-            self.wake(controller, key, Priority::Normal);
+            self.wake(controller, key, Priority::Normal, delay);
         }
     }
 
@@ -456,14 +462,14 @@ impl Wakers {
     fn wake_namesakes(&self, child: &ObjectKey) {
         for controller in &self.controllers {
             if controller.resources.get(child).is_some() {
-                self.wake(controller, child.clone(), Priority::Normal);
+                self.wake(controller, child.clone(), Priority::Normal, Duration::ZERO);
             }
         }
     }
 
-    fn wake(&self, controller: &Controller, key: ObjectKey, priority: Priority) {
+    fn wake(&self, controller: &Controller, key: ObjectKey, priority: Priority, delay: Duration) {
         if self.namespaces.is_empty() || self.namespaces.contains(key.namespace()) {
-            controller.queue.add(key, priority);
+            controller.queue.add_later(key, priority, delay);
         }
     }
 
@@ -486,9 +492,13 @@ impl Wakers {
             // Before the owner wakes.
             self.note_loss(child.meta.key.namespace(), owner);
         }
+        let is_step = before
+            .zip(after)
+            .is_some_and(|(before, after)| before.asks_as(after) && after.state.is_moving());
+        let delay = if is_step { COALESCE } else { Duration::ZERO };
         for child in [before, after].into_iter().flatten() {
             if let Some(owner) = &child.owner {
-                self.wake_owner(child.meta.key.namespace(), owner);
+                self.wake_owner(child.meta.key.namespace(), owner, delay);
             }
         }
         if let Some(before) = freed {
@@ -516,7 +526,9 @@ impl Wakers {
             if let Some(deployment) = self.children.deployments.get(&key)
                 && let Some(owner) = &deployment.owner
             {
-                self.wake_owner(key.namespace(), owner);
+                let is_moving = deployment.state.is_moving();
+                let delay = if is_moving { COALESCE } else { Duration::ZERO };
+                self.wake_owner(key.namespace(), owner, delay);
             }
         }
     }

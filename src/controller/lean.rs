@@ -119,19 +119,28 @@ pub(crate) trait ChildState:
     Sized + PartialEq + Clone + std::fmt::Debug + Send + Sync + 'static
 {
     fn of(object: &Value, generation: i64, owner: Option<&Owner>) -> Self;
+
+    /// Whether a rollout is under way, so that the next change is near.
+    fn is_moving(&self) -> bool;
 }
 
 impl<S: PartialEq> LeanChild<S> {
     /// Whether nothing differs but the resourceVersion.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
+        self.state == other.state && self.asks_as(other)
+    }
+
+    /// Whether nothing differs but what its own controller reports of it.
+    pub(crate) fn asks_as(&self, other: &Self) -> bool {
         self.owner == other.owner
             && self.fingerprint == other.fingerprint
-            && self.state == other.state
             && self.meta.is_as(&other.meta)
     }
 }
 
 impl<S: ChildState> Lean for LeanChild<S> {
+    const LOOKS_AT_MANAGERS: bool = true;
+
     fn from_json(object: &Value) -> Result<Self, String> {
         let meta = Meta::of(object)?;
         let owner = Owner::of(object);
@@ -203,6 +212,10 @@ impl ChildState for ObservedDeployment {
                 .and_then(|owner| kept::selector_of(object, &owner.controller_name(), &owner.name)),
         }
     }
+
+    fn is_moving(&self) -> bool {
+        !self.is_complete()
+    }
 }
 
 impl ChildState for ObservedService {
@@ -218,6 +231,10 @@ impl ChildState for ObservedService {
         ObservedService {
             node_ports: node_ports.filter_map(|port| port.try_into().ok()).collect(),
         }
+    }
+
+    fn is_moving(&self) -> bool {
+        false
     }
 }
 
@@ -252,6 +269,8 @@ impl LeanPod {
 }
 
 impl Lean for LeanPod {
+    const SKIPPED: &'static [&'static str] = &["spec"];
+
     fn from_json(object: &Value) -> Result<Self, String> {
         let meta = Meta::of(object)?;
         let none = Value::Null;

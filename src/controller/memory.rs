@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::fingerprint::Fingerprint;
 use super::lean::Owner;
 use super::object::ObjectKey;
-use super::pending_status::PendingStatus;
+use super::pending_status::{PendingStatus, Told};
 use crate::api::Status;
 use crate::operators::{ChildKind, Observed, Problem, Reason, Resource};
 
@@ -22,7 +22,14 @@ const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 /// The memories of all resources of one kind.
 #[derive(Debug, Default)]
 pub(super) struct Memories {
-    by_resource: Mutex<HashMap<ObjectKey, Memory>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_resource: HashMap<ObjectKey, Memory>,
+    /// How many of them have a pending status.
+    waiting: u32,
 }
 
 #[derive(Debug, Default)]
@@ -105,7 +112,8 @@ impl Memories {
 
     /// Whether the last apply of the child was of this body, and answered like this.
     pub(super) fn is_rewritten(&self, resource: &Resource, rewritten: Rewritten) -> bool {
-        let memories = self.lock();
+        let known = self.lock();
+        let memories = &known.by_resource;
         let memory = memories.get(&key_of(resource));
         memory
             .filter(|memory| *memory.uid == *resource.uid)
@@ -119,7 +127,8 @@ impl Memories {
         resource: &Resource,
         attempt: &Attempt,
     ) -> Option<(Obstacle, Duration)> {
-        let memories = self.lock();
+        let known = self.lock();
+        let memories = &known.by_resource;
         let memory = memories.get(&key_of(resource))?;
         let blocked = memory.blocked.as_ref()?;
         let left = blocked.until.checked_duration_since(Instant::now())?;
@@ -148,19 +157,21 @@ impl Memories {
         self.change(resource, |memory| memory.blocked = None);
     }
 
-    /// Notes that the status differs from the stored one; returns how long its write still
-    /// has to wait, `None` if it is due.
+    /// Notes that the status differs from the stored one, which says as much of it as is
+    /// `told`; returns how long its write still has to wait, `None` if it is due.
     pub(super) fn status_differs(
         &self,
         resource: &Resource,
         observed: Observed,
+        told: Told,
     ) -> Option<Duration> {
         let now = Instant::now();
+        let others = self.lock().waiting.saturating_sub(1);
         self.change(resource, |memory| {
             let pending = memory
                 .pending
                 .get_or_insert_with(|| PendingStatus::new(now));
-            pending.wait(observed, now)
+            pending.wait(observed, told, others, now)
         })
     }
 
@@ -181,7 +192,8 @@ impl Memories {
 
     /// The status that was sent last, if it is not known whether it is stored.
     pub(super) fn unanswered_status(&self, resource: &Resource) -> Option<Box<Status>> {
-        let memories = self.lock();
+        let known = self.lock();
+        let memories = &known.by_resource;
         let memory = memories.get(&key_of(resource))?;
         (*memory.uid == *resource.uid).then(|| memory.unanswered.clone())?
     }
@@ -210,7 +222,8 @@ impl Memories {
 
     /// How much longer the API server asked us to stay away.
     pub(super) fn held(&self, key: &ObjectKey, uid: &str) -> Option<Duration> {
-        let memories = self.lock();
+        let known = self.lock();
+        let memories = &known.by_resource;
         let memory = memories.get(key).filter(|memory| *memory.uid == *uid)?;
         let left = memory.held_until?.checked_duration_since(Instant::now())?;
         (!left.is_zero()).then_some(left)
@@ -218,9 +231,13 @@ impl Memories {
 
     /// The resource `uid` is gone.
     pub(super) fn forget(&self, key: &ObjectKey, uid: &str) {
-        let mut memories = self.lock();
+        let mut known = self.lock();
+        let memories = &mut known.by_resource;
         if memories.get(key).is_some_and(|memory| *memory.uid == *uid) {
-            memories.remove(key);
+            let memory = memories.remove(key);
+            if memory.is_some_and(|memory| memory.pending.is_some()) {
+                known.waiting = known.waiting.saturating_sub(1);
+            }
         }
     }
 
@@ -229,8 +246,13 @@ impl Memories {
     }
 
     fn change_of<T>(&self, key: &ObjectKey, uid: &str, change: impl FnOnce(&mut Memory) -> T) -> T {
-        let mut memories = self.lock();
-        let memory = memories.entry(key.clone()).or_default();
+        let mut known = self.lock();
+        let Known {
+            by_resource,
+            waiting,
+        } = &mut *known;
+        let memory = by_resource.entry(key.clone()).or_default();
+        let waited = memory.pending.is_some();
         if *memory.uid != *uid {
             *memory = Memory {
                 uid: uid.into(),
@@ -238,17 +260,20 @@ impl Memories {
             };
         }
         let result = change(memory);
+        match (waited, memory.pending.is_some()) {
+            (false, true) => *waiting = waiting.saturating_add(1),
+            (true, false) => *waiting = waiting.saturating_sub(1),
+            _ => {}
+        }
         if memory.is_empty() {
-            memories.remove(key);
+            by_resource.remove(key);
         }
         result
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Memory>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         // Each critical section leaves the map valid at every step.
-        self.by_resource
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

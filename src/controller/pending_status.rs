@@ -1,28 +1,91 @@
-//! When is a status that differs worth writing? At once when the children have come to rest
-//! or something is wrong; while they move, when they have not moved for a moment, since what
-//! is told now is wrong a moment later. Pure: the clock comes in.
+//! When is a status that differs worth a write? At once when the children are at rest or
+//! something is wrong. Otherwise the children move, and what is written now is outdated a moment
+//! later: news is written when they pause, or after four seconds; counts alone wait longer. The
+//! more resources wait, the longer the pause, so that a burst costs two writes for each resource
+//! at most. Pure: the clock comes in. Decision 0005 has the reasons and figures.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::operators::{Observed, Reason, status};
+use crate::api::Status;
+use crate::operators::{Observed, ObservedDeployment, Reason, status};
 
-/// A status that is still moving is written when it has not moved for this long.
+/// How much the stored status says already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It is of an earlier generation, or a condition differs.
+    Outdated,
+    /// Only counts, messages, times and the step of a rollout differ.
+    AllButCounts,
+}
+
+impl Told {
+    /// What `stored` says of `wanted`.
+    pub(super) fn by(stored: &Status, wanted: &Status) -> Self {
+        let is_same = stored.observed_generation == wanted.observed_generation
+            && stored.conditions.len() == wanted.conditions.len()
+            && wanted.conditions.iter().all(|condition| {
+                status::condition(stored, &condition.type_).is_some_and(|stored| {
+                    stored.status == condition.status
+                        && (stored.reason == condition.reason
+                            || is_rollout(&stored.reason) && is_rollout(&condition.reason))
+                })
+            });
+        match is_same {
+            true => Told::AllButCounts,
+            false => Told::Outdated,
+        }
+    }
+
+    /// How long nothing must move before the status is written, while `waiting` other resources
+    /// of the kind have a status to write.
+    fn quiet(self, waiting: u32) -> Duration {
+        match self {
+            Told::Outdated => (QUIET + PER_WAITING * waiting).min(LONGEST),
+            Told::AllButCounts => (REFRESH_PER_WAITING * waiting).max(REFRESH_QUIET),
+        }
+    }
+
+    /// After how long the status is written however much moves.
+    fn longest(self, waiting: u32) -> Duration {
+        match self {
+            Told::Outdated => LONGEST,
+            Told::AllButCounts => self.quiet(waiting).max(REFRESH_LONGEST),
+        }
+    }
+}
+
+/// Whether the reason names a step of a rollout that goes well.
+fn is_rollout(reason: &str) -> bool {
+    [Reason::RollingOut, Reason::MinimumReplicasUnavailable]
+        .iter()
+        .any(|step| step.as_str() == reason)
+}
+
+/// News is written when nothing has moved for this long, and [`PER_WAITING`] more for each
+/// other resource that waits.
 const QUIET: Duration = Duration::from_millis(500);
+const PER_WAITING: Duration = Duration::from_millis(4);
 
-/// However much it moves, the status is written after this long.
-const LONGEST: Duration = Duration::from_secs(5);
+/// However much moves, news is written after this long: within 5 s of the children's creation,
+/// with the time that a busy queue takes.
+const LONGEST: Duration = Duration::from_secs(4);
 
-/// While the Deployment controller has not looked at the Deployment there is nothing to tell
-/// but that; after this long it is told. Longer than that controller needs for a thousand
-/// Deployments that are created at once.
-const UNSEEN: Duration = Duration::from_secs(20);
+/// Counts alone are written when they have not moved for this long: a rollout that is stuck.
+const REFRESH_QUIET: Duration = Duration::from_secs(10);
+
+/// However much they move, counts are written after this long.
+const REFRESH_LONGEST: Duration = Duration::from_secs(30);
+
+/// At most five resources a second have their counts written, so that first statuses are not
+/// kept waiting.
+const REFRESH_PER_WAITING: Duration = Duration::from_millis(200);
 
 /// A status that differs from the one that is stored.
 #[derive(Debug)]
 pub(super) struct PendingStatus {
-    /// Since when it differs, or the Deployment controller has looked.
+    /// Since when it differs.
     since: Instant,
     moved: Instant,
     seen: Observed,
@@ -38,18 +101,21 @@ impl PendingStatus {
         }
     }
 
-    /// How long the write has to wait yet, given what is observed `now`; `None` if it is due.
-    pub(super) fn wait(&mut self, observed: Observed, now: Instant) -> Option<Duration> {
+    /// How long the write has to wait yet, given what is observed `now`, what is `told` already
+    /// and how many other resources are `waiting` for such a write; `None` if it is due.
+    pub(super) fn wait(
+        &mut self,
+        observed: Observed,
+        told: Told,
+        waiting: u32,
+        now: Instant,
+    ) -> Option<Duration> {
         // The clock in it moves by itself.
         let observed = Observed {
             now: String::new(),
             ..observed
         };
         let is_due = observed.problem.is_some() || status::is_settled(&observed);
-        let is_seen = is_worth_telling(&observed);
-        if is_seen && !is_worth_telling(&self.seen) {
-            self.since = now;
-        }
         if observed != self.seen {
             self.seen = observed;
             self.moved = now;
@@ -57,10 +123,10 @@ impl PendingStatus {
         if is_due {
             return None;
         }
-        let due = if is_seen {
-            (self.since + LONGEST).min(self.moved + QUIET)
-        } else {
-            self.since + UNSEEN
+        let latest = self.since + told.longest(waiting);
+        let due = match is_worth_telling(&self.seen) {
+            true => latest.min(self.moved + told.quiet(waiting)),
+            false => latest,
         };
         due.checked_duration_since(now)
             .filter(|wait| !wait.is_zero())
@@ -71,18 +137,20 @@ impl PendingStatus {
 /// should be.
 fn is_worth_telling(observed: &Observed) -> bool {
     let deployment = observed.deployment.as_ref();
-    let waits = observed.unconfirmed.as_ref();
-    deployment.is_some_and(|deployment| deployment.is_current())
-        || waits.is_some_and(|problem| problem.reason != Reason::RollingOut)
+    let unconfirmed = observed.unconfirmed.as_ref();
+    deployment.is_some_and(ObservedDeployment::is_current)
+        || unconfirmed.is_some_and(|problem| problem.reason != Reason::RollingOut)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use serde_json::json;
     use tokio::time::Instant;
 
-    use super::PendingStatus;
+    use super::{PendingStatus, Told};
+    use crate::api::Status;
     use crate::operators::{Observed, ObservedDeployment, ObservedPod, Problem, Reason};
 
     fn rollout(ready: i64, wanted: i64) -> Observed {
@@ -109,11 +177,11 @@ mod tests {
     }
 
     const MILLISECOND: Duration = Duration::from_millis(1);
+    const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
     fn children_at_rest_and_trouble_are_told_at_once() {
         let now = Instant::now();
-        assert_eq!(PendingStatus::new(now).wait(rollout(3, 3), now), None);
         let problem = Problem {
             reason: Reason::NameConflict,
             message: String::new(),
@@ -122,55 +190,102 @@ mod tests {
             problem: Some(problem),
             ..Observed::default()
         };
-        assert_eq!(PendingStatus::new(now).wait(trouble, now), None);
+        for observed in [rollout(3, 3), trouble] {
+            for told in [Told::Outdated, Told::AllButCounts] {
+                let wait = PendingStatus::new(now).wait(observed.clone(), told, 5000, now);
+                assert_eq!(wait, None);
+            }
+        }
     }
 
     #[test]
-    fn churn_is_told_when_it_pauses_and_after_five_seconds_at_the_latest() {
+    fn news_is_told_when_the_children_pause_and_after_four_seconds_at_the_latest() {
         let start = Instant::now();
         let mut pending = PendingStatus::new(start);
-        for step in 0..12 {
+        for step in 0..10 {
             let now = start + 400 * step * MILLISECOND;
-            let wait = pending.wait(rollout(step.into(), 100), now);
-            let expected = (500 * MILLISECOND).min(5000 * MILLISECOND - 400 * step * MILLISECOND);
+            let wait = pending.wait(rollout(step.into(), 100), Told::Outdated, 0, now);
+            let expected = (500 * MILLISECOND).min(4000 * MILLISECOND - 400 * step * MILLISECOND);
             assert_eq!(wait, Some(expected), "it moves every 400 ms");
         }
-        let quiet = start + 4900 * MILLISECOND;
-        assert_eq!(
-            pending.wait(rollout(11, 100), quiet),
-            None,
-            "500 ms of quiet"
-        );
-        assert_eq!(
-            pending.wait(rollout(12, 100), start + 5000 * MILLISECOND),
-            None,
-            "at the latest"
-        );
+        let mut at =
+            |ready, since| pending.wait(rollout(ready, 100), Told::Outdated, 0, start + since);
+        assert_eq!(at(9, 3600 * MILLISECOND), Some(400 * MILLISECOND));
+        assert_eq!(at(10, 4 * SECOND), None, "at the latest");
     }
 
     #[test]
-    fn the_first_status_waits_for_the_childrens_own_but_not_for_ever() {
+    fn a_first_status_waits_longer_the_more_others_wait_but_never_over_four_seconds() {
+        let start = Instant::now();
+        let mut waits = [0, 250, 10_000].map(|waiting| {
+            let mut pending = PendingStatus::new(start);
+            pending.wait(Observed::default(), Told::Outdated, waiting, start);
+            pending.wait(rollout(0, 3), Told::Outdated, waiting, start)
+        });
+        waits.sort();
+        let expected = [500, 1500, 4000].map(|wait| Some(wait * MILLISECOND));
+        assert_eq!(waits, expected);
+    }
+
+    #[test]
+    fn the_first_status_waits_for_the_deployment_controller_but_not_over_four_seconds() {
         let start = Instant::now();
         let mut pending = PendingStatus::new(start);
+        let mut at = |observed, since| pending.wait(observed, Told::Outdated, 0, start + since);
         let none = Observed::default();
+        assert_eq!(at(none.clone(), Duration::ZERO), Some(4 * SECOND));
+        assert_eq!(at(rollout(0, 3), 3 * SECOND), Some(500 * MILLISECOND));
         assert_eq!(
-            pending.wait(none.clone(), start),
-            Some(20_000 * MILLISECOND)
+            at(none.clone(), 3900 * MILLISECOND),
+            Some(100 * MILLISECOND)
         );
-        let almost = start + 19_999 * MILLISECOND;
-        assert_eq!(pending.wait(none.clone(), almost), Some(MILLISECOND));
-        assert_eq!(pending.wait(none, start + 20_000 * MILLISECOND), None);
+        assert_eq!(at(none, 4 * SECOND), None);
     }
 
     #[test]
-    fn a_rollout_is_given_its_time_from_when_its_controller_first_looked() {
+    fn counts_alone_are_told_when_a_rollout_is_stuck_and_five_a_second_at_most() {
         let start = Instant::now();
-        let mut pending = PendingStatus::new(start);
-        pending.wait(Observed::default(), start);
-        let looked = start + 18_000 * MILLISECOND;
-        assert_eq!(pending.wait(rollout(0, 3), looked), Some(500 * MILLISECOND));
-        let moved = looked + 400 * MILLISECOND;
-        assert_eq!(pending.wait(rollout(1, 3), moved), Some(500 * MILLISECOND));
-        assert_eq!(pending.wait(rollout(3, 3), moved), None);
+        for (waiting, quiet, longest) in [(0, 10, 30), (100, 20, 30), (1000, 200, 200)] {
+            let mut pending = PendingStatus::new(start);
+            let mut at = |ready, since| {
+                pending.wait(
+                    rollout(ready, 100),
+                    Told::AllButCounts,
+                    waiting,
+                    start + since,
+                )
+            };
+            assert_eq!(at(1, Duration::ZERO), Some(quiet * SECOND));
+            assert_eq!(
+                at(2, SECOND),
+                Some((quiet * SECOND).min((longest - 1) * SECOND))
+            );
+            assert_eq!(at(2, (quiet + 1) * SECOND), None, "stuck");
+            assert_eq!(at(3, longest * SECOND), None, "at the latest");
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_the_conditions_of_this_generation_whatever_the_step_of_the_rollout() {
+        let of = |generation: i64, status: &str, reason: &str, message: &str| -> Status {
+            let condition = json!({"type": "Ready", "status": status, "reason": reason,
+                "message": message, "lastTransitionTime": ""});
+            let status = json!({"observedGeneration": generation, "conditions": [condition]});
+            serde_json::from_value(status).expect("a status")
+        };
+        let stored = of(1, "False", "RollingOut", "one");
+        for (wanted, told) in [
+            (of(1, "False", "RollingOut", "other"), Told::AllButCounts),
+            (
+                of(1, "False", "MinimumReplicasUnavailable", ""),
+                Told::AllButCounts,
+            ),
+            (of(2, "False", "RollingOut", "one"), Told::Outdated),
+            (of(1, "True", "RolloutComplete", "one"), Told::Outdated),
+            (of(1, "False", "ImagePullBackOff", "one"), Told::Outdated),
+        ] {
+            assert_eq!(Told::by(&stored, &wanted), told, "{wanted:?}");
+        }
+        assert_eq!(Told::by(&Status::default(), &stored), Told::Outdated);
     }
 }

@@ -75,8 +75,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             .change(|state, now| state.add(key, priority, now, now));
     }
 
-    /// Adds a key that is due in `delay`, unless it is due earlier already. For workers: the
-    /// priority is that with which the key was handed out.
+    /// As [`Queue::add_later`], for workers: the priority is that with which the key was handed out.
     pub fn add_after(&self, key: K, delay: Duration) {
         if !delay.is_zero() {
             self.metrics.retries.inc();
@@ -85,11 +84,11 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             .change(|state, now| state.retry(key, delay, now));
     }
 
-    /// Adds a key at low priority that is due in `delay`, unless it is due earlier already.
-    pub fn add_low_after(&self, key: K, delay: Duration) {
+    /// Adds a key that is due in `delay`, unless it is due earlier already.
+    pub fn add_later(&self, key: K, priority: Priority, delay: Duration) {
         self.shared.change(|state, now| {
             let due = now.checked_add(delay.min(LONGEST_DELAY)).unwrap_or(now);
-            state.add(key, Priority::Low, due, now);
+            state.add(key, priority, due, now);
         });
     }
 

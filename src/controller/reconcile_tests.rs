@@ -319,11 +319,11 @@ async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
     let next = scenario.reconcile().await;
     assert_eq!(
         next,
-        Ok(Next::After(Duration::from_secs(20))),
+        Ok(Next::After(Duration::from_secs(4))),
         "the status waits"
     );
     assert_eq!(scenario.sent(), [APPLY]);
-    tokio::time::advance(Duration::from_secs(20)).await;
+    tokio::time::advance(Duration::from_secs(4)).await;
     assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
     assert_eq!(scenario.sent(), [STATUS]);
     assert_eq!(scenario.reconcile().await, Ok(Next::Rest));

@@ -14,6 +14,7 @@ use super::event::{Recorder, transitions};
 use super::lean::LeanResource;
 use super::memory::{Memories, until_next_look};
 use super::object::ObjectKey;
+use super::pending_status::Told;
 use super::reconcile::Outcome;
 use super::repairs::{Decision, RepairLog};
 use super::store::Store;
@@ -104,7 +105,8 @@ impl Reporter {
             self.memories.status_is_written(resource);
             return Ok(next_change);
         }
-        if let Some(wait) = self.memories.status_differs(resource, observed) {
+        let told = Told::by(&resource.status, &wanted);
+        if let Some(wait) = self.memories.status_differs(resource, observed, told) {
             return Ok(Some(next_change.map_or(wait, |change| change.min(wait))));
         }
         let key = &lean.meta.key;

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::lean::LeanResource;
 use super::object::ObjectKey;
-use super::queue::Queue;
+use super::queue::{Priority, Queue};
 use super::store::Store;
 
 /// The mean time between two looks; each is between half of it and one and a half.
@@ -31,7 +31,8 @@ pub(super) async fn resync(
         for resource in resources.snapshot() {
             let key = &resource.meta.key;
             if namespaces.is_empty() || namespaces.contains(key.namespace()) {
-                queue.add_low_after(key.clone(), SPREAD.mul_f64(fastrand::f64()));
+                let wait = SPREAD.mul_f64(fastrand::f64());
+                queue.add_later(key.clone(), Priority::Low, wait);
             }
         }
     }

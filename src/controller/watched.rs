@@ -8,13 +8,23 @@ use std::sync::Arc;
 
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::lean::FIELD_MANAGER_PREFIX;
 use super::object::ObjectKey;
 
 /// A struct that keeps of an object only what is needed.
 pub trait Lean: Sized {
+    /// Fields of the object that [`Lean::from_json`] does not look at; in a list or watch they
+    /// are skipped unread.
+    const SKIPPED: &'static [&'static str] = &[];
+
+    /// Whether it looks at `metadata.managedFields`, and there at the entries of our own
+    /// managers alone.
+    const LOOKS_AT_MANAGERS: bool = false;
+
     /// Decodes an object as the API server sends it.
     ///
     /// # Errors
@@ -63,7 +73,11 @@ impl<T> Watched<T> {
 
 impl<'de, T: Lean> Deserialize<'de> for Watched<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = Value::deserialize(deserializer)?;
+        let object = Part::Object {
+            skipped: T::SKIPPED,
+            managers: T::LOOKS_AT_MANAGERS,
+        };
+        let object = object.deserialize(deserializer)?;
         let metadata = object.get("metadata");
         let text = |field: &str| Some(metadata?.get(field)?.as_str()?.to_owned());
         Ok(Watched {
@@ -76,6 +90,113 @@ impl<'de, T: Lean> Deserialize<'de> for Watched<T> {
             },
             decoded: T::from_json(&object).map(Arc::new),
         })
+    }
+}
+
+/// A part of an object that is decoded without what nobody looks at: most of what the API
+/// server sends is `managedFields` of others.
+#[derive(Clone, Copy)]
+enum Part {
+    Object {
+        skipped: &'static [&'static str],
+        managers: bool,
+    },
+    Metadata {
+        managers: bool,
+    },
+    /// `metadata.managedFields`.
+    Managers,
+    /// One of them.
+    Manager,
+    Whole,
+}
+
+impl Part {
+    /// What is decoded of a field, given those before it; `None` if it is skipped.
+    fn below(self, field: &str, before: &Map<String, Value>) -> Option<Part> {
+        match (self, field) {
+            (Part::Object { skipped, .. }, _) if skipped.contains(&field) => None,
+            (Part::Object { managers, .. }, "metadata") => Some(Part::Metadata { managers }),
+            (Part::Metadata { managers }, "managedFields") => managers.then_some(Part::Managers),
+            (Part::Manager, "fieldsV1") => {
+                let others = |name: &str| !name.starts_with(FIELD_MANAGER_PREFIX);
+                let manager = before.get("manager").and_then(Value::as_str);
+                let operation = before.get("operation").and_then(Value::as_str);
+                let is_skipped = manager.is_some_and(others) || operation == Some("Update");
+                (!is_skipped).then_some(Part::Whole)
+            }
+            _ => Some(Part::Whole),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Part {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        match self {
+            Part::Whole => Value::deserialize(deserializer),
+            part => deserializer.deserialize_any(part),
+        }
+    }
+}
+
+/// A part that is of another type than it should be is taken as it is.
+impl<'de> Visitor<'de> for Part {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(field) = members.next_key::<String>()? {
+            match self.below(&field, &object) {
+                None => _ = members.next_value::<IgnoredAny>()?,
+                Some(part) => {
+                    let member = members.next_value_seed(part)?;
+                    object.insert(field, member);
+                }
+            }
+        }
+        Ok(Value::Object(object))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let part = match self {
+            Part::Managers => Part::Manager,
+            _ => Part::Whole,
+        };
+        let mut all = Vec::new();
+        while let Some(item) = items.next_element_seed(part)? {
+            all.push(item);
+        }
+        Ok(Value::Array(all))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_bool<E: Error>(self, truth: bool) -> Result<Value, E> {
+        Ok(truth.into())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
     }
 }
 
@@ -219,6 +340,70 @@ mod tests {
         let object: Watched<Size> = serde_json::from_value(object("a", json!(1))).unwrap();
         assert_eq!(object.meta().managed_fields, None);
         assert_eq!(object.meta().resource_version.as_deref(), Some("42"));
+    }
+
+    /// Keeps what was decoded.
+    struct Everything<const MANAGERS: bool>(Value);
+
+    impl<const MANAGERS: bool> Lean for Everything<MANAGERS> {
+        const SKIPPED: &'static [&'static str] = &["spec"];
+        const LOOKS_AT_MANAGERS: bool = MANAGERS;
+
+        fn from_json(object: &Value) -> Result<Self, String> {
+            Ok(Everything(object.clone()))
+        }
+    }
+
+    fn decoded<const MANAGERS: bool>(object: &Value) -> Value {
+        let watched: Watched<Everything<MANAGERS>> =
+            serde_json::from_str(&object.to_string()).unwrap();
+        watched.into_decoded().unwrap().0.clone()
+    }
+
+    #[test]
+    fn what_nobody_looks_at_is_not_decoded() {
+        let fields = json!({"f:spec": {"f:replicas": {}}});
+        let managers = json!([
+            {"manager": "quartet-operator-memcached", "operation": "Apply", "fieldsV1": fields},
+            {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": fields},
+            {"manager": "quartet-operator-nginx", "operation": "Update", "fieldsV1": fields},
+        ]);
+        let object = json!({
+            "kind": "Pod",
+            "metadata": {"name": "a", "labels": {"b": "c"}, "managedFields": managers},
+            "spec": {"containers": [{"name": "d"}]},
+            "status": {"conditions": [{"type": "Ready"}], "n": [1, -1, 1.5, true, null]},
+        });
+        let mut expected = object.clone();
+        expected.as_object_mut().unwrap().remove("spec");
+        let mut of_ours = expected.clone();
+        for entry in [1, 2] {
+            let entry = &mut of_ours["metadata"]["managedFields"][entry];
+            entry.as_object_mut().unwrap().remove("fieldsV1");
+        }
+        assert_eq!(decoded::<true>(&object), of_ours);
+        let metadata = expected["metadata"].as_object_mut().unwrap();
+        metadata.remove("managedFields");
+        assert_eq!(decoded::<false>(&object), expected);
+    }
+
+    #[test]
+    fn what_is_of_another_type_is_taken_as_it_is() {
+        for odd in [
+            json!(null),
+            json!(true),
+            json!(-1),
+            json!(2),
+            json!(1.5),
+            json!("a"),
+            json!([1]),
+        ] {
+            let object = json!({"metadata": {"managedFields": odd}});
+            assert_eq!(decoded::<true>(&object), object);
+            let object = json!({"metadata": odd});
+            assert_eq!(decoded::<true>(&object), object);
+            assert_eq!(decoded::<true>(&odd), odd);
+        }
     }
 
     #[test]

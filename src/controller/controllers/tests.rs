@@ -72,6 +72,13 @@ impl Scene {
         }
         woken
     }
+
+    /// Who is woken when the step of a rollout has had its time, and nobody before.
+    async fn woken_later(&self) -> Vec<String> {
+        assert_eq!(self.woken(), NOBODY, "at once");
+        tokio::time::advance(COALESCE).await;
+        self.woken()
+    }
 }
 
 const NOBODY: [&str; 0] = [];
@@ -179,8 +186,8 @@ fn a_service_wakes_its_owner_like_a_deployment() {
     assert_eq!(scene.woken(), ["ElasticWeb ns/web"]);
 }
 
-#[test]
-fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody() {
+#[tokio::test(start_paused = true)]
+async fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody() {
     let scene = Scene::new(&[]);
     scene.holds("Nginx", "ns", "web");
     let object = child("web", &[reference(NGINX, "Nginx web")]);
@@ -194,11 +201,24 @@ fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody() {
     });
     assert_eq!(scene.woken(), NOBODY);
     later["status"] = json!({"readyReplicas": 1});
+    for _ in 0..2 {
+        scene.deployment_changed(Change::Updated {
+            old: Arc::clone(&old),
+            new: deployment(&later),
+        });
+    }
+    assert_eq!(scene.woken_later().await, ["Nginx ns/web"], "once");
+    later["status"] = rolled_out();
     scene.deployment_changed(Change::Updated {
         old,
         new: deployment(&later),
     });
-    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+    assert_eq!(scene.woken(), ["Nginx ns/web"], "at its end");
+}
+
+/// The status of a Deployment of one pod whose rollout is complete.
+fn rolled_out() -> Value {
+    json!({"observedGeneration": 0, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1})
 }
 
 #[test]
@@ -336,21 +356,24 @@ fn pod(deployment: &str, is_ready: bool) -> LeanPod {
     LeanPod::from_json(&object).unwrap()
 }
 
-#[test]
-fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
+#[tokio::test(start_paused = true)]
+async fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
     let scene = Scene::new(&[]);
     scene.holds("Nginx", "ns", "web");
     let added = |name| Change::Added(Arc::new(pod(name, true)));
     scene.wakers.pod_changed(&added("web"));
     assert_eq!(scene.woken(), NOBODY, "its Deployment is not known yet");
     let children = &scene.wakers.children.deployments;
-    let owned = LeanDeployment::from_json(&child("web", &[reference(NGINX, "Nginx web")])).unwrap();
-    children.put_written(owned);
+    let mut owned = child("web", &[reference(NGINX, "Nginx web")]);
+    children.put_written(LeanDeployment::from_json(&owned).unwrap());
     children.put_written(LeanDeployment::from_json(&child("orphan", &[])).unwrap());
     scene.wakers.pod_changed(&added("orphan"));
     assert_eq!(scene.woken(), NOBODY, "its Deployment is nobody's");
     scene.wakers.pod_changed(&added("web"));
-    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+    assert_eq!(scene.woken_later().await, ["Nginx ns/web"]);
+    owned["metadata"]["resourceVersion"] = "9".into();
+    owned["status"] = rolled_out();
+    children.put_written(LeanDeployment::from_json(&owned).unwrap());
     let (old, same) = (Arc::new(pod("web", true)), Arc::new(pod("web", true)));
     scene.wakers.pod_changed(&Change::Updated {
         old: Arc::clone(&old),
