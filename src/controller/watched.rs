@@ -354,9 +354,13 @@ mod tests {
         }
     }
 
+    /// As it is decoded from a text in which `manager` comes before `fieldsV1`, as it does from
+    /// an API server.
     fn decoded<const MANAGERS: bool>(object: &Value) -> Value {
-        let watched: Watched<Everything<MANAGERS>> =
-            serde_json::from_str(&object.to_string()).unwrap();
+        let text = object.to_string().replace("fieldsV1", "zFieldsV1");
+        let text = serde_json::from_str::<Value>(&text).unwrap().to_string();
+        let text = text.replace("zFieldsV1", "fieldsV1");
+        let watched: Watched<Everything<MANAGERS>> = serde_json::from_str(&text).unwrap();
         watched.into_decoded().unwrap().0.clone()
     }
 

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use crate::audit::{Request, Requests};
+use crate::audit::{Request, Requests, Statuses};
 use crate::fleet::Fleet;
 use crate::run::{Figures, Plan};
 use crate::usage::Memory;
@@ -27,6 +27,7 @@ pub(crate) fn table(plan: &Plan, figures: &Figures) -> String {
     } = plan;
     let mut table = Table::default();
     requests(&mut table, plan, &figures.creation);
+    statuses(&mut table, &figures.statuses);
     processor(&mut table, plan, figures);
     memory(&mut table, plan, figures);
     table.row(
@@ -50,6 +51,22 @@ pub(crate) fn table(plan: &Plan, figures: &Figures) -> String {
         listed(&figures.restart),
         listed(&figures.pair.requests),
     )
+}
+
+/// What users are told, and how soon.
+fn statuses(table: &mut Table, statuses: &Statuses) {
+    let all = &statuses.first_after;
+    let percentile = |percent: usize| {
+        let last = all.len().saturating_sub(1);
+        all.get(last * percent / 100)
+            .map_or(0.0, |it| it.as_secs_f64())
+    };
+    let what = "from its children to the first status, P50";
+    table.row(what, None, percentile(50), "s");
+    let what = "from its children to the first status, P99";
+    table.row(what, Some(5.0), percentile(99), "s");
+    let what = "status writes of one resource, at most";
+    table.row(what, Some(2.0), f64::from(statuses.most_writes), "");
 }
 
 fn requests(table: &mut Table, plan: &Plan, creation: &Requests) {

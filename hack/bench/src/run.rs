@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use devcluster::{Cluster, Options};
 use tokio::runtime::Runtime;
 
-use crate::audit::{AuditLog, Requests};
+use crate::audit::{AuditLog, Requests, Statuses};
 use crate::error::Error;
 use crate::fleet::Fleet;
 use crate::manager::Manager;
@@ -58,6 +58,7 @@ pub(crate) struct Figures {
     pub(crate) created_after: Duration,
     /// From the first creation until all were Ready.
     pub(crate) ready_after: Duration,
+    pub(crate) statuses: Statuses,
     /// With all resources, after creating them.
     pub(crate) full: Memory,
     /// In `Plan::rest`.
@@ -113,6 +114,7 @@ pub(crate) fn perform(plan: &Plan, interrupted: &Arc<AtomicBool>) -> Result<Figu
     let creation_cpu = manager.cpu()?.since(cpu);
     let logged = manager.logged() - log;
     let full = manager.memory()?;
+    let statuses = stage.audit.statuses();
 
     let cpu = manager.cpu()?;
     stage.wait(&mut manager, plan.rest)?;
@@ -134,6 +136,7 @@ pub(crate) fn perform(plan: &Plan, interrupted: &Arc<AtomicBool>) -> Result<Figu
         logged,
         created_after,
         ready_after,
+        statuses,
         full,
         rest,
         rest_cpu,

@@ -40,7 +40,7 @@ impl Applier {
             self.check_generation(wanted.resource, stamp).await?;
         }
         let manager = self.kind.field_manager;
-        let mut resource_version = version_of(&object);
+        let mut resource_version = version_of(&object).unwrap_or(0);
         if fingerprint::of_observed(&object, manager).is_none() {
             // Its selector and ports fit the pods that there are; ours fit only those to come.
             let is_service = wanted.child.kind == ChildKind::Service;
@@ -52,7 +52,7 @@ impl Applier {
                     .caller
                     .json_patch(at, Part::Object, manager, &patch)
                     .await?;
-                resource_version = version_of(&patched);
+                resource_version = version_of(&patched).unwrap_or(0);
                 self.tell_of_takeover(wanted);
             }
         }
@@ -122,7 +122,7 @@ impl Applier {
                 name: "-",
             };
             let list = self.caller.list_one(at).await?;
-            Ok(version_of(&list))
+            Ok(revision_of(&list))
         });
         begun.await.copied()
     }
@@ -177,13 +177,34 @@ impl Applier {
             .caller
             .json_patch(at, Part::Object, manager, &patch)
             .await?;
-        Ok(Some(version_of(&patched)))
+        // No object has the version 0: with it, the write that follows is refused.
+        Ok(Some(version_of(&patched).unwrap_or(0)))
     }
 }
 
-/// The resourceVersion of an object; 0, which no object has, if it has none.
-fn version_of(object: &Value) -> u64 {
-    let version = object.pointer("/metadata/resourceVersion");
-    let version = version.and_then(Value::as_str);
-    version.and_then(|text| text.parse().ok()).unwrap_or(0)
+/// The revision of a list. Of one that names none, nothing is known to be newer.
+fn revision_of(list: &Value) -> u64 {
+    version_of(list).unwrap_or(u64::MAX)
+}
+
+/// The resourceVersion of an object or list.
+fn version_of(object: &Value) -> Option<u64> {
+    let version = object.pointer("/metadata/resourceVersion")?;
+    version.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::revision_of;
+
+    #[test]
+    fn every_resource_is_asked_for_if_the_api_server_names_no_revision() {
+        for list in [json!({}), json!({"metadata": {"resourceVersion": ""}})] {
+            assert_eq!(revision_of(&list), u64::MAX);
+        }
+        let list = json!({"metadata": {"resourceVersion": "7"}});
+        assert_eq!(revision_of(&list), 7);
+    }
 }
