@@ -10,11 +10,11 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-BUDGET_MINUTES=${BUDGET_MINUTES:-480}
+BUDGET_MINUTES=${BUDGET_MINUTES:-780}
 ALLOW_SKIP=${ALLOW_SKIP-}
 seed=${NIGHTLY_SEED:-$(date +%s)}
 
-declare -A least=([rollout]=2 [explorations]=2 [faults]=1 [explore]=0 [fuzz]=5 [oldest]=920 [e2e]=1)
+declare -A least=([rollout]=2 [explorations]=2 [faults]=1 [explore]=0 [mutants]=0 [fuzz]=5 [oldest]=920 [e2e]=1)
 stages=("$@")
 for name in "${stages[@]}"; do
     if [ -z "${least[$name]-}" ]; then
@@ -34,6 +34,7 @@ say "the seed of this run: NIGHTLY_SEED=$seed"
 ! wanted explorations || stage explorations 60 cargo test --release --locked --workspace --lib -- --ignored
 ! wanted faults || stage faults 60 make test-faults
 ! wanted explore || stage explore 60 make explore PLANS=100000 SEED="$seed"
+! wanted mutants || stage mutants 300 make mutants SEED="$((seed % 1000000000))"
 ! wanted fuzz || stage fuzz 60 env FUZZ_SEED=$((seed % 2147483647)) make fuzz FUZZ_RUNS=1000000
 ! wanted oldest || stage oldest 60 make test-oldest TESTFLAGS=--no-fail-fast
 ! wanted e2e || stage_e2e 40

@@ -27,6 +27,10 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
         "takes half an hour; `cargo test` has 1000 plans of each kind",
     ),
     (
+        "make mutants N=200 SEED=1",
+        "takes hours; `make test-nightly` runs it",
+    ),
+    (
         "make devcluster-up",
         "leaves a cluster running; hack/devcluster/tests/command.rs has `devcluster up`",
     ),
