@@ -3,7 +3,7 @@
 //! Arrows point down only: `api` (what a user writes) is used by `operators` (what the
 //! cluster shall hold), which is wired to `controller` (what makes it so) by `manager`
 //! (the process). `webhook` checks and converts what the API server sends, and uses `api`
-//! only. `migration` is the one errand besides. `packaging` writes every manifest from the
+//! only. `migration` is the one subcommand. `packaging` writes every manifest from the
 //! types of the first two. `server` is the HTTP server under `manager` and `webhook`.
 #![cfg_attr(
     not(test),

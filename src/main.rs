@@ -1,7 +1,7 @@
 //! The process: parse, configure, run; nothing else.
 //!
-//! Exit codes: 0 after a clean stop or a finished errand, 64 (`EX_USAGE`) for a configuration that cannot be
-//! served, 1 when a part of the process died or did not stop in time, or the errand
+//! Exit codes: 0 after a clean stop or a finished subcommand, 64 (`EX_USAGE`) for a configuration that cannot be
+//! served, 1 when a part of the process died or did not stop in time, or the subcommand
 //! failed.
 
 use std::io::{self, Write as _};
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(error) => {
-            let _ = writeln!(io::stderr(), "{}", manager::explain(&error).trim_end());
+            let _ = writeln!(io::stderr(), "{}", manager::error_report(&error).trim_end());
             return ExitCode::from(manager::EXIT_USAGE);
         }
     };
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Command::MigrateStorage(options) => match migration::run(&options) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                let _ = writeln!(io::stderr(), "{}", manager::explain(&error));
+                let _ = writeln!(io::stderr(), "{}", manager::error_report(&error));
                 ExitCode::from(error.exit_code())
             }
         },

@@ -384,6 +384,6 @@ fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedDeployment> {
         available_condition: condition()?,
         progressing_condition: condition()?,
         replica_failure: condition()?,
-        kept_selector: None,
+        preserved_selector: None,
     })
 }

@@ -1,4 +1,4 @@
-//! What the process was started for: to run the operators, or one errand of an
+//! What the process was started for: to run the operators, or one subcommand of an
 //! administrator. Arguments only; no I/O.
 
 use std::ffi::OsString;
@@ -33,7 +33,7 @@ pub struct MigrateStorage {
 
 /// The subcommands as they are typed.
 #[derive(Debug, Subcommand)]
-pub(super) enum Errand {
+pub(super) enum Subcommands {
     /// Rewrite every resource in the storage version of its CRD, then drop older versions
     /// from status.storedVersions.
     ///
@@ -94,9 +94,9 @@ impl Command {
         if !is_typed("log_level") {
             flags.log_level = flags.scaffold.log_level().unwrap_or(flags.log_level);
         }
-        match flags.errand.take() {
+        match flags.subcommand.take() {
             None => Ok(Self::Run(Box::new(Config::check(flags)?))),
-            Some(Errand::MigrateStorage(flags)) => Ok(Self::MigrateStorage(MigrateStorage {
+            Some(Subcommands::MigrateStorage(flags)) => Ok(Self::MigrateStorage(MigrateStorage {
                 dry_run: flags.dry_run,
                 kubeconfig: given(flags.kubeconfig),
                 page_size: flags.page_size,

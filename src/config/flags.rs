@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, ValueEnum};
 
 use super::address::OptionalAddress;
-use super::command::Errand;
+use super::command::Subcommands;
 use super::scaffold::ScaffoldFlags;
 use crate::operators::settings::MAX_REPLICAS;
 use crate::webhook::TlsVersion;
@@ -28,13 +28,13 @@ pub const WEBHOOK_PORT: u16 = 9443;
     version,
     // As in Go: when a kustomize patch appends an argument that is already there, the last wins.
     args_override_self = true,
-    // The flags below are those of the process that runs; each errand has its own.
+    // The flags below are those of the process that runs; each subcommand has its own.
     args_conflicts_with_subcommands = true,
     max_term_width = 100
 )]
 pub(super) struct Flags {
     #[command(subcommand)]
-    pub(super) errand: Option<Errand>,
+    pub(super) subcommand: Option<Subcommands>,
 
     /// Address of /metrics, e.g. ":8443"; "0" turns it off.
     #[arg(
@@ -46,7 +46,7 @@ pub(super) struct Flags {
     )]
     pub(super) metrics_bind_address: OptionalAddress,
 
-    /// Serve /metrics over HTTPS, to whom the API server lets get the nonResourceURL
+    /// Serve /metrics over HTTPS, to clients that are authorized to get the nonResourceURL
     /// /metrics; false serves plain HTTP to anybody.
     #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "true",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",

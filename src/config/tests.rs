@@ -12,7 +12,7 @@ fn command(arguments: &[&str]) -> Result<Command, ConfigError> {
 fn load(arguments: &[&str]) -> Result<Config, ConfigError> {
     match command(arguments)? {
         Command::Run(config) => Ok(*config),
-        Command::MigrateStorage(_) => panic!("{arguments:?} is an errand"),
+        Command::MigrateStorage(_) => panic!("{arguments:?} is an subcommand"),
     }
 }
 

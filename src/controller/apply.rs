@@ -1,9 +1,8 @@
-//! The children of one resource: what has to be sent so that they are as its operator wants
-//! them, and what an answer of the API server means for the resource. At rest nothing is
-//! sent; nothing is ever read but where the API server's refusal leaves open whose a child is.
+//! Applies the children of one resource and interprets the answers of the API server. Nothing is sent
+//! while the children are as desired. The only GET follows an ambiguous rejection.
 
 mod checks;
-mod whose;
+mod ownership;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +12,19 @@ use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
 use self::checks::Pace;
+use super::cached::{CachedResource, CachedService, Owner};
 use super::call::{CallError, Caller, Location};
-use super::children::{Children, Standing, taken, terminating};
+use super::children::{Children, Ownership, taken, terminating};
+use super::error_class::{self, ErrorClass};
 use super::event::Recorder;
 use super::fingerprint::{self, Fingerprint};
-use super::lean::{LeanResource, LeanService, Owner};
-use super::memory::{Attempt, Memories, Obstacle, Rewritten, until_next_look};
 use super::metrics::Metrics;
 use super::object::ObjectKey;
 use super::pacing::Pacer;
+use super::reconcile_state::{Attempt, Blocker, ReconcileStates, ServerMutated, jittered_retry};
 use super::repairs::RepairLog;
 use super::stamp::Stamp;
 use super::store::Store;
-use super::verdict::{self, Verdict};
 use crate::api::Kind;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
@@ -55,12 +54,12 @@ pub(super) struct Expected {
     fingerprint: Fingerprint,
 }
 
-/// Why the children are not as they should be.
+/// Why the children cannot be applied.
 #[derive(Debug)]
-pub(super) enum Setback {
-    /// Something outside is in the way; to be looked at again after this time.
+pub(super) enum ApplyError {
+    /// Blocked from outside; retried after this time.
     Blocked(Problem, Duration),
-    /// A child has to wait for something that usually passes by itself.
+    /// Waits for something that usually resolves by itself.
     Pending {
         /// What it waits for.
         problem: Problem,
@@ -69,21 +68,21 @@ pub(super) enum Setback {
         /// When to look again without a new event.
         look_again: Duration,
     },
-    /// The API server refuses a child for what it is; tried again by the back-off.
+    /// The API server rejects the child as it is; retried with back-off.
     Refused(Problem, CallError),
-    /// A write failed for a cause that may pass; tried again by the back-off.
+    /// A write failed for a transient cause; retried with back-off.
     Failed(CallError),
-    /// The resource was changed since it was read. Nothing is known of it, not even a status.
+    /// The resource has changed since it was read. Nothing is written, not even a status.
     Stale,
-    /// The namespace is going away, and the resource with it.
+    /// The namespace is being deleted, and the resource with it.
     NamespaceEnding,
-    /// The resource is gone, or about to be, whatever it was read as.
+    /// The resource is deleted or being deleted, whatever the cache says.
     ResourceGone,
 }
 
-impl From<CallError> for Setback {
+impl From<CallError> for ApplyError {
     fn from(error: CallError) -> Self {
-        Setback::Failed(error)
+        ApplyError::Failed(error)
     }
 }
 
@@ -93,12 +92,12 @@ pub(super) struct Applier {
     controller: String,
     caller: Caller,
     recorder: Recorder,
-    resources: Arc<Store<LeanResource>>,
+    resources: Arc<Store<CachedResource>>,
     children: Arc<Children>,
-    memories: Arc<Memories>,
+    states: Arc<ReconcileStates>,
     repairs: RepairLog<(ChildKind, ObjectKey)>,
-    /// A revision of etcd since which no other manager writes: read before the first child is
-    /// made.
+    /// A revision of etcd since which no other manager writes; read before the first child is
+    /// created.
     begun: OnceCell<u64>,
     pacer: Arc<Pacer>,
     metrics: Arc<Metrics>,
@@ -156,9 +155,9 @@ impl Applier {
     pub(super) fn new(
         kind: &'static Kind,
         (caller, recorder): (Caller, Recorder),
-        resources: Arc<Store<LeanResource>>,
+        resources: Arc<Store<CachedResource>>,
         children: Arc<Children>,
-        memories: Arc<Memories>,
+        states: Arc<ReconcileStates>,
         (pacer, metrics): (Arc<Pacer>, Arc<Metrics>),
     ) -> Self {
         Applier {
@@ -168,7 +167,7 @@ impl Applier {
             recorder,
             resources,
             children,
-            memories,
+            states,
             repairs: RepairLog::default(),
             begun: OnceCell::new(),
             pacer,
@@ -186,16 +185,16 @@ impl Applier {
     /// among them.
     ///
     /// # Errors
-    /// The first [`Setback`]; children after it are left as they are.
+    /// The first [`ApplyError`]; children after it are left as they are.
     pub(super) async fn ensure(
         &self,
         resource: &Resource,
         children: &[Child],
-    ) -> Result<Ensured, Setback> {
+    ) -> Result<Ensured, ApplyError> {
         let mut ensured = Ensured::default();
         for child in children {
             // For each child anew: applying the one before may have adopted an object.
-            let selector = self.children.kept_selector(&resource.uid);
+            let selector = self.children.preserved_selector(&resource.uid);
             let kept = selector.map(|selector| kept::keeping(child, &selector));
             let child = kept.as_ref().unwrap_or(child);
             let wanted = Wanted::new(resource, child);
@@ -209,15 +208,15 @@ impl Applier {
                 continue;
             }
             if !service.meta.deleting {
-                // What is deleted for an older generation does not come back as it was.
+                // A Service that is deleted for an old generation cannot be restored with its IP.
                 if self.live_generation(resource).await? > resource.generation {
-                    return Err(Setback::Stale);
+                    return Err(ApplyError::Stale);
                 }
                 if !self.delete_service(resource, &service).await? {
                     continue;
                 }
             }
-            // Still there: somebody's finalizer holds it.
+            // Still there: a finalizer holds it.
             let left = self.children.services(&resource.uid);
             if left.iter().any(|it| it.meta.deleting) {
                 return Err(pending_deletion(terminating(
@@ -226,7 +225,7 @@ impl Applier {
                 )));
             }
         }
-        self.memories.unblock(resource);
+        self.states.unblock(resource);
         Ok(ensured)
     }
 
@@ -248,14 +247,18 @@ impl Applier {
     pub(super) fn release(&self, resource: &ObjectKey, uid: &str) {
         let child = ObjectKey::new(resource.namespace(), &names::child_name(resource.name()));
         for kind in [ChildKind::Deployment, ChildKind::Service] {
-            self.children.claims.release(kind, &child, uid);
+            self.children.reservations.release(kind, &child, uid);
             self.repairs.forget(&(kind, child.clone()));
         }
         self.pacer.ended(resource);
-        self.children.bereaved.forget(uid);
+        self.children.lost_children.forget(uid);
     }
 
-    async fn ensure_child(&self, wanted: Wanted<'_>, ensured: &mut Ensured) -> Result<(), Setback> {
+    async fn ensure_child(
+        &self,
+        wanted: Wanted<'_>,
+        ensured: &mut Ensured,
+    ) -> Result<(), ApplyError> {
         let Wanted {
             resource,
             child,
@@ -270,18 +273,22 @@ impl Applier {
         };
         let standing = self.children.standing(child.kind, &key, &owner);
         match &standing {
-            Standing::Foreign(problem) => {
-                return Err(Setback::Blocked(problem.clone(), until_next_look()));
+            Ownership::Foreign(problem) => {
+                return Err(ApplyError::Blocked(problem.clone(), jittered_retry()));
             }
-            Standing::Ending(problem) => return Err(pending_deletion(problem.clone())),
-            Standing::Unknown | Standing::Ours { .. } => {}
+            Ownership::Ending(problem) => return Err(pending_deletion(problem.clone())),
+            Ownership::Unknown | Ownership::Ours { .. } => {}
         }
-        if !self.children.claims.claim(child.kind, &key, &resource.uid) {
+        if !self
+            .children
+            .reservations
+            .reserve(child.kind, &key, &resource.uid)
+        {
             let problem = taken(child.kind, &key, None);
-            return Err(Setback::Blocked(problem, until_next_look()));
+            return Err(ApplyError::Blocked(problem, jittered_retry()));
         }
         let mut paced = false;
-        if let Standing::Ours {
+        if let Ownership::Ours {
             fingerprint, stamp, ..
         } = &standing
         {
@@ -310,21 +317,21 @@ impl Applier {
             generation: resource.generation,
             found: self.children.found(child.kind, &key),
         };
-        match self.memories.blocked(resource, &attempt) {
-            Some((Obstacle::Problem(problem), wait)) => {
-                return Err(Setback::Blocked(problem, wait));
+        match self.states.blocked(resource, &attempt) {
+            Some((Blocker::Problem(problem), wait)) => {
+                return Err(ApplyError::Blocked(problem, wait));
             }
-            Some((Obstacle::Rollout, wait)) if !self.children.is_rolled_out(&resource.uid) => {
+            Some((Blocker::Rollout, wait)) if !self.children.is_rolled_out(&resource.uid) => {
                 return Err(pending_rollout(wanted, wait));
             }
-            Some((Obstacle::NotFound(problem), wait)) => return Err(not_found(problem, wait)),
+            Some((Blocker::NotFound(problem), wait)) => return Err(not_found(problem, wait)),
             _ => {}
         }
         let outcome = match &standing {
-            Standing::Ours {
+            Ownership::Ours {
                 fingerprint: None, ..
-            } => self.look_whose(wanted).await,
-            Standing::Ours {
+            } => self.resolve_ownership(wanted).await,
+            Ownership::Ours {
                 uid,
                 resource_version,
                 ..
@@ -336,38 +343,38 @@ impl Applier {
                 self.apply(wanted, Some(existing), paced).await
             }
             _ => {
-                self.look_whether_alive(resource).await?;
+                self.check_owner(resource).await?;
                 self.apply(wanted, None, false).await
             }
         };
         let obstacle = match &outcome {
-            Err(Setback::Blocked(problem, wait)) => {
-                Some((Obstacle::Problem(problem.clone()), *wait))
+            Err(ApplyError::Blocked(problem, wait)) => {
+                Some((Blocker::Problem(problem.clone()), *wait))
             }
-            Err(Setback::Pending {
+            Err(ApplyError::Pending {
                 problem,
                 look_again,
                 ..
             }) => match problem.reason {
-                Reason::RollingOut => Some((Obstacle::Rollout, *look_again)),
-                Reason::ApplyFailed => Some((Obstacle::NotFound(problem.clone()), *look_again)),
+                Reason::RollingOut => Some((Blocker::Rollout, *look_again)),
+                Reason::ApplyFailed => Some((Blocker::NotFound(problem.clone()), *look_again)),
                 _ => None,
             },
             _ => None,
         };
         if let Some((obstacle, wait)) = obstacle {
-            self.memories.block(resource, attempt, obstacle, wait);
+            self.states.block(resource, attempt, obstacle, wait);
         }
         if outcome.is_ok() {
             ensured.expected.push(wanted.expected());
         } else if paced {
-            // Its place is for another until it is tried again.
+            // Gives its place to another rollout until the retry.
             self.pacer.ended(&wanted.resource_key());
         }
         outcome
     }
 
-    /// Whether our fields of a child are as desired, or as the API server makes them of that.
+    /// Whether our fields of a child are as desired, or as the API server changes them on admission.
     fn is_settled(
         &self,
         resource: &Resource,
@@ -376,20 +383,20 @@ impl Applier {
         observed: Option<Fingerprint>,
     ) -> bool {
         observed.is_some_and(|observed| {
-            let rewritten = Rewritten {
+            let rewritten = ServerMutated {
                 kind,
                 desired,
                 answered: observed,
             };
-            observed == desired || self.memories.is_rewritten(resource, rewritten)
+            observed == desired || self.states.is_rewritten(resource, rewritten)
         })
     }
 
-    /// A child is as desired. A conflict about it is told until it has stayed so for a while.
-    fn settled(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
+    /// The child is as desired. A field conflict is reported until this has lasted for a while.
+    fn settled(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
         let child = (wanted.child.kind, wanted.key());
         match self.repairs.settled(&child, wanted.desired.fields) {
-            Some((problem, left)) => Err(Setback::Blocked(problem, left)),
+            Some((problem, left)) => Err(ApplyError::Blocked(problem, left)),
             None => Ok(()),
         }
     }
@@ -401,7 +408,7 @@ impl Applier {
         wanted: Wanted<'_>,
         existing: Option<Existing<'_>>,
         paced: bool,
-    ) -> Result<(), Setback> {
+    ) -> Result<(), ApplyError> {
         let (at, manager) = (wanted.location(), self.kind.field_manager);
         let mut body = wanted.child.body.clone();
         Stamp::new(wanted.resource, wanted.desired, paced).put_on(&mut body);
@@ -425,17 +432,17 @@ impl Applier {
             }
             Err(error) => error,
         };
-        match error.refusal().map(verdict::of_apply) {
-            Some(Verdict::AskWhose) if existing.is_none() => {
-                debug!(controller = self.controller, %error, "asking whose the child is");
-                Box::pin(self.look_whose(wanted)).await
+        match error.refusal().map(error_class::of_apply) {
+            Some(ErrorClass::ResolveOwnership) if existing.is_none() => {
+                debug!(controller = self.controller, %error, "resolving the owner of the child");
+                Box::pin(self.resolve_ownership(wanted)).await
             }
-            Some(Verdict::Duplicate { field, problem }) => {
+            Some(ErrorClass::Duplicate { field, problem }) => {
                 let Some(existing) = existing else {
-                    return Err(Setback::Refused(problem, error));
+                    return Err(ApplyError::Refused(problem, error));
                 };
                 match self.absorb_list(wanted, &field).await? {
-                    None => Err(Setback::Refused(problem, error)),
+                    None => Err(ApplyError::Refused(problem, error)),
                     Some(resource_version) => {
                         let existing = Existing {
                             resource_version,
@@ -445,19 +452,23 @@ impl Applier {
                     }
                 }
             }
-            Some(Verdict::Blocked(problem)) => Err(Setback::Blocked(problem, until_next_look())),
-            Some(Verdict::Refused(problem)) => Err(Setback::Refused(problem, error)),
-            Some(Verdict::NotFound(problem)) => Err(not_found(problem, until_next_look())),
-            Some(Verdict::NamespaceEnding) => {
-                debug!(controller = self.controller, %error, "the namespace is going away");
-                Err(Setback::NamespaceEnding)
+            Some(ErrorClass::Blocked(problem)) => {
+                Err(ApplyError::Blocked(problem, jittered_retry()))
             }
-            Some(Verdict::AskWhose | Verdict::Transient) | None => Err(Setback::Failed(error)),
+            Some(ErrorClass::Refused(problem)) => Err(ApplyError::Refused(problem, error)),
+            Some(ErrorClass::NotFound(problem)) => Err(not_found(problem, jittered_retry())),
+            Some(ErrorClass::NamespaceEnding) => {
+                debug!(controller = self.controller, %error, "the namespace is being deleted");
+                Err(ApplyError::NamespaceEnding)
+            }
+            Some(ErrorClass::ResolveOwnership | ErrorClass::Transient) | None => {
+                Err(ApplyError::Failed(error))
+            }
         }
     }
 
-    /// Takes the answer to an apply into the cache, and remembers it if it is not what was
-    /// sent: the API server rounds, and admission plugins change what they like.
+    /// Stores the answer to an apply in the cache. Remembers it if it differs from what was sent:
+    /// the API server rounds values, and admission plugins change fields.
     fn applied(&self, wanted: Wanted<'_>, object: &Value) {
         let Wanted {
             resource,
@@ -467,7 +478,7 @@ impl Applier {
         let answered = self.children.put_written(child.kind, object);
         let rewritten = answered
             .filter(|answered| *answered != desired)
-            .map(|answered| Rewritten {
+            .map(|answered| ServerMutated {
                 kind: child.kind,
                 desired,
                 answered,
@@ -475,16 +486,16 @@ impl Applier {
         if rewritten.is_some() {
             self.metrics.rewritten(&self.controller, child.kind.name());
         }
-        self.memories.applied(resource, child.kind, rewritten);
+        self.states.applied(resource, child.kind, rewritten);
         info!(child = child.kind.name(), name = child.name, "applied");
     }
 
-    /// The one delete there is: a Service of ours that the spec no longer asks for. Returns
-    /// whether it is held.
+    /// Deletes a Service of ours that the spec no longer wants, the only delete there is. Returns
+    /// whether a finalizer holds it.
     async fn delete_service(
         &self,
         resource: &Resource,
-        service: &LeanService,
+        service: &CachedService,
     ) -> Result<bool, CallError> {
         let meta = &service.meta;
         let mut is_held = false;
@@ -499,7 +510,7 @@ impl Applier {
                 if is_held {
                     self.children.put_written(ChildKind::Service, &answer);
                 } else {
-                    // It counts as there until the watch tells of its end; not as in order.
+                    // Until the watch reports the deletion, the Service counts as terminating.
                     let services = &self.children.services;
                     services.amend(&meta.key, &meta.uid, |it| it.meta.deleting = true);
                 }
@@ -513,24 +524,24 @@ impl Applier {
             Err(error) => return Err(error),
         }
         self.children
-            .claims
+            .reservations
             .release(ChildKind::Service, &meta.key, &resource.uid);
         Ok(is_held)
     }
 }
 
-/// A child is being deleted, and its end wakes the resource.
-fn pending_deletion(problem: Problem) -> Setback {
-    Setback::Pending {
+/// A child is being deleted; its deletion enqueues the resource.
+fn pending_deletion(problem: Problem) -> ApplyError {
+    ApplyError::Pending {
         problem,
         patience: Some(PATIENCE_WITH_DELETION),
         look_again: PATIENCE_WITH_DELETION,
     }
 }
 
-/// The API server knows no such namespace or resource type, perhaps not yet.
-fn not_found(problem: Problem, look_again: Duration) -> Setback {
-    Setback::Pending {
+/// The API server does not know the namespace or resource type, perhaps not yet.
+fn not_found(problem: Problem, look_again: Duration) -> ApplyError {
+    ApplyError::Pending {
         problem,
         patience: Some(PATIENCE_WITH_WRITES),
         look_again,
@@ -539,9 +550,9 @@ fn not_found(problem: Problem, look_again: Duration) -> Setback {
 
 /// A Service of an older operator stays as it is until the Deployment is rolled out, which
 /// wakes the resource.
-fn pending_rollout(wanted: Wanted<'_>, look_again: Duration) -> Setback {
+fn pending_rollout(wanted: Wanted<'_>, look_again: Duration) -> ApplyError {
     let name = &wanted.child.name;
-    Setback::Pending {
+    ApplyError::Pending {
         problem: Problem {
             reason: Reason::RollingOut,
             message: format!("Service {name} is adopted when the Deployment is rolled out"),

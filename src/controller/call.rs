@@ -1,7 +1,7 @@
-//! The requests a controller makes: server-side apply of a child, one GET that decides whose
-//! a child is, DELETE of a Service that is no longer asked for, and JSON patches of the
-//! resource. Each has a deadline; none is retried here, that is the work queue's job. Writes
-//! also need leave, from before they begin until they end.
+//! The requests of a controller: server-side apply of a child, one GET that resolves ownership,
+//! DELETE of a Service that is no longer wanted, and JSON patches of the resource. Each has a
+//! deadline. None is retried here; the work queue does that. A write also needs leadership, from its
+//! start to its end.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,8 +17,8 @@ use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
+use super::cached::cut;
 use super::leadership::Leadership;
-use super::lean::cut;
 use crate::operators::ChildKind;
 use crate::trace_target::TRACES;
 

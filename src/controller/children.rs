@@ -1,35 +1,36 @@
-//! The children of all resources: one cache each of Deployments, Services and Pods, shared by
-//! every controller, and the table of who may make which name. Decides, from the cache alone,
-//! what has to be done for a child; does no I/O.
+//! The children of all resources: one cache each for Deployments, Services and Pods, shared by all
+//! controllers, and the reserved names. Finds from the caches who owns a child. No I/O.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::bereaved::Bereaved;
-use super::claims::Claims;
+use super::cached::{
+    CachedChild, CachedDeployment, CachedPod, CachedService, Meta, Owner, pod_index,
+};
+use super::decode::Decode;
 use super::fingerprint::Fingerprint;
-use super::lean::{LeanChild, LeanDeployment, LeanPod, LeanService, Meta, Owner, pod_index};
+use super::lost_children::LostChildren;
 use super::object::{Object, ObjectKey};
+use super::reservations::NameReservations;
 use super::stamp::Stamp;
 use super::store::Store;
-use super::watched::Lean;
 use crate::operators::observed::{ObservedDeployment, ObservedPod, ObservedService};
 use crate::operators::{ChildKind, Problem, Reason};
 
 /// The caches of children.
 #[derive(Default)]
 pub(crate) struct Children {
-    pub(crate) deployments: Arc<Store<LeanDeployment>>,
-    pub(crate) services: Arc<Store<LeanService>>,
-    pub(crate) pods: Arc<Store<LeanPod>>,
-    pub(crate) claims: Claims,
-    pub(crate) bereaved: Bereaved,
+    pub(crate) deployments: Arc<Store<CachedDeployment>>,
+    pub(crate) services: Arc<Store<CachedService>>,
+    pub(crate) pods: Arc<Store<CachedPod>>,
+    pub(crate) reservations: NameReservations,
+    pub(crate) lost_children: LostChildren,
 }
 
 /// What the cache says of a child that is wanted.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Standing {
+pub(crate) enum Ownership {
     /// Not in the cache, or there without an owner: apply without force, so that a stranger's
     /// object that the label-selected watch does not see is not taken over.
     Unknown,
@@ -51,16 +52,16 @@ pub(crate) enum Standing {
 }
 
 /// What of a cached child its standing depends on.
-struct Cached {
+struct Known {
     meta: Meta,
     owner: Option<Owner>,
     fingerprint: Option<Fingerprint>,
     stamp: Option<Stamp>,
 }
 
-impl<S> From<&LeanChild<S>> for Cached {
-    fn from(child: &LeanChild<S>) -> Self {
-        Cached {
+impl<S> From<&CachedChild<S>> for Known {
+    fn from(child: &CachedChild<S>) -> Self {
+        Known {
             meta: child.meta.clone(),
             owner: child.owner.clone(),
             fingerprint: child.fingerprint,
@@ -71,12 +72,17 @@ impl<S> From<&LeanChild<S>> for Cached {
 
 impl Children {
     /// What is known of a child that the resource `wanted_by` wants.
-    pub(crate) fn standing(&self, kind: ChildKind, key: &ObjectKey, wanted_by: &Owner) -> Standing {
+    pub(crate) fn standing(
+        &self,
+        kind: ChildKind,
+        key: &ObjectKey,
+        wanted_by: &Owner,
+    ) -> Ownership {
         let Some(cached) = self.cached(kind, key) else {
-            return Standing::Unknown;
+            return Ownership::Unknown;
         };
         let Some(owner) = cached.owner else {
-            return Standing::Unknown;
+            return Ownership::Unknown;
         };
         // The same name with another UID is an earlier life of the resource, whose children
         // the garbage collector is about to remove.
@@ -84,16 +90,16 @@ impl Children {
             && owner.kind == wanted_by.kind
             && owner.group == wanted_by.group;
         if owner.uid == wanted_by.uid && !cached.meta.deleting {
-            Standing::Ours {
+            Ownership::Ours {
                 uid: cached.meta.uid,
                 resource_version: cached.meta.resource_version,
                 fingerprint: cached.fingerprint,
                 stamp: cached.stamp,
             }
         } else if earlier_life {
-            Standing::Ending(terminating(kind, key))
+            Ownership::Ending(terminating(kind, key))
         } else {
-            Standing::Foreign(taken(kind, key, Some(&owner)))
+            Ownership::Foreign(taken(kind, key, Some(&owner)))
         }
     }
 
@@ -107,7 +113,7 @@ impl Children {
         Some((cached.meta.uid, cached.owner))
     }
 
-    fn cached(&self, kind: ChildKind, key: &ObjectKey) -> Option<Cached> {
+    fn cached(&self, kind: ChildKind, key: &ObjectKey) -> Option<Known> {
         match kind {
             ChildKind::Deployment => self.deployments.get(key).map(|child| (&*child).into()),
             ChildKind::Service => self.services.get(key).map(|child| (&*child).into()),
@@ -119,13 +125,13 @@ impl Children {
     pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
         match kind {
             ChildKind::Deployment => {
-                let child = LeanDeployment::from_json(answer).ok()?;
+                let child = CachedDeployment::from_json(answer).ok()?;
                 let fingerprint = child.fingerprint;
                 self.deployments.put_written(child);
                 fingerprint
             }
             ChildKind::Service => {
-                let child = LeanService::from_json(answer).ok()?;
+                let child = CachedService::from_json(answer).ok()?;
                 let fingerprint = child.fingerprint;
                 self.services.put_written(child);
                 fingerprint
@@ -140,9 +146,9 @@ impl Children {
     }
 
     /// The selector that an older operator gave the Deployment of the resource `uid`.
-    pub(crate) fn kept_selector(&self, uid: &str) -> Option<Box<Value>> {
+    pub(crate) fn preserved_selector(&self, uid: &str) -> Option<Box<Value>> {
         let deployments = self.deployments.indexed(uid);
-        deployments.first()?.state.kept_selector.clone()
+        deployments.first()?.state.preserved_selector.clone()
     }
 
     /// Whether the Deployment of the resource `uid` is there and its latest spec rolled out,
@@ -155,7 +161,7 @@ impl Children {
     }
 
     /// The Services of the resource `uid`.
-    pub(crate) fn services(&self, uid: &str) -> Vec<Arc<LeanService>> {
+    pub(crate) fn services(&self, uid: &str) -> Vec<Arc<CachedService>> {
         self.services.indexed(uid)
     }
 

@@ -1,5 +1,5 @@
 //! All controllers of the process together: shared informers of the children, one informer,
-//! work queue and set of workers per kind, and who is woken by which change.
+//! work queue and set of workers per kind, and who is enqueued by which change.
 //!
 //! Any part that ends before it was asked to ends the whole, since a manager without one of
 //! them looks alive and does nothing.
@@ -19,12 +19,13 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
+use super::cached::{CachedChild, CachedPod, CachedResource, ChildState, Owner};
 use super::call::Caller;
 use super::children::Children;
+use super::decode::{Decode, DecodeGuard};
 use super::event::{Recorder, Writer};
 use super::informer::{self, Change, Informer, InformerError, Synced};
 use super::leadership::Leadership;
-use super::lean::{ChildState, LeanChild, LeanPod, LeanResource, Owner};
 use super::metrics::{ConditionView, Metrics, ObserveConditions};
 use super::object::{Object, ObjectKey};
 use super::pacing::Pacer;
@@ -33,7 +34,6 @@ use super::reconcile::Reconciler;
 use super::resync::resync;
 use super::store::Store;
 use super::stored_version;
-use super::watched::{Lean, Watched};
 use super::worker::{self, Fenced};
 use crate::api::Kind;
 #[cfg(test)]
@@ -98,11 +98,11 @@ pub enum ControllersError {
 struct Controller {
     kind: &'static Kind,
     queue: Arc<Queue<ObjectKey>>,
-    resources: Arc<Store<LeanResource>>,
+    resources: Arc<Store<CachedResource>>,
 }
 
 /// Whom a change of a child wakes.
-struct Wakers {
+struct EventHandlers {
     controllers: Vec<Controller>,
     children: Arc<Children>,
     /// Empty for all.
@@ -123,7 +123,7 @@ pub async fn run(
         .iter()
         .map(|operator| Controller::new(operator.kind(), &options.metrics))
         .collect();
-    let wakers = Arc::new(Wakers {
+    let handlers = Arc::new(EventHandlers {
         controllers,
         children: Arc::clone(&children),
         namespaces: options.namespaces.clone(),
@@ -136,11 +136,11 @@ pub async fn run(
         events: tokio::spawn(writer.run(recorded)),
         informers: JoinSet::new(),
         workers: JoinSet::new(),
-        queues: wakers.queues(),
+        queues: handlers.queues(),
         idle: watch::Sender::new(()),
     };
-    let children_synced = watch_children(&options, &wakers, &mut running.informers);
-    for (operator, controller) in options.operators.iter().zip(&wakers.controllers) {
+    let children_synced = watch_children(&options, &handlers, &mut running.informers);
+    for (operator, controller) in options.operators.iter().zip(&handlers.controllers) {
         let name = operator.kind().controller_name();
         let pacer = Arc::new(Pacer::new(
             name.clone(),
@@ -162,7 +162,7 @@ pub async fn run(
         synced.push(watch_resources(
             &options,
             operator.kind(),
-            &wakers,
+            &handlers,
             &reconciler,
             &mut running.informers,
         ));
@@ -188,7 +188,7 @@ pub async fn run(
             running.workers.spawn(async move {
                 tokio::select! {
                     _ = idle.changed() => return Ok(()),
-                    () = async { all_synced(synced).await; leadership.begins().await } => {}
+                    () = async { all_synced(synced).await; leadership.elected().await } => {}
                 }
                 let work = worker::work(name, queue, metrics, |key| {
                     let reconciler = Arc::clone(&reconciler);
@@ -211,7 +211,7 @@ pub async fn run(
 
 /// The resources of one kind that are reconciled here, as the metrics tell of them.
 struct Reported {
-    resources: Weak<Store<LeanResource>>,
+    resources: Weak<Store<CachedResource>>,
     /// Empty for all.
     namespaces: BTreeSet<String>,
 }
@@ -297,10 +297,10 @@ async fn all_synced(synced: Vec<Synced>) {
 /// Starts the informers of the children, which all controllers share.
 fn watch_children(
     options: &Options,
-    wakers: &Arc<Wakers>,
+    handlers: &Arc<EventHandlers>,
     informers: &mut JoinSet<Result<Infallible, InformerError>>,
 ) -> Vec<Synced> {
-    let children = &wakers.children;
+    let children = &handlers.children;
     let deployments = (
         ApiResource::erase::<Deployment>(&()),
         Arc::clone(&children.deployments),
@@ -310,8 +310,11 @@ fn watch_children(
         Arc::clone(&children.services),
     );
     let pods = (ApiResource::erase::<Pod>(&()), Arc::clone(&children.pods));
-    let (of_deployments, of_services, of_pods) =
-        (Arc::clone(wakers), Arc::clone(wakers), Arc::clone(wakers));
+    let (of_deployments, of_services, of_pods) = (
+        Arc::clone(handlers),
+        Arc::clone(handlers),
+        Arc::clone(handlers),
+    );
     vec![
         inform_selected(options, deployments, CHILD_SELECTOR, informers, {
             move |change, _| of_deployments.child_changed(&change)
@@ -329,17 +332,17 @@ fn watch_children(
 fn watch_resources(
     options: &Options,
     kind: &'static Kind,
-    wakers: &Arc<Wakers>,
+    handlers: &Arc<EventHandlers>,
     reconciler: &Arc<Reconciler>,
     informers: &mut JoinSet<Result<Infallible, InformerError>>,
 ) -> Synced {
-    let (wakers, reconciler) = (Arc::clone(wakers), Arc::clone(reconciler));
+    let (handlers, reconciler) = (Arc::clone(handlers), Arc::clone(reconciler));
     let store = reconciler.resources();
-    let handler = move |change: Change<LeanResource>, is_first_list| {
+    let handler = move |change: Change<CachedResource>, is_first_list| {
         if let Change::Deleted(resource) = &change {
             reconciler.forget(resource);
         }
-        wakers.resource_changed(kind, &change, is_first_list);
+        handlers.resource_changed(kind, &change, is_first_list);
     };
     let clients = (options.client.clone(), options.watch_client.clone());
     let namespace = only_namespace(options);
@@ -361,7 +364,7 @@ fn inform_selected<T>(
     handler: impl FnMut(Change<T>, bool) + Send + 'static,
 ) -> Synced
 where
-    T: Object + Lean,
+    T: Object + Decode,
 {
     let (client, namespace) = (options.watch_client.clone(), only_namespace(options));
     let stream = informer::watch(client, &resource, Some(selector), namespace);
@@ -372,12 +375,12 @@ fn inform<T>(
     options: &Options,
     kind: &str,
     store: Arc<Store<T>>,
-    stream: impl Stream<Item = watcher::Result<Event<Watched<T>>>> + Send + 'static,
+    stream: impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send + 'static,
     informers: &mut JoinSet<Result<Infallible, InformerError>>,
     handler: impl FnMut(Change<T>, bool) + Send + 'static,
 ) -> Synced
 where
-    T: Object + Lean,
+    T: Object + Decode,
 {
     let informer = Informer::new(kind, store, Arc::clone(&options.metrics));
     let synced = informer.synced();
@@ -385,7 +388,7 @@ where
     synced
 }
 
-/// One namespace is watched alone; of several, the wakers pick.
+/// One namespace is watched alone; of several, the handlers pick.
 fn only_namespace(options: &Options) -> Option<&str> {
     match options.namespaces.iter().collect::<Vec<_>>().as_slice() {
         [one] => Some(one),
@@ -403,7 +406,7 @@ impl Controller {
     }
 }
 
-impl Wakers {
+impl EventHandlers {
     fn queues(&self) -> Vec<Arc<Queue<ObjectKey>>> {
         let queues = self.controllers.iter().map(|controller| &controller.queue);
         queues.cloned().collect()
@@ -411,7 +414,7 @@ impl Wakers {
 
     /// A resource of ours changed. Its first list comes at low priority, so that what changes
     /// now does not wait behind everything there is.
-    fn resource_changed(&self, kind: &Kind, change: &Change<LeanResource>, is_first_list: bool) {
+    fn resource_changed(&self, kind: &Kind, change: &Change<CachedResource>, is_first_list: bool) {
         let key = &change.latest().meta.key;
         let Some(controller) = self
             .controllers
@@ -422,22 +425,22 @@ impl Wakers {
         };
         match change {
             Change::Deleted(_) => controller.queue.remove(key),
-            Change::Updated { old, new } if old.is_as(new) => {}
+            Change::Updated { old, new } if old.is_semantically_equal(new) => {}
             Change::Added(_) if is_first_list => {
-                self.wake(controller, key.clone(), Priority::Low, Duration::ZERO);
+                self.enqueue(controller, key.clone(), Priority::Low, Duration::ZERO);
             }
-            _ => self.wake(controller, key.clone(), Priority::Normal, Duration::ZERO),
+            _ => self.enqueue(controller, key.clone(), Priority::Normal, Duration::ZERO),
         }
     }
 
-    /// The resource that a child names as its owner, or a later one of that name, which waits
-    /// for the child to go.
-    fn wake_owner(&self, namespace: &str, owner: &Owner, delay: Duration) {
+    /// Enqueues the owner of a child, or its successor with the same name, which waits for the
+    /// child to be deleted.
+    fn enqueue_owner(&self, namespace: &str, owner: &Owner, delay: Duration) {
         let key = ObjectKey::new(namespace, &owner.name);
         if let Some(controller) = self.controller_of(owner)
             && controller.resources.get(&key).is_some()
         {
-            self.wake(controller, key, Priority::Normal, delay);
+            self.enqueue(controller, key, Priority::Normal, delay);
         }
     }
 
@@ -447,7 +450,7 @@ impl Wakers {
         if let Some(controller) = self.controller_of(owner) {
             let resource = || controller.resources.get(&key);
             let is_known = || resource().is_some_and(|known| known.meta.uid == owner.uid);
-            self.children.bereaved.note(&owner.uid, is_known);
+            self.children.lost_children.note(&owner.uid, is_known);
         }
     }
 
@@ -459,25 +462,31 @@ impl Wakers {
     }
 
     /// Every resource that may want a child of this name: it became free, or its owner changed.
-    fn wake_namesakes(&self, child: &ObjectKey) {
+    fn enqueue_by_name(&self, child: &ObjectKey) {
         for controller in &self.controllers {
             if controller.resources.get(child).is_some() {
-                self.wake(controller, child.clone(), Priority::Normal, Duration::ZERO);
+                self.enqueue(controller, child.clone(), Priority::Normal, Duration::ZERO);
             }
         }
     }
 
-    fn wake(&self, controller: &Controller, key: ObjectKey, priority: Priority, delay: Duration) {
+    fn enqueue(
+        &self,
+        controller: &Controller,
+        key: ObjectKey,
+        priority: Priority,
+        delay: Duration,
+    ) {
         if self.namespaces.is_empty() || self.namespaces.contains(key.namespace()) {
             controller.queue.add_later(key, priority, delay);
         }
     }
 
-    fn child_changed<S: ChildState>(&self, change: &Change<LeanChild<S>>) {
+    fn child_changed<S: ChildState>(&self, change: &Change<CachedChild<S>>) {
         let (before, after) = (change.before(), change.after());
         if before
             .zip(after)
-            .is_some_and(|(before, after)| before.is_as(after))
+            .is_some_and(|(before, after)| before.is_semantically_equal(after))
         {
             return;
         }
@@ -486,7 +495,7 @@ impl Wakers {
             return;
         }
         let is_free =
-            |before: &&LeanChild<S>| after.is_none_or(|after| after.owner != before.owner);
+            |before: &&CachedChild<S>| after.is_none_or(|after| after.owner != before.owner);
         let freed = before.filter(is_free);
         if let Some((child, owner)) = freed.and_then(|child| Some((child, child.owner.as_ref()?))) {
             // Before the owner wakes.
@@ -494,23 +503,23 @@ impl Wakers {
         }
         let is_step = before
             .zip(after)
-            .is_some_and(|(before, after)| before.asks_as(after) && after.state.is_moving());
+            .is_some_and(|(before, after)| before.is_spec_equal(after) && after.state.is_moving());
         let delay = if is_step { COALESCE } else { Duration::ZERO };
         for child in [before, after].into_iter().flatten() {
             if let Some(owner) = &child.owner {
-                self.wake_owner(child.meta.key.namespace(), owner, delay);
+                self.enqueue_owner(child.meta.key.namespace(), owner, delay);
             }
         }
         if let Some(before) = freed {
-            self.wake_namesakes(&before.meta.key);
+            self.enqueue_by_name(&before.meta.key);
         }
     }
 
-    fn pod_changed(&self, change: &Change<LeanPod>) {
+    fn pod_changed(&self, change: &Change<CachedPod>) {
         let (before, after) = (change.before(), change.after());
         if before
             .zip(after)
-            .is_some_and(|(before, after)| before.is_as(after))
+            .is_some_and(|(before, after)| before.is_semantically_equal(after))
         {
             return;
         }
@@ -528,7 +537,7 @@ impl Wakers {
             {
                 let is_moving = deployment.state.is_moving();
                 let delay = if is_moving { COALESCE } else { Duration::ZERO };
-                self.wake_owner(key.namespace(), owner, delay);
+                self.enqueue_owner(key.namespace(), owner, delay);
             }
         }
     }

@@ -1,8 +1,7 @@
-//! Has anybody changed a field that we own? A child's fingerprint is a hash of its
-//! projection onto the fields that `managedFields` says our field manager owns; the
-//! fingerprint of what is desired is the hash of the apply body. They agree when the child
-//! is as we applied it: an edit by hand changes a value or takes the field out of our set,
-//! and either changes the hash, while fields of others never enter it.
+//! Detects drift of the fields that we own. The fingerprint of a child is a hash of the fields that
+//! `managedFields` lists for our field manager; the fingerprint of the desired state is a hash of the
+//! apply body. They are equal while the child is as we applied it. An edit by hand changes a value or
+//! removes the field from our set, and both change the hash. Fields of other managers do not enter it.
 //!
 //! Pure. The format of `fieldsV1` is that of structured-merge-diff `fieldpath/serialize.go`:
 //! `f:<name>` a field, `k:<json>` an item of an associative list by its keys, `v:<json>` a

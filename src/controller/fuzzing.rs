@@ -7,11 +7,11 @@ use kube::core::{ApiResource, WatchEvent};
 use kube::runtime::watcher::Error;
 use serde_json::Value;
 
-use super::lean::{LeanDeployment, LeanPod, LeanResource, LeanService};
+use super::cached::{CachedDeployment, CachedPod, CachedResource, CachedService};
+use super::decode::{Decode, DecodeGuard};
 use super::object::Object;
 use super::store::Store;
-use super::watched::{Lean, Watched};
-use super::{fingerprint, takeover};
+use super::{adoption, fingerprint};
 
 /// What became of the lines of a watch.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -25,18 +25,18 @@ pub struct Followed {
 /// Follows `lines` as each of the four caches would: resources, Deployments, Services, pods.
 pub fn follow(lines: &[&[u8]]) -> Followed {
     let mut followed = Followed::default();
-    follow_as::<LeanResource>(lines, &mut followed);
-    follow_as::<LeanDeployment>(lines, &mut followed);
-    follow_as::<LeanService>(lines, &mut followed);
-    follow_as::<LeanPod>(lines, &mut followed);
+    follow_as::<CachedResource>(lines, &mut followed);
+    follow_as::<CachedDeployment>(lines, &mut followed);
+    follow_as::<CachedService>(lines, &mut followed);
+    follow_as::<CachedPod>(lines, &mut followed);
     followed.cached.sort();
     followed
 }
 
-fn follow_as<T: Lean + Object + PartialEq>(lines: &[&[u8]], followed: &mut Followed) {
+fn follow_as<T: Decode + Object + PartialEq>(lines: &[&[u8]], followed: &mut Followed) {
     let store = Store::<T>::default();
     for line in lines {
-        match serde_json::from_slice::<WatchEvent<Watched<T>>>(line) {
+        match serde_json::from_slice::<WatchEvent<DecodeGuard<T>>>(line) {
             Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                 if let Ok(object) = object.into_decoded() {
                     followed.decoded += 1;
@@ -84,20 +84,20 @@ pub fn desired(body: &Value) -> u64 {
 
 /// The JSON patch that adopts what the maker of `object` wrote.
 pub fn adopt(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
-    takeover::patch(object, manager, owner_uid)
+    adoption::patch(object, manager, owner_uid)
 }
 
 /// The JSON patch that takes over the list that the API server blames.
 pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
-    takeover::absorb_list(object, manager, blamed)
+    adoption::absorb_list(object, manager, blamed)
 }
 
 /// A Deployment of somebody else as the cache has it: the name and uid of its controller, the
 /// selector that stays, and whether it was ever applied by us.
 pub fn deployment(object: &Value) -> Option<(String, String, Option<Value>, bool)> {
-    let cached = LeanDeployment::from_json(object).ok()?;
+    let cached = CachedDeployment::from_json(object).ok()?;
     let owner = cached.owner?;
-    let selector = cached.state.kept_selector.map(|it| *it);
+    let selector = cached.state.preserved_selector.map(|it| *it);
     Some((
         owner.name.into(),
         owner.uid.into(),

@@ -17,11 +17,11 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{debug, info, warn};
 
 use super::backoff::StreamBackoff;
+use super::decode::{Decode, DecodeGuard};
 use super::metrics::Metrics;
 use super::object::{Object, ObjectKey};
 pub use super::store::Change;
 use super::store::{KEPT_FOR, Store};
-use super::watched::{Lean, Watched};
 
 /// How long the API server is asked to keep a watch open, in seconds.
 ///
@@ -98,7 +98,7 @@ impl<T: Object> Informer<T> {
     /// When the stream ends; errors *in* it are waited out.
     pub async fn run(
         mut self,
-        stream: impl Stream<Item = watcher::Result<Event<Watched<T>>>>,
+        stream: impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>>,
         mut handler: impl FnMut(Change<T>, bool),
     ) -> Result<Infallible, InformerError> {
         let mut stream = pin!(stream);
@@ -172,7 +172,7 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    fn take(&mut self, event: Event<Watched<T>>) -> Vec<Change<T>> {
+    fn take(&mut self, event: Event<DecodeGuard<T>>) -> Vec<Change<T>> {
         match event {
             Event::Init => {
                 self.undecodable.clear();
@@ -203,7 +203,7 @@ impl<T: Object> Informer<T> {
 
     /// The object, or `None` if it cannot be decoded: counted each time, logged once for
     /// each state and list. What was known of it stays in the store.
-    fn decode(&mut self, object: Watched<T>) -> Option<Arc<T>> {
+    fn decode(&mut self, object: DecodeGuard<T>) -> Option<Arc<T>> {
         let (key, version) = (object.key(), object.resource_version());
         match object.into_decoded() {
             Ok(object) => {
@@ -291,11 +291,11 @@ pub fn watch<T>(
     resource: &ApiResource,
     label_selector: Option<&str>,
     namespace: Option<&str>,
-) -> impl Stream<Item = watcher::Result<Event<Watched<T>>>> + Send + use<T>
+) -> impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send + use<T>
 where
-    T: Lean + Send + Sync + 'static,
+    T: Decode + Send + Sync + 'static,
 {
-    let api: Api<Watched<T>> = match namespace {
+    let api: Api<DecodeGuard<T>> = match namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, resource),
         None => Api::all_with(client, resource),
     };

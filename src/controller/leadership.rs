@@ -1,5 +1,5 @@
-//! Leave to write: when the workers may begin, and whether a write may still be sent. Who
-//! gives it, and by which rule, is not known here.
+//! Leadership as the controllers see it: when the workers start, and whether a write may be sent.
+//! The election itself is elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub trait MayWrite: Send + Sync {
     fn time_left(&self) -> Option<Duration>;
 }
 
-/// When the workers may begin, and until when they may write.
+/// When the workers start, and until when they may write.
 #[derive(Clone)]
 pub struct Leadership {
     begun: watch::Receiver<bool>,
@@ -31,16 +31,16 @@ impl Leadership {
         Leadership { begun, may_write }
     }
 
-    /// Of the only process there is: at once and for ever.
+    /// Without an election: immediately and forever.
     pub fn sole() -> Self {
         let (_, begun) = watch::channel(true);
         Leadership::new(begun, Arc::new(Always))
     }
 
-    /// Ends when the workers may begin, which may be never.
-    pub(crate) async fn begins(mut self) {
+    /// Resolves on election; may never resolve.
+    pub(crate) async fn elected(mut self) {
         if self.begun.wait_for(|begun| *begun).await.is_err() {
-            // Whoever would have said so is gone.
+            // The election has ended.
             std::future::pending().await
         }
     }

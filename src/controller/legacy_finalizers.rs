@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::lean::LeanResource;
+use super::cached::CachedResource;
 use crate::api::{Kind, Version};
 
 /// The JSON patch that removes the legacy finalizers of a resource that was read in `version`;
@@ -15,7 +15,7 @@ use crate::api::{Kind, Version};
 /// old operators allowed it. While somebody can still put that right it is left to them, and
 /// the finalizer waits. When the resource is being deleted, the number means nothing any more
 /// and becomes 0 in the same patch.
-pub(super) fn removal(kind: &Kind, version: &Version, resource: &LeanResource) -> Option<Value> {
+pub(super) fn removal(kind: &Kind, version: &Version, resource: &CachedResource) -> Option<Value> {
     let is_legacy = |finalizer: &str| kind.legacy_finalizers.contains(&finalizer);
     let finalizers = &resource.finalizers;
     if !finalizers.iter().any(|finalizer| is_legacy(finalizer)) {
@@ -46,8 +46,8 @@ mod tests {
     use super::removal;
     use crate::api::memcached::KIND;
     use crate::api::{Kind, Version, elasticweb};
-    use crate::controller::lean::LeanResource;
-    use crate::controller::watched::Lean as _;
+    use crate::controller::cached::CachedResource;
+    use crate::controller::decode::Decode as _;
 
     const OURS: &str = "cache.example.com/finalizer";
 
@@ -60,7 +60,7 @@ mod tests {
         removal(
             kind,
             version,
-            &LeanResource::from_json(&object).expect("decodes"),
+            &CachedResource::from_json(&object).expect("decodes"),
         )
     }
 

@@ -1,19 +1,21 @@
-//! What makes it so: informers, work queues, workers, server-side apply, back-off, with the
+//! The controllers: informers, work queues, workers, server-side apply and back-off, with the
 //! semantics of client-go and controller-runtime. Uses `operators` and `api`; knows no kind.
 //!
-//! The life of a change: [`informer`] → [`store`] → (who is woken: [`controllers`]) →
-//! [`queue`] → `worker` → `reconcile` → `call` → the API server.
+//! The way of a change: [`informer`] → [`store`] → event handlers ([`controllers`]) → [`queue`] →
+//! `worker` → `reconcile` → `call` → the API server.
 
+mod adoption;
 mod apply;
 pub mod backoff;
-mod bereaved;
+mod cached;
 mod call;
 mod children;
-mod claims;
 pub(crate) mod clock;
-mod contested;
 pub mod controllers;
+pub mod decode;
+mod error_class;
 mod event;
+mod field_conflict;
 mod fingerprint;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -21,29 +23,27 @@ pub mod informer;
 #[cfg(test)]
 mod kube_runtime_faults;
 mod leadership;
-mod lean;
 mod legacy_finalizers;
-mod memory;
+mod lost_children;
 pub mod metrics;
 pub mod object;
 mod pacing;
-mod pending_status;
 mod pod_failure;
 mod quantity;
 pub mod queue;
 mod reconcile;
+mod reconcile_state;
 #[cfg(test)]
 mod reconcile_tests;
 mod repairs;
-mod report;
+mod reservations;
 mod resync;
 pub mod rights;
 mod stamp;
+mod status_debounce;
+mod status_writer;
 pub mod store;
 mod stored_version;
-mod takeover;
-mod verdict;
-pub mod watched;
 mod worker;
 
 pub use controllers::{ControllersError, Options, run};

@@ -1,5 +1,5 @@
-//! What the caches and the work queue know of any object: its key, and the few facts by
-//! which two states of it are told apart. Depends on nothing; knows no kind.
+//! What caches and work queues need of an object: its key, uid and version. Depends on nothing and
+//! knows no kind.
 
 use std::fmt;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub trait Object: Send + Sync + 'static {
     fn uid(&self) -> &str;
 
     /// Resource version. Of two states of one resource type the greater is the later one:
-    /// comparable as integers since Kubernetes 1.35 by contract (KEP-5504), before by fact.
+    /// comparable as integers: guaranteed since Kubernetes 1.35 (KEP-5504), true in practice before.
     fn resource_version(&self) -> u64;
 
     /// Which of several forms of the same state was read, if there are several: a custom

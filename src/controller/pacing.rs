@@ -1,9 +1,9 @@
-//! Rollouts that no user asked for: a new manager whose defaults differ wants to change every
-//! Deployment of a kind. At most some of them roll at the same time, in the order of their
-//! names. A change of a resource's own spec never waits here.
+//! Paces rollouts that no user asked for. A new manager with other defaults changes every Deployment
+//! of a kind; only a limited number roll out at the same time, in the order of their names. A change
+//! of a resource's own spec never waits.
 //!
-//! What rolls is read from the cache of Deployments, whose stamps say that a rollout is paced;
-//! nothing is stored elsewhere, and another leader goes on where this one ended.
+//! The cache of Deployments shows which of them roll out: their stamp marks a paced rollout. Nothing
+//! else is stored, and a new leader continues.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use super::metrics::Metrics;
 use super::object::ObjectKey;
 use super::queue::{Priority, Queue};
 
-/// How long a resource waits for its turn until it looks by itself: it is woken before.
+/// How long a resource waits for its turn until it looks by itself: it is enqueued before.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// The paced rollouts of one kind.
@@ -82,7 +82,7 @@ impl Pacer {
         } else {
             state.waiting.insert(key.clone());
         }
-        self.report(&state);
+        self.write_if_due(&state);
         if may {
             let (namespace, name) = (key.namespace(), key.name());
             let waiting = state.waiting.len();
@@ -95,7 +95,7 @@ impl Pacer {
     }
 
     /// The resource `key` neither rolls nor waits any more: its rollout is complete, its own
-    /// spec changed, or it is gone. Those whose turn it is are woken.
+    /// spec changed, or it is gone. Those whose turn it is are enqueued.
     pub(super) fn ended(&self, key: &ObjectKey) {
         let mut state = self.lock();
         let was_rolling = state
@@ -157,10 +157,10 @@ impl Pacer {
         for next in state.waiting.iter().take(free) {
             self.queue.add(next.clone(), Priority::Low);
         }
-        self.report(state);
+        self.write_if_due(state);
     }
 
-    fn report(&self, state: &State) {
+    fn write_if_due(&self, state: &State) {
         let rolling = state.rolling.as_ref().map_or(0, BTreeSet::len);
         self.metrics
             .paced(&self.controller, rolling, state.waiting.len());

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::lean::{cut, text};
+use super::cached::{cut, text};
 use crate::operators::{PodFailure, Reason};
 
 /// Bytes of the message that the kubelet or the scheduler gives.

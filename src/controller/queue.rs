@@ -119,8 +119,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     pub async fn get(&self) -> Option<K> {
         loop {
             // Registered before the look, so that a key added in between is not missed.
-            let mut woken = pin!(self.shared.wake.notified());
-            woken.as_mut().enable();
+            let mut enqueued = pin!(self.shared.wake.notified());
+            enqueued.as_mut().enable();
             let due = {
                 let mut state = self.shared.lock();
                 if state.shut_down {
@@ -135,9 +135,9 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             // Every waiting call keeps its own timer for the next delayed key: some wake in
             // vain, but none depends on another that may have been dropped or be busy.
             match due {
-                None => woken.await,
+                None => enqueued.await,
                 Some(due) => tokio::select! {
-                    () = woken => {}
+                    () = enqueued => {}
                     () = sleep_until(due) => {}
                 },
             }

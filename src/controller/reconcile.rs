@@ -8,17 +8,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tracing::debug;
 
-use super::apply::{Applier, Ensured, PATIENCE_WITH_WRITES, Setback};
+use super::apply::{Applier, ApplyError, Ensured, PATIENCE_WITH_WRITES};
+use super::cached::CachedResource;
 use super::call::{CallError, Caller, Location, Part};
 use super::children::Children;
 use super::event::Recorder;
-use super::lean::LeanResource;
 use super::legacy_finalizers;
-use super::memory::{Memories, until_next_look};
 use super::metrics::Metrics;
 use super::object::ObjectKey;
 use super::pacing::Pacer;
-use super::report::Reporter;
+use super::reconcile_state::{ReconcileStates, jittered_retry};
+use super::status_writer::StatusWriter;
 use super::store::Store;
 use crate::api::conversion::{self, DATA_ANNOTATION};
 use crate::api::{Kind, Version};
@@ -31,11 +31,11 @@ const STALE_RETRY: Duration = Duration::from_secs(1);
 
 /// When to look at the resource again without a new event.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum Action {
     /// Not before something changes.
-    Rest,
+    AwaitChange,
     /// After this time.
-    After(Duration),
+    RequeueAfter(Duration),
     /// Not before this time, which the API server asked for: nothing was done.
     Held(Duration),
 }
@@ -60,9 +60,9 @@ impl From<CallError> for Failure {
     }
 }
 
-impl Next {
-    fn after(delay: Option<Duration>) -> Self {
-        delay.map_or(Next::Rest, Next::After)
+impl Action {
+    fn requeue_after(delay: Option<Duration>) -> Self {
+        delay.map_or(Action::AwaitChange, Action::RequeueAfter)
     }
 }
 
@@ -94,12 +94,12 @@ pub(crate) struct Reconciler {
     kind: &'static Kind,
     settings: Settings,
     caller: Caller,
-    resources: Arc<Store<LeanResource>>,
-    memories: Arc<Memories>,
+    resources: Arc<Store<CachedResource>>,
+    states: Arc<ReconcileStates>,
     children: Arc<Children>,
     pacer: Arc<Pacer>,
     applier: Applier,
-    reporter: Reporter,
+    status_writer: StatusWriter,
 }
 
 impl Reconciler {
@@ -109,12 +109,12 @@ impl Reconciler {
         operator: &'static dyn Operator,
         settings: Settings,
         (caller, recorder): (Caller, Recorder),
-        resources: Arc<Store<LeanResource>>,
+        resources: Arc<Store<CachedResource>>,
         children: Arc<Children>,
         (pacer, metrics): (Arc<Pacer>, Arc<Metrics>),
     ) -> Self {
         let kind = operator.kind();
-        let memories = Arc::<Memories>::default();
+        let states = Arc::<ReconcileStates>::default();
         Reconciler {
             operator,
             kind,
@@ -123,28 +123,28 @@ impl Reconciler {
                 (caller.clone(), recorder.clone()),
                 Arc::clone(&resources),
                 Arc::clone(&children),
-                Arc::clone(&memories),
+                Arc::clone(&states),
                 (Arc::clone(&pacer), metrics),
             ),
-            reporter: Reporter::new(
+            status_writer: StatusWriter::new(
                 operator,
                 settings.clone(),
                 (caller.clone(), recorder),
                 Arc::clone(&resources),
                 Arc::clone(&children),
-                Arc::clone(&memories),
+                Arc::clone(&states),
             ),
             children,
             pacer,
             settings,
             caller,
             resources,
-            memories,
+            states,
         }
     }
 
     /// The cache of the resources.
-    pub(crate) fn resources(&self) -> Arc<Store<LeanResource>> {
+    pub(crate) fn resources(&self) -> Arc<Store<CachedResource>> {
         Arc::clone(&self.resources)
     }
 
@@ -166,44 +166,44 @@ impl Reconciler {
     ///
     /// # Errors
     /// What is worth another try by the back-off.
-    pub(crate) async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failure> {
-        let Some(lean) = self.resources.get(key) else {
-            return Ok(Next::Rest);
+    pub(crate) async fn reconcile(&self, key: &ObjectKey) -> Result<Action, Failure> {
+        let Some(cached) = self.resources.get(key) else {
+            return Ok(Action::AwaitChange);
         };
-        let uid = &lean.meta.uid;
-        if let Some(left) = self.memories.held(key, uid) {
-            return Ok(Next::Held(left));
+        let uid = &cached.meta.uid;
+        if let Some(left) = self.states.held(key, uid) {
+            return Ok(Action::Held(left));
         }
         let waited = self.pacer.reconcile_begins(key);
-        let next = self.reconcile_as_read(&lean).await;
+        let next = self.reconcile_as_read(&cached).await;
         let is_rolled_out = self.children.is_rolled_out(uid);
         self.pacer.reconcile_ended(key, waited, is_rolled_out);
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
-            self.memories.hold(key, uid, asked);
+            self.states.hold(key, uid, asked);
         }
         // Its end may have been announced in the middle of this, before it claimed a name.
         if self
             .resources
             .get(key)
-            .is_none_or(|now| now.meta.uid != lean.meta.uid)
+            .is_none_or(|now| now.meta.uid != cached.meta.uid)
         {
-            self.forget(&lean);
+            self.forget(&cached);
             // Another of that name is announced by an event of its own.
-            return next.map(|_| Next::Rest);
+            return next.map(|_| Action::AwaitChange);
         }
         next
     }
 
-    async fn reconcile_as_read(&self, lean: &LeanResource) -> Result<Next, Failure> {
-        self.strip_legacy_finalizers(lean).await?;
-        if lean.meta.deleting {
+    async fn reconcile_as_read(&self, cached: &CachedResource) -> Result<Action, Failure> {
+        self.strip_legacy_finalizers(cached).await?;
+        if cached.meta.deleting {
             // Owner references do the cleaning; a child made now would outlive its owner's
             // foreground deletion or hold it up.
-            return Ok(Next::Rest);
+            return Ok(Action::AwaitChange);
         }
-        let read: Value = serde_json::from_str(&lean.spec).unwrap_or_default();
-        let version = self.version_of(lean);
-        let resource = self.resource(lean, version, &read);
+        let read: Value = serde_json::from_str(&cached.spec).unwrap_or_default();
+        let version = self.version_of(cached);
+        let resource = self.resource(cached, version, &read);
         let outcome = match self.desired(&resource, version, &read) {
             _ if resource.paused => Ok(Outcome::default()),
             Err(refused) => Ok(Outcome::problem(refused.problem())),
@@ -220,15 +220,18 @@ impl Reconciler {
             return Err(error.into());
         }
         let api = format!("/apis/{}", resource.api_version);
-        let at = self.location(lean, &api);
-        let told = self.reporter.report(at, lean, &resource, &outcome).await;
+        let at = self.location(cached, &api);
+        let told = self
+            .status_writer
+            .write_if_due(at, cached, &resource, &outcome)
+            .await;
         match (outcome.failure, told) {
             (Some(error), _) => Err(Failure {
                 error,
                 look_again: outcome.look_again,
             }),
             (None, Err(error)) => Err(error.into()),
-            (None, Ok(settle)) => Ok(Next::after(
+            (None, Ok(settle)) => Ok(Action::requeue_after(
                 [outcome.look_again, settle].into_iter().flatten().min(),
             )),
         }
@@ -238,8 +241,8 @@ impl Reconciler {
     fn outcome(
         &self,
         resource: &Resource,
-        ensured: Result<Ensured, Setback>,
-    ) -> Result<Outcome, Next> {
+        ensured: Result<Ensured, ApplyError>,
+    ) -> Result<Outcome, Action> {
         let (problem, patience, failure, look_again) = match ensured {
             Ok(ensured) => {
                 let is_confirmed = self.applier.is_confirmed(resource, &ensured.expected);
@@ -253,49 +256,49 @@ impl Reconciler {
                 let look_again = match is_confirmed {
                     true => ensured.look_again,
                     // An event that is on its way brings it back earlier.
-                    false => Some(until_next_look()),
+                    false => Some(jittered_retry()),
                 };
                 (unconfirmed, None, None, look_again)
             }
-            Err(Setback::Blocked(problem, wait)) => {
-                self.memories.unconfirmed(resource, None);
+            Err(ApplyError::Blocked(problem, wait)) => {
+                self.states.unconfirmed(resource, None);
                 return Ok(Outcome {
                     look_again: Some(wait),
                     ..Outcome::problem(problem)
                 });
             }
-            Err(Setback::Refused(problem, error)) => {
-                self.memories.unconfirmed(resource, None);
+            Err(ApplyError::Refused(problem, error)) => {
+                self.states.unconfirmed(resource, None);
                 return Ok(Outcome {
                     failure: Some(error),
                     ..Outcome::problem(problem)
                 });
             }
-            Err(Setback::Pending {
+            Err(ApplyError::Pending {
                 problem,
                 patience,
                 look_again,
             }) => (Some(problem), patience, None, Some(look_again)),
             #[cfg(test)]
-            Err(Setback::Failed(error)) if twins::is(Twin::StatusAhead) => {
+            Err(ApplyError::Failed(error)) if twins::is(Twin::StatusAhead) => {
                 return Ok(Outcome {
                     failure: Some(error),
                     ..Outcome::default()
                 });
             }
-            Err(Setback::Failed(error)) => {
+            Err(ApplyError::Failed(error)) => {
                 let problem = Problem {
                     reason: Reason::ApplyFailed,
                     message: error.to_string(),
                 };
                 (Some(problem), Some(PATIENCE_WITH_WRITES), Some(error), None)
             }
-            Err(Setback::Stale) => return Err(Next::After(STALE_RETRY)),
-            Err(Setback::ResourceGone) => return Err(Next::After(until_next_look())),
-            Err(Setback::NamespaceEnding) => return Err(Next::Rest),
+            Err(ApplyError::Stale) => return Err(Action::RequeueAfter(STALE_RETRY)),
+            Err(ApplyError::ResourceGone) => return Err(Action::RequeueAfter(jittered_retry())),
+            Err(ApplyError::NamespaceEnding) => return Err(Action::AwaitChange),
         };
         let reason = problem.as_ref().map(|problem| problem.reason);
-        let lasted = self.memories.unconfirmed(resource, reason);
+        let lasted = self.states.unconfirmed(resource, reason);
         let Some(patience) = patience else {
             return Ok(Outcome {
                 unconfirmed: problem,
@@ -325,29 +328,29 @@ impl Reconciler {
     }
 
     /// The resource is gone: gives back the names it claimed and forgets it.
-    pub(crate) fn forget(&self, resource: &LeanResource) {
+    pub(crate) fn forget(&self, resource: &CachedResource) {
         let (key, uid) = (&resource.meta.key, &resource.meta.uid);
         self.applier.release(key, uid);
-        self.reporter.forget(key);
-        self.memories.forget(key, uid);
+        self.status_writer.forget(key);
+        self.states.forget(key, uid);
     }
 
     /// The resource as the operators see it: the hub's spec, whatever was `read`.
-    fn resource(&self, lean: &LeanResource, version: &Version, read: &Value) -> Resource {
-        let annotations = lean
+    fn resource(&self, cached: &CachedResource, version: &Version, read: &Value) -> Resource {
+        let annotations = cached
             .conversion_data
             .as_ref()
             .map(|data| json!({DATA_ANNOTATION: data}));
         Resource {
-            namespace: lean.meta.key.namespace().to_owned(),
-            name: lean.meta.key.name().to_owned(),
-            uid: lean.meta.uid.clone().into(),
-            generation: lean.meta.generation,
+            namespace: cached.meta.key.namespace().to_owned(),
+            name: cached.meta.key.name().to_owned(),
+            uid: cached.meta.uid.clone().into(),
+            generation: cached.meta.generation,
             api_version: self.kind.api_version(version),
             spec: conversion::hub_spec(self.kind, version, read, annotations.as_ref()),
             // An older operator may have stored what our type cannot hold; it is replaced.
-            status: serde_json::from_str(&lean.status).unwrap_or_default(),
-            paused: lean.paused,
+            status: serde_json::from_str(&cached.status).unwrap_or_default(),
+            paused: cached.paused,
         }
     }
 
@@ -368,14 +371,14 @@ impl Reconciler {
     }
 
     /// Finalizers that an older operator left: nobody else would ever remove them.
-    async fn strip_legacy_finalizers(&self, lean: &LeanResource) -> Result<(), CallError> {
-        let version = self.version_of(lean);
-        let Some(operations) = legacy_finalizers::removal(self.kind, version, lean) else {
+    async fn strip_legacy_finalizers(&self, cached: &CachedResource) -> Result<(), CallError> {
+        let version = self.version_of(cached);
+        let Some(operations) = legacy_finalizers::removal(self.kind, version, cached) else {
             return Ok(());
         };
         let manager = self.kind.field_manager;
         let api = format!("/apis/{}", self.kind.api_version(version));
-        let at = self.location(lean, &api);
+        let at = self.location(cached, &api);
         match self
             .caller
             .json_patch(at, Part::Object, manager, &operations)
@@ -388,16 +391,16 @@ impl Reconciler {
     }
 
     /// The version in which the resource was read: one of ours, since no other is watched.
-    fn version_of(&self, lean: &LeanResource) -> &'static Version {
-        self.kind.version(lean.version).unwrap_or(&self.kind.seed)
+    fn version_of(&self, cached: &CachedResource) -> &'static Version {
+        self.kind.version(cached.version).unwrap_or(&self.kind.seed)
     }
 
-    fn location<'a>(&'a self, lean: &'a LeanResource, api: &'a str) -> Location<'a> {
+    fn location<'a>(&'a self, cached: &'a CachedResource, api: &'a str) -> Location<'a> {
         Location {
             api,
             plural: self.kind.plural,
-            namespace: lean.meta.key.namespace(),
-            name: lean.meta.key.name(),
+            namespace: cached.meta.key.namespace(),
+            name: cached.meta.key.name(),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! What a reconcile sends, given what the API server answers: the real client against a
 //! scripted server. Time is paused.
 
-mod bereaved;
+mod adoption;
 mod conflicts;
 mod failing;
 mod generations;
+mod lost_children;
 mod paced;
-mod takeover;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,18 +17,18 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::cached::{CachedDeployment, CachedResource};
 use super::call::Caller;
 use super::children::Children;
+use super::decode::Decode;
 use super::event::{Event, Recorder};
 use super::leadership::Leadership;
-use super::lean::{LeanDeployment, LeanResource};
 use super::metrics::Metrics;
 use super::object::ObjectKey;
 use super::pacing::Pacer;
 use super::queue::Queue;
-use super::reconcile::{Next, Reconciler};
+use super::reconcile::{Action, Reconciler};
 use super::store::Store;
-use super::watched::Lean;
 use crate::operators::memcached::Memcached;
 use crate::operators::{ChildKind, Settings};
 
@@ -41,7 +41,7 @@ type Log = Mutex<Vec<(String, Value)>>;
 /// Reconciles one Memcached called `cache` against a scripted API server.
 struct Scenario {
     reconciler: Reconciler,
-    resources: Arc<Store<LeanResource>>,
+    resources: Arc<Store<CachedResource>>,
     children: Arc<Children>,
     /// What the next request is answered with: the status 429 and this time.
     busy: Arc<Mutex<Option<Duration>>>,
@@ -163,7 +163,7 @@ impl Scenario {
         let version = self.version.fetch_add(1, Ordering::Relaxed);
         object["metadata"]["resourceVersion"] = version.to_string().into();
         self.resources
-            .put_written(LeanResource::from_json(&object).expect("decodes"));
+            .put_written(CachedResource::from_json(&object).expect("decodes"));
     }
 
     /// The next request is refused, as by an API server that is too busy.
@@ -200,11 +200,11 @@ impl Scenario {
         let body = applies.next_back().expect("it was applied").1.clone();
         let mut object = applied(&body, resource_version);
         merge(&mut object, more);
-        let deployment = LeanDeployment::from_json(&object).expect("decodes");
+        let deployment = CachedDeployment::from_json(&object).expect("decodes");
         self.children.deployments.put_written(deployment);
     }
 
-    async fn reconcile(&self) -> Result<Next, String> {
+    async fn reconcile(&self) -> Result<Action, String> {
         let key = ObjectKey::new("ns", "cache");
         self.reconciler
             .reconcile(&key)
@@ -221,7 +221,7 @@ impl Scenario {
 }
 
 /// The resource that the cache holds, at another version.
-fn as_stored(cache: &Store<LeanResource>, version: u32) -> Value {
+fn as_stored(cache: &Store<CachedResource>, version: u32) -> Value {
     let stored = cache
         .get(&ObjectKey::new("ns", "cache"))
         .expect("it is held");
@@ -319,14 +319,14 @@ async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
     let next = scenario.reconcile().await;
     assert_eq!(
         next,
-        Ok(Next::After(Duration::from_secs(4))),
+        Ok(Action::RequeueAfter(Duration::from_secs(4))),
         "the status waits"
     );
     assert_eq!(scenario.sent(), [APPLY]);
     tokio::time::advance(Duration::from_secs(4)).await;
-    assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
     assert_eq!(scenario.sent(), [STATUS]);
-    assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
     assert_eq!(scenario.sent(), Vec::<String>::new(), "and nothing more");
 }
 
@@ -358,7 +358,7 @@ async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
     });
     scenario.holds(1, json!({}));
     let next = scenario.reconcile().await.expect("reconciled");
-    let Next::After(retry) = next else {
+    let Action::RequeueAfter(retry) = next else {
         panic!("a blocker is looked at again")
     };
     assert!(
@@ -387,13 +387,13 @@ async fn a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
         line => willing(line, body),
     });
     scenario.holds(1, json!({}));
-    let Ok(Next::After(wait)) = scenario.reconcile().await else {
+    let Ok(Action::RequeueAfter(wait)) = scenario.reconcile().await else {
         panic!("a blocker is looked at again")
     };
     assert_eq!(of_children(&scenario), [APPLY, GET]);
     tokio::time::advance(Duration::from_secs(10)).await;
     let left = wait - Duration::from_secs(10);
-    assert_eq!(scenario.reconcile().await, Ok(Next::After(left)));
+    assert_eq!(scenario.reconcile().await, Ok(Action::RequeueAfter(left)));
     assert_eq!(scenario.sent(), Vec::<String>::new());
     tokio::time::advance(left).await;
     scenario.reconcile().await.expect("reconciled");
@@ -501,7 +501,7 @@ async fn fault_49_nothing_is_done_for_a_resource_that_is_being_deleted() {
         1,
         json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
     );
-    assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
     assert_eq!(scenario.sent(), Vec::<String>::new());
 }
 
@@ -515,7 +515,7 @@ async fn fault_33_the_finalizer_of_an_older_operator_is_stripped_and_no_other() 
             "finalizers": ["theirs.example.com/one", "cache.example.com/finalizer"],
         }}),
     );
-    assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
     let sent = scenario.sent.lock().expect("not poisoned").clone();
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0].1[2]["value"], json!(["theirs.example.com/one"]));
@@ -525,7 +525,7 @@ async fn fault_33_the_finalizer_of_an_older_operator_is_stripped_and_no_other() 
 async fn fault_50_a_namespace_that_is_going_away_gets_neither_child_nor_status() {
     let scenario = Scenario::new(|_, _| refusal(403, "forbidden", "NamespaceTerminating", ""));
     scenario.holds(1, json!({}));
-    assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
     assert_eq!(scenario.sent(), [APPLY]);
 }
 
@@ -550,15 +550,15 @@ async fn fault_43_a_name_that_another_resource_claimed_is_not_applied() {
     assert!(
         scenario
             .children
-            .claims
-            .claim(ChildKind::Deployment, &name, "another")
+            .reservations
+            .reserve(ChildKind::Deployment, &name, "another")
     );
     scenario.holds(1, json!({}));
     scenario.reconcile().await.expect("reconciled");
     assert!(!scenario.sent().contains(&APPLY.to_owned()));
     scenario
         .children
-        .claims
+        .reservations
         .release(ChildKind::Deployment, &name, "another");
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent()[0], APPLY);
@@ -572,7 +572,7 @@ async fn fault_48_an_invalid_spec_is_told_and_nothing_is_applied() {
         Some((code, object))
     });
     scenario.holds(-1, json!({}));
-    assert_eq!(scenario.reconcile().await, Ok(Next::Rest));
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
     let sent = scenario.sent();
     assert_eq!(sent[0], STATUS, "{sent:?}");
     assert!(!sent.iter().any(|line| line.contains("deployments")));
@@ -592,7 +592,10 @@ async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
     scenario.holds(1, json!({}));
     scenario.reconcile().await.expect("reconciled");
     tokio::time::advance(Duration::from_secs(20)).await;
-    assert_eq!(scenario.reconcile().await, Ok(Next::After(Duration::ZERO)));
+    assert_eq!(
+        scenario.reconcile().await,
+        Ok(Action::RequeueAfter(Duration::ZERO))
+    );
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
@@ -618,8 +621,8 @@ async fn a_resource_that_goes_in_the_middle_of_its_reconcile_keeps_no_name() {
     assert!(
         scenario
             .children
-            .claims
-            .claim(ChildKind::Deployment, &name, "another")
+            .reservations
+            .reserve(ChildKind::Deployment, &name, "another")
     );
 }
 

@@ -1,6 +1,6 @@
-//! How often the same state may be put back: a writer that keeps changing a child or a status
-//! (another manager, a GitOps tool, an autoscaler) is answered a few times, then ever more
-//! rarely. No I/O.
+//! Limits how often the same state is applied again. When another writer (a manager, a GitOps tool,
+//! an autoscaler) keeps changing a child or a status, the first repairs are immediate and later ones
+//! ever rarer. No I/O.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;

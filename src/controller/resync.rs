@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::lean::LeanResource;
+use super::cached::CachedResource;
 use super::object::ObjectKey;
 use super::queue::{Priority, Queue};
 use super::store::Store;
@@ -22,7 +22,7 @@ const SPREAD: Duration = Duration::from_secs(10 * 60);
 
 /// Adds every resource in `namespaces` (in all, if that is empty) to the queue, for ever.
 pub(super) async fn resync(
-    resources: Arc<Store<LeanResource>>,
+    resources: Arc<Store<CachedResource>>,
     queue: Arc<Queue<ObjectKey>>,
     namespaces: BTreeSet<String>,
 ) -> Infallible {
@@ -45,17 +45,17 @@ mod tests {
     use tokio::time::{Instant, timeout};
 
     use super::*;
+    use crate::controller::decode::Decode;
     use crate::controller::metrics::Metrics;
-    use crate::controller::watched::Lean;
 
     #[tokio::test(start_paused = true)]
     async fn every_resource_is_looked_at_again_within_some_hours() {
-        let resources = Arc::<Store<LeanResource>>::default();
+        let resources = Arc::<Store<CachedResource>>::default();
         for (namespace, name) in [("ours", "a"), ("ours", "b"), ("theirs", "c")] {
             let object = json!({"metadata": {
                 "namespace": namespace, "name": name, "uid": name, "resourceVersion": "1",
             }});
-            let resource = LeanResource::from_json(&object).expect("decodes");
+            let resource = CachedResource::from_json(&object).expect("decodes");
             resources.put_written(resource);
         }
         let metrics = Metrics::register(&mut Registry::default());

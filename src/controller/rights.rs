@@ -1,6 +1,5 @@
-//! What the controllers ask of the API server, as RBAC rules: the word that the packaged roles
-//! carry and that the requests of a whole test run are held against. Data only; a verb is here
-//! because a request beside it in this folder needs it.
+//! The requests of the controllers as RBAC rules. The packaged roles contain these rules, and the
+//! audit of a whole test run compares them with the requests that were made. Data only.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 

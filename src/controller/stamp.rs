@@ -1,10 +1,9 @@
-//! What a child says of the write that last changed it: the generation of its resource, the
-//! spec, and the fields that were desired. One annotation, part of every apply. It moves only
-//! with another change, so it never causes a request.
+//! The stamp of a child: an annotation that names the last write, by the generation of the resource,
+//! a hash of its spec, and a hash of the desired fields. It is part of every apply and changes only
+//! together with another field, so it never causes a request by itself.
 //!
-//! * An older generation is never applied over a newer one, even by a new leader whose cache
-//!   of resources is behind.
-//! * A changed default of the operator is told from a changed spec and from an edit by hand.
+//! * An older generation is never applied over a newer one, even by a new leader with an old cache.
+//! * A changed default of the operator can be told from a changed spec and from an edit by hand.
 
 use std::hash::{DefaultHasher, Hasher};
 

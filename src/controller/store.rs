@@ -40,7 +40,7 @@ struct State<T> {
     /// When the last list was complete.
     relisted: Option<Instant>,
     /// What we wrote and the watch said nothing of, and when its answer came in: only of
-    /// writes whose answers overtook a list, or were overtaken by one.
+    /// own writes that raced a list.
     unconfirmed: HashMap<ObjectKey, Instant>,
     /// States of an earlier UID that an own write replaced: announced as deleted as soon as
     /// the watch speaks of their key.

@@ -17,8 +17,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::info;
 
 use super::call::DEADLINE;
+use super::decode::{Decode, DecodeGuard};
 use super::informer;
-use super::watched::{Lean, Watched};
 use crate::api::{Kind, Version};
 
 /// How often discovery is asked while the hub version is served and not stored: somebody is
@@ -62,7 +62,7 @@ impl Found {
 }
 
 /// The events of one watch, as an informer takes them.
-type Events<T> = Pin<Box<dyn Stream<Item = watcher::Result<Event<Watched<T>>>> + Send>>;
+type Events<T> = Pin<Box<dyn Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send>>;
 
 /// What is watched now.
 struct Watching<T> {
@@ -90,9 +90,9 @@ pub(crate) fn watch<T>(
     discovery: Client,
     client: Client,
     namespace: Option<&str>,
-) -> impl Stream<Item = watcher::Result<Event<Watched<T>>>> + Send + use<T>
+) -> impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send + use<T>
 where
-    T: Lean + Send + Sync + 'static,
+    T: Decode + Send + Sync + 'static,
 {
     let watcher = Watcher {
         kind,
@@ -107,8 +107,8 @@ where
     })
 }
 
-impl<T: Lean + Send + Sync + 'static> Watcher<T> {
-    async fn next(&mut self) -> watcher::Result<Event<Watched<T>>> {
+impl<T: Decode + Send + Sync + 'static> Watcher<T> {
+    async fn next(&mut self) -> watcher::Result<Event<DecodeGuard<T>>> {
         loop {
             let Some(watching) = &mut self.now else {
                 match stored_version(&self.discovery, self.kind).await {

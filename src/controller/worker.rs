@@ -1,5 +1,5 @@
-//! A worker takes one resource at a time from the work queue and reconciles it, under a
-//! timeout and behind a panic barrier: a resource that hangs or panics harms no other.
+//! A worker takes one key at a time from the work queue and reconciles it, with a timeout and a
+//! panic barrier. A resource that hangs or panics does not affect others.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -11,23 +11,23 @@ use tokio::time::{Instant, timeout};
 use tracing::field::Empty;
 use tracing::{Instrument, debug, error, info_span, warn};
 
-use super::memory::until_next_look;
 use super::metrics::{Metrics, Outcome};
 use super::object::ObjectKey;
 use super::queue::Queue;
-use super::reconcile::{Failure, Next};
+use super::reconcile::{Action, Failure};
+use super::reconcile_state::jittered_retry;
 
 /// The longest one reconcile may take: a handful of calls of at most 10 s each.
 pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The workers may not write any more, so that there is nothing they could do.
+/// Leadership is lost; the workers end.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this process may not write any more")]
 pub struct Fenced;
 
 /// How a reconcile ended.
 enum End {
-    Done(Next),
+    Done(Action),
     Failed(Failure),
     Panicked(String),
     TimedOut,
@@ -38,8 +38,7 @@ enum End {
 /// `reconcile` is called with one key at a time, never with the same key twice at once.
 ///
 /// # Errors
-/// [`Fenced`], when a write was refused by ourselves. The key stays the worker's: nobody is
-/// to try it again.
+/// [`Fenced`], when leadership is lost. The key is not requeued.
 pub(crate) async fn work<F>(
     controller: String,
     queue: Arc<Queue<ObjectKey>>,
@@ -47,7 +46,7 @@ pub(crate) async fn work<F>(
     reconcile: impl Fn(ObjectKey) -> F,
 ) -> Result<(), Fenced>
 where
-    F: Future<Output = Result<Next, Failure>>,
+    F: Future<Output = Result<Action, Failure>>,
 {
     while let Some(key) = queue.get().await {
         let span = info_span!(
@@ -73,16 +72,16 @@ where
         drop(running);
         let _entered = span.enter();
         let outcome = match end {
-            End::Done(Next::Rest) => {
+            End::Done(Action::AwaitChange) => {
                 queue.forget(&key);
                 Outcome::Success
             }
-            End::Done(Next::After(delay)) => {
+            End::Done(Action::RequeueAfter(delay)) => {
                 queue.forget(&key);
                 queue.add_after(key.clone(), delay);
                 Outcome::RequeueAfter
             }
-            End::Done(Next::Held(delay)) => {
+            End::Done(Action::Held(delay)) => {
                 queue.add_after(key.clone(), delay);
                 Outcome::RequeueAfter
             }
@@ -99,7 +98,7 @@ where
                 if error.is_forbidden() {
                     // Whoever gives the right back tells nobody, and may take an hour.
                     queue.forget(&key);
-                    queue.add_after(key.clone(), until_next_look());
+                    queue.add_after(key.clone(), jittered_retry());
                 } else {
                     queue.add_rate_limited(key.clone(), asked);
                 }

@@ -106,7 +106,7 @@ impl Tally {
         }
     }
 
-    fn report(&self, what: &str, began: Instant) {
+    fn write_if_due(&self, what: &str, began: Instant) {
         println!(
             "{what}: {} plans, {} faults made, {} writes, {} violations, {:.1?}",
             self.plans,
@@ -168,7 +168,7 @@ fn explore_one_fault(subject: usize) {
         }
     }
     let kind = subject.operator().kind().kind;
-    tally.report(&format!("{kind}, of {all} plans with one fault"), began);
+    tally.write_if_due(&format!("{kind}, of {all} plans with one fault"), began);
     tally.assert_none();
     assert!(tally.plans >= wanted, "{} plans", tally.plans);
 }
@@ -269,7 +269,7 @@ fn explore() {
                         None => tally.run(&plan, &mut references),
                     }
                     if tally.plans % 5000 == 0 {
-                        tally.report("so far", began);
+                        tally.write_if_due("so far", began);
                     }
                     if tally.failures.len() == FAILURES_MAX {
                         break;
@@ -281,7 +281,7 @@ fn explore() {
         .collect();
     let tallies: Vec<_> = workers.into_iter().map(|it| it.join().unwrap()).collect();
     for tally in &tallies {
-        tally.report("one thread", began);
+        tally.write_if_due("one thread", began);
     }
     for tally in &tallies {
         tally.assert_none();

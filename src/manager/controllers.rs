@@ -1,5 +1,5 @@
 //! Wires the operators to the machinery: the one place where the process hands the
-//! reconcilers their clients, their settings, their leave to write and their end.
+//! reconcilers their clients, their settings, leadership and shutdown.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,11 +1,10 @@
-//! The process: log, health, metrics, clients, signals, and the order in which its parts
-//! start and stop. What the parts do is not known here; any of them that ends ends it all.
+//! The process: log, health, metrics, clients, signals, and the order in which its parts start and
+//! stop. The end of any part ends the process.
 
 mod cluster;
 mod controllers;
 mod election;
-mod explain;
-mod greeting;
+mod error_report;
 mod handshake;
 mod health;
 mod listen;
@@ -20,6 +19,7 @@ mod shutdown;
 mod supervise;
 mod telemetry;
 mod traces;
+mod version_check;
 mod webhooks;
 
 use std::io;
@@ -38,7 +38,7 @@ use election::Election;
 pub use election::ElectionError;
 #[cfg(fuzzing)]
 pub use election::fuzzing as election_fuzzing;
-pub use explain::explain;
+pub use error_report::error_report;
 use health::Endpoint;
 pub use listen::BindError;
 use listen::listen;
@@ -107,7 +107,7 @@ impl RunError {
     }
 }
 
-/// Clients for an errand, which counts no requests: see [`Clients`].
+/// Clients for an subcommand, which counts no requests: see [`Clients`].
 ///
 /// # Errors
 /// [`ClusterError`]: there is no cluster to talk to.
@@ -143,7 +143,7 @@ pub fn run(config: Config) -> Result<(), RunError> {
     });
     match &result {
         Ok(()) => tracing::info!("stopped"),
-        Err(error) => tracing::error!(error = explain(error), "ended"),
+        Err(error) => tracing::error!(error = error_report(error), "manager exited with error"),
     }
     result
 }
@@ -212,8 +212,8 @@ async fn start_and_stop(
         "controllers",
         controllers::run(&config, &clients, election, &mut registry, stop.clone()),
     );
-    let greeting = greeting::greet(clients.calls.clone(), clients.server, stop);
-    controllers.start("API server greeting", greeting);
+    let check = version_check::run(clients.calls.clone(), clients.server, stop);
+    controllers.start("API server version check", check);
     let servers = &mut process.servers;
     let stop = servers.shutdown();
     if let Some(listener) = health {

@@ -9,7 +9,7 @@ use std::future::Future;
 
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::explain::explain;
+use super::error_report::error_report;
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
@@ -60,7 +60,7 @@ impl Parts {
     pub(super) async fn next_end(&mut self) -> Option<Ended> {
         let (id, how) = match self.tasks.join_next_with_id().await? {
             Ok((id, Ok(()))) => (id, How::Returned),
-            Ok((id, Err(error))) => (id, How::Failed(explain(error.as_ref()))),
+            Ok((id, Err(error))) => (id, How::Failed(error_report(error.as_ref()))),
             Err(error) => (error.id(), How::Panicked(panic_message(error))),
         };
         Some(Ended {

@@ -66,7 +66,7 @@ pub(super) struct Process {
     pub(super) controllers: Group,
     /// What holds the lease, and gives it away when it is told to stop: after the controllers.
     pub(super) lease: Group,
-    /// What tells of the rest.
+    /// Health and metrics servers.
     pub(super) servers: Group,
     /// What takes the spans of all of them away.
     pub(super) traces: Group,

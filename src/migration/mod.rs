@@ -244,7 +244,7 @@ impl Migration<'_> {
         while let Some(outcome) = outcomes.try_next().await? {
             match outcome {
                 Ok(written) => progress.done(1, written.into()),
-                Err(refused) => progress.failed(&manager::explain(&refused)),
+                Err(refused) => progress.failed(&manager::error_report(&refused)),
             }
         }
         Ok(())

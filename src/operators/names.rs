@@ -49,7 +49,7 @@ pub fn label_value(name: &str) -> String {
 }
 
 /// The labels that select the pods of the resource `name`: the program and the instance, so
-/// that neither another instance nor a namesake of another kind is met. Immutable in a
+/// that it matches neither another instance nor a resource of another kind with this name. Immutable in a
 /// Deployment, hence nothing that may change is among them, such as a version.
 pub fn selector(controller_name: &str, name: &str) -> [(&'static str, String); 2] {
     [

@@ -47,7 +47,7 @@ pub struct ObservedDeployment {
     pub replica_failure: Option<ObservedCondition>,
     /// `spec.selector`, if an older operator gave it and it has to be kept; see
     /// [`super::kept`].
-    pub kept_selector: Option<Box<Value>>,
+    pub preserved_selector: Option<Box<Value>>,
 }
 
 /// A condition of a child.

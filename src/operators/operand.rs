@@ -53,7 +53,7 @@ impl<O: Operand> Operator for O {
             service: plan.service.is_some(),
         });
         let deployment = observed.deployment.as_ref();
-        let kept = deployment.and_then(|deployment| deployment.kept_selector.as_deref());
+        let kept = deployment.and_then(|deployment| deployment.preserved_selector.as_deref());
         let selector = workload::selector_text(O::KIND, resource, kept);
         let per_pod_qps = self.per_pod_qps(&resource.spec);
         status::of(resource, wanted, selector, per_pod_qps, observed)

@@ -1,4 +1,4 @@
-//! What the process is told once and every reconciler needs: the operand images and the
+//! Process-wide settings of the reconcilers: the operand images and the
 //! replica limit. Built from flags and environment elsewhere; no I/O here.
 
 use std::collections::BTreeMap;

@@ -169,7 +169,7 @@ impl World {
         assert_eq!(finalizers.trim(), "");
         readable_in_both_versions(shell);
         answers(shell);
-        let told = shell.must("kubectl get events -A --field-selector=reason=TakenOver");
+        let told = shell.must("kubectl get events -A --field-selector=reason=Adopted");
         for one in &self.0 {
             let line = format!("Deployment {}, which an older operator made", one.name);
             assert!(told.contains(&line), "{told}");

@@ -1,11 +1,10 @@
-//! What is looked at before a child that is there is changed: whether the resource was read
-//! before its last change, whether somebody else keeps changing the child, and whether the
-//! change is one that no user asked for.
+//! Checks before an existing child is changed: was the resource read before its last change, does
+//! another writer keep changing the child, and did a user ask for the change?
 
 use tracing::warn;
 
-use super::{Applier, Ensured, Expected, Setback, Wanted};
-use crate::controller::contested::Contested;
+use super::{Applier, ApplyError, Ensured, Expected, Wanted};
+use crate::controller::field_conflict::FieldConflict;
 use crate::controller::fingerprint::Fingerprint;
 use crate::controller::pacing;
 use crate::controller::repairs::Decision;
@@ -53,18 +52,18 @@ impl Applier {
     /// from a backup, and is overwritten.
     ///
     /// # Errors
-    /// [`Setback::Stale`] if the cache of resources is behind, [`Setback::ResourceGone`].
+    /// [`ApplyError::Stale`] if the cache of resources is behind, [`ApplyError::ResourceGone`].
     pub(super) async fn check_generation(
         &self,
         resource: &Resource,
         stamp: Stamp,
-    ) -> Result<(), Setback> {
+    ) -> Result<(), ApplyError> {
         if stamp.generation <= resource.generation {
             return Ok(());
         }
         let generation = self.live_generation(resource).await?;
         if generation > resource.generation {
-            return Err(Setback::Stale);
+            return Err(ApplyError::Stale);
         }
         let (namespace, name) = (&resource.namespace, &resource.name);
         warn!(
@@ -81,19 +80,19 @@ impl Applier {
     /// Refuses to put back a child that somebody else keeps changing.
     ///
     /// # Errors
-    /// [`Setback::Blocked`] with the field manager and the fields.
-    pub(super) async fn check_repairs(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
+    /// [`ApplyError::Blocked`] with the field manager and the fields.
+    pub(super) async fn check_repairs(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
         let child = (wanted.child.kind, wanted.key());
         let left = match self.repairs.decide(&child, wanted.desired.fields) {
             Decision::Apply => return Ok(()),
-            Decision::Wait(Some(problem), left) => return Err(Setback::Blocked(problem, left)),
+            Decision::Wait(Some(problem), left) => return Err(ApplyError::Blocked(problem, left)),
             Decision::Wait(None, left) | Decision::Investigate(left) => left,
         };
         let kind = wanted.child.kind.name();
         self.metrics.field_conflict(&self.controller, kind);
         let manager = self.kind.field_manager;
         let live = self.caller.get(wanted.location()).await?;
-        let who = Contested::of(&wanted.child.body, &live, manager).describe(manager);
+        let who = FieldConflict::of(&wanted.child.body, &live, manager).describe(manager);
         let problem = Problem {
             reason: Reason::FieldConflict,
             message: format!(
@@ -103,7 +102,7 @@ impl Applier {
             ),
         };
         self.repairs.conflict(&child, problem.clone());
-        Err(Setback::Blocked(problem, left))
+        Err(ApplyError::Blocked(problem, left))
     }
 
     /// Whether a Deployment that is not as desired may be changed now.

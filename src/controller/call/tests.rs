@@ -1,4 +1,4 @@
-//! Leave to write, with a scripted API server. Time is paused.
+//! Writes and leadership, with a scripted API server. Time is paused.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};

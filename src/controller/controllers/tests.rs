@@ -1,4 +1,4 @@
-//! Who is woken by which change, and how the whole starts and ends. No API server but a
+//! Who is enqueued by which change, and how the whole starts and ends. No API server but a
 //! scripted one; time is paused.
 
 use std::future::{pending, ready};
@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
+use crate::controller::cached::{CachedDeployment, CachedService};
 use crate::controller::leadership::MayWrite;
-use crate::controller::lean::{LeanDeployment, LeanService};
 use crate::operators::OPERATORS;
 
 /// A moment that no healthy start or stop needs.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The wakers of all four kinds, with caches that the test fills and queues that it empties.
+/// The handlers of all four kinds, with caches that the test fills and queues that it empties.
 struct Scene {
-    wakers: Wakers,
+    handlers: EventHandlers,
 }
 
 impl Scene {
@@ -30,7 +30,7 @@ impl Scene {
         let metrics = Metrics::register(&mut Registry::default());
         let kinds = OPERATORS.iter().map(|operator| operator.kind());
         Scene {
-            wakers: Wakers {
+            handlers: EventHandlers {
                 controllers: kinds.map(|kind| Controller::new(kind, &metrics)).collect(),
                 children: Arc::default(),
                 namespaces: namespaces.iter().map(ToString::to_string).collect(),
@@ -39,7 +39,7 @@ impl Scene {
     }
 
     fn controller(&self, kind: &str) -> &Controller {
-        let mut controllers = self.wakers.controllers.iter();
+        let mut controllers = self.handlers.controllers.iter();
         controllers
             .find(|controller| controller.kind.kind == kind)
             .unwrap()
@@ -52,42 +52,42 @@ impl Scene {
     }
 
     /// A change of a resource comes in.
-    fn resource_changed(&self, kind: &str, change: &Change<LeanResource>, is_first_list: bool) {
-        self.wakers
+    fn resource_changed(&self, kind: &str, change: &Change<CachedResource>, is_first_list: bool) {
+        self.handlers
             .resource_changed(self.controller(kind).kind, change, is_first_list);
     }
 
-    fn deployment_changed(&self, change: Change<LeanDeployment>) {
-        self.wakers.child_changed(&change);
+    fn deployment_changed(&self, change: Change<CachedDeployment>) {
+        self.handlers.child_changed(&change);
     }
 
-    /// Who was woken since the last call, e.g. `Nginx ns/web`, in the order of the kinds.
-    fn woken(&self) -> Vec<String> {
-        let mut woken = Vec::new();
-        for controller in &self.wakers.controllers {
+    /// Who was enqueued since the last call, e.g. `Nginx ns/web`, in the order of the kinds.
+    fn enqueued(&self) -> Vec<String> {
+        let mut enqueued = Vec::new();
+        for controller in &self.handlers.controllers {
             while let Some(key) = controller.queue.get().now_or_never().flatten() {
                 controller.queue.done(&key);
-                woken.push(format!("{} {key}", controller.kind.kind));
+                enqueued.push(format!("{} {key}", controller.kind.kind));
             }
         }
-        woken
+        enqueued
     }
 
-    /// Who is woken when the step of a rollout has had its time, and nobody before.
-    async fn woken_later(&self) -> Vec<String> {
-        assert_eq!(self.woken(), NOBODY, "at once");
+    /// Who is enqueued when the step of a rollout has had its time, and nobody before.
+    async fn enqueued_later(&self) -> Vec<String> {
+        assert_eq!(self.enqueued(), NOBODY, "at once");
         tokio::time::advance(COALESCE).await;
-        self.woken()
+        self.enqueued()
     }
 }
 
 const NOBODY: [&str; 0] = [];
 
-fn resource(namespace: &str, name: &str, uid: &str, version: u64) -> LeanResource {
+fn resource(namespace: &str, name: &str, uid: &str, version: u64) -> CachedResource {
     let object = json!({"metadata": {
         "namespace": namespace, "name": name, "uid": uid, "resourceVersion": version.to_string(),
     }});
-    LeanResource::from_json(&object).unwrap()
+    CachedResource::from_json(&object).unwrap()
 }
 
 /// `<kind> <name>` as a controller reference; the UID is as in [`Scene::holds`].
@@ -108,8 +108,8 @@ fn child(name: &str, owners: &[Value]) -> Value {
     }})
 }
 
-fn deployment(object: &Value) -> Arc<LeanDeployment> {
-    Arc::new(LeanDeployment::from_json(object).unwrap())
+fn deployment(object: &Value) -> Arc<CachedDeployment> {
+    Arc::new(CachedDeployment::from_json(object).unwrap())
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
     for version in ["v1alpha1", "v1", "v7"] {
         let owner = reference(&format!("proxy.example.com/{version}"), "Nginx web");
         scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
-        assert_eq!(scene.woken(), ["Nginx ns/web"], "{version}");
+        assert_eq!(scene.enqueued(), ["Nginx ns/web"], "{version}");
     }
     for (what, api_version, member, value) in [
         ("another group", "other.example.com/v1", "kind", "Nginx"),
@@ -130,7 +130,7 @@ fn a_child_wakes_its_owner_by_group_kind_and_name_whatever_version_it_names() {
         let mut owner = reference(api_version, "Nginx web");
         owner[member] = value.into();
         scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
-        assert_eq!(scene.woken(), NOBODY, "{what}");
+        assert_eq!(scene.enqueued(), NOBODY, "{what}");
     }
 }
 
@@ -141,7 +141,7 @@ fn the_child_of_an_earlier_life_wakes_the_resource_that_waits_for_it_to_go() {
     let mut owner = reference(NGINX, "Nginx web");
     owner["uid"] = "earlier".into();
     scene.deployment_changed(Change::Deleted(deployment(&child("web", &[owner]))));
-    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
 }
 
 #[test]
@@ -158,10 +158,10 @@ fn a_resource_that_lost_a_child_is_noted_and_no_other_life_of_it() {
         "web",
         std::slice::from_ref(&owner),
     ))));
-    let bereaved = &scene.wakers.children.bereaved;
-    assert!(!bereaved.contains("earlier") && !bereaved.contains("Nginx-web"));
+    let lost_children = &scene.handlers.children.lost_children;
+    assert!(!lost_children.contains("earlier") && !lost_children.contains("Nginx-web"));
     scene.deployment_changed(lost(&owner));
-    assert!(bereaved.contains("Nginx-web"));
+    assert!(lost_children.contains("Nginx-web"));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn an_owner_that_is_not_the_controller_is_not_woken() {
     let mut owner = reference(NGINX, "Nginx web");
     owner["controller"] = false.into();
     scene.deployment_changed(Change::Added(deployment(&child("web", &[owner]))));
-    assert_eq!(scene.woken(), NOBODY);
+    assert_eq!(scene.enqueued(), NOBODY);
 }
 
 #[test]
@@ -179,11 +179,11 @@ fn a_service_wakes_its_owner_like_a_deployment() {
     let scene = Scene::new(&[]);
     scene.holds("ElasticWeb", "ns", "web");
     let owner = reference("elasticweb.example.com/v1", "ElasticWeb web");
-    let service = LeanService::from_json(&child("web", &[owner])).unwrap();
+    let service = CachedService::from_json(&child("web", &[owner])).unwrap();
     scene
-        .wakers
+        .handlers
         .child_changed(&Change::Deleted(Arc::new(service)));
-    assert_eq!(scene.woken(), ["ElasticWeb ns/web"]);
+    assert_eq!(scene.enqueued(), ["ElasticWeb ns/web"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,7 +199,7 @@ async fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody()
         old: Arc::clone(&old),
         new,
     });
-    assert_eq!(scene.woken(), NOBODY);
+    assert_eq!(scene.enqueued(), NOBODY);
     later["status"] = json!({"readyReplicas": 1});
     for _ in 0..2 {
         scene.deployment_changed(Change::Updated {
@@ -207,13 +207,13 @@ async fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody()
             new: deployment(&later),
         });
     }
-    assert_eq!(scene.woken_later().await, ["Nginx ns/web"], "once");
+    assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"], "once");
     later["status"] = rolled_out();
     scene.deployment_changed(Change::Updated {
         old,
         new: deployment(&later),
     });
-    assert_eq!(scene.woken(), ["Nginx ns/web"], "at its end");
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"], "at its end");
 }
 
 /// The status of a Deployment of one pod whose rollout is complete.
@@ -231,7 +231,7 @@ fn a_child_that_lost_its_owner_reference_wakes_the_owner_that_it_had() {
         old: owned,
         new: orphan,
     });
-    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_child_that_changed_hands_wakes_both_owners() {
         deployment(&child("web", &[new])),
     );
     scene.deployment_changed(Change::Updated { old, new });
-    assert_eq!(scene.woken(), ["Nginx ns/web", "HelloWorld ns/hello"]);
+    assert_eq!(scene.enqueued(), ["Nginx ns/web", "HelloWorld ns/hello"]);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_name_that_became_free_wakes_every_resource_that_may_want_it() {
         ("of nobody", vec![]),
     ] {
         scene.deployment_changed(Change::Deleted(deployment(&child("same", &owners))));
-        assert_eq!(scene.woken(), both, "a Deployment {what}");
+        assert_eq!(scene.enqueued(), both, "a Deployment {what}");
     }
 }
 
@@ -277,7 +277,7 @@ fn a_resource_wakes_when_it_differs_and_is_dropped_from_the_queue_when_it_is_gon
     let scene = Scene::new(&[]);
     let old = Arc::new(resource("ns", "web", "uid", 1));
     scene.resource_changed("Nginx", &Change::Added(Arc::clone(&old)), false);
-    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
     let bumped = Arc::new(resource("ns", "web", "uid", 2));
     scene.resource_changed(
         "Nginx",
@@ -287,7 +287,7 @@ fn a_resource_wakes_when_it_differs_and_is_dropped_from_the_queue_when_it_is_gon
         },
         false,
     );
-    assert_eq!(scene.woken(), NOBODY, "nothing of it differs");
+    assert_eq!(scene.enqueued(), NOBODY, "nothing of it differs");
     let mut paused = resource("ns", "web", "uid", 3);
     paused.paused = true;
     let change = Change::Updated {
@@ -296,7 +296,7 @@ fn a_resource_wakes_when_it_differs_and_is_dropped_from_the_queue_when_it_is_gon
     };
     scene.resource_changed("Nginx", &change, false);
     scene.resource_changed("Nginx", &Change::Deleted(old), false);
-    assert_eq!(scene.woken(), NOBODY, "gone before its turn");
+    assert_eq!(scene.enqueued(), NOBODY, "gone before its turn");
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn what_was_there_at_the_start_does_not_delay_what_changes_now() {
         false,
     );
     assert_eq!(
-        scene.woken(),
+        scene.enqueued(),
         [
             "Nginx ns/new",
             "Nginx ns/old-0",
@@ -331,16 +331,16 @@ fn with_several_watched_namespaces_resources_outside_are_left_alone() {
         scene.resource_changed("Nginx", &Change::Added(Arc::new(object)), false);
         scene.holds("Nginx", namespace, "web");
     }
-    assert_eq!(scene.woken(), ["Nginx ns/web", "Nginx team/web"]);
+    assert_eq!(scene.enqueued(), ["Nginx ns/web", "Nginx team/web"]);
     for namespace in ["team", "outside"] {
         let mut object = child("web", &[reference(NGINX, "Nginx web")]);
         object["metadata"]["namespace"] = namespace.into();
         scene.deployment_changed(Change::Deleted(deployment(&object)));
     }
-    assert_eq!(scene.woken(), ["Nginx team/web"]);
+    assert_eq!(scene.enqueued(), ["Nginx team/web"]);
 }
 
-fn pod(deployment: &str, is_ready: bool) -> LeanPod {
+fn pod(deployment: &str, is_ready: bool) -> CachedPod {
     let status = if is_ready { "True" } else { "False" };
     let object = json!({
         "metadata": {
@@ -353,7 +353,7 @@ fn pod(deployment: &str, is_ready: bool) -> LeanPod {
         },
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]},
     });
-    LeanPod::from_json(&object).unwrap()
+    CachedPod::from_json(&object).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -361,33 +361,33 @@ async fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
     let scene = Scene::new(&[]);
     scene.holds("Nginx", "ns", "web");
     let added = |name| Change::Added(Arc::new(pod(name, true)));
-    scene.wakers.pod_changed(&added("web"));
-    assert_eq!(scene.woken(), NOBODY, "its Deployment is not known yet");
-    let children = &scene.wakers.children.deployments;
+    scene.handlers.pod_changed(&added("web"));
+    assert_eq!(scene.enqueued(), NOBODY, "its Deployment is not known yet");
+    let children = &scene.handlers.children.deployments;
     let mut owned = child("web", &[reference(NGINX, "Nginx web")]);
-    children.put_written(LeanDeployment::from_json(&owned).unwrap());
-    children.put_written(LeanDeployment::from_json(&child("orphan", &[])).unwrap());
-    scene.wakers.pod_changed(&added("orphan"));
-    assert_eq!(scene.woken(), NOBODY, "its Deployment is nobody's");
-    scene.wakers.pod_changed(&added("web"));
-    assert_eq!(scene.woken_later().await, ["Nginx ns/web"]);
+    children.put_written(CachedDeployment::from_json(&owned).unwrap());
+    children.put_written(CachedDeployment::from_json(&child("orphan", &[])).unwrap());
+    scene.handlers.pod_changed(&added("orphan"));
+    assert_eq!(scene.enqueued(), NOBODY, "its Deployment is nobody's");
+    scene.handlers.pod_changed(&added("web"));
+    assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"]);
     owned["metadata"]["resourceVersion"] = "9".into();
     owned["status"] = rolled_out();
-    children.put_written(LeanDeployment::from_json(&owned).unwrap());
+    children.put_written(CachedDeployment::from_json(&owned).unwrap());
     let (old, same) = (Arc::new(pod("web", true)), Arc::new(pod("web", true)));
-    scene.wakers.pod_changed(&Change::Updated {
+    scene.handlers.pod_changed(&Change::Updated {
         old: Arc::clone(&old),
         new: same,
     });
-    assert_eq!(scene.woken(), NOBODY, "as ready as it was");
+    assert_eq!(scene.enqueued(), NOBODY, "as ready as it was");
     let new = Arc::new(pod("web", false));
-    scene.wakers.pod_changed(&Change::Updated {
+    scene.handlers.pod_changed(&Change::Updated {
         old: Arc::clone(&old),
         new,
     });
-    assert_eq!(scene.woken(), ["Nginx ns/web"]);
-    scene.wakers.pod_changed(&Change::Deleted(old));
-    assert_eq!(scene.woken(), ["Nginx ns/web"]);
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
+    scene.handlers.pod_changed(&Change::Deleted(old));
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
 }
 
 type Informed = Result<Infallible, InformerError>;
@@ -607,7 +607,7 @@ async fn one_namespace_is_watched_alone_and_of_several_everything() {
     }
 }
 
-/// Leave to write, as the test has it.
+/// Leadership that the test controls.
 struct Leave(Option<Duration>);
 
 impl MayWrite for Leave {

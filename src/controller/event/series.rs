@@ -24,7 +24,7 @@ const REMEMBERED: usize = 4096;
 
 /// What to do about an event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ErrorClass {
     /// It is a new object.
     Create,
     /// It is counted, and the count is due to be written.
@@ -62,7 +62,7 @@ pub(super) struct Correlator {
 
 impl Correlator {
     /// Takes note of `event`.
-    pub(super) fn observe(&mut self, event: &Event, now: Instant) -> Verdict {
+    pub(super) fn observe(&mut self, event: &Event, now: Instant) -> ErrorClass {
         let key = (event.regarding.clone(), event.notice.clone());
         if let Some(series) = self.series.get_mut(&key)
             && now < series.seen + FINISHED
@@ -73,12 +73,12 @@ impl Correlator {
             series.is_due = true;
             let is_first = series.count == 2;
             return match is_first || now >= series.written + REFRESH {
-                true => Verdict::Count,
-                false => Verdict::Wait,
+                true => ErrorClass::Count,
+                false => ErrorClass::Wait,
             };
         }
         if !self.spend(&event.regarding.uid, now) {
-            return Verdict::Suppress;
+            return ErrorClass::Suppress;
         }
         if self.series.len() >= REMEMBERED {
             let oldest = self.series.iter().min_by_key(|(_, series)| series.seen);
@@ -95,7 +95,7 @@ impl Correlator {
             is_due: false,
         };
         self.series.insert(key, series);
-        Verdict::Create
+        ErrorClass::Create
     }
 
     /// The series of `key`.
@@ -193,13 +193,16 @@ mod tests {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         let event = event("u", "NameConflict");
         let key = (event.regarding.clone(), event.notice.clone());
-        assert_eq!(correlator.observe(&event, start), Verdict::Create);
+        assert_eq!(correlator.observe(&event, start), ErrorClass::Create);
         assert_eq!(correlator.next_due(), None, "nothing to write, no clock");
-        assert_eq!(correlator.observe(&event, start + SECOND), Verdict::Count);
+        assert_eq!(
+            correlator.observe(&event, start + SECOND),
+            ErrorClass::Count
+        );
         correlator.written(&key, start + SECOND);
         for second in 2..50 {
             let now = start + second * SECOND;
-            assert_eq!(correlator.observe(&event, now), Verdict::Wait);
+            assert_eq!(correlator.observe(&event, now), ErrorClass::Wait);
         }
         assert_eq!(correlator.next_due(), Some(start + 61 * SECOND));
         assert!(correlator.due(start + 60 * SECOND).is_empty());
@@ -219,7 +222,7 @@ mod tests {
         correlator.observe(&event, start);
         assert_eq!(
             correlator.observe(&event, start + FINISHED),
-            Verdict::Create
+            ErrorClass::Create
         );
         assert!(correlator.due(start + 2 * FINISHED).is_empty());
         assert!(correlator.series.is_empty());
@@ -234,15 +237,21 @@ mod tests {
         for number in 0..BURST {
             assert_eq!(
                 observe(&mut correlator, "u", number, start),
-                Verdict::Create
+                ErrorClass::Create
             );
         }
-        assert_eq!(observe(&mut correlator, "u", 10, start), Verdict::Suppress);
-        assert_eq!(observe(&mut correlator, "v", 10, start), Verdict::Create);
+        assert_eq!(
+            observe(&mut correlator, "u", 10, start),
+            ErrorClass::Suppress
+        );
+        assert_eq!(observe(&mut correlator, "v", 10, start), ErrorClass::Create);
         let later = start + 2 * REFILL;
-        assert_eq!(observe(&mut correlator, "u", 11, later), Verdict::Create);
-        assert_eq!(observe(&mut correlator, "u", 12, later), Verdict::Create);
-        assert_eq!(observe(&mut correlator, "u", 13, later), Verdict::Suppress);
+        assert_eq!(observe(&mut correlator, "u", 11, later), ErrorClass::Create);
+        assert_eq!(observe(&mut correlator, "u", 12, later), ErrorClass::Create);
+        assert_eq!(
+            observe(&mut correlator, "u", 13, later),
+            ErrorClass::Suppress
+        );
     }
 
     #[test]

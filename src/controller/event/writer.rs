@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 
-use super::series::{Correlator, Key, Verdict};
+use super::series::{Correlator, ErrorClass, Key};
 use super::{Event, micro_time};
 use crate::controller::call::{CallError, Caller, Location};
 use crate::controller::metrics::{EventFate, Metrics};
@@ -71,13 +71,13 @@ impl Writer {
 
     async fn take(&mut self, event: &Event) {
         match self.correlator.observe(event, Instant::now()) {
-            Verdict::Create => self.create(event).await,
-            Verdict::Count => {
+            ErrorClass::Create => self.create(event).await,
+            ErrorClass::Count => {
                 self.count(&(event.regarding.clone(), event.notice.clone()))
                     .await;
             }
-            Verdict::Wait => self.metrics.event(EventFate::Aggregated),
-            Verdict::Suppress => self.metrics.event(EventFate::Suppressed),
+            ErrorClass::Wait => self.metrics.event(EventFate::Aggregated),
+            ErrorClass::Suppress => self.metrics.event(EventFate::Suppressed),
         }
     }
 

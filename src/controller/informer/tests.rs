@@ -20,7 +20,7 @@ struct Thing {
     owner: String,
 }
 
-impl Lean for Thing {
+impl Decode for Thing {
     fn from_json(object: &Value) -> Result<Self, String> {
         let metadata = object.get("metadata").ok_or("no metadata")?;
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
@@ -60,11 +60,11 @@ fn json_of(name: &str, version: u64) -> Value {
     })
 }
 
-fn object(name: &str, version: u64) -> Watched<Thing> {
+fn object(name: &str, version: u64) -> DecodeGuard<Thing> {
     serde_json::from_value(json_of(name, version)).unwrap()
 }
 
-fn broken(name: &str, version: u64) -> Watched<Thing> {
+fn broken(name: &str, version: u64) -> DecodeGuard<Thing> {
     let mut object = json_of(name, version);
     object["broken"] = json!(true);
     serde_json::from_value(object).unwrap()
@@ -84,7 +84,7 @@ fn list_failed(code: u16) -> watcher::Error {
     watcher::Error::InitialListFailed(kube::Error::Api(status(code)))
 }
 
-type Item = watcher::Result<Event<Watched<Thing>>>;
+type Item = watcher::Result<Event<DecodeGuard<Thing>>>;
 
 /// A running informer whose stream the test feeds.
 struct Scenario {
@@ -142,7 +142,7 @@ impl Scenario {
         self.rests().await;
     }
 
-    async fn lists(&self, objects: impl IntoIterator<Item = Watched<Thing>>) {
+    async fn lists(&self, objects: impl IntoIterator<Item = DecodeGuard<Thing>>) {
         let objects = objects
             .into_iter()
             .map(|object| Ok(Event::InitApply(object)));
@@ -202,7 +202,7 @@ async fn a_relist_in_chunks_is_announced_when_it_is_complete_and_with_the_new_st
     assert_eq!(
         scenario.told(),
         [""; 0],
-        "nobody is woken to see the old state"
+        "nobody is enqueued to see the old state"
     );
     assert_eq!(scenario.version("a"), Some(1));
 

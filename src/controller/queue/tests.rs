@@ -140,10 +140,10 @@ async fn a_worker_that_waits_for_a_late_key_is_woken_for_an_earlier_one() {
     };
     tokio::task::yield_now().await;
     queue.add_after("early", Duration::from_secs(1));
-    let woken = timeout(Duration::from_secs(2), waiting)
+    let enqueued = timeout(Duration::from_secs(2), waiting)
         .await
-        .expect("woken in time");
-    assert_eq!(woken.unwrap(), Some("early"));
+        .expect("enqueued in time");
+    assert_eq!(enqueued.unwrap(), Some("early"));
 }
 
 #[tokio::test(start_paused = true)]

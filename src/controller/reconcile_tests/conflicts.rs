@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{FORCE, GET, STATUS, Scenario, applied, rolled_out, willing};
-use crate::controller::reconcile::Next;
+use crate::controller::reconcile::Action;
 
 /// A server that is asked about a Deployment which argocd has just scaled.
 fn contested() -> Scenario {
@@ -47,7 +47,7 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
         assert!(forced < 20, "it is put back for ever");
     };
     assert_eq!(forced, 6);
-    assert_eq!(wait, Next::After(Duration::from_secs(15)));
+    assert_eq!(wait, Action::RequeueAfter(Duration::from_secs(15)));
     let (status, reason, message) = scenario.condition("Ready");
     assert_eq!(
         (status.as_str(), reason.as_str()),
@@ -69,7 +69,7 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
     assert_eq!(scenario.sent().first().map(String::as_str), Some(FORCE));
     // It stays; the conflict is told until a minute is over.
     let next = scenario.reconcile().await.expect("reconciled");
-    assert!(matches!(next, Next::After(wait) if wait <= Duration::from_secs(60)));
+    assert!(matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(60)));
     assert_eq!(
         scenario.told(),
         Vec::<String>::new(),
@@ -78,14 +78,14 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
     // Another edit within that minute: the next wait is longer.
     scenario.deployment_is(version + 10, json!({"spec": {"replicas": 5}}));
     let next = scenario.reconcile().await.expect("reconciled");
-    assert_eq!(next, Next::After(Duration::from_secs(30)));
+    assert_eq!(next, Action::RequeueAfter(Duration::from_secs(30)));
     assert!(scenario.sent().contains(&GET.to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_status_that_another_manager_keeps_changing_is_written_ever_more_rarely() {
     let scenario = Scenario::new(willing);
-    let mut last = Ok(Next::Rest);
+    let mut last = Ok(Action::AwaitChange);
     for _ in 0..20 {
         // As a manager that sees nothing wrong would write it.
         scenario.holds(-1, json!({"status": {"readyReplicas": 1}}));
@@ -94,5 +94,5 @@ async fn a_status_that_another_manager_keeps_changing_is_written_ever_more_rarel
     }
     let sent = scenario.sent();
     assert_eq!(sent.iter().filter(|line| *line == STATUS).count(), 6);
-    assert!(matches!(last, Ok(Next::After(wait)) if wait <= Duration::from_secs(15)));
+    assert!(matches!(last, Ok(Action::RequeueAfter(wait)) if wait <= Duration::from_secs(15)));
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, STATUS, Scenario, refusal, rolled_out, willing};
-use crate::controller::lean::LeanPod;
-use crate::controller::reconcile::Next;
-use crate::controller::watched::Lean;
+use crate::controller::cached::CachedPod;
+use crate::controller::decode::Decode;
+use crate::controller::reconcile::Action;
 
 static FINE: AtomicBool = AtomicBool::new(false);
 
@@ -92,7 +92,7 @@ async fn what_the_api_server_does_not_find_is_looked_at_again_after_15_s() {
     scenario.holds(2, spec_changed());
     let next = scenario.reconcile().await.expect("no error");
     assert!(
-        matches!(next, Next::After(wait) if wait <= Duration::from_secs(18)),
+        matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(18)),
         "{next:?}"
     );
     tokio::time::advance(Duration::from_secs(1)).await;
@@ -138,7 +138,7 @@ async fn nothing_is_sent_before_the_time_that_the_api_server_asks_for() {
     scenario.sent();
     tokio::time::advance(Duration::from_secs(6)).await;
     let next = scenario.reconcile().await;
-    assert_eq!(next, Ok(Next::Held(Duration::from_secs(1))));
+    assert_eq!(next, Ok(Action::Held(Duration::from_secs(1))));
     assert_eq!(scenario.sent(), Vec::<String>::new());
     tokio::time::advance(Duration::from_secs(1)).await;
     scenario.reconcile().await.expect("applied");
@@ -164,14 +164,14 @@ async fn a_pod_that_does_not_start_is_named_and_degrades_after_a_minute() {
             "containerStatuses": [{"name": "memcached", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}],
         },
     });
-    let pod = LeanPod::from_json(&pod).expect("decodes");
+    let pod = CachedPod::from_json(&pod).expect("decodes");
     scenario.children.pods.put_written(pod);
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
     tokio::time::advance(Duration::from_secs(5)).await;
     let next = scenario.reconcile().await.expect("reconciled");
     assert!(
-        matches!(next, Next::After(wait) if wait <= Duration::from_secs(10)),
+        matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(10)),
         "{next:?}"
     );
     let (status, reason, message) = scenario.condition("Ready");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, Scenario, applied, willing};
-use crate::controller::reconcile::Next;
+use crate::controller::reconcile::Action;
 use crate::controller::stamp::APPLIED;
 
 const LIST: &str = "GET /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds?fieldSelector=metadata.name%3Dcache&limit=1";
@@ -34,7 +34,7 @@ async fn a_child_of_a_newer_generation_is_left_until_the_cache_has_it() {
     let scenario = behind(7).await;
     for _ in 0..2 {
         let next = scenario.reconcile().await;
-        assert_eq!(next, Ok(Next::After(Duration::from_secs(1))));
+        assert_eq!(next, Ok(Action::RequeueAfter(Duration::from_secs(1))));
         assert_eq!(scenario.sent(), [LIST], "neither a child nor a status");
     }
     scenario.holds(

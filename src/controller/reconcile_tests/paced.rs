@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{FORCE, Scenario, applied, rolled_out, willing};
 use crate::controller::object::ObjectKey;
-use crate::controller::reconcile::Next;
+use crate::controller::reconcile::Action;
 use crate::controller::stamp::APPLIED;
 
 fn stamp_of(body: &Value) -> Value {
@@ -43,7 +43,7 @@ async fn a_changed_default_waits_for_its_turn_and_is_ready_meanwhile() {
     let another = ObjectKey::new("ns", "another");
     assert!(scenario.pacer.may_begin(&another), "one at a time");
     for _ in 0..2 {
-        let Ok(Next::After(_)) = scenario.reconcile().await else {
+        let Ok(Action::RequeueAfter(_)) = scenario.reconcile().await else {
             panic!("it looks again by itself")
         };
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -52,8 +52,8 @@ async fn a_changed_default_waits_for_its_turn_and_is_ready_meanwhile() {
     assert!(!scenario.sent().contains(&FORCE.to_owned()));
 
     scenario.pacer.ended(&another);
-    let woken = scenario.queue.get().await;
-    assert_eq!(woken, Some(ObjectKey::new("ns", "cache")));
+    let enqueued = scenario.queue.get().await;
+    assert_eq!(enqueued, Some(ObjectKey::new("ns", "cache")));
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
     assert_eq!(scenario.sent(), [FORCE]);

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::api::memcached::KIND;
-use crate::controller::lean::LeanResource;
+use crate::controller::cached::CachedResource;
 use crate::controller::object::Object as _;
 
 /// What discovery says of the hub version.
@@ -58,7 +58,7 @@ impl Server {
         *self.hub.lock().unwrap() = hub;
     }
 
-    fn watch(&self) -> Events<LeanResource> {
+    fn watch(&self) -> Events<CachedResource> {
         let (discovery, client) = (self.client.clone(), self.client.clone());
         Box::pin(watch(&KIND, discovery, client, None))
     }
@@ -96,7 +96,7 @@ fn list(version: &str) -> Value {
 }
 
 /// The version of the next list.
-async fn listed(events: &mut Events<LeanResource>) -> String {
+async fn listed(events: &mut Events<CachedResource>) -> String {
     let mut version = None;
     loop {
         match events.next().await.expect("no end").expect("no error") {

@@ -130,13 +130,13 @@ impl Workers {
     }
 }
 
-async fn go(step: Step) -> Result<Next, Failure> {
+async fn go(step: Step) -> Result<Action, Failure> {
     match step {
-        Step::Rest => Ok(Next::Rest),
-        Step::After(delay) => Ok(Next::After(delay)),
+        Step::Rest => Ok(Action::AwaitChange),
+        Step::After(delay) => Ok(Action::RequeueAfter(delay)),
         Step::Busy(time) => {
             sleep(time).await;
-            Ok(Next::Rest)
+            Ok(Action::AwaitChange)
         }
         Step::Fail => Err(refused("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE).into()),
         Step::Busier => Err(CallError::Refused {
@@ -145,7 +145,7 @@ async fn go(step: Step) -> Result<Next, Failure> {
             retry_after: Some(Duration::from_secs(3)),
         }
         .into()),
-        Step::Held(left) => Ok(Next::Held(left)),
+        Step::Held(left) => Ok(Action::Held(left)),
         Step::FailAndLook(look_again) => Err(Failure {
             error: refused("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE),
             look_again: Some(look_again),

@@ -12,7 +12,7 @@ use kube::runtime::watcher;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::super::explain::explain;
+use super::super::error_report::error_report;
 use super::candidate::{Candidate, Loss, Next, Reply, Request, Terms};
 use super::clock::Moment;
 use super::fence::Fence;
@@ -168,12 +168,15 @@ impl Driver {
                     .map_or(Reply::Absent, |object| Reply::Lease(lease(object)))
             }
             Err(error) if error.is_conflict() => {
-                tracing::debug!(error = explain(&error), "the lease was written by another");
+                tracing::debug!(
+                    error = error_report(&error),
+                    "the lease was written by another"
+                );
                 Reply::Failed
             }
             Err(error) => {
                 let is_known = std::mem::replace(&mut self.told.is_failing, true);
-                let (error, lease) = (explain(&error), &self.leases.name);
+                let (error, lease) = (error_report(&error), &self.leases.name);
                 match is_known {
                     true => tracing::debug!(lease, error, "the lease still cannot be asked for"),
                     false => tracing::warn!(
@@ -197,7 +200,10 @@ impl Driver {
                 self.keep(Some(object));
             }
             Ok(None) => self.candidate.doubt(),
-            Err(error) => tracing::debug!(error = explain(&error), "the watch of the lease failed"),
+            Err(error) => tracing::debug!(
+                error = error_report(&error),
+                "the watch of the lease failed"
+            ),
         }
     }
 

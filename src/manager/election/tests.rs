@@ -146,7 +146,7 @@ impl Running {
     /// Waits until it leads; returns how long that took.
     async fn leads(&self) -> Duration {
         let began = Instant::now();
-        let begins = self.leadership.clone().begins();
+        let begins = self.leadership.clone().elected();
         timeout(Duration::from_secs(60), begins).await.unwrap();
         assert!(self.leadership.time_left().is_some());
         began.elapsed()

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::manager::explain;
+use crate::manager::error_report;
 
 /// Longest wait for one answer; two of them fit into the 10 s that Prometheus waits.
 pub(super) const DEADLINE: Duration = Duration::from_secs(4);
@@ -118,7 +118,7 @@ async fn review<S: for<'a> Deserialize<'a>>(
         Ok(Err(kube::Error::Api(refusal))) if refusal.code == 403 => {
             Err(ReviewError::Forbidden(kind))
         }
-        Ok(Err(error)) => Err(ReviewError::Failed(kind, explain(&error))),
+        Ok(Err(error)) => Err(ReviewError::Failed(kind, error_report(&error))),
         Err(_elapsed) => Err(ReviewError::Timeout(kind)),
     }
 }

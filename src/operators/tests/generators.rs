@@ -189,7 +189,7 @@ fn any_deployment() -> impl Strategy<Value = ObservedDeployment> {
                     available_condition: available,
                     progressing_condition: progressing,
                     replica_failure: failure,
-                    kept_selector: None,
+                    preserved_selector: None,
                 }
             },
         )

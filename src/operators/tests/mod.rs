@@ -104,7 +104,7 @@ fn rolled_out(replicas: i64) -> ObservedDeployment {
         available_condition: Some(healthy("MinimumReplicasAvailable")),
         progressing_condition: Some(healthy("NewReplicaSetAvailable")),
         replica_failure: None,
-        kept_selector: None,
+        preserved_selector: None,
     }
 }
 

@@ -20,7 +20,7 @@ fn configuration() -> Config {
     let arguments = ["manager".to_owned()].into_iter().chain(arguments());
     match Command::from_arguments(arguments).unwrap() {
         Command::Run(config) => *config,
-        Command::MigrateStorage(_) => panic!("an errand"),
+        Command::MigrateStorage(_) => panic!("a subcommand"),
     }
 }
 

@@ -116,7 +116,7 @@ fn written(
         Err(_) if old.is_some_and(|old| old.has_spec_of(new)) => return Ok(Ok(Vec::new())),
         spec => spec?,
     };
-    // An old spec that cannot be read is one that nothing is compared with.
+    // Skip the comparison if the old value cannot be read.
     let old_spec = old.and_then(|old| old.spec().ok());
     let errors = match &old_spec {
         Some(old) => update_errors(version.spec, &spec, old),

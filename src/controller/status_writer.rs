@@ -1,5 +1,5 @@
-//! What a user is told: the status of a resource, written when it differs, one line in the log
-//! for each transition, and an Event for those that want a human's eye.
+//! Writes the status of a resource when it differs, logs each transition of `Ready`, and records
+//! Events for transitions that a person should see.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tracing::{debug, info};
 
+use super::cached::CachedResource;
 use super::call::{CallError, Caller, Location, Part};
 use super::children::Children;
+use super::decode::Decode;
 use super::event::{Recorder, transitions};
-use super::lean::LeanResource;
-use super::memory::{Memories, until_next_look};
 use super::object::ObjectKey;
-use super::pending_status::Told;
 use super::reconcile::Outcome;
+use super::reconcile_state::{ReconcileStates, jittered_retry};
 use super::repairs::{Decision, RepairLog};
+use super::status_debounce::Difference;
 use super::store::Store;
-use super::watched::Lean;
 use crate::api::{Condition, Kind, Status};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
@@ -28,32 +28,32 @@ use crate::operators::{Observed, Operator, Resource, Settings, status};
 const CHANGED_RETRY: Duration = Duration::from_secs(1);
 
 /// Reports on the resources of one kind.
-pub(super) struct Reporter {
+pub(super) struct StatusWriter {
     operator: &'static dyn Operator,
     kind: &'static Kind,
     settings: Settings,
     caller: Caller,
     recorder: Recorder,
-    resources: Arc<Store<LeanResource>>,
+    resources: Arc<Store<CachedResource>>,
     children: Arc<Children>,
-    memories: Arc<Memories>,
+    states: Arc<ReconcileStates>,
     /// Statuses of degraded resources that were written again and again: another manager may
     /// have another opinion.
     repeated: RepairLog<ObjectKey>,
 }
 
-impl Reporter {
-    /// A reporter on the resources of `operator`.
+impl StatusWriter {
+    /// A status_writer on the resources of `operator`.
     pub(super) fn new(
         operator: &'static dyn Operator,
         settings: Settings,
         (caller, recorder): (Caller, Recorder),
-        resources: Arc<Store<LeanResource>>,
+        resources: Arc<Store<CachedResource>>,
         children: Arc<Children>,
-        memories: Arc<Memories>,
+        states: Arc<ReconcileStates>,
     ) -> Self {
         let kind = operator.kind();
-        Reporter {
+        StatusWriter {
             operator,
             kind,
             settings,
@@ -61,7 +61,7 @@ impl Reporter {
             recorder,
             resources,
             children,
-            memories,
+            states,
             repeated: RepairLog::default(),
         }
     }
@@ -71,29 +71,29 @@ impl Reporter {
         self.repeated.forget(key);
     }
 
-    /// Writes the status of the resource `at`, which was read as `lean`, if it differs and is
+    /// Writes the status of the resource `at`, which was read as `cached`, if it differs and is
     /// due. Returns when to look again: when it is due, or at once if the resource is not any
     /// more as it was read.
     ///
     /// # Errors
     /// What is worth another try; a resource that is gone is none.
-    pub(super) async fn report(
+    pub(super) async fn write_if_due(
         &self,
         at: Location<'_>,
-        lean: &LeanResource,
+        cached: &CachedResource,
         resource: &Resource,
         outcome: &Outcome,
     ) -> Result<Option<Duration>, CallError> {
         let observed = self.observe(resource, outcome);
         let next_change = status::next_change(&observed);
         let mut wanted = self.operator.status(resource, &self.settings, &observed);
-        if let Some(unanswered) = self.memories.unanswered_status(resource) {
+        if let Some(unanswered) = self.states.unanswered_status(resource) {
             keep_times(&mut wanted, &resource.status, &unanswered);
         }
         let wanted_json = serde_json::to_value(&wanted).unwrap_or_default();
         // Both are written by serde_json, with sorted keys.
         let wanted_text = wanted_json.to_string();
-        let is_as_wanted = *wanted_text == *lean.status;
+        let is_as_wanted = *wanted_text == *cached.status;
         #[cfg(test)]
         let next_change = match twins::is(Twin::WriteAtRest) {
             true => Some(Duration::from_secs(10)),
@@ -102,14 +102,14 @@ impl Reporter {
         #[cfg(test)]
         let is_as_wanted = is_as_wanted && !twins::is(Twin::WriteAtRest);
         if is_as_wanted {
-            self.memories.status_is_written(resource);
+            self.states.status_is_written(resource);
             return Ok(next_change);
         }
-        let told = Told::by(&resource.status, &wanted);
-        if let Some(wait) = self.memories.status_differs(resource, observed, told) {
+        let difference = Difference::by(&resource.status, &wanted);
+        if let Some(wait) = self.states.status_differs(resource, observed, difference) {
             return Ok(Some(next_change.map_or(wait, |change| change.min(wait))));
         }
-        let key = &lean.meta.key;
+        let key = &cached.meta.key;
         let content = outcome.problem.is_some().then(|| content_of(&wanted));
         if let Some(content) = content
             && let Decision::Wait(_, left) | Decision::Investigate(left) =
@@ -120,7 +120,7 @@ impl Reporter {
         }
         // The test keeps this status from a namesake that was created meanwhile, from a spec
         // that this cache does not know yet, and from replacing another status unseen.
-        let version = lean.meta.resource_version.to_string();
+        let version = cached.meta.resource_version.to_string();
         let operations = json!([
             {"op": "test", "path": "/metadata/resourceVersion", "value": version},
             {"op": "add", "path": "/status", "value": wanted_json},
@@ -137,11 +137,11 @@ impl Reporter {
             .await
         {
             Ok(object) => {
-                self.memories.status_is_written(resource);
+                self.states.status_is_written(resource);
                 if let Some(content) = content {
                     self.repeated.applied(key, content);
                 }
-                let is_as_read = self.take(lean, &object);
+                let is_as_read = self.take(cached, &object);
                 self.tell(resource, &wanted);
                 Ok(match is_as_read {
                     true => next_change,
@@ -151,13 +151,13 @@ impl Reporter {
             Err(error) if error.is_not_found() => {
                 // The watch tells the rest; or, if it does not, the next look.
                 debug!(%error, "the resource is gone");
-                Ok(Some(until_next_look()))
+                Ok(Some(jittered_retry()))
             }
             Err(error) if error.is_failed_test() => {
                 debug!(%error, "the resource was changed");
                 let known = self.resources.get(key);
-                let is_newer = |known: Arc<LeanResource>| {
-                    known.meta.resource_version > lean.meta.resource_version
+                let is_newer = |known: Arc<CachedResource>| {
+                    known.meta.resource_version > cached.meta.resource_version
                 };
                 // A change that wakes nobody, of a label perhaps, may be known by now.
                 Ok(Some(match known.is_some_and(is_newer) {
@@ -167,7 +167,7 @@ impl Reporter {
             }
             Err(error) => {
                 if error.is_ambiguous() {
-                    self.memories.status_is_unanswered(resource, wanted);
+                    self.states.status_is_unanswered(resource, wanted);
                 }
                 Err(error)
             }
@@ -177,11 +177,11 @@ impl Reporter {
     /// Takes the answer to a status write into the cache, so that its echo on the watch wakes
     /// nobody. Nor does that of a change by others that the answer contains already: false if
     /// there is one.
-    fn take(&self, lean: &LeanResource, answer: &Value) -> bool {
-        let Ok(written) = LeanResource::from_json(answer) else {
+    fn take(&self, cached: &CachedResource, answer: &Value) -> bool {
+        let Ok(written) = CachedResource::from_json(answer) else {
             return true;
         };
-        let is_as_read = written.asks_as(lean);
+        let is_as_read = written.is_spec_equal(cached);
         self.resources.put_written(written);
         is_as_read
     }

@@ -1,6 +1,6 @@
-//! What a list or watch is decoded into: the few fields that the caches keep, never the whole
-//! object, and a failure to decode as a value of its own. The same idea as kube's
-//! `DeserializeGuard`, without its second copy of the object and with an own struct inside.
+//! Decodes the objects of a list or watch into the small structs that the caches store. Skips what
+//! no reconcile reads, such as the `managedFields` of other managers. An object that cannot be
+//! decoded becomes a value, as with kube's `DeserializeGuard`, and does not end the watch.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,12 +12,12 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visito
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::lean::FIELD_MANAGER_PREFIX;
+use super::cached::FIELD_MANAGER_PREFIX;
 use super::object::ObjectKey;
 
 /// A struct that keeps of an object only what is needed.
-pub trait Lean: Sized {
-    /// Fields of the object that [`Lean::from_json`] does not look at; in a list or watch they
+pub trait Decode: Sized {
+    /// Fields of the object that [`Decode::from_json`] does not look at; in a list or watch they
     /// are skipped unread.
     const SKIPPED: &'static [&'static str] = &[];
 
@@ -34,13 +34,13 @@ pub trait Lean: Sized {
 
 /// An object from a list or watch, reduced to `T`; or, if that fails, why. One undecodable
 /// object so harms neither the watch nor the other objects.
-pub struct Watched<T> {
+pub struct DecodeGuard<T> {
     /// Name, namespace, uid and resourceVersion; all else is left out.
     metadata: ObjectMeta,
     decoded: Result<Arc<T>, String>,
 }
 
-impl<T> Watched<T> {
+impl<T> DecodeGuard<T> {
     /// Namespace and name.
     pub fn key(&self) -> ObjectKey {
         let ObjectMeta {
@@ -71,7 +71,7 @@ impl<T> Watched<T> {
     }
 }
 
-impl<'de, T: Lean> Deserialize<'de> for Watched<T> {
+impl<'de, T: Decode> Deserialize<'de> for DecodeGuard<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = Part::Object {
             skipped: T::SKIPPED,
@@ -80,7 +80,7 @@ impl<'de, T: Lean> Deserialize<'de> for Watched<T> {
         let object = object.deserialize(deserializer)?;
         let metadata = object.get("metadata");
         let text = |field: &str| Some(metadata?.get(field)?.as_str()?.to_owned());
-        Ok(Watched {
+        Ok(DecodeGuard {
             metadata: ObjectMeta {
                 name: text("name"),
                 namespace: text("namespace"),
@@ -201,25 +201,25 @@ impl<'de> Visitor<'de> for Part {
 }
 
 // Written out, since the derived ones would ask the same of `T`.
-impl<T> Clone for Watched<T> {
+impl<T> Clone for DecodeGuard<T> {
     fn clone(&self) -> Self {
-        Watched {
+        DecodeGuard {
             metadata: self.metadata.clone(),
             decoded: self.decoded.clone(),
         }
     }
 }
 
-impl<T> fmt::Debug for Watched<T> {
+impl<T> fmt::Debug for DecodeGuard<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched")
+        f.debug_struct("DecodeGuard")
             .field("key", &self.key())
             .field("error", &self.decoded.as_ref().err())
             .finish_non_exhaustive()
     }
 }
 
-impl<T> Resource for Watched<T> {
+impl<T> Resource for DecodeGuard<T> {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 
@@ -262,7 +262,7 @@ mod tests {
     #[derive(Debug)]
     struct Size(u64);
 
-    impl Lean for Size {
+    impl Decode for Size {
         fn from_json(object: &Value) -> Result<Self, String> {
             let size = object
                 .get("spec")
@@ -295,7 +295,7 @@ mod tests {
             "metadata": {"resourceVersion": "50", "continue": "next"},
             "items": [object("a", json!(1)), object("b", json!("many")), object("c", json!(3))],
         });
-        let list: ObjectList<Watched<Size>> = serde_json::from_str(&list.to_string()).unwrap();
+        let list: ObjectList<DecodeGuard<Size>> = serde_json::from_str(&list.to_string()).unwrap();
         assert_eq!(list.metadata.continue_.as_deref(), Some("next"));
         let decoded: Vec<_> = list
             .items
@@ -323,7 +323,8 @@ mod tests {
     #[test]
     fn an_undecodable_object_does_not_break_the_watch_and_keeps_its_identity() {
         let event = json!({"type": "MODIFIED", "object": object("b", json!(null))});
-        let event: WatchEvent<Watched<Size>> = serde_json::from_str(&event.to_string()).unwrap();
+        let event: WatchEvent<DecodeGuard<Size>> =
+            serde_json::from_str(&event.to_string()).unwrap();
         let WatchEvent::Modified(object) = event else {
             panic!("{event:?}")
         };
@@ -337,7 +338,7 @@ mod tests {
 
     #[test]
     fn of_the_metadata_only_the_identity_is_kept() {
-        let object: Watched<Size> = serde_json::from_value(object("a", json!(1))).unwrap();
+        let object: DecodeGuard<Size> = serde_json::from_value(object("a", json!(1))).unwrap();
         assert_eq!(object.meta().managed_fields, None);
         assert_eq!(object.meta().resource_version.as_deref(), Some("42"));
     }
@@ -345,7 +346,7 @@ mod tests {
     /// Keeps what was decoded.
     struct Everything<const MANAGERS: bool>(Value);
 
-    impl<const MANAGERS: bool> Lean for Everything<MANAGERS> {
+    impl<const MANAGERS: bool> Decode for Everything<MANAGERS> {
         const SKIPPED: &'static [&'static str] = &["spec"];
         const LOOKS_AT_MANAGERS: bool = MANAGERS;
 
@@ -360,7 +361,7 @@ mod tests {
         let text = object.to_string().replace("fieldsV1", "zFieldsV1");
         let text = serde_json::from_str::<Value>(&text).unwrap().to_string();
         let text = text.replace("zFieldsV1", "fieldsV1");
-        let watched: Watched<Everything<MANAGERS>> = serde_json::from_str(&text).unwrap();
+        let watched: DecodeGuard<Everything<MANAGERS>> = serde_json::from_str(&text).unwrap();
         watched.into_decoded().unwrap().0.clone()
     }
 
@@ -419,7 +420,7 @@ mod tests {
             kind: "Nginx".into(),
             plural: "nginxes".into(),
         };
-        let url = Watched::<Size>::url_path(&resource, Some("ns"));
+        let url = DecodeGuard::<Size>::url_path(&resource, Some("ns"));
         assert_eq!(url, "/apis/proxy.example.com/v1/namespaces/ns/nginxes");
     }
 }

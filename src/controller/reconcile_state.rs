@@ -1,6 +1,6 @@
-//! What a controller remembers of a resource between two passes: only what the caches cannot
-//! tell, only while there is something to remember, and never longer than the resource lives.
-//! No I/O.
+//! State of a resource between two reconciles that the caches cannot hold: a pending status, the
+//! back-off from a blocker, writes with an unknown result. An entry exists only while it holds
+//! something, and is removed with its resource. No I/O.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::cached::Owner;
 use super::fingerprint::Fingerprint;
-use super::lean::Owner;
 use super::object::ObjectKey;
-use super::pending_status::{PendingStatus, Told};
+use super::status_debounce::{Difference, StatusDebounce};
 use crate::api::Status;
 use crate::operators::{ChildKind, Observed, Problem, Reason, Resource};
 
@@ -19,28 +19,28 @@ use crate::operators::{ChildKind, Observed, Problem, Reason, Resource};
 /// is looked at again; ± 20 %, so that many of them do not come at once.
 const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 
-/// The memories of all resources of one kind.
+/// The states of all resources of one kind.
 #[derive(Debug, Default)]
-pub(super) struct Memories {
+pub(super) struct ReconcileStates {
     known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    by_resource: HashMap<ObjectKey, Memory>,
+    by_resource: HashMap<ObjectKey, ReconcileState>,
     /// How many of them have a pending status.
     waiting: u32,
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct ReconcileState {
     /// UID it is about, so that a namesake created later starts afresh.
     uid: Box<str>,
     /// What the API server made of an apply that it changed. As long as both are the same
     /// nothing is sent, or the two would alternate for ever.
-    rewritten: Vec<Rewritten>,
+    rewritten: Vec<ServerMutated>,
     /// A status that differs from the stored one and is not written yet.
-    pending: Option<PendingStatus>,
+    pending: Option<StatusDebounce>,
     /// The status of the last write, if it is not known whether it was obeyed.
     unanswered: Option<Box<Status>>,
     /// The child that cannot be had; until its time nothing is sent for it, whatever else
@@ -56,13 +56,13 @@ struct Memory {
 #[derive(Debug)]
 struct Blocked {
     attempt: Attempt,
-    obstacle: Obstacle,
+    obstacle: Blocker,
     until: Instant,
 }
 
 /// What is in the way of a child.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Obstacle {
+pub(super) enum Blocker {
     /// Something outside.
     Problem(Problem),
     /// The rollout of the Deployment beside it.
@@ -84,40 +84,40 @@ pub(super) struct Attempt {
 }
 
 /// How long to wait for the next look at a blocker: 15 s ± 20 %.
-pub(super) fn until_next_look() -> Duration {
+pub(super) fn jittered_retry() -> Duration {
     BLOCKED_RETRY.mul_f64(0.8 + 0.4 * fastrand::f64())
 }
 
 /// An apply whose answer was not what was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rewritten {
+pub(super) struct ServerMutated {
     pub(super) kind: ChildKind,
     pub(super) desired: Fingerprint,
     pub(super) answered: Fingerprint,
 }
 
-impl Memories {
+impl ReconcileStates {
     /// Notes how the last apply of a child was answered; `None` if with what was sent.
     pub(super) fn applied(
         &self,
         resource: &Resource,
         child: ChildKind,
-        rewritten: Option<Rewritten>,
+        rewritten: Option<ServerMutated>,
     ) {
-        self.change(resource, |memory| {
-            memory.rewritten.retain(|earlier| earlier.kind != child);
-            memory.rewritten.extend(rewritten);
+        self.change(resource, |state| {
+            state.rewritten.retain(|earlier| earlier.kind != child);
+            state.rewritten.extend(rewritten);
         });
     }
 
     /// Whether the last apply of the child was of this body, and answered like this.
-    pub(super) fn is_rewritten(&self, resource: &Resource, rewritten: Rewritten) -> bool {
+    pub(super) fn is_rewritten(&self, resource: &Resource, rewritten: ServerMutated) -> bool {
         let known = self.lock();
-        let memories = &known.by_resource;
-        let memory = memories.get(&key_of(resource));
-        memory
-            .filter(|memory| *memory.uid == *resource.uid)
-            .is_some_and(|memory| memory.rewritten.contains(&rewritten))
+        let states = &known.by_resource;
+        let state = states.get(&key_of(resource));
+        state
+            .filter(|state| *state.uid == *resource.uid)
+            .is_some_and(|state| state.rewritten.contains(&rewritten))
     }
 
     /// What was in the way of the last attempt made from the same, and for how much longer
@@ -126,13 +126,13 @@ impl Memories {
         &self,
         resource: &Resource,
         attempt: &Attempt,
-    ) -> Option<(Obstacle, Duration)> {
+    ) -> Option<(Blocker, Duration)> {
         let known = self.lock();
-        let memories = &known.by_resource;
-        let memory = memories.get(&key_of(resource))?;
-        let blocked = memory.blocked.as_ref()?;
+        let states = &known.by_resource;
+        let state = states.get(&key_of(resource))?;
+        let blocked = state.blocked.as_ref()?;
         let left = blocked.until.checked_duration_since(Instant::now())?;
-        let is_same = *memory.uid == *resource.uid && blocked.attempt == *attempt;
+        let is_same = *state.uid == *resource.uid && blocked.attempt == *attempt;
         (is_same && !left.is_zero()).then(|| (blocked.obstacle.clone(), left))
     }
 
@@ -141,7 +141,7 @@ impl Memories {
         &self,
         resource: &Resource,
         attempt: Attempt,
-        obstacle: Obstacle,
+        obstacle: Blocker,
         wait: Duration,
     ) {
         let blocked = Blocked {
@@ -149,64 +149,62 @@ impl Memories {
             obstacle,
             until: Instant::now() + wait,
         };
-        self.change(resource, |memory| memory.blocked = Some(Box::new(blocked)));
+        self.change(resource, |state| state.blocked = Some(Box::new(blocked)));
     }
 
     /// Notes that nothing is in the way of any child.
     pub(super) fn unblock(&self, resource: &Resource) {
-        self.change(resource, |memory| memory.blocked = None);
+        self.change(resource, |state| state.blocked = None);
     }
 
-    /// Notes that the status differs from the stored one, which says as much of it as is
-    /// `told`; returns how long its write still has to wait, `None` if it is due.
+    /// Notes that the status differs from the stored one. Returns how long the write still has to
+    /// wait, `None` if it is due.
     pub(super) fn status_differs(
         &self,
         resource: &Resource,
         observed: Observed,
-        told: Told,
+        difference: Difference,
     ) -> Option<Duration> {
         let now = Instant::now();
         let others = self.lock().waiting.saturating_sub(1);
-        self.change(resource, |memory| {
-            let pending = memory
+        self.change(resource, |state| {
+            let pending = state
                 .pending
-                .get_or_insert_with(|| PendingStatus::new(now));
-            pending.wait(observed, told, others, now)
+                .get_or_insert_with(|| StatusDebounce::new(now));
+            pending.wait(observed, difference, others, now)
         })
     }
 
     /// Notes that the stored status is as it should be.
     pub(super) fn status_is_written(&self, resource: &Resource) {
-        self.change(resource, |memory| {
-            memory.pending = None;
-            memory.unanswered = None;
+        self.change(resource, |state| {
+            state.pending = None;
+            state.unanswered = None;
         });
     }
 
     /// Notes that a status was sent, and that it is not known whether it is stored.
     pub(super) fn status_is_unanswered(&self, resource: &Resource, status: Status) {
-        self.change(resource, |memory| {
-            memory.unanswered = Some(Box::new(status));
+        self.change(resource, |state| {
+            state.unanswered = Some(Box::new(status));
         });
     }
 
     /// The status that was sent last, if it is not known whether it is stored.
     pub(super) fn unanswered_status(&self, resource: &Resource) -> Option<Box<Status>> {
         let known = self.lock();
-        let memories = &known.by_resource;
-        let memory = memories.get(&key_of(resource))?;
-        (*memory.uid == *resource.uid).then(|| memory.unanswered.clone())?
+        let states = &known.by_resource;
+        let state = states.get(&key_of(resource))?;
+        (*state.uid == *resource.uid).then(|| state.unanswered.clone())?
     }
 
     /// Notes why the children are not confirmed, `None` if they are. Returns for how long that
     /// reason has lasted.
     pub(super) fn unconfirmed(&self, resource: &Resource, why: Option<Reason>) -> Duration {
         let now = Instant::now();
-        self.change(resource, |memory| {
-            let since = memory
-                .unconfirmed
-                .filter(|(reason, _)| Some(*reason) == why);
-            memory.unconfirmed = why.map(|why| since.unwrap_or((why, now)));
+        self.change(resource, |state| {
+            let since = state.unconfirmed.filter(|(reason, _)| Some(*reason) == why);
+            state.unconfirmed = why.map(|why| since.unwrap_or((why, now)));
             since.map_or(Duration::ZERO, |(_, since)| {
                 now.saturating_duration_since(since)
             })
@@ -215,57 +213,62 @@ impl Memories {
 
     /// Notes that the API server asked us to stay away.
     pub(super) fn hold(&self, key: &ObjectKey, uid: &str, wait: Duration) {
-        self.change_of(key, uid, |memory| {
-            memory.held_until = Instant::now().checked_add(wait);
+        self.change_of(key, uid, |state| {
+            state.held_until = Instant::now().checked_add(wait);
         });
     }
 
     /// How much longer the API server asked us to stay away.
     pub(super) fn held(&self, key: &ObjectKey, uid: &str) -> Option<Duration> {
         let known = self.lock();
-        let memories = &known.by_resource;
-        let memory = memories.get(key).filter(|memory| *memory.uid == *uid)?;
-        let left = memory.held_until?.checked_duration_since(Instant::now())?;
+        let states = &known.by_resource;
+        let state = states.get(key).filter(|state| *state.uid == *uid)?;
+        let left = state.held_until?.checked_duration_since(Instant::now())?;
         (!left.is_zero()).then_some(left)
     }
 
     /// The resource `uid` is gone.
     pub(super) fn forget(&self, key: &ObjectKey, uid: &str) {
         let mut known = self.lock();
-        let memories = &mut known.by_resource;
-        if memories.get(key).is_some_and(|memory| *memory.uid == *uid) {
-            let memory = memories.remove(key);
-            if memory.is_some_and(|memory| memory.pending.is_some()) {
+        let states = &mut known.by_resource;
+        if states.get(key).is_some_and(|state| *state.uid == *uid) {
+            let state = states.remove(key);
+            if state.is_some_and(|state| state.pending.is_some()) {
                 known.waiting = known.waiting.saturating_sub(1);
             }
         }
     }
 
-    fn change<T>(&self, resource: &Resource, change: impl FnOnce(&mut Memory) -> T) -> T {
+    fn change<T>(&self, resource: &Resource, change: impl FnOnce(&mut ReconcileState) -> T) -> T {
         self.change_of(&key_of(resource), &resource.uid, change)
     }
 
-    fn change_of<T>(&self, key: &ObjectKey, uid: &str, change: impl FnOnce(&mut Memory) -> T) -> T {
+    fn change_of<T>(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        change: impl FnOnce(&mut ReconcileState) -> T,
+    ) -> T {
         let mut known = self.lock();
         let Known {
             by_resource,
             waiting,
         } = &mut *known;
-        let memory = by_resource.entry(key.clone()).or_default();
-        let waited = memory.pending.is_some();
-        if *memory.uid != *uid {
-            *memory = Memory {
+        let state = by_resource.entry(key.clone()).or_default();
+        let waited = state.pending.is_some();
+        if *state.uid != *uid {
+            *state = ReconcileState {
                 uid: uid.into(),
-                ..Memory::default()
+                ..ReconcileState::default()
             };
         }
-        let result = change(memory);
-        match (waited, memory.pending.is_some()) {
+        let result = change(state);
+        match (waited, state.pending.is_some()) {
             (false, true) => *waiting = waiting.saturating_add(1),
             (true, false) => *waiting = waiting.saturating_sub(1),
             _ => {}
         }
-        if memory.is_empty() {
+        if state.is_empty() {
             by_resource.remove(key);
         }
         result
@@ -277,7 +280,7 @@ impl Memories {
     }
 }
 
-impl Memory {
+impl ReconcileState {
     fn is_empty(&self) -> bool {
         self.rewritten.is_empty()
             && self.pending.is_none()

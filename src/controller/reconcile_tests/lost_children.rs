@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{APPLY, Scenario, applied};
 use crate::controller::object::ObjectKey;
-use crate::controller::reconcile::Next;
+use crate::controller::reconcile::Action;
 
 const LIST: &str = "GET /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds?fieldSelector=metadata.name%3Dcache&limit=1";
 
 /// A resource that has lost its Deployment, and an API server that holds `found` of it.
-async fn bereaved(found: Value) -> Scenario {
+async fn after_a_loss(found: Value) -> Scenario {
     let version = AtomicU32::new(1);
     let scenario = Scenario::new(move |line, body| match line {
         line if line.contains("fieldSelector") => Some((200, json!({"items": found}))),
@@ -31,7 +31,7 @@ fn lose(scenario: &Scenario) {
     let key = ObjectKey::new("ns", "cache");
     let deleted = scenario.children.deployments.deleted(&key, "child", 9);
     assert_eq!(deleted.len(), 1, "it was there");
-    scenario.children.bereaved.note("owner", || true);
+    scenario.children.lost_children.note("owner", || true);
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,11 +40,11 @@ async fn a_lost_child_of_a_resource_that_is_gone_is_not_made_anew() {
     let ending =
         json!([{"metadata": {"uid": "owner", "deletionTimestamp": "2026-01-01T00:00:00Z"}}]);
     for found in [json!([]), later, ending] {
-        let scenario = bereaved(found.clone()).await;
+        let scenario = after_a_loss(found.clone()).await;
         for _ in 0..2 {
             let next = scenario.reconcile().await;
             assert!(
-                matches!(next, Ok(Next::After(wait)) if wait.as_secs() >= 12),
+                matches!(next, Ok(Action::RequeueAfter(wait)) if wait.as_secs() >= 12),
                 "in case the watch does not tell: {next:?}, {found}"
             );
             assert_eq!(scenario.sent(), [LIST], "{found}");
@@ -54,7 +54,7 @@ async fn a_lost_child_of_a_resource_that_is_gone_is_not_made_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_child_of_a_resource_that_lives_is_made_anew_after_one_question() {
-    let scenario = bereaved(json!([{"metadata": {"uid": "owner"}}])).await;
+    let scenario = after_a_loss(json!([{"metadata": {"uid": "owner"}}])).await;
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [LIST, APPLY]);
     scenario.reconcile().await.expect("reconciled");
@@ -63,13 +63,13 @@ async fn a_lost_child_of_a_resource_that_lives_is_made_anew_after_one_question()
 
 #[tokio::test(start_paused = true)]
 async fn what_was_lost_is_forgotten_with_the_resource() {
-    let scenario = bereaved(json!([])).await;
-    let lean = scenario.resources.get(&ObjectKey::new("ns", "cache"));
-    scenario.reconciler.forget(&lean.expect("there"));
-    assert!(!scenario.children.bereaved.contains("owner"));
-    scenario.children.bereaved.note("owner", || false);
+    let scenario = after_a_loss(json!([])).await;
+    let cached = scenario.resources.get(&ObjectKey::new("ns", "cache"));
+    scenario.reconciler.forget(&cached.expect("there"));
+    assert!(!scenario.children.lost_children.contains("owner"));
+    scenario.children.lost_children.note("owner", || false);
     assert!(
-        !scenario.children.bereaved.contains("owner"),
+        !scenario.children.lost_children.contains("owner"),
         "nobody asks any more"
     );
 }
@@ -91,7 +91,7 @@ async fn a_reconcile_that_began_before_the_resource_was_gone_makes_nothing_for_i
     };
     // The first is polled first, and waits for the answer to its request.
     let (next, ()) = tokio::join!(reconciling, ending);
-    assert_eq!(next, Ok(Next::Rest));
+    assert_eq!(next, Ok(Action::AwaitChange));
     let sent = scenario.sent();
     assert_eq!(sent.len(), 1, "the finalizer, and no child: {sent:?}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, merge, refusal, willing};
-use crate::controller::reconcile::Next;
+use crate::controller::reconcile::Action;
 use crate::operators::ChildKind;
 
 const HAND_OVER: &str = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…";
@@ -107,7 +107,7 @@ async fn the_service_of_an_older_operator_waits_for_the_rollout() {
         [APPLY, APPLY_SERVICE, GET_SERVICE],
         "it is left as it is"
     );
-    assert!(matches!(next, Next::After(wait) if wait <= Duration::from_secs(18)));
+    assert!(matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(18)));
     assert_eq!(scenario.told(), Vec::<String>::new(), "nothing is wrong");
 
     // Whatever wakes the resource meanwhile.
@@ -129,5 +129,5 @@ async fn the_service_of_an_older_operator_waits_for_the_rollout() {
         of_children(&scenario),
         [APPLY_SERVICE, GET_SERVICE, HAND_OVER_SERVICE, FORCE_SERVICE]
     );
-    assert_eq!(scenario.told(), ["TakenOver"]);
+    assert_eq!(scenario.told(), ["Adopted"]);
 }

@@ -1,5 +1,5 @@
-//! Who changes what of a child: the fields of an apply body that are otherwise in the live
-//! object, and the field managers that own them there. Pure.
+//! Finds who changes a child: the fields of an apply body that differ in the live object, and the
+//! field managers that own them there. Pure.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const ITEM_KEYS: [&str; 6] = ["name", "containerPort", "port", "key", "topologyK
 
 /// The difference between what is desired and what is there.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Contested {
+pub(super) struct FieldConflict {
     /// Paths, e.g. `spec.template.spec.containers[web].image`.
     pub(super) fields: Vec<String>,
     /// Managers other than `ours` that own one of them.
@@ -25,7 +25,7 @@ pub(super) struct Contested {
     more: bool,
 }
 
-impl Contested {
+impl FieldConflict {
     /// What of `desired` is otherwise in `live`, where our field manager is `ours`.
     pub(super) fn of(desired: &Value, live: &Value, ours: &str) -> Self {
         let entries = live
@@ -40,7 +40,7 @@ impl Contested {
             })
             .filter(|(manager, _)| *manager != ours)
             .collect();
-        let mut contested = Contested::default();
+        let mut contested = FieldConflict::default();
         contested.walk(desired, Some(live), &owners, "");
         contested
     }
@@ -159,14 +159,14 @@ fn is_equal(desired: &Value, live: &Value, path: &str) -> bool {
 }
 
 fn cut(text: &str) -> &str {
-    super::lean::cut(text, NAME_MAX)
+    super::cached::cut(text, NAME_MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::Contested;
+    use super::FieldConflict;
 
     fn desired() -> Value {
         json!({"apiVersion": "apps/v1", "metadata": {"name": "a", "labels": {"app": "a"}}, "spec": {
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn an_object_as_it_is_desired_has_no_contested_fields() {
         assert_eq!(
-            Contested::of(&desired(), &live(), "ours"),
-            Contested::default()
+            FieldConflict::of(&desired(), &live(), "ours"),
+            FieldConflict::default()
         );
     }
 
@@ -203,7 +203,7 @@ mod tests {
                 "f:spec": {"f:containers": {"k:{\"name\":\"web\"}": {"f:image": {}}}}}}}},
             {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {"f:app": {}}}}},
         ]);
-        let contested = Contested::of(&desired(), &object, "ours");
+        let contested = FieldConflict::of(&desired(), &object, "ours");
         assert_eq!(
             contested.describe("ours"),
             "field manager \"argocd\" keeps changing spec.replicas, spec.template.spec.containers[web].image"
@@ -218,7 +218,7 @@ mod tests {
             {"manager": "ours", "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
         ]);
         assert_eq!(
-            Contested::of(&desired(), &object, "ours").describe("ours"),
+            FieldConflict::of(&desired(), &object, "ours").describe("ours"),
             "another process with the field manager \"ours\" keeps changing spec.replicas"
         );
     }
@@ -228,7 +228,7 @@ mod tests {
         let many: Value = (0..50)
             .map(|n| ("x".repeat(500) + &n.to_string(), json!(n)))
             .collect();
-        let contested = Contested::of(&json!({"spec": many}), &json!({"spec": {}}), "ours");
+        let contested = FieldConflict::of(&json!({"spec": many}), &json!({"spec": {}}), "ours");
         let told = contested.describe("ours");
         assert!(told.ends_with(" and others") && told.len() < 1024, "{told}");
     }

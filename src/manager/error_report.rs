@@ -1,10 +1,10 @@
-//! An error with its causes in one line, as it is logged.
+//! Formats an error and its causes on one line, for the log.
 
 use std::error::Error;
 
 /// The message of `error` and of each of its causes, separated by `: `. A cause whose
 /// message the one above it already contains is left out, since many libraries repeat it.
-pub fn explain(error: &dyn Error) -> String {
+pub fn error_report(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut last = line.clone();
     let mut cause = error.source();
@@ -39,7 +39,7 @@ mod tests {
             message: "cannot read tls.crt",
             source: io::Error::other("no such file"),
         };
-        assert_eq!(explain(&error), "cannot read tls.crt: no such file");
+        assert_eq!(error_report(&error), "cannot read tls.crt: no such file");
     }
 
     #[test]
@@ -48,6 +48,6 @@ mod tests {
             message: "read: no such file",
             source: io::Error::other("no such file"),
         };
-        assert_eq!(explain(&error), "read: no such file");
+        assert_eq!(error_report(&error), "read: no such file");
     }
 }

@@ -1,20 +1,19 @@
-//! Which resources have lost a child. Either somebody deleted it, or the resource itself is
-//! gone: the garbage collector is then sometimes faster than the watch that tells us so, and a
-//! child made anew for an owner that is gone is removed at once, made anew, and so on for as
-//! long as that watch lags. So whoever finds a child missing that was there asks first whether
-//! the resource still is. A set of UIDs; does no I/O.
+//! Resources that have lost a child. Either somebody deleted the child, or the resource is gone and
+//! the garbage collector was faster than our watch. A child that is created for a deleted owner is
+//! deleted at once, and would be created again for as long as the watch lags. So a reconcile that
+//! misses a child in this set reads the resource from the API server first. A set of UIDs; no I/O.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// UIDs of resources that have lost a child, and of which it is not known since that they are
-/// there. At most as many as there are resources.
+/// UIDs of resources that have lost a child and have not been confirmed since. At most as many as
+/// there are resources.
 #[derive(Debug, Default)]
-pub(crate) struct Bereaved {
+pub(crate) struct LostChildren {
     uids: Mutex<HashSet<Box<str>>>,
 }
 
-impl Bereaved {
+impl LostChildren {
     /// Notes that a child of the resource `uid` is gone, unless the resource, as far as is
     /// known, is gone as well: nobody would ever ask for it again.
     pub(crate) fn note(&self, uid: &str, is_known: impl FnOnce() -> bool) {

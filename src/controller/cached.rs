@@ -1,16 +1,17 @@
-//! What the caches keep of Deployments, Services, Pods and of the resources themselves: own
-//! small structs, never whole objects. Decoding is total: what is missing or of another type
-//! is taken as absent, since a watch must not end over one odd object.
+//! What the caches store of Deployments, Services, Pods and custom resources: small structs with
+//! the fields that a reconcile reads, never whole objects. Decoding never fails on a field: a
+//! missing field, or one of another type, counts as absent. One malformed object must not end a
+//! watch.
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::decode::Decode;
 use super::fingerprint::{self, Fingerprint};
 use super::metrics::ConditionView;
 use super::object::{Object, ObjectKey};
 use super::pod_failure;
 use super::stamp::Stamp;
-use super::watched::Lean;
 use crate::api::conversion::DATA_ANNOTATION;
 use crate::operators::observed::{
     ObservedCondition, ObservedDeployment, ObservedPod, ObservedService, PodFailure,
@@ -36,7 +37,7 @@ pub(crate) struct Meta {
 
 impl Meta {
     /// Whether nothing differs but the resourceVersion.
-    fn is_as(&self, other: &Self) -> bool {
+    fn is_semantically_equal(&self, other: &Self) -> bool {
         (self.generation, self.deleting) == (other.generation, other.deleting)
             && self.uid == other.uid
     }
@@ -99,7 +100,7 @@ impl Owner {
 
 /// A Deployment or Service that carries our label.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LeanChild<S> {
+pub(crate) struct CachedChild<S> {
     pub(crate) meta: Meta,
     pub(crate) owner: Option<Owner>,
     /// Of the fields that the owner's field manager applied; `None` when it never did.
@@ -110,9 +111,9 @@ pub(crate) struct LeanChild<S> {
 }
 
 /// A Deployment.
-pub(crate) type LeanDeployment = LeanChild<ObservedDeployment>;
+pub(crate) type CachedDeployment = CachedChild<ObservedDeployment>;
 /// A Service.
-pub(crate) type LeanService = LeanChild<ObservedService>;
+pub(crate) type CachedService = CachedChild<ObservedService>;
 
 /// The part of a child that its status is computed from.
 pub(crate) trait ChildState:
@@ -124,21 +125,21 @@ pub(crate) trait ChildState:
     fn is_moving(&self) -> bool;
 }
 
-impl<S: PartialEq> LeanChild<S> {
+impl<S: PartialEq> CachedChild<S> {
     /// Whether nothing differs but the resourceVersion.
-    pub(crate) fn is_as(&self, other: &Self) -> bool {
-        self.state == other.state && self.asks_as(other)
+    pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
+        self.state == other.state && self.is_spec_equal(other)
     }
 
     /// Whether nothing differs but what its own controller reports of it.
-    pub(crate) fn asks_as(&self, other: &Self) -> bool {
+    pub(crate) fn is_spec_equal(&self, other: &Self) -> bool {
         self.owner == other.owner
             && self.fingerprint == other.fingerprint
-            && self.meta.is_as(&other.meta)
+            && self.meta.is_semantically_equal(&other.meta)
     }
 }
 
-impl<S: ChildState> Lean for LeanChild<S> {
+impl<S: ChildState> Decode for CachedChild<S> {
     const LOOKS_AT_MANAGERS: bool = true;
 
     fn from_json(object: &Value) -> Result<Self, String> {
@@ -148,7 +149,7 @@ impl<S: ChildState> Lean for LeanChild<S> {
             .as_ref()
             .and_then(|owner| fingerprint::of_observed(object, &owner.field_manager()));
         let state = S::of(object, meta.generation, owner.as_ref());
-        Ok(LeanChild {
+        Ok(CachedChild {
             meta,
             owner,
             fingerprint,
@@ -158,7 +159,7 @@ impl<S: ChildState> Lean for LeanChild<S> {
     }
 }
 
-impl<S: ChildState> Object for LeanChild<S> {
+impl<S: ChildState> Object for CachedChild<S> {
     fn key(&self) -> &ObjectKey {
         &self.meta.key
     }
@@ -208,7 +209,7 @@ impl ChildState for ObservedDeployment {
             available_condition: condition("Available", true),
             progressing_condition: condition("Progressing", true),
             replica_failure: condition("ReplicaFailure", false),
-            kept_selector: owner
+            preserved_selector: owner
                 .and_then(|owner| kept::selector_of(object, &owner.controller_name(), &owner.name)),
         }
     }
@@ -240,7 +241,7 @@ impl ChildState for ObservedService {
 
 /// A Pod that carries our label.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LeanPod {
+pub(crate) struct CachedPod {
     pub(crate) meta: Meta,
     /// `<namespace>/<name>` of the Deployment whose ReplicaSet controls it.
     pub(crate) deployment: Option<Box<str>>,
@@ -251,9 +252,9 @@ pub(crate) struct LeanPod {
     pub(crate) failure: Option<Box<PodFailure>>,
 }
 
-impl LeanPod {
+impl CachedPod {
     /// Whether nothing differs that a status depends on.
-    pub(crate) fn is_as(&self, other: &Self) -> bool {
+    pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
         (self.live, self.ready, &self.deployment) == (other.live, other.ready, &other.deployment)
             && self.failure == other.failure
             && self.meta.uid == other.meta.uid
@@ -268,7 +269,7 @@ impl LeanPod {
     }
 }
 
-impl Lean for LeanPod {
+impl Decode for CachedPod {
     const SKIPPED: &'static [&'static str] = &["spec"];
 
     fn from_json(object: &Value) -> Result<Self, String> {
@@ -279,7 +280,7 @@ impl Lean for LeanPod {
         let ready = conditions.into_iter().flatten().any(|condition| {
             text(condition, "type") == "Ready" && text(condition, "status") == "True"
         });
-        Ok(LeanPod {
+        Ok(CachedPod {
             deployment: deployment_of_pod(object, meta.key.namespace()),
             live: !meta.deleting && !matches!(text(status, "phase"), "Succeeded" | "Failed"),
             ready,
@@ -289,7 +290,7 @@ impl Lean for LeanPod {
     }
 }
 
-impl Object for LeanPod {
+impl Object for CachedPod {
     fn key(&self) -> &ObjectKey {
         &self.meta.key
     }
@@ -326,7 +327,7 @@ pub(crate) fn pod_index(namespace: &str, deployment: &str) -> String {
 /// A custom resource: its spec and status as the JSON that was read, since a parsed one
 /// takes several times as much.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LeanResource {
+pub(crate) struct CachedResource {
     pub(crate) meta: Meta,
     /// Name of the version that was read, e.g. `v1`; of the many that are alike, one text.
     pub(crate) version: &'static str,
@@ -342,7 +343,7 @@ pub(crate) struct LeanResource {
     pub(crate) paused: bool,
 }
 
-impl LeanResource {
+impl CachedResource {
     /// The conditions of its status, without times and messages.
     pub(crate) fn conditions(&self) -> Vec<ConditionView> {
         #[derive(Default, Deserialize)]
@@ -370,28 +371,28 @@ impl LeanResource {
 
     /// Whether nothing differs but the resourceVersion: a label, an annotation that is not
     /// ours, `managedFields`.
-    pub(crate) fn is_as(&self, other: &Self) -> bool {
-        self.status == other.status && self.asks_as(other)
+    pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
+        self.status == other.status && self.is_spec_equal(other)
     }
 
     /// Whether the user's part is the same: a status apart, nothing differs that matters.
-    pub(crate) fn asks_as(&self, other: &Self) -> bool {
+    pub(crate) fn is_spec_equal(&self, other: &Self) -> bool {
         self.version == other.version
             && self.spec == other.spec
             && self.conversion_data == other.conversion_data
             && self.finalizers == other.finalizers
             && self.paused == other.paused
-            && self.meta.is_as(&other.meta)
+            && self.meta.is_semantically_equal(&other.meta)
     }
 }
 
-impl Lean for LeanResource {
+impl Decode for CachedResource {
     fn from_json(object: &Value) -> Result<Self, String> {
         let none = Value::Null;
         let metadata = object.get("metadata").unwrap_or(&none);
         let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
         let finalizers = metadata.get("finalizers").and_then(Value::as_array);
-        Ok(LeanResource {
+        Ok(CachedResource {
             meta: Meta::of(object)?,
             version: version_of(object),
             spec: object.get("spec").unwrap_or(&none).to_string().into(),
@@ -425,7 +426,7 @@ fn version_of(object: &Value) -> &'static str {
         .unwrap_or_default()
 }
 
-impl Object for LeanResource {
+impl Object for CachedResource {
     fn form(&self) -> &str {
         self.version
     }
@@ -463,8 +464,8 @@ pub(super) fn cut(text: &str, limit: usize) -> &str {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{LeanDeployment, LeanPod, LeanResource, Owner};
-    use crate::controller::watched::Lean;
+    use super::{CachedDeployment, CachedPod, CachedResource, Owner};
+    use crate::controller::decode::Decode;
 
     fn owned_by(api_version: &str) -> Value {
         json!({"metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9", "ownerReferences": [
@@ -492,7 +493,7 @@ mod tests {
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "r", "controller": true}],
             }})
         };
-        let deployment = |object: Value| LeanPod::from_json(&object).expect("decodes").deployment;
+        let deployment = |object: Value| CachedPod::from_json(&object).expect("decodes").deployment;
         assert_eq!(
             deployment(pod("web-5d4f", "ReplicaSet")).as_deref(),
             Some("n/web")
@@ -512,7 +513,7 @@ mod tests {
                 "metadata": {"name": "p", "namespace": "n", "uid": "u", "resourceVersion": "9", "deletionTimestamp": deleted},
                 "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]},
             });
-            LeanPod::from_json(&object).expect("decodes")
+            CachedPod::from_json(&object).expect("decodes")
         };
         assert!(pod("Running", Value::Null).live && pod("Running", Value::Null).ready);
         assert!(!pod("Failed", Value::Null).live);
@@ -526,11 +527,11 @@ mod tests {
             "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9", "ownerReferences": "none", "finalizers": 3},
             "spec": [], "status": {"conditions": {"type": 1}, "replicas": "many"},
         });
-        assert!(LeanDeployment::from_json(&odd).is_ok());
-        assert!(LeanPod::from_json(&odd).is_ok());
-        assert!(LeanResource::from_json(&odd).is_ok());
-        assert!(LeanResource::from_json(&json!({})).is_err());
-        assert!(LeanResource::from_json(&json!({"metadata": {"name": "a"}})).is_err());
+        assert!(CachedDeployment::from_json(&odd).is_ok());
+        assert!(CachedPod::from_json(&odd).is_ok());
+        assert!(CachedResource::from_json(&odd).is_ok());
+        assert!(CachedResource::from_json(&json!({})).is_err());
+        assert!(CachedResource::from_json(&json!({"metadata": {"name": "a"}})).is_err());
     }
 
     #[test]
@@ -540,7 +541,7 @@ mod tests {
                 "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9"},
                 "status": {"conditions": [{"type": "Progressing", "status": status, "reason": "R", "message": "é".repeat(400)}]},
             });
-            let deployment = LeanDeployment::from_json(&object).expect("decodes");
+            let deployment = CachedDeployment::from_json(&object).expect("decodes");
             deployment
                 .state
                 .progressing_condition

@@ -1,10 +1,9 @@
-//! Taking over a child that an older operator made with plain updates. Without this, the
-//! fields it wrote would stay owned by its field manager for ever, and what we do not set
-//! would never be removed: a forced apply onto a Service of the old ElasticWeb fails, for the
-//! NodePort would stand in two ports.
+//! Adopts a child that an older operator wrote with plain updates. Otherwise the old field manager
+//! would own its fields forever, and fields that we do not set would never be removed: a forced
+//! apply onto a Service of the old ElasticWeb fails, because two ports would have the same NodePort.
 //!
-//! The same as client-go's `util/csaupgrade`: the old manager's `Update` entry becomes our
-//! `Apply` entry. Pure; the caller sends it with the resourceVersion it was computed from.
+//! Works like client-go's `util/csaupgrade`: the `Update` entry of the old manager becomes our
+//! `Apply` entry. Pure; the caller sends the patch with the resourceVersion that it is computed from.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
-//! The first words with the API server: is it there, and is it new enough? Only the log
-//! depends on the answer. The informers try for themselves and as long as it takes, so a
-//! manager that starts before its API server is not in its way and not restarted.
+//! Logs once whether the API server answers and is new enough. Nothing else depends on the answer:
+//! the informers connect by themselves and retry forever, so a manager may start before its API
+//! server.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::time::sleep;
 
-use super::explain::explain;
+use super::error_report::error_report;
 use super::shutdown::Shutdown;
 
 /// The oldest minor version of Kubernetes 1 that the CRDs and applies are tested on.
@@ -18,7 +18,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Logs that the API server answers, or each time that it does not; then waits for the end.
-pub(super) async fn greet(
+pub(super) async fn run(
     client: Client,
     server: String,
     shutdown: Shutdown,
@@ -51,7 +51,7 @@ async fn ask_until_answered(client: &Client, server: &str) {
                 let retry_seconds = pause.as_secs();
                 tracing::warn!(
                     server,
-                    error = explain(&error),
+                    error = error_report(&error),
                     retry_seconds,
                     "cannot reach the API server"
                 );

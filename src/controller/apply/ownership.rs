@@ -1,34 +1,34 @@
-//! Whose is a child, where neither the cache nor a refusal tells? One GET, and then what has to
-//! be done before it can be applied: taken over from an older operator, or left alone.
+//! Resolves the ownership of a child with one GET, where neither the cache nor a rejection tells it.
+//! The child is then adopted from an older operator, or left alone.
 
 use serde_json::Value;
 use tracing::{debug, info};
 
-use super::{Applier, Existing, Setback, Wanted, pending_deletion, pending_rollout};
+use super::{Applier, ApplyError, Existing, Wanted, pending_deletion, pending_rollout};
+use crate::controller::adoption;
+use crate::controller::cached::Owner;
 use crate::controller::call::{CallError, Location, Part};
 use crate::controller::children::{taken, terminating};
 use crate::controller::event::{Notice, Severity};
 use crate::controller::fingerprint;
-use crate::controller::lean::Owner;
-use crate::controller::memory::until_next_look;
 use crate::controller::object::ObjectKey;
+use crate::controller::reconcile_state::jittered_retry;
 use crate::controller::stamp::Stamp;
-use crate::controller::takeover;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, ChildKind, Resource, kept};
 
 impl Applier {
-    /// One GET decides: is the object this very resource's (its label was removed, an older
-    /// operator made it), or somebody else's?
-    pub(super) async fn look_whose(&self, wanted: Wanted<'_>) -> Result<(), Setback> {
+    /// Finds with one GET whether the object belongs to this resource (its label was removed, or
+    /// an older operator made it) or to another owner.
+    pub(super) async fn resolve_ownership(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
         let at = wanted.location();
         let object = self.caller.get(at).await?;
         let owner = Owner::of(&object);
         let uid = &wanted.resource.uid;
         if owner.as_ref().is_none_or(|owner| *owner.uid != **uid) {
             let problem = taken(wanted.child.kind, &wanted.key(), owner.as_ref());
-            return Err(Setback::Blocked(problem, until_next_look()));
+            return Err(ApplyError::Blocked(problem, jittered_retry()));
         }
         if object.pointer("/metadata/deletionTimestamp").is_some() {
             return Err(pending_deletion(terminating(
@@ -42,18 +42,18 @@ impl Applier {
         let manager = self.kind.field_manager;
         let mut resource_version = version_of(&object).unwrap_or(0);
         if fingerprint::of_observed(&object, manager).is_none() {
-            // Its selector and ports fit the pods that there are; ours fit only those to come.
+            // Its selector and ports match the existing pods; ours match only those of the rollout.
             let is_service = wanted.child.kind == ChildKind::Service;
             if is_service && !self.children.is_rolled_out(uid) {
-                return Err(pending_rollout(wanted, until_next_look()));
+                return Err(pending_rollout(wanted, jittered_retry()));
             }
-            if let Some(patch) = takeover::patch(&object, manager, uid) {
+            if let Some(patch) = adoption::patch(&object, manager, uid) {
                 let patched = self
                     .caller
                     .json_patch(at, Part::Object, manager, &patch)
                     .await?;
                 resource_version = version_of(&patched).unwrap_or(0);
-                self.tell_of_takeover(wanted);
+                self.record_adoption(wanted);
             }
         }
         let existing = object
@@ -82,31 +82,31 @@ impl Applier {
         Some(kept::keeping(wanted.child, &selector))
     }
 
-    /// A child is missing. If it may have been there: is it gone by somebody's hand, or because
-    /// the resource is, and is the resource as it was read?
-    pub(super) async fn look_whether_alive(&self, resource: &Resource) -> Result<(), Setback> {
+    /// A child is missing. If it may have existed before: checks that the resource still exists, and
+    /// in the generation that was read, before the child is created again.
+    pub(super) async fn check_owner(&self, resource: &Resource) -> Result<(), ApplyError> {
         #[cfg(test)]
         if twins::is(Twin::ChildOfDeadOwner) {
             return Ok(());
         }
-        // In this order: what was lost is forgotten after the resource has left the cache,
-        // which may happen now, while this works on what was read from there before.
-        let is_bereaved = self.children.bereaved.contains(&resource.uid);
+        // In this order: the loss is forgotten after the resource has left the cache, which may
+        // happen concurrently.
+        let lost_a_child = self.children.lost_children.contains(&resource.uid);
         let key = ObjectKey::new(&resource.namespace, &resource.name);
         let known = self.resources.get(&key);
         let known = known.filter(|known| *known.meta.uid == *resource.uid);
         let Some(known) = known else {
-            return Err(Setback::ResourceGone);
+            return Err(ApplyError::ResourceGone);
         };
-        // Another leader may have made the child for a later generation, and the caches know
-        // of neither yet. Of what was read as it is since this one leads, there is no other.
-        if !is_bereaved && known.meta.resource_version > self.begin(&resource.namespace).await? {
+        // Another leader may have made the child for a later generation that our caches do not
+        // show yet. A resource that was read since this process leads has no later generation.
+        if !lost_a_child && known.meta.resource_version > self.begin(&resource.namespace).await? {
             return Ok(());
         }
         if self.live_generation(resource).await? > resource.generation {
-            return Err(Setback::Stale);
+            return Err(ApplyError::Stale);
         }
-        self.children.bereaved.forget(&resource.uid);
+        self.children.lost_children.forget(&resource.uid);
         Ok(())
     }
 
@@ -130,8 +130,8 @@ impl Applier {
     /// The generation of the resource as it is now, whatever the cache says.
     ///
     /// # Errors
-    /// [`Setback::ResourceGone`] if it is gone, being deleted, or another of that name.
-    pub(super) async fn live_generation(&self, resource: &Resource) -> Result<i64, Setback> {
+    /// [`ApplyError::ResourceGone`] if it is gone, being deleted, or another of that name.
+    pub(super) async fn live_generation(&self, resource: &Resource) -> Result<i64, ApplyError> {
         let at = Location {
             api: &format!("/apis/{}", resource.api_version),
             plural: self.kind.plural,
@@ -144,19 +144,19 @@ impl Applier {
         if !is_it || of("deletionTimestamp").is_some() {
             let (namespace, name) = (at.namespace, at.name);
             debug!(controller = self.controller, namespace, name, "it is gone");
-            return Err(Setback::ResourceGone);
+            return Err(ApplyError::ResourceGone);
         }
         Ok(of("generation").and_then(Value::as_i64).unwrap_or_default())
     }
 
-    fn tell_of_takeover(&self, wanted: Wanted<'_>) {
+    fn record_adoption(&self, wanted: Wanted<'_>) {
         let (kind, name) = (wanted.child.kind.name(), &wanted.child.name);
         let notice = Notice {
             severity: Severity::Normal,
-            reason: "TakenOver".to_owned(),
+            reason: "Adopted".to_owned(),
             note: format!("{kind} {name}, which an older operator made, is kept from now on"),
         };
-        info!(child = kind, name, "taken over from an older operator");
+        info!(child = kind, name, "adopted from an older operator");
         self.recorder.record(self.kind, wanted.resource, notice);
     }
 
@@ -170,7 +170,7 @@ impl Applier {
     ) -> Result<Option<u64>, CallError> {
         let (at, manager) = (wanted.location(), self.kind.field_manager);
         let object = self.caller.get(at).await?;
-        let Some(patch) = takeover::absorb_list(&object, manager, field) else {
+        let Some(patch) = adoption::absorb_list(&object, manager, field) else {
             return Ok(None);
         };
         let patched = self

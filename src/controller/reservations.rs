@@ -1,8 +1,8 @@
-//! Who may make the child of a name: the first resource that asks, until it is gone or no
-//! longer asks. Two resources of different kinds with one name in one namespace want the
-//! same Deployment; without this, both would apply it before either saw the other's.
+//! Reserves the names of children. The first resource that asks for a name holds it until it is
+//! deleted or no longer wants the child. Without this, two resources of different kinds with the
+//! same name and namespace would both apply the same Deployment before either saw the other's.
 //!
-//! One table for the whole process; no I/O. Bounded by the number of children.
+//! One table for the process. Its size is bounded by the number of children. No I/O.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,13 +13,13 @@ use crate::operators::ChildKind;
 
 /// The table of claims.
 #[derive(Debug, Default)]
-pub(crate) struct Claims {
+pub(crate) struct NameReservations {
     owners: Mutex<HashMap<(ChildKind, ObjectKey), Box<str>>>,
 }
 
-impl Claims {
-    /// Claims the child for the resource `uid`; false when another one has it.
-    pub(crate) fn claim(&self, kind: ChildKind, child: &ObjectKey, uid: &str) -> bool {
+impl NameReservations {
+    /// NameReservations the child for the resource `uid`; false when another one has it.
+    pub(crate) fn reserve(&self, kind: ChildKind, child: &ObjectKey, uid: &str) -> bool {
         match self.lock().entry((kind, child.clone())) {
             Entry::Occupied(claimed) => claimed.get().as_ref() == uid,
             Entry::Vacant(free) => {
@@ -46,34 +46,34 @@ impl Claims {
 
 #[cfg(test)]
 mod tests {
-    use super::Claims;
+    use super::NameReservations;
     use crate::controller::object::ObjectKey;
     use crate::operators::ChildKind::{Deployment, Service};
 
     #[test]
     fn the_first_claimant_stays_until_it_gives_the_name_back() {
-        let claims = Claims::default();
+        let claims = NameReservations::default();
         let name = ObjectKey::new("ns", "one");
-        assert!(claims.claim(Deployment, &name, "first"));
+        assert!(claims.reserve(Deployment, &name, "first"));
         assert!(
-            claims.claim(Deployment, &name, "first"),
+            claims.reserve(Deployment, &name, "first"),
             "claiming again is no conflict"
         );
-        assert!(!claims.claim(Deployment, &name, "second"));
+        assert!(!claims.reserve(Deployment, &name, "second"));
         claims.release(Deployment, &name, "second");
         assert!(
-            !claims.claim(Deployment, &name, "second"),
+            !claims.reserve(Deployment, &name, "second"),
             "only the holder can release"
         );
         claims.release(Deployment, &name, "first");
-        assert!(claims.claim(Deployment, &name, "second"));
+        assert!(claims.reserve(Deployment, &name, "second"));
     }
 
     #[test]
     fn names_are_claimed_per_kind_of_child_and_namespace() {
-        let claims = Claims::default();
-        assert!(claims.claim(Deployment, &ObjectKey::new("ns", "one"), "first"));
-        assert!(claims.claim(Service, &ObjectKey::new("ns", "one"), "second"));
-        assert!(claims.claim(Deployment, &ObjectKey::new("other", "one"), "second"));
+        let claims = NameReservations::default();
+        assert!(claims.reserve(Deployment, &ObjectKey::new("ns", "one"), "first"));
+        assert!(claims.reserve(Service, &ObjectKey::new("ns", "one"), "second"));
+        assert!(claims.reserve(Deployment, &ObjectKey::new("other", "one"), "second"));
     }
 }

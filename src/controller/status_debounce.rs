@@ -1,8 +1,8 @@
-//! When is a status that differs worth a write? At once when the children are at rest or
-//! something is wrong. Otherwise the children move, and what is written now is outdated a moment
-//! later: news is written when they pause, or after four seconds; counts alone wait longer. The
-//! more resources wait, the longer the pause, so that a burst costs two writes for each resource
-//! at most. Pure: the clock comes in. Decision 0005 has the reasons and figures.
+//! Decides when a status that differs is written. At once when the children are at rest or
+//! something is wrong. While a rollout is under way, a written status is outdated a moment later: a
+//! changed condition is written when the rollout pauses, or after four seconds; changed counts wait
+//! longer. The more resources wait, the longer the pause, so that a burst costs at most two writes
+//! per resource. Pure; the clock is an argument. Decision 0005 has the reasons and figures.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use tokio::time::Instant;
 use crate::api::Status;
 use crate::operators::{Observed, ObservedDeployment, Reason, status};
 
-/// How much the stored status says already.
+/// How the wanted status differs from the stored one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
-    /// It is of an earlier generation, or a condition differs.
-    Outdated,
+pub(super) enum Difference {
+    /// The stored one is of an earlier generation, or a condition differs.
+    Conditions,
     /// Only counts, messages, times and the step of a rollout differ.
-    AllButCounts,
+    CountsOnly,
 }
 
-impl Told {
-    /// What `stored` says of `wanted`.
+impl Difference {
+    /// How `wanted` differs from `stored`.
     pub(super) fn by(stored: &Status, wanted: &Status) -> Self {
         let is_same = stored.observed_generation == wanted.observed_generation
             && stored.conditions.len() == wanted.conditions.len()
@@ -33,8 +33,8 @@ impl Told {
                 })
             });
         match is_same {
-            true => Told::AllButCounts,
-            false => Told::Outdated,
+            true => Difference::CountsOnly,
+            false => Difference::Conditions,
         }
     }
 
@@ -42,16 +42,16 @@ impl Told {
     /// of the kind have a status to write.
     fn quiet(self, waiting: u32) -> Duration {
         match self {
-            Told::Outdated => (QUIET + PER_WAITING * waiting).min(LONGEST),
-            Told::AllButCounts => (REFRESH_PER_WAITING * waiting).max(REFRESH_QUIET),
+            Difference::Conditions => (QUIET + PER_WAITING * waiting).min(LONGEST),
+            Difference::CountsOnly => (REFRESH_PER_WAITING * waiting).max(REFRESH_QUIET),
         }
     }
 
     /// After how long the status is written however much moves.
     fn longest(self, waiting: u32) -> Duration {
         match self {
-            Told::Outdated => LONGEST,
-            Told::AllButCounts => self.quiet(waiting).max(REFRESH_LONGEST),
+            Difference::Conditions => LONGEST,
+            Difference::CountsOnly => self.quiet(waiting).max(REFRESH_LONGEST),
         }
     }
 }
@@ -63,7 +63,7 @@ fn is_rollout(reason: &str) -> bool {
         .any(|step| step.as_str() == reason)
 }
 
-/// News is written when nothing has moved for this long, and [`PER_WAITING`] more for each
+/// Changed conditions are written when nothing has moved for this long, and [`PER_WAITING`] more for each
 /// other resource that waits.
 const QUIET: Duration = Duration::from_millis(500);
 const PER_WAITING: Duration = Duration::from_millis(4);
@@ -84,29 +84,29 @@ const REFRESH_PER_WAITING: Duration = Duration::from_millis(200);
 
 /// A status that differs from the one that is stored.
 #[derive(Debug)]
-pub(super) struct PendingStatus {
+pub(super) struct StatusDebounce {
     /// Since when it differs.
     since: Instant,
     moved: Instant,
     seen: Observed,
 }
 
-impl PendingStatus {
+impl StatusDebounce {
     /// A status that began to differ `now`.
     pub(super) fn new(now: Instant) -> Self {
-        PendingStatus {
+        StatusDebounce {
             since: now,
             moved: now,
             seen: Observed::default(),
         }
     }
 
-    /// How long the write has to wait yet, given what is observed `now`, what is `told` already
-    /// and how many other resources are `waiting` for such a write; `None` if it is due.
+    /// How long the write has to wait, given what is observed `now`, how the status differs, and
+    /// how many other resources are `waiting` for such a write; `None` if it is due.
     pub(super) fn wait(
         &mut self,
         observed: Observed,
-        told: Told,
+        difference: Difference,
         waiting: u32,
         now: Instant,
     ) -> Option<Duration> {
@@ -123,9 +123,9 @@ impl PendingStatus {
         if is_due {
             return None;
         }
-        let latest = self.since + told.longest(waiting);
+        let latest = self.since + difference.longest(waiting);
         let due = match is_worth_telling(&self.seen) {
-            true => latest.min(self.moved + told.quiet(waiting)),
+            true => latest.min(self.moved + difference.quiet(waiting)),
             false => latest,
         };
         due.checked_duration_since(now)
@@ -149,7 +149,7 @@ mod tests {
     use serde_json::json;
     use tokio::time::Instant;
 
-    use super::{PendingStatus, Told};
+    use super::{Difference, StatusDebounce};
     use crate::api::Status;
     use crate::operators::{Observed, ObservedDeployment, ObservedPod, Problem, Reason};
 
@@ -191,8 +191,8 @@ mod tests {
             ..Observed::default()
         };
         for observed in [rollout(3, 3), trouble] {
-            for told in [Told::Outdated, Told::AllButCounts] {
-                let wait = PendingStatus::new(now).wait(observed.clone(), told, 5000, now);
+            for difference in [Difference::Conditions, Difference::CountsOnly] {
+                let wait = StatusDebounce::new(now).wait(observed.clone(), difference, 5000, now);
                 assert_eq!(wait, None);
             }
         }
@@ -201,15 +201,21 @@ mod tests {
     #[test]
     fn news_is_told_when_the_children_pause_and_after_four_seconds_at_the_latest() {
         let start = Instant::now();
-        let mut pending = PendingStatus::new(start);
+        let mut pending = StatusDebounce::new(start);
         for step in 0..10 {
             let now = start + 400 * step * MILLISECOND;
-            let wait = pending.wait(rollout(step.into(), 100), Told::Outdated, 0, now);
+            let wait = pending.wait(rollout(step.into(), 100), Difference::Conditions, 0, now);
             let expected = (500 * MILLISECOND).min(4000 * MILLISECOND - 400 * step * MILLISECOND);
             assert_eq!(wait, Some(expected), "it moves every 400 ms");
         }
-        let mut at =
-            |ready, since| pending.wait(rollout(ready, 100), Told::Outdated, 0, start + since);
+        let mut at = |ready, since| {
+            pending.wait(
+                rollout(ready, 100),
+                Difference::Conditions,
+                0,
+                start + since,
+            )
+        };
         assert_eq!(at(9, 3600 * MILLISECOND), Some(400 * MILLISECOND));
         assert_eq!(at(10, 4 * SECOND), None, "at the latest");
     }
@@ -218,9 +224,9 @@ mod tests {
     fn a_first_status_waits_longer_the_more_others_wait_but_never_over_four_seconds() {
         let start = Instant::now();
         let mut waits = [0, 250, 10_000].map(|waiting| {
-            let mut pending = PendingStatus::new(start);
-            pending.wait(Observed::default(), Told::Outdated, waiting, start);
-            pending.wait(rollout(0, 3), Told::Outdated, waiting, start)
+            let mut pending = StatusDebounce::new(start);
+            pending.wait(Observed::default(), Difference::Conditions, waiting, start);
+            pending.wait(rollout(0, 3), Difference::Conditions, waiting, start)
         });
         waits.sort();
         let expected = [500, 1500, 4000].map(|wait| Some(wait * MILLISECOND));
@@ -230,8 +236,9 @@ mod tests {
     #[test]
     fn the_first_status_waits_for_the_deployment_controller_but_not_over_four_seconds() {
         let start = Instant::now();
-        let mut pending = PendingStatus::new(start);
-        let mut at = |observed, since| pending.wait(observed, Told::Outdated, 0, start + since);
+        let mut pending = StatusDebounce::new(start);
+        let mut at =
+            |observed, since| pending.wait(observed, Difference::Conditions, 0, start + since);
         let none = Observed::default();
         assert_eq!(at(none.clone(), Duration::ZERO), Some(4 * SECOND));
         assert_eq!(at(rollout(0, 3), 3 * SECOND), Some(500 * MILLISECOND));
@@ -246,11 +253,11 @@ mod tests {
     fn counts_alone_are_told_when_a_rollout_is_stuck_and_five_a_second_at_most() {
         let start = Instant::now();
         for (waiting, quiet, longest) in [(0, 10, 30), (100, 20, 30), (1000, 200, 200)] {
-            let mut pending = PendingStatus::new(start);
+            let mut pending = StatusDebounce::new(start);
             let mut at = |ready, since| {
                 pending.wait(
                     rollout(ready, 100),
-                    Told::AllButCounts,
+                    Difference::CountsOnly,
                     waiting,
                     start + since,
                 )
@@ -274,18 +281,30 @@ mod tests {
             serde_json::from_value(status).expect("a status")
         };
         let stored = of(1, "False", "RollingOut", "one");
-        for (wanted, told) in [
-            (of(1, "False", "RollingOut", "other"), Told::AllButCounts),
+        for (wanted, difference) in [
+            (
+                of(1, "False", "RollingOut", "other"),
+                Difference::CountsOnly,
+            ),
             (
                 of(1, "False", "MinimumReplicasUnavailable", ""),
-                Told::AllButCounts,
+                Difference::CountsOnly,
             ),
-            (of(2, "False", "RollingOut", "one"), Told::Outdated),
-            (of(1, "True", "RolloutComplete", "one"), Told::Outdated),
-            (of(1, "False", "ImagePullBackOff", "one"), Told::Outdated),
+            (of(2, "False", "RollingOut", "one"), Difference::Conditions),
+            (
+                of(1, "True", "RolloutComplete", "one"),
+                Difference::Conditions,
+            ),
+            (
+                of(1, "False", "ImagePullBackOff", "one"),
+                Difference::Conditions,
+            ),
         ] {
-            assert_eq!(Told::by(&stored, &wanted), told, "{wanted:?}");
+            assert_eq!(Difference::by(&stored, &wanted), difference, "{wanted:?}");
         }
-        assert_eq!(Told::by(&Status::default(), &stored), Told::Outdated);
+        assert_eq!(
+            Difference::by(&Status::default(), &stored),
+            Difference::Conditions
+        );
     }
 }

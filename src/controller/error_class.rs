@@ -1,11 +1,9 @@
-//! What an error of the API server means for a child: whose turn it is to do something, and
-//! how soon to try again. Pure.
+//! Classifies the errors of an apply: who has to act, and when to retry. Pure.
 //!
-//! The texts and codes were seen on Kubernetes 1.36: an unforced apply onto a stranger's
-//! object is 409 with conflicts; a body with the uid of an object that is gone is 409; a
-//! taken NodePort is 422 with the cause field `spec.ports[0].nodePort`; a quota is 403 with
-//! "exceeded quota"; a namespace that is being deleted is 403 with the cause
-//! `NamespaceTerminating`.
+//! Codes and texts are those of Kubernetes 1.36: an unforced apply onto another owner's object is
+//! 409 with conflicts; a body with the uid of a deleted object is 409; a NodePort that is taken is
+//! 422 with the cause field `spec.ports[0].nodePort`; a quota is 403 with "exceeded quota"; a
+//! namespace that is being deleted is 403 with the cause `NamespaceTerminating`.
 
 use kube::core::Status as ApiStatus;
 
@@ -13,9 +11,9 @@ use crate::operators::{Problem, Reason};
 
 /// What to do after a refused apply.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum ErrorClass {
     /// One GET decides whether the child is ours.
-    AskWhose,
+    ResolveOwnership,
     /// A list holds something twice: an item of ours, and another's that was made from it.
     Duplicate {
         /// The field that is there twice.
@@ -36,36 +34,36 @@ pub(crate) enum Verdict {
     Transient,
 }
 
-/// The verdict on `refusal`, the API server's answer to an apply.
-pub(crate) fn of_apply(refusal: &ApiStatus) -> Verdict {
+/// The class of `refusal`, the API server's answer to an apply.
+pub(crate) fn of_apply(refusal: &ApiStatus) -> ErrorClass {
     let problem = |reason| Problem {
         reason,
         message: refusal.message.clone(),
     };
     match refusal.code {
-        409 if is_field_conflict(refusal) => Verdict::AskWhose,
-        422 | 500 if let Some(field) = duplicate(refusal) => Verdict::Duplicate {
+        409 if is_field_conflict(refusal) => ErrorClass::ResolveOwnership,
+        422 | 500 if let Some(field) = duplicate(refusal) => ErrorClass::Duplicate {
             field: field.to_owned(),
             problem: problem(Reason::ApplyRefused),
         },
         422 if concerns(refusal, |field| field.ends_with(".nodePort")) => {
-            Verdict::Blocked(problem(Reason::NodePortUnavailable))
+            ErrorClass::Blocked(problem(Reason::NodePortUnavailable))
         }
         422 if concerns(refusal, |field| {
             field.starts_with("spec.selector") || field.starts_with("metadata.ownerReferences")
         }) =>
         {
-            Verdict::AskWhose
+            ErrorClass::ResolveOwnership
         }
-        403 if has_cause(refusal, "NamespaceTerminating") => Verdict::NamespaceEnding,
+        403 if has_cause(refusal, "NamespaceTerminating") => ErrorClass::NamespaceEnding,
         403 if refusal.message.contains("exceeded quota") => {
-            Verdict::Blocked(problem(Reason::QuotaExceeded))
+            ErrorClass::Blocked(problem(Reason::QuotaExceeded))
         }
-        // A right that is missing, or a policy: somebody gives way, and tells nobody.
-        403 => Verdict::Blocked(problem(Reason::ApplyRefused)),
-        404 => Verdict::NotFound(problem(Reason::ApplyFailed)),
-        400 | 401 | 405 | 413 | 415 | 422 => Verdict::Refused(problem(Reason::ApplyRefused)),
-        _ => Verdict::Transient,
+        // A missing permission, or a policy. It may be granted without an event: poll.
+        403 => ErrorClass::Blocked(problem(Reason::ApplyRefused)),
+        404 => ErrorClass::NotFound(problem(Reason::ApplyFailed)),
+        400 | 401 | 405 | 413 | 415 | 422 => ErrorClass::Refused(problem(Reason::ApplyRefused)),
+        _ => ErrorClass::Transient,
     }
 }
 
@@ -101,7 +99,7 @@ mod tests {
     use kube::core::Status as ApiStatus;
     use serde_json::json;
 
-    use super::{Verdict, of_apply};
+    use super::{ErrorClass, of_apply};
     use crate::operators::Reason;
 
     fn refusal(code: u16, message: &str, cause: (&str, &str)) -> ApiStatus {
@@ -113,9 +111,9 @@ mod tests {
         .expect("a Status")
     }
 
-    fn reason_of(verdict: Verdict) -> Option<Reason> {
-        match verdict {
-            Verdict::Blocked(problem) | Verdict::Refused(problem) => Some(problem.reason),
+    fn reason_of(class: ErrorClass) -> Option<Reason> {
+        match class {
+            ErrorClass::Blocked(problem) | ErrorClass::Refused(problem) => Some(problem.reason),
             _ => None,
         }
     }
@@ -127,9 +125,9 @@ mod tests {
             "Service \"a\" is invalid: spec.ports[0].nodePort: Invalid value: 30003: provided port is already allocated",
             ("FieldValueInvalid", "spec.ports[0].nodePort"),
         );
-        let verdict = of_apply(&taken);
-        assert!(matches!(verdict, Verdict::Blocked(_)));
-        assert_eq!(reason_of(verdict), Some(Reason::NodePortUnavailable));
+        let class = of_apply(&taken);
+        assert!(matches!(class, ErrorClass::Blocked(_)));
+        assert_eq!(reason_of(class), Some(Reason::NodePortUnavailable));
     }
 
     #[test]
@@ -140,41 +138,41 @@ mod tests {
             ("FieldValueDuplicate", "spec.ports[1].nodePort"),
         );
         assert!(
-            matches!(of_apply(&twice), Verdict::Duplicate { field, .. } if field == "spec.ports[1].nodePort")
+            matches!(of_apply(&twice), ErrorClass::Duplicate { field, .. } if field == "spec.ports[1].nodePort")
         );
     }
 
     #[test]
     fn a_node_port_that_the_allocator_meets_twice_is_the_same_as_one_that_validation_meets() {
         let twice = refusal(500, "duplicate nodePort: {TCP 30110}", ("", ""));
-        assert!(matches!(of_apply(&twice), Verdict::Duplicate { .. }));
+        assert!(matches!(of_apply(&twice), ErrorClass::Duplicate { .. }));
     }
 
     #[test]
     fn a_conflict_of_fields_and_an_immutable_selector_ask_whose_the_object_is() {
         let conflict = refusal(409, "conflict", ("FieldManagerConflict", ".spec.selector"));
-        assert_eq!(of_apply(&conflict), Verdict::AskWhose);
+        assert_eq!(of_apply(&conflict), ErrorClass::ResolveOwnership);
         let immutable = refusal(422, "immutable", ("FieldValueInvalid", "spec.selector"));
-        assert_eq!(of_apply(&immutable), Verdict::AskWhose);
+        assert_eq!(of_apply(&immutable), ErrorClass::ResolveOwnership);
         let owners = refusal(
             422,
             "two",
             ("FieldValueInvalid", "metadata.ownerReferences"),
         );
-        assert_eq!(of_apply(&owners), Verdict::AskWhose);
+        assert_eq!(of_apply(&owners), ErrorClass::ResolveOwnership);
     }
 
     #[test]
     fn an_object_that_is_gone_meanwhile_is_passing_trouble() {
         let gone = refusal(409, "uid mismatch: no existing object was found", ("", ""));
-        assert_eq!(of_apply(&gone), Verdict::Transient);
+        assert_eq!(of_apply(&gone), ErrorClass::Transient);
         assert_eq!(
             of_apply(&refusal(503, "busy", ("", ""))),
-            Verdict::Transient
+            ErrorClass::Transient
         );
         assert_eq!(
             of_apply(&refusal(429, "busy", ("", ""))),
-            Verdict::Transient
+            ErrorClass::Transient
         );
     }
 
@@ -185,14 +183,14 @@ mod tests {
             "forbidden",
             ("NamespaceTerminating", "metadata.namespace"),
         );
-        assert_eq!(of_apply(&ending), Verdict::NamespaceEnding);
+        assert_eq!(of_apply(&ending), ErrorClass::NamespaceEnding);
     }
 
     #[test]
     fn what_is_not_found_is_looked_at_again() {
         let missing = of_apply(&refusal(404, "not found", ("", "")));
         assert!(
-            matches!(missing, Verdict::NotFound(problem) if problem.reason == Reason::ApplyFailed)
+            matches!(missing, ErrorClass::NotFound(problem) if problem.reason == Reason::ApplyFailed)
         );
     }
 
@@ -205,13 +203,13 @@ mod tests {
         );
         assert_eq!(reason_of(of_apply(&quota)), Some(Reason::QuotaExceeded));
         let invalid = refusal(422, "bad image", ("FieldValueInvalid", "spec.template"));
-        assert!(matches!(of_apply(&invalid), Verdict::Refused(_)));
+        assert!(matches!(of_apply(&invalid), ErrorClass::Refused(_)));
     }
 
     #[test]
     fn what_is_forbidden_is_looked_at_again_soon_however_long_it_was() {
         let forbidden = of_apply(&refusal(403, "no", ("", "")));
-        assert!(matches!(forbidden, Verdict::Blocked(_)));
+        assert!(matches!(forbidden, ErrorClass::Blocked(_)));
         assert_eq!(reason_of(forbidden), Some(Reason::ApplyRefused));
     }
 }
