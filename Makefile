@@ -39,8 +39,11 @@ IMAGE_TAG_BASE ?= ghcr.io/quartet-operator/quartet-operator
 IMG ?= $(IMAGE_TAG_BASE):v$(VERSION)
 BUNDLE_IMG ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
 CATALOG_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
-# The channels of bundle and catalog; the default one is the first unless named.
-CHANNELS ?= stable,candidate
+# The tag of the catalog that the CatalogSource of config/olm follows: one for each minor version.
+CATALOG_FOLLOWING_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(basename $(VERSION))
+# The channels of bundle and catalog; the default one is the first unless named. Empty: candidate,
+# and from 1.0.0 on stable,candidate.
+CHANNELS ?=
 DEFAULT_CHANNEL ?=
 # true: bundle and installer name images by digest, which skopeo asks their registries for.
 USE_IMAGE_DIGESTS ?= false
@@ -364,6 +367,11 @@ catalog-build: ## Build the catalog's image CATALOG_IMG.
 .PHONY: catalog-push
 catalog-push: ## Push the catalog's image CATALOG_IMG.
 	hack/image.sh push $(CATALOG_IMG)
+
+.PHONY: catalog-push-following
+catalog-push-following: ## Push the catalog's image as CATALOG_FOLLOWING_IMG, too: installed catalogs take it up.
+	hack/image.sh tag $(CATALOG_IMG) $(CATALOG_FOLLOWING_IMG)
+	hack/image.sh push $(CATALOG_FOLLOWING_IMG)
 
 .PHONY: sbom
 sbom: ## Write the software bill of materials (CycloneDX) of the manager, at target/image/manager.cdx.json.

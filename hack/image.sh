@@ -3,6 +3,7 @@
 #
 #   hack/image.sh build IMAGE DOCKERFILE [CONTEXT [TARGET]]   one image, for this machine
 #   hack/image.sh push IMAGE                                  to the registry in its name
+#   hack/image.sh tag IMAGE OTHER                             another name for an image built here
 #   hack/image.sh multi IMAGE DOCKERFILE PLATFORMS [TARGET]   an image index, pushed
 #   hack/image.sh binary ARCHITECTURE…                        target/image/<arch>/manager
 #
@@ -91,6 +92,10 @@ push() {
     "$name" push ${PUSH_FLAGS:-} "$1"
 }
 
+tag() {
+    "$(tool)" tag "$1" "$2"
+}
+
 multi() {
     local image=$1 dockerfile=$2 platforms=$3 target=${4:-} name
     name=$(tool)
@@ -109,6 +114,6 @@ multi() {
 action=${1:-}
 [ $# -eq 0 ] || shift
 case $action in
-build | push | multi | binary) "$action" "$@" ;;
+build | push | tag | multi | binary) "$action" "$@" ;;
 *) fail "usage: see the head of $0" ;;
 esac

@@ -97,10 +97,10 @@ fn the_catalogs_bundle_is_what_opm_renders_of_the_bundles_folder() {
         .filter(|it| schema(it, "olm.channel"))
         .collect();
     let names: Vec<_> = channels.iter().map(|it| it["name"].as_str()).collect();
-    assert_eq!(names, [Some("candidate"), Some("stable")]);
+    assert_eq!(names, [Some("candidate")]);
     let packages = catalog.iter().filter(|it| schema(it, "olm.package"));
     for package in packages {
-        assert_eq!(package["defaultChannel"], "stable");
+        assert_eq!(package["defaultChannel"], "candidate");
         assert_eq!(package["icon"]["mediatype"], "image/svg+xml");
     }
 }

@@ -185,7 +185,8 @@ STOPSIGNAL SIGQUIT
 ENTRYPOINT ["/usr/sbin/nginx"]
 EOF
 nginx nginx-unprivileged 8080 ""
-image "$work/nginx-unprivileged" nginxinc/nginx-unprivileged:1.28-alpine
+# The first is our default, the second that of an ElasticWeb of the old operators.
+image "$work/nginx-unprivileged" nginxinc/nginx-unprivileged:1.28.3-alpine nginxinc/nginx-unprivileged:1.28-alpine
 
 context nginx <<'EOF'
 # A stand-in for the official image: Debian's nginx, with its port, begun as root.
@@ -196,5 +197,5 @@ STOPSIGNAL SIGQUIT
 ENTRYPOINT ["/usr/sbin/nginx"]
 EOF
 nginx nginx 80 "user nginx;"
-# The others are those of the old operators.
-image "$work/nginx" library/nginx:1.17.1 library/nginx:1.14.2 library/nginx:latest
+# The first is that of the samples, the others are those of the old operators.
+image "$work/nginx" library/nginx:1.28.3-alpine library/nginx:1.17.1 library/nginx:1.14.2 library/nginx:latest

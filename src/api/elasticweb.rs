@@ -235,9 +235,12 @@ static HUB: Shape = Shape::object(&[
 
 static STATUS: Shape = Shape::object(&[status::FIELDS, status::REAL_QPS]);
 
+/// The image of both samples. That of the original sample, nginx:1.17.1, is of 2019.
+const SAMPLE_IMAGE: &str = "nginx:1.28.3-alpine";
+
 fn seed_sample() -> Result<Value, serde_json::Error> {
     let spec = v1::ElasticWebSpec {
-        image: "nginx:1.17.1".to_owned(),
+        image: SAMPLE_IMAGE.to_owned(),
         port: 30003,
         single_pods_qps: 800,
         total_qps: Some(2400),
@@ -246,7 +249,7 @@ fn seed_sample() -> Result<Value, serde_json::Error> {
 }
 
 fn hub_sample() -> Result<Value, serde_json::Error> {
-    let image = Some("nginx:1.17.1".to_owned());
+    let image = Some(SAMPLE_IMAGE.to_owned());
     let spec = v2::ElasticWebSpec {
         workload: Workload {
             image,

@@ -15,7 +15,7 @@ pub struct HelloWorld;
 /// That of nginx, whose welcome page is the greeting.
 static IMAGE: OperandImage = OperandImage {
     variable: "HELLOWORLD_IMAGE",
-    default: "docker.io/nginxinc/nginx-unprivileged:1.28-alpine",
+    default: "docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine",
 };
 
 static PROGRAM: Program = Program {

@@ -19,7 +19,7 @@ pub(super) const MEMORY_REQUEST: &str = "32Mi";
 /// Listens on 8080 as user 101.
 static IMAGE: OperandImage = OperandImage {
     variable: "NGINX_IMAGE",
-    default: "docker.io/nginxinc/nginx-unprivileged:1.28-alpine",
+    default: "docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine",
 };
 
 static PROGRAM: Program = Program {

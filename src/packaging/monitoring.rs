@@ -4,7 +4,7 @@
 
 pub mod alert;
 pub mod dashboard;
-mod scrape;
+pub(super) mod scrape;
 
 use std::path::PathBuf;
 

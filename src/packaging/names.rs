@@ -24,6 +24,8 @@ pub const METRICS_SERVICE: &str = "quartet-operator-controller-manager-metrics-s
 pub const METRICS_READER: &str = "quartet-operator-metrics-reader";
 /// The Secret with the token that Prometheus shows when it scrapes.
 pub const METRICS_READER_TOKEN: &str = "quartet-operator-metrics-reader-token";
+/// The ServiceMonitor.
+pub const METRICS_MONITOR: &str = "quartet-operator-controller-manager-metrics-monitor";
 /// Port of that Service, and of the pods behind it: the scaffold's.
 pub const METRICS_PORT: u16 = 8443;
 /// Name of that Service's port, and of the container's.
@@ -39,8 +41,9 @@ pub const READYZ: &str = "readyz";
 pub const DEPLOYMENT: &str = "quartet-operator-controller-manager";
 /// Its container.
 pub const CONTAINER: &str = "manager";
-/// How long the kubelet waits for the manager to stop: the scaffold's figure. A test of the
-/// stop holds all its phases against it.
-pub const TERMINATION_GRACE_SECONDS: u64 = 10;
+/// Seconds that the kubelet waits for the manager to stop: Kubernetes' own default. A stop takes up
+/// to 9.5 s, so that the scaffold's 10 s leave no room for a slow node or a `preStop`. A test of the
+/// stop holds the sum of its phases against this.
+pub const TERMINATION_GRACE_SECONDS: u64 = 30;
 /// Where the project lives.
 pub const REPOSITORY: &str = "https://github.com/quartet-operator/quartet-operator";

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use super::crd::kustomization;
 use super::manifest::{Manifest, ManifestError};
 use super::metadata::{metadata, selector};
+use super::monitoring::scrape;
 use super::names::{
-    CONTAINER, DEPLOYMENT, METRICS_PORT_NAME, METRICS_SERVICE, NAMESPACE, WEBHOOK_CONFIGURATION,
-    WEBHOOK_PORT_NAME, WEBHOOK_SERVICE,
+    CONTAINER, DEPLOYMENT, METRICS_MONITOR, METRICS_PORT_NAME, METRICS_SERVICE, NAMESPACE,
+    WEBHOOK_CONFIGURATION, WEBHOOK_PORT_NAME, WEBHOOK_SERVICE,
 };
 use crate::api::Kind;
 use crate::config::SERVING_CERTS;
@@ -68,7 +69,25 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
     let mut manifests = default()?;
     manifests.extend(certmanager(kinds)?);
     manifests.extend(network_policy()?);
+    manifests.push(verified_metrics()?);
     Ok(manifests)
+}
+
+/// `config/prometheus` for a cluster where cert-manager issues the certificate of the metrics:
+/// Prometheus verifies it.
+fn verified_metrics() -> Result<Manifest, ManifestError> {
+    let [_, metrics] = CERTIFICATES;
+    let patch = scrape::verified(metrics.secret, &metrics.host()).to_string();
+    overlay(
+        "prometheus-certmanager/kustomization.yaml",
+        "# config/prometheus beside config/certmanager: Prometheus verifies the certificate of the\n\
+         # metrics, with the ca.crt that cert-manager writes into its Secret.\n",
+        &["../prometheus"],
+        vec![json!({
+            "patch": patch,
+            "target": { "kind": "ServiceMonitor", "name": METRICS_MONITOR },
+        })],
+    )
 }
 
 /// A change of the Deployment, merged by the names in its lists and never by their order.
@@ -261,8 +280,13 @@ fn authority() -> Value {
 }
 
 impl Certificate {
+    /// Its first name.
+    fn host(&self) -> String {
+        format!("{}.{NAMESPACE}.svc", self.service)
+    }
+
     fn object(&self) -> Value {
-        let host = format!("{}.{NAMESPACE}.svc", self.service);
+        let host = self.host();
         let spec = json!({
             "dnsNames": [host, format!("{host}.cluster.local")],
             "secretName": self.secret,

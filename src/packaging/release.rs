@@ -25,6 +25,9 @@ pub struct Release {
     pub bundle_image: String,
     /// The catalog's image.
     pub catalog_image: String,
+    /// The tag of the catalog that moves with every patch release of this minor version, and that
+    /// a CatalogSource follows.
+    pub catalog_following: String,
     /// The channels that it is published in.
     pub channels: Vec<String>,
     /// The one among them that is subscribed to unless somebody says otherwise.
@@ -100,6 +103,13 @@ impl Release {
         earlier.sort_by_key(|name| number(name));
         let operands = OPERATORS.iter().filter_map(|operator| operator.image());
         let image = |suffix: &str| format!("{IMAGE_TAG_BASE}{suffix}:v{version}");
+        let (major, minor, _) = this;
+        // A channel says how far users may rely on what is in it.
+        let channels: &[&str] = match major {
+            0 => &["candidate"],
+            _ => &["stable", "candidate"],
+        };
+        let channels: Vec<String> = channels.iter().map(ToString::to_string).collect();
         Ok(Self {
             version: version.to_owned(),
             created: created.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -107,8 +117,9 @@ impl Release {
             image: image(""),
             bundle_image: image("-bundle"),
             catalog_image: image("-catalog"),
-            channels: ["stable", "candidate"].map(ToOwned::to_owned).into(),
-            default_channel: "stable".to_owned(),
+            catalog_following: format!("{IMAGE_TAG_BASE}-catalog:v{major}.{minor}"),
+            default_channel: channels.first().cloned().unwrap_or_default(),
+            channels,
             platforms: vec![Platform::linux("amd64"), Platform::linux("arm64")],
             operands: operands
                 .map(|image| Operand {
@@ -139,6 +150,14 @@ impl Release {
                 default: self.default_channel.clone(),
                 channels: self.channels.join(", "),
             }),
+        }
+    }
+
+    /// Its maturity, in the words of a ClusterServiceVersion: no more than its version number says.
+    pub fn maturity(&self) -> &'static str {
+        match number(&self.version) {
+            Some((1.., _, _)) => "stable",
+            _ => "alpha",
         }
     }
 
@@ -300,8 +319,31 @@ mod tests {
         let refused = release.check_channels().unwrap_err().to_string();
         assert_eq!(
             refused,
-            "the default channel \"fast\" is none of the channels stable, candidate"
+            "the default channel \"fast\" is none of the channels candidate"
         );
+    }
+
+    #[test]
+    fn a_version_below_1_is_alpha_and_in_no_channel_called_stable() {
+        let early = Release::new("0.2.0", CHANGELOG, None).unwrap();
+        assert_eq!(early.maturity(), "alpha");
+        assert_eq!(early.channels, ["candidate"]);
+        assert_eq!(early.default_channel, "candidate");
+        let first = Release::new("1.0.0", CHANGELOG, Some(0)).unwrap();
+        assert_eq!(first.maturity(), "stable");
+        assert_eq!(first.channels, ["stable", "candidate"]);
+        assert_eq!(first.default_channel, "stable");
+    }
+
+    #[test]
+    fn every_patch_release_of_a_minor_version_moves_the_same_tag_of_the_catalog() {
+        for version in ["0.2.0", "0.2.7"] {
+            let release = Release::new(version, CHANGELOG, Some(0)).unwrap();
+            assert_eq!(
+                release.catalog_following,
+                "ghcr.io/quartet-operator/quartet-operator-catalog:v0.2"
+            );
+        }
     }
 
     #[test]

@@ -159,7 +159,11 @@ fn the_samples_of_the_old_versions_are_those_that_users_know() {
         ("nginx-sample", json!({"count": 3})),
         (
             "elasticweb-sample",
-            json!({"image": "nginx:1.17.1", "port": 30003, "singlePodsQPS": 800, "totalQPS": 2400}),
+            // The original sample's image is nginx:1.17.1.
+            json!({
+                "image": "nginx:1.28.3-alpine",
+                "port": 30003, "singlePodsQPS": 800, "totalQPS": 2400,
+            }),
         ),
         ("helloworld-sample", json!({"size": 2})),
     ];

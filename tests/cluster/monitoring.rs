@@ -59,6 +59,14 @@ async fn every_metric_that_a_rule_or_a_dashboard_names_is_there() {
         "/config/samples/cache_v1alpha1_memcached.yaml"
     );
     assert!(stage.kubectl(&["apply", "-f", sample]).status.success());
+    // A resource that is Degraded: somebody else has its name.
+    let taken = ["create", "deployment", "taken", "--image=nginx"];
+    assert!(stage.kubectl(&taken).status.success());
+    let degraded = json!({
+        "apiVersion": "proxy.example.com/v1", "kind": "Nginx",
+        "metadata": {"name": "taken"}, "spec": {"replicas": 1},
+    });
+    stage.apply(&degraded).await.expect("accepted");
     // Requests and watches that fail.
     private.cluster.kill(Component::ApiServer);
     private

@@ -64,8 +64,9 @@ impl Node {
     pub(crate) fn images(&self) {
         self.shell.must("hack/e2e/images.sh");
         self.shell.must("make docker-build docker-push");
-        self.shell
-            .must("make bundle-build bundle-push catalog-build catalog-push");
+        self.shell.must(
+            "make bundle-build bundle-push catalog-build catalog-push catalog-push-following",
+        );
         // The next version: the same manager, in other packages.
         let next = format!("{IMAGES}:v{NEXT}");
         self.shell.must(&format!(

@@ -39,7 +39,7 @@ fn every_overlay_is_built_by_kustomize() {
         assert!(!objects.is_empty(), "{}", folder.display());
         built += 1;
     }
-    assert!(built >= 13, "all were found: {built}");
+    assert!(built >= 14, "all were found: {built}");
 }
 
 #[test]
@@ -157,6 +157,36 @@ fn with_cert_manager_the_manager_may_touch_neither_its_crds_nor_secrets() {
         assert!(named("default"), "{resource}");
         assert!(!named("certmanager"), "{resource}");
     }
+}
+
+/// The names in the patch of the ServiceMonitor are those that cert-manager writes.
+#[test]
+fn with_cert_manager_prometheus_verifies_the_certificate_of_the_metrics() {
+    let tls = |name: &str| {
+        let objects = overlay(name);
+        let monitor = objects.iter().find(|it| it["kind"] == "ServiceMonitor");
+        monitor.expect("a ServiceMonitor")["spec"]["endpoints"][0]["tlsConfig"].clone()
+    };
+    assert_eq!(tls("prometheus"), json!({ "insecureSkipVerify": true }));
+    let tls = tls("prometheus-certmanager");
+    assert_eq!(tls["insecureSkipVerify"], Value::Null);
+    let authority = &tls["ca"]["secret"];
+    assert_eq!(authority["key"], "ca.crt");
+    let objects = overlay("certmanager");
+    let issued = objects
+        .iter()
+        .find(|it| it["kind"] == "Certificate" && it["spec"]["secretName"] == authority["name"]);
+    let hosts = &issued.expect("the Certificate of that Secret")["spec"]["dnsNames"];
+    let hosts = hosts.as_array().expect("names");
+    assert!(hosts.contains(&tls["serverName"]), "{hosts:?}: {tls}");
+    // It is the Secret that the manager serves the metrics with.
+    let deployment = objects.iter().find(|it| it["kind"] == "Deployment");
+    let pod = &deployment.expect("a Deployment")["spec"]["template"]["spec"];
+    let volumes = pod["volumes"].as_array().expect("volumes");
+    let volume = volumes
+        .iter()
+        .find(|it| it["secret"]["secretName"] == authority["name"]);
+    assert_eq!(volume.expect("a volume")["name"], "metrics-certs");
 }
 
 #[test]

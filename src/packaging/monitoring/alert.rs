@@ -162,6 +162,16 @@ pub const ALERTS: &[Alert] = &[
         description: "{{ $labels.controller }}: a {{ $labels.child }} was put back six times within a minute and changed again each time; the operator waits now.",
     },
     Alert {
+        name: "QuartetOperatorResourceDegraded",
+        expression: "max by (controller, namespace, exported_namespace, name, reason) (quartet_operator_resource_condition{JOB,condition=\"Degraded\",status=\"True\"}) == 1",
+        pending: "15m",
+        severity: Severity::Warning,
+        summary: "A resource is Degraded.",
+        // A scrape that adds the label `namespace` itself, as the Prometheus operator's does,
+        // renames the resource's.
+        description: "{{ $labels.controller }} {{ or $labels.exported_namespace $labels.namespace }}/{{ $labels.name }}: {{ $labels.reason }}. The condition of the resource says what to do.",
+    },
+    Alert {
         name: "QuartetOperatorCertificateReadErrors",
         expression: "sum by (instance) (increase(certwatcher_read_certificate_errors_total{JOB}[15m])) > 0",
         pending: "30m",

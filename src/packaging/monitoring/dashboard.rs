@@ -109,6 +109,29 @@ const RUNTIME: Dashboard = Dashboard {
             ],
         },
         Row {
+            title: "Resources",
+            panels: &[
+                Panel {
+                    title: "Degraded resources",
+                    description: "Each with the reason of its condition; kubectl describe shows the message.",
+                    unit: "none",
+                    queries: &[query(
+                        "max by (controller, namespace, exported_namespace, name, reason) (quartet_operator_resource_condition{SELECT,condition=\"Degraded\",status=\"True\"})",
+                        "{{controller}} {{exported_namespace}}/{{name}} {{reason}}",
+                    )],
+                },
+                Panel {
+                    title: "Resources by state",
+                    description: "Number of resources by the status and reason of Ready. NotReported: no replica has reconciled it yet.",
+                    unit: "none",
+                    queries: &[query(
+                        "max by (controller, status, reason) (quartet_operator_resources{SELECT,condition=\"Ready\"})",
+                        "{{controller}} {{status}} {{reason}}",
+                    )],
+                },
+            ],
+        },
+        Row {
             title: "Reconciles",
             panels: &[
                 Panel {

@@ -5,19 +5,20 @@ use serde_json::{Value, json};
 
 use super::super::metadata::{component_labels, labels, metadata, selector};
 use super::super::names::{
-    METRICS_PATH, METRICS_PORT_NAME, METRICS_READER, METRICS_READER_TOKEN, METRICS_SERVICE,
-    NAMESPACE,
+    METRICS_MONITOR, METRICS_PATH, METRICS_PORT_NAME, METRICS_READER, METRICS_READER_TOKEN,
+    METRICS_SERVICE, NAMESPACE,
 };
 
 /// The ServiceMonitor. It shows a token out of a Secret: a `bearerTokenFile`, as the scaffold
 /// has it, is refused by a Prometheus that denies access to its file system. The certificate
-/// is not checked, since without one of its own the manager makes one up.
+/// is not verified, since without one of its own the manager makes one in memory; [`verified`] is for
+/// clusters where it has one.
 pub(super) fn service_monitor() -> Value {
     json!({
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
         "metadata": {
-            "name": "quartet-operator-controller-manager-metrics-monitor",
+            "name": METRICS_MONITOR,
             "namespace": NAMESPACE,
             "labels": component_labels(),
         },
@@ -40,6 +41,19 @@ pub(super) fn service_monitor() -> Value {
             }],
         },
     })
+}
+
+/// A change of the ServiceMonitor that has Prometheus verify the certificate of the metrics:
+/// `authority` is the Secret with the `ca.crt` that vouches for `host`.
+pub(in crate::packaging) fn verified(authority: &str, host: &str) -> Value {
+    json!([{
+        "op": "replace",
+        "path": "/spec/endpoints/0/tlsConfig",
+        "value": {
+            "ca": { "secret": { "name": authority, "key": "ca.crt" } },
+            "serverName": host,
+        },
+    }])
 }
 
 /// The account that may read the metrics and nothing else.

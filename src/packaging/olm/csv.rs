@@ -24,9 +24,11 @@ use crate::webhook::paths;
 pub const OLDEST_KUBERNETES: &str = "1.34.0";
 const DESCRIPTION: &str = include_str!("description.md");
 const ICON: &[u8] = include_bytes!("../../../docs/icon.svg");
-/// In the words of the capability model. Backups and restores, which the next level asks for,
-/// have no meaning for operands without state.
-const CAPABILITIES: &str = "Seamless Upgrades";
+/// In the words of the capability model. Not *Seamless Upgrades*: while OLM upgrades, calls in the
+/// version that is not stored fail now and then (docs/decisions/0014).
+const CAPABILITIES: &str = "Basic Install";
+/// The processors on which CI runs the manager. There are images for more.
+const TESTED: [&str; 1] = ["amd64"];
 /// What belongs to a resource, all of version v1. Also Events: operator-sdk takes a right to
 /// write those of events.k8s.io for an API that was removed, unless they are named here.
 const CHILDREN: [&str; 4] = ["Deployment", "Event", "Pod", "Service"];
@@ -57,7 +59,7 @@ pub fn csv(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
                 "mediatype": "image/svg+xml",
             }],
             "version": release.version,
-            "maturity": "alpha",
+            "maturity": release.maturity(),
             "minKubeVersion": OLDEST_KUBERNETES,
             "provider": { "name": MAINTAINER.0, "url": REPOSITORY },
             "maintainers": [{ "name": MAINTAINER.0, "email": MAINTAINER.1 }],
@@ -155,7 +157,8 @@ fn versions<'a>(kinds: &'a [&'a Kind]) -> impl Iterator<Item = (&'a Kind, &'a Ve
 
 fn labels(release: &Release) -> Value {
     let mut labels = json!({});
-    for architecture in release.architectures() {
+    let tested = release.architectures().into_iter();
+    for architecture in tested.filter(|it| TESTED.contains(it)) {
         labels[format!("operatorframework.io/arch.{architecture}")] = "supported".into();
     }
     for system in release.systems() {

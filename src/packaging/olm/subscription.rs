@@ -21,7 +21,8 @@ fn catalog_source(release: &Release) -> Value {
         "metadata": metadata(CATALOG, Some(NAMESPACE)),
         "spec": {
             "sourceType": "grpc",
-            "image": release.catalog_image,
+            // A tag that moves: of an image by its version nothing newer ever comes.
+            "image": release.catalog_following,
             "displayName": "Quartet Operator",
             "publisher": "quartet-operator",
             "grpcPodConfig": { "securityContextConfig": "restricted" },

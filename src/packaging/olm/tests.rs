@@ -225,9 +225,7 @@ fn the_labels_of_the_bundles_image_are_its_annotations() {
         .map(ToOwned::to_owned)
         .collect();
     assert_eq!(labels, annotations);
-    assert!(
-        annotations.contains("operators.operatorframework.io.bundle.channels.v1=stable,candidate")
-    );
+    assert!(annotations.contains("operators.operatorframework.io.bundle.channels.v1=candidate"));
 }
 
 #[test]
@@ -260,8 +258,8 @@ fn the_images_of_the_tools_are_of_the_versions_that_hack_builds() {
 
 #[test]
 fn a_later_version_replaces_and_skips_the_earlier_ones() {
-    let changelog = "## 0.3.0 – 2027-03-01\n## 0.2.0 – 2027-02-01\n## 0.1.0 – 2027-01-01\n";
-    let third = Release::new("0.3.0", changelog, None).unwrap();
+    let changelog = "## 1.0.0 – 2027-03-01\n## 0.2.0 – 2027-02-01\n## 0.1.0 – 2027-01-01\n";
+    let third = Release::new("1.0.0", changelog, None).unwrap();
     let csv = csv(&kinds(), &third).unwrap();
     assert_eq!(csv["spec"]["replaces"], "quartet-operator.v0.2.0");
     let files = catalog(&third, Path::new("catalog")).unwrap();
@@ -282,9 +280,9 @@ fn a_later_version_replaces_and_skips_the_earlier_ones() {
                     "skipRange": ">=0.1.0 <0.2.0",
                 },
                 {
-                    "name": "quartet-operator.v0.3.0",
+                    "name": "quartet-operator.v1.0.0",
                     "replaces": "quartet-operator.v0.2.0",
-                    "skipRange": ">=0.1.0 <0.3.0",
+                    "skipRange": ">=0.1.0 <1.0.0",
                 },
             ])
         );

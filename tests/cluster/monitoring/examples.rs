@@ -18,6 +18,13 @@ pub(crate) struct Example {
 
 pub(crate) const EXAMPLES: &[Example] = &[
     Example {
+        alert: "QuartetOperatorResourceDegraded",
+        fires: &[(DEGRADED, "1x20")],
+        // One that is only rolling out, and one that recovered within the quarter of an hour.
+        rests: &[(NOT_READY, "1x20"), (DEGRADED, "1x14 stale")],
+        at: "16m",
+    },
+    Example {
         alert: "QuartetOperatorDown",
         fires: &[("up{JOB,instance=\"a\"}", "0x10")],
         rests: &[
@@ -187,6 +194,8 @@ const NOT_AFTER: &str =
     "quartet_operator_webhook_certificate_not_after_timestamp_seconds{JOB,instance=\"a\"}";
 const ERRORS: &str = "controller_runtime_reconcile_errors_total{JOB,controller=\"nginx\"}";
 const RECONCILES: &str = "controller_runtime_reconcile_total{JOB,controller=\"nginx\"}";
+const DEGRADED: &str = "quartet_operator_resource_condition{JOB,controller=\"nginx\",namespace=\"n\",name=\"a\",condition=\"Degraded\",status=\"True\",reason=\"NameConflict\"}";
+const NOT_READY: &str = "quartet_operator_resource_condition{JOB,controller=\"nginx\",namespace=\"n\",name=\"a\",condition=\"Ready\",status=\"False\",reason=\"RollingOut\"}";
 const LONGEST: &str =
     "workqueue_longest_running_processor_seconds{JOB,controller=\"nginx\",name=\"nginx\"}";
 const DEPTH_A: &str = "workqueue_depth{JOB,instance=\"a\",controller=\"nginx\",name=\"nginx\"}";

@@ -14,6 +14,8 @@ use tokio::time::sleep;
 use crate::stage::{Answer, DEADLINE, Running, Stage, crd_path};
 
 pub(crate) const NAMESPACE: &str = "quartet-operator-system";
+/// The default image of Nginx and HelloWorld in 0.1.0.
+const DEFAULT_IMAGE: &str = "docker.io/nginxinc/nginx-unprivileged:1.28-alpine";
 const SERVICE: &str = "quartet-operator-controller-manager-service";
 pub(crate) const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/quartet-operator-validating-webhook-configuration";
 
@@ -148,6 +150,9 @@ pub(crate) async fn start(stage: &Stage, release: &Release) -> Replica {
         .env("KUBECONFIG", stage.cluster.kubeconfig())
         .env("POD_NAMESPACE", NAMESPACE)
         .env("CERT_MODE", "self-managed")
+        // Both releases with one default image: what nobody changed is then left alone.
+        .env("NGINX_IMAGE", DEFAULT_IMAGE)
+        .env("HELLOWORLD_IMAGE", DEFAULT_IMAGE)
         .stdin(Stdio::null())
         .stdout(file.try_clone().expect("a second handle"))
         .stderr(file)
