@@ -212,6 +212,10 @@ test-e2e: ## The product on a node that runs containers; as root; PHASES='catalo
 	PHASES='$(PHASES)' hack/e2e/traces.sh $(CARGO_TARGET_DIR)/debug/devcluster enter -- \
 		hack/test.sh --offline --test e2e -- --ignored --nocapture
 
+.PHONY: test-dockerfile
+test-dockerfile: ## Build the Dockerfile without a network, with this machine's toolchain; as root, with buildah.
+	hack/test-dockerfile.sh
+
 .PHONY: explore
 explore: ## Faults at every step, in process: PLANS=100000 from SEED=2 on, or one PLAN='…'.
 	PLANS='$(PLANS)' SEED='$(SEED)' PLAN='$(PLAN)' TWIN='$(TWIN)' \

@@ -11,6 +11,7 @@ mod ci;
 mod covered;
 mod document;
 mod follow;
+mod image;
 #[path = "../support/trusted/mod.rs"]
 mod trusted;
 

@@ -1,0 +1,178 @@
+//! The Dockerfile copies all that the build in a container needs: every manifest and target of the
+//! workspace, and every file that the sources include.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{assert_none, normal, root};
+
+/// Modules that only tests have, which the image's build does not compile.
+const TESTS_ONLY: [(&str, &str); 2] = [
+    ("src/explorer", "src/lib.rs"),
+    ("src/operators/tests", "src/operators/mod.rs"),
+];
+
+/// `source…` and `target` of every COPY from the context in the stage `build`.
+fn copies(dockerfile: &str) -> Vec<(Vec<String>, String)> {
+    let stage = dockerfile.split("AS build\n").nth(1).expect("a stage");
+    let stage = stage.split("\nFROM ").next().expect("its end");
+    stage
+        .lines()
+        .filter_map(|line| line.strip_prefix("COPY "))
+        .map(|paths| {
+            let mut paths: Vec<String> = paths.split_whitespace().map(str::to_owned).collect();
+            let target = paths.pop().expect("a target");
+            (paths, target)
+        })
+        .collect()
+}
+
+/// Files below `path`, which may be a file.
+fn files(path: &Path) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let entries = fs::read_dir(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    let below = entries.map(|entry| files(&entry.expect("an entry").path()));
+    below.flatten().collect()
+}
+
+/// What the stage has in its folder, by path.
+fn copied(dockerfile: &str) -> BTreeSet<PathBuf> {
+    let mut there = BTreeSet::new();
+    for (sources, target) in copies(dockerfile) {
+        for source in sources {
+            let from = root().join(&source);
+            for file in files(&from) {
+                let below = file.strip_prefix(&from).expect("below it");
+                let to = match (below.as_os_str().is_empty(), target.ends_with('/')) {
+                    (true, true) => Path::new(&target).join(from.file_name().expect("a name")),
+                    (true, false) => PathBuf::from(&target),
+                    (false, _) => Path::new(&target).join(below),
+                };
+                there.insert(
+                    normal(&to)
+                        .strip_prefix("./")
+                        .map_or(normal(&to), Into::into),
+                );
+            }
+        }
+    }
+    there
+}
+
+/// The targets of `include_str!` and `include_bytes!` in `text`, before its tests.
+fn included(text: &str) -> Vec<&str> {
+    let code = text
+        .split("#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default();
+    ["include_str!(\"", "include_bytes!(\""]
+        .iter()
+        .flat_map(|name| code.split(name).skip(1))
+        .filter_map(|rest| rest.split('"').next())
+        .collect()
+}
+
+#[test]
+fn the_image_is_built_from_every_file_that_the_sources_include() {
+    for (module, parent) in TESTS_ONLY {
+        let name = module.rsplit('/').next().expect("a name");
+        let parent = fs::read_to_string(root().join(parent)).expect("a source");
+        assert!(parent.contains(&format!("#[cfg(test)]\nmod {name};")));
+    }
+    let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("a Dockerfile");
+    let there = copied(&dockerfile);
+    let (mut wrong, mut found) = (Vec::new(), 0);
+    for source in files(&root().join("src")) {
+        let path = source.strip_prefix(root()).expect("below the root");
+        let is_test = TESTS_ONLY
+            .iter()
+            .any(|(module, _)| path.starts_with(module))
+            || path.ends_with("tests.rs");
+        if is_test || path.extension().is_none_or(|it| it != "rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&source).expect("UTF-8");
+        for target in included(&text) {
+            found += 1;
+            let target = normal(&path.parent().expect("a folder").join(target));
+            if !there.contains(&target) {
+                wrong.push(format!(
+                    "{}: {} is not copied",
+                    path.display(),
+                    target.display()
+                ));
+            }
+        }
+    }
+    assert!(found >= 3, "changelog, icon and description: {found}");
+    assert_none(wrong);
+}
+
+/// The files of the first layer, with the stubs that its RUN makes, are a workspace to cargo.
+#[test]
+fn the_image_is_built_from_every_manifest_and_target_of_the_workspace() {
+    let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("a Dockerfile");
+    let folder = std::env::temp_dir().join(format!("dockerfile-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    let first = dockerfile.split("COPY src").next().expect("a first layer");
+    for file in copied(&format!("{first}\nFROM ")) {
+        let to = folder.join(&file);
+        fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+        fs::copy(root().join(&file), to).expect("a copy");
+    }
+    let run = first.split("RUN ").nth(1).expect("a RUN");
+    let run = run.replace(
+        "cargo build --locked --release",
+        "cargo metadata --locked --offline",
+    );
+    let run = run.replace(
+        "--package quartet-operator --bin manager",
+        "--no-deps --format-version=1",
+    );
+    let output = Command::new("sh")
+        .args(["-e", "-c", &run])
+        .current_dir(&folder)
+        .output()
+        .expect("sh runs");
+    fs::remove_dir_all(&folder).expect("removed");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{run}\n{said}");
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    assert_eq!(packages.len(), 5, "every member of the workspace");
+}
+
+/// What is not sent to the builder cannot be copied by it.
+#[test]
+fn everything_that_is_copied_is_in_the_context() {
+    let ignored = fs::read_to_string(root().join(".dockerignore")).expect("a file");
+    let sent: Vec<&str> = ignored
+        .lines()
+        .filter_map(|it| it.strip_prefix('!'))
+        .collect();
+    let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("a Dockerfile");
+    let is_sent = |source: &str| {
+        sent.iter().any(|pattern| match pattern.split_once('*') {
+            Some((before, after)) => source.starts_with(before) && source.ends_with(after),
+            None => source == *pattern,
+        })
+    };
+    let sources = copies(&dockerfile)
+        .into_iter()
+        .flat_map(|(sources, _)| sources);
+    let missing = sources.filter(|source| !is_sent(source));
+    assert_none(missing.collect());
+}
+
+#[test]
+fn the_builder_is_of_the_toolchain_that_the_sources_name() {
+    let toolchain = fs::read_to_string(root().join("rust-toolchain.toml")).expect("a file");
+    let version = toolchain.split('"').nth(1).expect("a channel");
+    let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("a Dockerfile");
+    let builder = format!("ARG BUILDER_IMAGE=docker.io/library/rust:{version}-alpine\n");
+    assert!(dockerfile.contains(&builder), "{builder}");
+}
