@@ -7,6 +7,7 @@ mod installer;
 pub mod manager;
 pub mod manifest;
 mod metadata;
+mod migration;
 pub mod monitoring;
 pub mod names;
 pub mod olm;
@@ -44,6 +45,7 @@ pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     manifests.extend(manager::manifests(release)?);
     manifests.extend(overlay::manifests(&kinds)?);
     manifests.extend(olm::manifests(release)?);
+    manifests.extend(migration::manifests(&kinds, release)?);
     Ok(manifests)
 }
 

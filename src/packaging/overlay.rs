@@ -70,7 +70,26 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
     manifests.extend(certmanager(kinds)?);
     manifests.extend(network_policy()?);
     manifests.push(verified_metrics()?);
+    manifests.extend(given_certificate()?);
     Ok(manifests)
+}
+
+/// Everything with a webhook certificate that somebody puts into a Secret by hand, or with a tool
+/// of their own. Nobody writes the caBundle; an apply of this overlay does not touch it.
+fn given_certificate() -> Result<Vec<Manifest>, ManifestError> {
+    let [webhooks, _] = CERTIFICATES;
+    let container = json!({ "volumeMounts": [webhooks.mount()] });
+    let mounted = patch(container, Some(json!([webhooks.mounted()])));
+    Ok(vec![
+        Manifest::object(format!("given-certificate/{PATCH}"), &mounted)?,
+        overlay(
+            "given-certificate/kustomization.yaml",
+            "# Everything, with a webhook certificate of your own in the Secret webhook-server-cert. You\n\
+             # write the caBundle, too: docs/own-certificate.md.\n",
+            &["../crd", "../rbac", "../webhook", "../manager"],
+            vec![json!({ "path": PATCH })],
+        )?,
+    ])
 }
 
 /// `config/prometheus` for a cluster where cert-manager issues the certificate of the metrics:
@@ -174,13 +193,9 @@ fn certmanager(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
     }
     let container = json!({
         "env": [variable(("METRICS_CERT_PATH", METRICS_CERTS))],
-        "volumeMounts": CERTIFICATES.iter().map(|it| json!({
-            "name": it.volume, "mountPath": it.folder, "readOnly": true,
-        })).collect::<Vec<_>>(),
+        "volumeMounts": CERTIFICATES.iter().map(Certificate::mount).collect::<Vec<_>>(),
     });
-    let volumes = CERTIFICATES
-        .iter()
-        .map(|it| json!({ "name": it.volume, "secret": { "secretName": it.secret } }));
+    let volumes = CERTIFICATES.iter().map(Certificate::mounted);
     let mounted = patch(container, Some(volumes.collect::<Vec<_>>().into()));
     manifests.push(Manifest::object(format!("certmanager/{PATCH}"), &mounted)?);
     manifests.extend(injections(kinds)?);
@@ -283,6 +298,16 @@ impl Certificate {
     /// Its first name.
     fn host(&self) -> String {
         format!("{}.{NAMESPACE}.svc", self.service)
+    }
+
+    /// Where the container has it.
+    fn mount(&self) -> Value {
+        json!({ "name": self.volume, "mountPath": self.folder, "readOnly": true })
+    }
+
+    /// The volume of its Secret.
+    fn mounted(&self) -> Value {
+        json!({ "name": self.volume, "secret": { "secretName": self.secret } })
     }
 
     fn object(&self) -> Value {

@@ -10,6 +10,7 @@ mod mounted;
 #[path = "../cluster/private.rs"]
 mod private;
 mod rendered;
+mod runbooks;
 #[path = "../support/trusted/mod.rs"]
 mod trusted;
 
@@ -21,9 +22,9 @@ use graph::Graph;
 use rendered::{documents, kubectl, overlay, render, repository};
 
 /// Those that install everything.
-const WHOLE: [&str; 2] = ["default", "certmanager"];
+const WHOLE: [&str; 3] = ["default", "certmanager", "given-certificate"];
 /// Those that go with either.
-const BESIDE: [&str; 2] = ["network-policy", "prometheus"];
+const BESIDE: [&str; 3] = ["network-policy", "prometheus", "migrate-storage"];
 
 #[test]
 fn every_overlay_is_built_by_kustomize() {
@@ -39,7 +40,7 @@ fn every_overlay_is_built_by_kustomize() {
         assert!(!objects.is_empty(), "{}", folder.display());
         built += 1;
     }
-    assert!(built >= 14, "all were found: {built}");
+    assert!(built >= 16, "all were found: {built}");
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn the_installer_is_what_kustomize_makes_of_the_default_overlay() {
 
 /// Only the manager's own certificate mode tells the two apart from the outside.
 #[test]
-fn with_cert_manager_the_manager_may_touch_neither_its_crds_nor_secrets() {
+fn only_where_it_makes_its_own_certificate_may_the_manager_touch_its_crds_and_secrets() {
     let names = |objects: &[Value]| -> BTreeSet<String> {
         let rules = objects
             .iter()
@@ -148,7 +149,11 @@ fn with_cert_manager_the_manager_may_touch_neither_its_crds_nor_secrets() {
             .map(|rule| rule["resources"].to_string())
             .collect()
     };
-    for resource in ["secrets", "customresourcedefinitions"] {
+    for resource in [
+        "secrets",
+        "customresourcedefinitions",
+        "validatingwebhookconfigurations",
+    ] {
         let named = |overlay_name: &str| {
             names(&overlay(overlay_name))
                 .iter()
@@ -156,6 +161,7 @@ fn with_cert_manager_the_manager_may_touch_neither_its_crds_nor_secrets() {
         };
         assert!(named("default"), "{resource}");
         assert!(!named("certmanager"), "{resource}");
+        assert!(!named("given-certificate"), "{resource}");
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use devcluster::AuditLog;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use quartet_operator::api::{Kind, memcached};
-use quartet_operator::packaging::crd;
+use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
 
 use crate::seed;
@@ -184,4 +184,53 @@ async fn a_rewritten_object_differs_in_its_resource_version_alone() {
     );
     before["metadata"]["resourceVersion"] = after["metadata"]["resourceVersion"].clone();
     assert_eq!(before, after);
+}
+
+/// The account of `config/migrate-storage` may do all that the migration does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_job_has_the_rights_that_a_migration_needs() {
+    const ACCOUNT: &str =
+        "system:serviceaccount:quartet-operator-system:quartet-operator-storage-migration";
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(seed::crd).await;
+    for kind in kinds() {
+        let spec = match kind.kind {
+            "ElasticWeb" => {
+                json!({"image": "nginx", "port": 30_090, "singlePodsQPS": 1, "totalQPS": 0})
+            }
+            "Nginx" => json!({"count": 0}),
+            _ => json!({"size": 0}),
+        };
+        let made = object(kind, &kind.seed, "stored-before", spec);
+        let collection = collection(kind, &kind.seed, "default");
+        stage.create(&collection, &made).await.expect("created");
+    }
+    stage.apply_crds(crd::both_versions).await;
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/migrate-storage");
+    for file in ["role", "role_binding"] {
+        let file = format!("{folder}/{file}.yaml");
+        let (applied, said) = stage.kubectl(&["apply", "-f", &file], &Value::Null);
+        assert!(applied, "{said}");
+    }
+    let kubeconfig = std::fs::read_to_string(stage.cluster.kubeconfig()).expect("a kubeconfig");
+    let mut kubeconfig: Value = serde_saphyr::from_str(&kubeconfig).expect("YAML");
+    kubeconfig["users"][0]["user"]["as"] = ACCOUNT.into();
+    let file = stage.cluster.dir().join("migration.kubeconfig");
+    std::fs::write(&file, kubeconfig.to_string()).expect("written");
+    let kubeconfig = format!("--kubeconfig={}", file.display());
+
+    // It is the account that is asked for: what it lacks it may not do.
+    let refused = ["--as", ACCOUNT, "delete", "memcached", "stored-before"];
+    let (deleted, said) = stage.kubectl(&refused, &Value::Null);
+    assert!(!deleted && said.contains("forbidden"), "{said}");
+    let (code, said, _) = stage.errand(&["migrate-storage", &kubeconfig]).await;
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(
+        said.matches("1 of 1 objects rewritten").count(),
+        4,
+        "{said}"
+    );
+    for kind in kinds() {
+        assert_eq!(stage.stored_versions(kind).await, json!([kind.hub.name]));
+    }
 }

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Writes the certificates of FILE (PEM) into the caBundle of the CRDs and of the webhook
+# configuration, in the cluster of KUBECONFIG and with its user's rights. For
+# config/given-certificate.
+#
+#   hack/ca-bundle.sh FILE
+set -euo pipefail
+
+file=${1:?usage: hack/ca-bundle.sh FILE}
+grep -q -e '-----BEGIN CERTIFICATE-----' "$file" || {
+    echo "ca-bundle: $file has no certificate in PEM" >&2
+    exit 1
+}
+ca=$(base64 -w0 "$file")
+configuration=quartet-operator-validating-webhook-configuration
+
+service=quartet-operator-controller-manager-service
+
+# Those that are converted by the manager.
+crds=$(kubectl get customresourcedefinitions -o jsonpath="{range .items[?(@.spec.conversion.webhook.clientConfig.service.name==\"$service\")]}{.metadata.name}{\"\n\"}{end}")
+[ -n "$crds" ] || {
+    echo "ca-bundle: no CRD is converted by the Service $service: apply config/given-certificate first" >&2
+    exit 1
+}
+for crd in $crds; do
+    kubectl patch customresourcedefinition "$crd" --type=merge \
+        -p "{\"spec\":{\"conversion\":{\"webhook\":{\"clientConfig\":{\"caBundle\":\"$ca\"}}}}}"
+done
+# Merged by the names of the webhooks.
+webhooks=
+for name in $(kubectl get validatingwebhookconfiguration "$configuration" \
+    -o jsonpath='{.webhooks[*].name}'); do
+    webhooks+="${webhooks:+,}{\"name\":\"$name\",\"clientConfig\":{\"caBundle\":\"$ca\"}}"
+done
+kubectl patch validatingwebhookconfiguration "$configuration" --type=strategic \
+    -p "{\"webhooks\":[$webhooks]}"
