@@ -39,6 +39,46 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
         "tests/install/deployed.rs does, with an image of its own",
     ),
     (
+        "kubectl patch crd memcacheds.cache.example.com nginxes.proxy.example.com helloworlds.test.jiaozi.com --type=json -p '[{\"op\":\"test\",\"path\":\"/spec/versions/1/name\",\"value\":\"v1alpha1\"},{\"op\":\"replace\",\"path\":\"/spec/versions/1/served\",\"value\":false}]'",
+        "tests/versions/operator_removed.rs does, and sees what it is for",
+    ),
+    (
+        "kubectl patch crd elasticwebs.elasticweb.example.com --type=json -p '[{\"op\":\"test\",\"path\":\"/spec/versions/0/name\",\"value\":\"v1\"},{\"op\":\"replace\",\"path\":\"/spec/versions/0/served\",\"value\":false}]'",
+        "tests/versions/operator_removed.rs does, and sees what it is for",
+    ),
+    (
+        "kubectl apply -k config/migrate-storage",
+        "tests/install has an API server take it; tests/versions/errand.rs has its rights",
+    ),
+    (
+        "kubectl -n quartet-operator-system wait --for=condition=Complete --timeout=10m job/quartet-operator-storage-migration",
+        "needs pods that run",
+    ),
+    (
+        "kubectl -n quartet-operator-system logs job/quartet-operator-storage-migration",
+        "needs pods that run",
+    ),
+    (
+        "kubectl delete -k config/migrate-storage",
+        "needs the Job to be there",
+    ),
+    (
+        "kubectl -n quartet-operator-system set env deployment/quartet-operator-controller-manager LOG_LEVEL=debug",
+        "the runbooks' test has the Deployment and runs it: tests/install/runbooks.rs",
+    ),
+    (
+        "kubectl -n quartet-operator-system set env deployment/quartet-operator-controller-manager LOG_LEVEL-",
+        "likewise",
+    ),
+    (
+        "CARGO_PROFILE_DEV_DEBUG=full CARGO_TARGET_DIR=target/debugger cargo build --locked --bin manager",
+        "builds everything once more, for minutes",
+    ),
+    (
+        "WEBHOOK_URL=https://127.0.0.1:9443 rust-gdb -ex \"break reconcile.rs:$(sed -n '/async fn reconcile(/=' src/controller/reconcile.rs)\" -ex run --args target/debugger/debug/manager --log-format=text",
+        "a debugger is for somebody at a terminal",
+    ),
+    (
         "kubectl -n quartet-operator-system port-forward service/quartet-operator-controller-manager-metrics-service 8443 &",
         "needs pods that run",
     ),

@@ -11,6 +11,7 @@ mod errand;
 mod finalizers;
 mod layers;
 mod many;
+mod operator_removed;
 mod outage;
 mod pairs;
 mod previous;

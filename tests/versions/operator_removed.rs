@@ -1,0 +1,103 @@
+//! What OLM leaves when a ClusterServiceVersion is deleted: CRDs whose conversion is `None`, and no
+//! webhooks (operator-lifecycle-manager v0.46.0, `handleClusterServiceVersionDeletion`). The
+//! original version then loses fields, unless it is not served, as docs/operations.md has it.
+
+use quartet_operator::api::{Kind, memcached};
+use quartet_operator::packaging::{crd, kinds};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, collection, crd_path, object, path};
+
+const MEMCACHED: &Kind = &memcached::KIND;
+
+/// The commands of docs/operations.md that have the CRDs serve the stored version alone.
+fn commands() -> Vec<String> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md");
+    let page = std::fs::read_to_string(page).expect("a page");
+    let lines = page.lines().filter_map(|line| line.strip_prefix("$ "));
+    let commands = lines.filter(|line| line.starts_with("kubectl patch crd "));
+    commands.map(str::to_owned).collect()
+}
+
+async fn without_conversion(stage: &Stage) {
+    for kind in kinds() {
+        let none = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
+        let merged = stage.merge(&crd_path(kind), none).await;
+        merged.expect("no conversion");
+    }
+    let webhooks = ["delete", "validatingwebhookconfigurations", "--all"];
+    let (deleted, said) = stage.kubectl(&webhooks, &Value::Null);
+    assert!(deleted, "{said}");
+}
+
+/// A Memcached with what the original version cannot say, and where it is in both versions.
+async fn memcached(stage: &Stage, name: &str) -> (Value, String, String) {
+    let spec = json!({"replicas": 2, "memory": 128, "service": {"enabled": true}});
+    let made = object(MEMCACHED, &MEMCACHED.hub, name, spec.clone());
+    let target = collection(MEMCACHED, &MEMCACHED.hub, "default");
+    stage.create(&target, &made).await.expect("created");
+    let path = |version| path(MEMCACHED, version, "default", name);
+    (spec, path(&MEMCACHED.hub), path(&MEMCACHED.seed))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn without_conversion_a_write_in_the_original_version_loses_fields() {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(crd::both_versions).await;
+    let (spec, hub, seed) = memcached(&stage, "m").await;
+    without_conversion(&stage).await;
+
+    let looks = |object: &Value| object["spec"]["size"].is_null();
+    stage.until(&seed, "is not converted", looks).await;
+    let read = stage.get(&seed).await.expect("readable");
+    stage.replace(&seed, &read).await.expect("written back");
+    let left = stage.get(&hub).await.expect("readable");
+    assert_ne!(left["spec"], spec, "it would have been safe");
+    assert!(left["spec"]["memory"].is_null(), "{left:#}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn where_the_original_version_is_not_served_nothing_is_lost() {
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(crd::both_versions).await;
+    let (spec, hub, seed) = memcached(&stage, "m").await;
+
+    let commands = commands();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for command in &commands {
+        let run = std::process::Command::new("bash")
+            .args(["-c", command])
+            .env("KUBECONFIG", stage.cluster.kubeconfig())
+            .output()
+            .expect("bash runs");
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "{command}: {said}");
+    }
+    for kind in kinds() {
+        let definition = stage.get(&crd_path(kind)).await.expect("a CRD");
+        for version in definition["spec"]["versions"].as_array().expect("some") {
+            let is_stored = version["name"] == kind.hub.name;
+            assert_eq!(version["served"], is_stored, "{}", kind.kind);
+        }
+    }
+    without_conversion(&stage).await;
+
+    // The API server hears of it within moments; what it answers meanwhile writes nothing.
+    let started = std::time::Instant::now();
+    while stage.get(&seed).await.is_ok() {
+        assert!(started.elapsed() < crate::stage::DEADLINE, "still served");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let written = stage.merge(&seed, json!({"spec": {"size": 5}})).await;
+    assert_eq!(written.expect_err("is not served").code, 404);
+    let grown = stage.merge(&hub, json!({"spec": {"replicas": 3}})).await;
+    grown.expect("the stored version is written as before");
+
+    // A manager and its CRDs come back.
+    stage.apply_crds(crd::both_versions).await;
+    let size = |object: &Value| object["spec"]["size"] == 3;
+    stage.until(&seed, "is converted", size).await;
+    let mut kept = spec;
+    kept["replicas"] = json!(3);
+    assert_eq!(stage.get(&hub).await.expect("readable")["spec"], kept);
+}
