@@ -110,8 +110,8 @@ pub mod v1 {
         /// How the pods are run.
         #[serde(flatten)]
         pub workload: Workload,
-        /// Memory for items in MiB, memcached's -m; the server itself needs some more, and a
-        /// memory limit below that sum ends it. Default: 64.
+        /// Memory for items in MiB, memcached's -m; the server itself needs some more, and a lower
+        /// memory limit gets the pod OOM-killed. Default: 64.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub memory: Option<i32>,
         /// Most connections at a time, memcached's -c. Default: memcached's own, 1024.

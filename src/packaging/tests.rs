@@ -308,8 +308,8 @@ fn every_binding_gives_a_role_that_is_there_to_the_account_that_is_there() {
         .iter()
         .filter(|it| it["roleRef"].is_object())
         .collect::<Vec<_>>();
-    // Five of the manager, one of who reads its metrics.
-    assert_eq!(bindings.len(), 6);
+    // Five of the manager, one of who reads its metrics, one of the storage migration.
+    assert_eq!(bindings.len(), 7);
     for binding in bindings {
         let (role, subject) = (&binding["roleRef"], &binding["subjects"][0]);
         let namespace = &binding["metadata"]["namespace"];

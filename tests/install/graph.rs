@@ -68,6 +68,7 @@ impl Graph {
             let found = match kind(object) {
                 "RoleBinding" | "ClusterRoleBinding" => self.binding(object),
                 "Deployment" => self.deployment(object),
+                "Job" => self.account(object).into_iter().collect(),
                 "Service" => self.service(object),
                 "PodDisruptionBudget" => self.pods(object, "/spec/selector/matchLabels"),
                 "NetworkPolicy" => self.network_policy(object),
@@ -151,11 +152,17 @@ impl Graph {
         role.into_iter().chain(subjects).collect()
     }
 
+    /// The account of the pods.
+    fn account(&self, object: &Value) -> Option<String> {
+        let account = text(object, "/spec/template/spec/serviceAccountName");
+        self.missing("ServiceAccount", namespace(object), account)
+    }
+
     fn deployment(&self, object: &Value) -> Vec<String> {
         let pod = &object["spec"]["template"]["spec"];
         let home = namespace(object);
         let mut problems = Vec::new();
-        problems.extend(self.missing("ServiceAccount", home, text(pod, "/serviceAccountName")));
+        problems.extend(self.account(object));
         let (selector, labels) = (
             object.pointer("/spec/selector/matchLabels"),
             object.pointer("/spec/template/metadata/labels"),

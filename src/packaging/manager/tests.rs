@@ -98,7 +98,7 @@ fn the_pod_is_restricted_and_a_rollout_never_leaves_less_than_all_replicas() {
     assert_eq!(context["readOnlyRootFilesystem"], true);
     assert_eq!(spec["replicas"], 2);
     assert_eq!(spec["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
-    assert_eq!(pod["terminationGracePeriodSeconds"], 10);
+    assert_eq!(pod["terminationGracePeriodSeconds"], 30);
     assert_eq!(container()["readinessProbe"]["periodSeconds"], 2);
     assert_eq!(container()["resources"]["limits"]["cpu"], Value::Null);
 }

@@ -29,7 +29,7 @@ fn the_csv_gives_no_right_that_good_practices_or_olm_refuse() {
 
 /// multiarch: the labels, the node affinity and the images' platforms say the same.
 #[test]
-fn the_architectures_of_labels_nodes_and_images_are_the_same() {
+fn nodes_have_a_processor_that_there_is_an_image_for_and_labels_one_that_ci_runs() {
     let csv = the_csv();
     let label = |prefix: &str| -> BTreeSet<String> {
         let labels = csv["metadata"]["labels"].as_object().unwrap();
@@ -52,7 +52,10 @@ fn the_architectures_of_labels_nodes_and_images_are_the_same() {
     let built: Vec<_> = built.map(|it| it.split_once('/').unwrap()).collect();
     let systems: BTreeSet<_> = built.iter().map(|(os, _)| (*os).to_owned()).collect();
     let architectures: BTreeSet<_> = built.iter().map(|(_, it)| (*it).to_owned()).collect();
-    assert_eq!(label("operatorframework.io/arch."), architectures);
+    // The runners of .github/workflows. Another label wants a job that runs the manager there.
+    let tested = BTreeSet::from(["amd64".to_owned()]);
+    assert_eq!(label("operatorframework.io/arch."), tested);
+    assert!(tested.is_subset(&architectures));
     assert_eq!(nodes("kubernetes.io/arch"), architectures);
     assert_eq!(label("operatorframework.io/os."), systems);
     assert_eq!(nodes("kubernetes.io/os"), systems);
