@@ -158,6 +158,23 @@ fn every_target_of_make_that_a_document_names_is_there() {
     assert_none(wrong);
 }
 
+/// The README for readers of Chinese.
+const TRANSLATION: &str = "README.zh-CN.md";
+
+/// Commands, manifests and what they print, in their order.
+fn code_blocks(path: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join(path)).expect("a document");
+    let parts = text.split("\n```").skip(1).step_by(2);
+    parts.map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn the_translated_readme_has_the_commands_of_the_original() {
+    let (original, translated) = (code_blocks("README.md"), code_blocks(TRANSLATION));
+    assert!(original.len() > 10, "{}", original.len());
+    assert_eq!(translated, original);
+}
+
 /// `make test-docs`. `DOCS` picks those with a part of it in their paths.
 #[test]
 #[ignore = "takes minutes: make test-docs"]
@@ -165,7 +182,9 @@ fn the_documents_do_what_they_say() {
     let wanted = std::env::var("DOCS").unwrap_or_default();
     let elsewhere = Elsewhere::read(root());
     let is_ours = |document: &&Document| {
-        document.path.contains(&wanted)
+        // Its commands are those of the original.
+        document.path != TRANSLATION
+            && document.path.contains(&wanted)
             && document.steps.iter().any(|step| match &step.action {
                 Action::Run { command, shown } => elsewhere.place(command, shown) == Place::Here,
                 Action::Prepare(_) => false,
