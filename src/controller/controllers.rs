@@ -19,25 +19,24 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use super::cached::{CachedChild, CachedPod, CachedResource, ChildState, Owner};
+use super::cached::CachedResource;
 use super::call::Caller;
 use super::children::Children;
 use super::decode::{Decode, DecodeGuard};
 use super::event::{Recorder, Writer};
+use super::event_handlers::{EventHandlers, QueueHandle};
 use super::informer::{self, Change, Informer, InformerError, Synced};
 use super::leadership::Leadership;
 use super::metrics::{ConditionView, Metrics, ObserveConditions};
 use super::object::{Object, ObjectKey};
 use super::pacing::Pacer;
-use super::queue::{Priority, Queue};
+use super::queue::Queue;
 use super::reconcile::Reconciler;
 use super::resync::resync;
 use super::store::Store;
 use super::stored_version;
 use super::worker::{self, Fenced};
 use crate::api::Kind;
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
 use crate::operators::names::KIND_LABEL;
 use crate::operators::{Operator, Settings};
 
@@ -46,10 +45,6 @@ const CHILD_SELECTOR: &str = "app.kubernetes.io/managed-by=quartet-operator";
 
 /// Label that selects the pods; every one of ours has it.
 const POD_SELECTOR: &str = KIND_LABEL;
-
-/// How long a step of a rollout waits for the next one before its resource is looked at: they
-/// come in bursts, and only the last one counts.
-const COALESCE: Duration = Duration::from_millis(200);
 
 /// Longest wait, after the last reconcile, for Events that are being written.
 const LAST_EVENTS: Duration = Duration::from_millis(500);
@@ -94,21 +89,6 @@ pub enum ControllersError {
     Fenced(#[from] Fenced),
 }
 
-/// One kind's queue and cache, as far as waking it is concerned.
-struct Controller {
-    kind: &'static Kind,
-    queue: Arc<Queue<ObjectKey>>,
-    resources: Arc<Store<CachedResource>>,
-}
-
-/// Whom a change of a child wakes.
-struct EventHandlers {
-    controllers: Vec<Controller>,
-    children: Arc<Children>,
-    /// Empty for all.
-    namespaces: BTreeSet<String>,
-}
-
 /// Runs the controllers until `stop` ends; then the running reconciles are finished.
 ///
 /// # Errors
@@ -118,10 +98,10 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ControllersError> {
     let children = Arc::new(Children::default());
-    let controllers: Vec<Controller> = options
+    let controllers: Vec<QueueHandle> = options
         .operators
         .iter()
-        .map(|operator| Controller::new(operator.kind(), &options.metrics))
+        .map(|operator| QueueHandle::new(operator.kind(), &options.metrics))
         .collect();
     let handlers = Arc::new(EventHandlers {
         controllers,
@@ -393,153 +373,6 @@ fn only_namespace(options: &Options) -> Option<&str> {
     match options.namespaces.iter().collect::<Vec<_>>().as_slice() {
         [one] => Some(one),
         _ => None,
-    }
-}
-
-impl Controller {
-    fn new(kind: &'static Kind, metrics: &Metrics) -> Self {
-        Controller {
-            kind,
-            queue: Arc::new(Queue::new(&kind.controller_name(), metrics)),
-            resources: Arc::default(),
-        }
-    }
-}
-
-impl EventHandlers {
-    fn queues(&self) -> Vec<Arc<Queue<ObjectKey>>> {
-        let queues = self.controllers.iter().map(|controller| &controller.queue);
-        queues.cloned().collect()
-    }
-
-    /// A resource of ours changed. Its first list comes at low priority, so that what changes
-    /// now does not wait behind everything there is.
-    fn resource_changed(&self, kind: &Kind, change: &Change<CachedResource>, is_first_list: bool) {
-        let key = &change.latest().meta.key;
-        let Some(controller) = self
-            .controllers
-            .iter()
-            .find(|controller| std::ptr::eq(controller.kind, kind))
-        else {
-            return;
-        };
-        match change {
-            Change::Deleted(_) => controller.queue.remove(key),
-            Change::Updated { old, new } if old.is_semantically_equal(new) => {}
-            Change::Added(_) if is_first_list => {
-                self.enqueue(controller, key.clone(), Priority::Low, Duration::ZERO);
-            }
-            _ => self.enqueue(controller, key.clone(), Priority::Normal, Duration::ZERO),
-        }
-    }
-
-    /// Enqueues the owner of a child, or its successor with the same name, which waits for the
-    /// child to be deleted.
-    fn enqueue_owner(&self, namespace: &str, owner: &Owner, delay: Duration) {
-        let key = ObjectKey::new(namespace, &owner.name);
-        if let Some(controller) = self.controller_of(owner)
-            && controller.resources.get(&key).is_some()
-        {
-            self.enqueue(controller, key, Priority::Normal, delay);
-        }
-    }
-
-    /// The owner has lost a child.
-    fn note_loss(&self, namespace: &str, owner: &Owner) {
-        let key = ObjectKey::new(namespace, &owner.name);
-        if let Some(controller) = self.controller_of(owner) {
-            let resource = || controller.resources.get(&key);
-            let is_known = || resource().is_some_and(|known| known.meta.uid == owner.uid);
-            self.children.lost_children.note(&owner.uid, is_known);
-        }
-    }
-
-    fn controller_of(&self, owner: &Owner) -> Option<&Controller> {
-        let owns = |controller: &&Controller| {
-            *owner.kind == *controller.kind.kind && *owner.group == *controller.kind.group
-        };
-        self.controllers.iter().find(owns)
-    }
-
-    /// Every resource that may want a child of this name: it became free, or its owner changed.
-    fn enqueue_by_name(&self, child: &ObjectKey) {
-        for controller in &self.controllers {
-            if controller.resources.get(child).is_some() {
-                self.enqueue(controller, child.clone(), Priority::Normal, Duration::ZERO);
-            }
-        }
-    }
-
-    fn enqueue(
-        &self,
-        controller: &Controller,
-        key: ObjectKey,
-        priority: Priority,
-        delay: Duration,
-    ) {
-        if self.namespaces.is_empty() || self.namespaces.contains(key.namespace()) {
-            controller.queue.add_later(key, priority, delay);
-        }
-    }
-
-    fn child_changed<S: ChildState>(&self, change: &Change<CachedChild<S>>) {
-        let (before, after) = (change.before(), change.after());
-        if before
-            .zip(after)
-            .is_some_and(|(before, after)| before.is_semantically_equal(after))
-        {
-            return;
-        }
-        #[cfg(test)]
-        if after.is_none() && twins::is(Twin::LostWakeup) {
-            return;
-        }
-        let is_free =
-            |before: &&CachedChild<S>| after.is_none_or(|after| after.owner != before.owner);
-        let freed = before.filter(is_free);
-        if let Some((child, owner)) = freed.and_then(|child| Some((child, child.owner.as_ref()?))) {
-            // Before the owner wakes.
-            self.note_loss(child.meta.key.namespace(), owner);
-        }
-        let is_step = before
-            .zip(after)
-            .is_some_and(|(before, after)| before.is_spec_equal(after) && after.state.is_moving());
-        let delay = if is_step { COALESCE } else { Duration::ZERO };
-        for child in [before, after].into_iter().flatten() {
-            if let Some(owner) = &child.owner {
-                self.enqueue_owner(child.meta.key.namespace(), owner, delay);
-            }
-        }
-        if let Some(before) = freed {
-            self.enqueue_by_name(&before.meta.key);
-        }
-    }
-
-    fn pod_changed(&self, change: &Change<CachedPod>) {
-        let (before, after) = (change.before(), change.after());
-        if before
-            .zip(after)
-            .is_some_and(|(before, after)| before.is_semantically_equal(after))
-        {
-            return;
-        }
-        for pod in [before, after].into_iter().flatten() {
-            let Some((_, deployment)) = pod
-                .deployment
-                .as_deref()
-                .and_then(|index| index.split_once('/'))
-            else {
-                continue;
-            };
-            let key = ObjectKey::new(pod.meta.key.namespace(), deployment);
-            if let Some(deployment) = self.children.deployments.get(&key)
-                && let Some(owner) = &deployment.owner
-            {
-                let is_moving = deployment.state.is_moving();
-                let delay = if is_moving { COALESCE } else { Duration::ZERO };
-                self.enqueue_owner(key.namespace(), owner, delay);
-            }
-        }
     }
 }
 

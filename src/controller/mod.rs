@@ -15,6 +15,7 @@ pub mod controllers;
 pub mod decode;
 mod error_class;
 mod event;
+mod event_handlers;
 mod field_conflict;
 mod fingerprint;
 #[cfg(fuzzing)]

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
-use crate::controller::cached::{CachedDeployment, CachedService};
+use crate::controller::cached::{CachedDeployment, CachedPod, CachedService};
+use crate::controller::event_handlers::COALESCE;
 use crate::controller::leadership::MayWrite;
 use crate::operators::OPERATORS;
 
@@ -31,14 +32,14 @@ impl Scene {
         let kinds = OPERATORS.iter().map(|operator| operator.kind());
         Scene {
             handlers: EventHandlers {
-                controllers: kinds.map(|kind| Controller::new(kind, &metrics)).collect(),
+                controllers: kinds.map(|kind| QueueHandle::new(kind, &metrics)).collect(),
                 children: Arc::default(),
                 namespaces: namespaces.iter().map(ToString::to_string).collect(),
             },
         }
     }
 
-    fn controller(&self, kind: &str) -> &Controller {
+    fn controller(&self, kind: &str) -> &QueueHandle {
         let mut controllers = self.handlers.controllers.iter();
         controllers
             .find(|controller| controller.kind.kind == kind)

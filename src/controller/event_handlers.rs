@@ -1,0 +1,187 @@
+//! Event handlers: which resources a change enqueues. A change of a resource enqueues itself, a
+//! change of a child its owner, and a name that becomes free every resource that may want it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cached::{CachedChild, CachedPod, CachedResource, ChildState, Owner};
+use super::children::Children;
+use super::metrics::Metrics;
+use super::object::ObjectKey;
+use super::queue::{Priority, Queue};
+use super::store::{Change, Store};
+use crate::api::Kind;
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
+
+/// Delay before a step of a rollout enqueues the owner. Steps come in bursts, and only the last one
+/// counts. The end of a rollout is not delayed.
+pub(super) const COALESCE: Duration = Duration::from_millis(200);
+
+/// The queue and cache of one kind.
+pub(super) struct QueueHandle {
+    pub(super) kind: &'static Kind,
+    pub(super) queue: Arc<Queue<ObjectKey>>,
+    pub(super) resources: Arc<Store<CachedResource>>,
+}
+
+/// Enqueues the resources that a change concerns.
+pub(super) struct EventHandlers {
+    pub(super) controllers: Vec<QueueHandle>,
+    pub(super) children: Arc<Children>,
+    /// Empty for all.
+    pub(super) namespaces: BTreeSet<String>,
+}
+
+impl QueueHandle {
+    pub(super) fn new(kind: &'static Kind, metrics: &Metrics) -> Self {
+        QueueHandle {
+            kind,
+            queue: Arc::new(Queue::new(&kind.controller_name(), metrics)),
+            resources: Arc::default(),
+        }
+    }
+}
+
+impl EventHandlers {
+    pub(super) fn queues(&self) -> Vec<Arc<Queue<ObjectKey>>> {
+        let queues = self.controllers.iter().map(|controller| &controller.queue);
+        queues.cloned().collect()
+    }
+
+    /// A resource of ours changed. Its first list comes at low priority, so that what changes
+    /// now does not wait behind everything there is.
+    pub(super) fn resource_changed(
+        &self,
+        kind: &Kind,
+        change: &Change<CachedResource>,
+        is_first_list: bool,
+    ) {
+        let key = &change.latest().meta.key;
+        let Some(controller) = self
+            .controllers
+            .iter()
+            .find(|controller| std::ptr::eq(controller.kind, kind))
+        else {
+            return;
+        };
+        match change {
+            Change::Deleted(_) => controller.queue.remove(key),
+            Change::Updated { old, new } if old.is_semantically_equal(new) => {}
+            Change::Added(_) if is_first_list => {
+                self.enqueue(controller, key.clone(), Priority::Low, Duration::ZERO);
+            }
+            _ => self.enqueue(controller, key.clone(), Priority::Normal, Duration::ZERO),
+        }
+    }
+
+    /// Enqueues the owner of a child, or its successor with the same name, which waits for the
+    /// child to be deleted.
+    fn enqueue_owner(&self, namespace: &str, owner: &Owner, delay: Duration) {
+        let key = ObjectKey::new(namespace, &owner.name);
+        if let Some(controller) = self.controller_of(owner)
+            && controller.resources.get(&key).is_some()
+        {
+            self.enqueue(controller, key, Priority::Normal, delay);
+        }
+    }
+
+    /// The owner has lost a child.
+    fn note_loss(&self, namespace: &str, owner: &Owner) {
+        let key = ObjectKey::new(namespace, &owner.name);
+        if let Some(controller) = self.controller_of(owner) {
+            let resource = || controller.resources.get(&key);
+            let is_known = || resource().is_some_and(|known| known.meta.uid == owner.uid);
+            self.children.lost_children.note(&owner.uid, is_known);
+        }
+    }
+
+    fn controller_of(&self, owner: &Owner) -> Option<&QueueHandle> {
+        let owns = |controller: &&QueueHandle| {
+            *owner.kind == *controller.kind.kind && *owner.group == *controller.kind.group
+        };
+        self.controllers.iter().find(owns)
+    }
+
+    /// Every resource that may want a child of this name: it became free, or its owner changed.
+    fn enqueue_by_name(&self, child: &ObjectKey) {
+        for controller in &self.controllers {
+            if controller.resources.get(child).is_some() {
+                self.enqueue(controller, child.clone(), Priority::Normal, Duration::ZERO);
+            }
+        }
+    }
+
+    fn enqueue(
+        &self,
+        controller: &QueueHandle,
+        key: ObjectKey,
+        priority: Priority,
+        delay: Duration,
+    ) {
+        if self.namespaces.is_empty() || self.namespaces.contains(key.namespace()) {
+            controller.queue.add_later(key, priority, delay);
+        }
+    }
+
+    pub(super) fn child_changed<S: ChildState>(&self, change: &Change<CachedChild<S>>) {
+        let (before, after) = (change.before(), change.after());
+        if before
+            .zip(after)
+            .is_some_and(|(before, after)| before.is_semantically_equal(after))
+        {
+            return;
+        }
+        #[cfg(test)]
+        if after.is_none() && twins::is(Twin::LostWakeup) {
+            return;
+        }
+        let is_free =
+            |before: &&CachedChild<S>| after.is_none_or(|after| after.owner != before.owner);
+        let freed = before.filter(is_free);
+        if let Some((child, owner)) = freed.and_then(|child| Some((child, child.owner.as_ref()?))) {
+            // Before the owner wakes.
+            self.note_loss(child.meta.key.namespace(), owner);
+        }
+        let is_step = before
+            .zip(after)
+            .is_some_and(|(before, after)| before.is_spec_equal(after) && after.state.is_moving());
+        let delay = if is_step { COALESCE } else { Duration::ZERO };
+        for child in [before, after].into_iter().flatten() {
+            if let Some(owner) = &child.owner {
+                self.enqueue_owner(child.meta.key.namespace(), owner, delay);
+            }
+        }
+        if let Some(before) = freed {
+            self.enqueue_by_name(&before.meta.key);
+        }
+    }
+
+    pub(super) fn pod_changed(&self, change: &Change<CachedPod>) {
+        let (before, after) = (change.before(), change.after());
+        if before
+            .zip(after)
+            .is_some_and(|(before, after)| before.is_semantically_equal(after))
+        {
+            return;
+        }
+        for pod in [before, after].into_iter().flatten() {
+            let Some((_, deployment)) = pod
+                .deployment
+                .as_deref()
+                .and_then(|index| index.split_once('/'))
+            else {
+                continue;
+            };
+            let key = ObjectKey::new(pod.meta.key.namespace(), deployment);
+            if let Some(deployment) = self.children.deployments.get(&key)
+                && let Some(owner) = &deployment.owner
+            {
+                let is_moving = deployment.state.is_moving();
+                let delay = if is_moving { COALESCE } else { Duration::ZERO };
+                self.enqueue_owner(key.namespace(), owner, delay);
+            }
+        }
+    }
+}
