@@ -14,6 +14,11 @@ pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// At most `limit` bytes of `text`, at a character's border.
+pub(crate) fn cut(text: &str, limit: usize) -> &str {
+    text.get(..text.floor_char_boundary(limit)).unwrap_or(text)
+}
+
 /// What `shown` says, or its beginning and `…`, in at most so many bytes.
 pub(crate) fn beginning_of(shown: &dyn fmt::Display, most: usize) -> String {
     let mut beginning = Beginning {

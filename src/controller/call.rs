@@ -17,8 +17,8 @@ use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
-use super::cached::cut;
-use super::leadership::Leadership;
+use crate::bounded::cut;
+use crate::controller::leadership::Leadership;
 use crate::operators::ChildKind;
 use crate::trace_target::TRACES;
 

@@ -1,20 +1,23 @@
 //! The children of all resources: one cache each for Deployments, Services and Pods, shared by all
 //! controllers, and the reserved names. Finds from the caches who owns a child. No I/O.
 
+pub(in crate::controller) mod lost_children;
+pub(in crate::controller) mod reservations;
+
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::cached::{
+use crate::controller::cache::cached::{
     CachedChild, CachedDeployment, CachedPod, CachedService, Meta, Owner, pod_index,
 };
-use super::decode::Decode;
-use super::fingerprint::Fingerprint;
-use super::lost_children::LostChildren;
-use super::object::{Object, ObjectKey};
-use super::reservations::NameReservations;
-use super::stamp::Stamp;
-use super::store::Store;
+use crate::controller::cache::decode::Decode;
+use crate::controller::cache::store::Store;
+use crate::controller::children::lost_children::LostChildren;
+use crate::controller::children::reservations::NameReservations;
+use crate::controller::drift::fingerprint::Fingerprint;
+use crate::controller::drift::stamp::Stamp;
+use crate::controller::object::{Object, ObjectKey};
 use crate::operators::observed::{ObservedDeployment, ObservedPod, ObservedService};
 use crate::operators::{ChildKind, Problem, Reason};
 

@@ -4,6 +4,8 @@
 //! Any part that ends before it was asked to ends the whole, since a manager without one of
 //! them looks alive and does nothing.
 
+mod resync;
+
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::pending;
@@ -19,24 +21,24 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use super::cached::CachedResource;
-use super::call::Caller;
-use super::children::Children;
-use super::decode::{Decode, DecodeGuard};
-use super::event::{Recorder, Writer};
-use super::event_handlers::{EventHandlers, QueueHandle};
-use super::informer::{self, Change, Informer, InformerError, Synced};
-use super::leadership::Leadership;
-use super::metrics::{ConditionView, Metrics, ObserveConditions};
-use super::object::{Object, ObjectKey};
-use super::pacing::Pacer;
-use super::queue::Queue;
-use super::reconcile::Reconciler;
-use super::resync::resync;
-use super::store::Store;
-use super::stored_version;
-use super::worker::{self, Fenced};
 use crate::api::Kind;
+use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::decode::{Decode, DecodeGuard};
+use crate::controller::cache::informer::{self, Change, Informer, InformerError, Synced};
+use crate::controller::cache::store::Store;
+use crate::controller::cache::stored_version;
+use crate::controller::call::Caller;
+use crate::controller::children::Children;
+use crate::controller::controllers::resync::resync;
+use crate::controller::event::{Recorder, Writer};
+use crate::controller::event_handlers::{EventHandlers, QueueHandle};
+use crate::controller::leadership::Leadership;
+use crate::controller::metrics::{ConditionView, Metrics, ObserveConditions};
+use crate::controller::object::{Object, ObjectKey};
+use crate::controller::queue::Queue;
+use crate::controller::reconcile::Reconciler;
+use crate::controller::reconcile::pacing::Pacer;
+use crate::controller::reconcile::worker::{self, Fenced};
 use crate::operators::names::KIND_LABEL;
 use crate::operators::{Operator, Settings};
 

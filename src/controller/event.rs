@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 
 pub(super) use self::transitions::transitions;
 pub(super) use self::writer::Writer;
-use super::metrics::{EventFate, Metrics};
 use crate::api::Kind;
+use crate::controller::metrics::{EventFate, Metrics};
 use crate::operators::Resource;
 
 /// Who reports: the name that `kubectl describe` shows.
@@ -88,7 +88,7 @@ impl Recorder {
                 uid: resource.uid.clone(),
             },
             notice,
-            at: super::clock::now(),
+            at: crate::controller::clock::now(),
         };
         if self.queue.try_send(event).is_err() {
             self.metrics.event(EventFate::Dropped);

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cached::{CachedChild, CachedPod, CachedResource, ChildState, Owner};
-use super::children::Children;
-use super::metrics::Metrics;
-use super::object::ObjectKey;
-use super::queue::{Priority, Queue};
-use super::store::{Change, Store};
 use crate::api::Kind;
+use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource, ChildState, Owner};
+use crate::controller::cache::store::{Change, Store};
+use crate::controller::children::Children;
+use crate::controller::metrics::Metrics;
+use crate::controller::object::ObjectKey;
+use crate::controller::queue::{Priority, Queue};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 

@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use self::conditions::ResourceCollector;
 pub(crate) use self::conditions::{ConditionView, ObserveConditions};
 use self::workqueue::QueueFamilies;
-pub(crate) use self::workqueue::{ObserveBacklog, QueueMetrics};
+pub(crate) use self::workqueue::{Backlog, ObserveBacklog, QueueMetrics};
 use crate::operators::ChildKind;
 
 /// Buckets of `controller_runtime_reconcile_time_seconds`.

@@ -21,11 +21,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-pub(crate) use self::slots::Backlog;
 use self::slots::Slots;
 pub use self::slots::{NORMALS_PER_LOW, Priority};
-use super::backoff::ObjectBackoff;
-use super::metrics::{Metrics, ObserveBacklog, QueueMetrics};
+use crate::controller::backoff::ObjectBackoff;
+use crate::controller::metrics::{Backlog, Metrics, ObserveBacklog, QueueMetrics};
 
 /// A delay beyond this is cut to it: far enough, and no moment overflows.
 const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 60 * 60);

@@ -2,26 +2,32 @@
 //! what is observed. Level-triggered: nothing depends on which event woke it. Knows no kind;
 //! the kinds' pure functions come in as an [`Operator`].
 
+pub(in crate::controller) mod apply;
+pub(in crate::controller) mod error_class;
+pub(in crate::controller) mod pacing;
+pub(in crate::controller) mod state;
+pub(in crate::controller) mod worker;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tracing::debug;
 
-use super::apply::{Applier, ApplyError, Ensured, PATIENCE_WITH_WRITES};
-use super::cached::CachedResource;
-use super::call::{CallError, Caller, Location, Part};
-use super::children::Children;
-use super::event::Recorder;
-use super::legacy_finalizers;
-use super::metrics::Metrics;
-use super::object::ObjectKey;
-use super::pacing::Pacer;
-use super::reconcile_state::{ReconcileStates, jittered_retry};
-use super::status_writer::StatusWriter;
-use super::store::Store;
 use crate::api::conversion::{self, DATA_ANNOTATION};
 use crate::api::{Kind, Version};
+use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::store::Store;
+use crate::controller::call::{CallError, Caller, Location, Part};
+use crate::controller::children::Children;
+use crate::controller::event::Recorder;
+use crate::controller::legacy::finalizers;
+use crate::controller::metrics::Metrics;
+use crate::controller::object::ObjectKey;
+use crate::controller::reconcile::apply::{Applier, ApplyError, Ensured, PATIENCE_WITH_WRITES};
+use crate::controller::reconcile::pacing::Pacer;
+use crate::controller::reconcile::state::{ReconcileStates, jittered_retry};
+use crate::controller::status::writer::StatusWriter;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, Operator, Problem, Reason, Refused, Resource, Settings, status};
@@ -373,7 +379,7 @@ impl Reconciler {
     /// Finalizers that an older operator left: nobody else would ever remove them.
     async fn strip_legacy_finalizers(&self, cached: &CachedResource) -> Result<(), CallError> {
         let version = self.version_of(cached);
-        let Some(operations) = legacy_finalizers::removal(self.kind, version, cached) else {
+        let Some(operations) = finalizers::removal(self.kind, version, cached) else {
             return Ok(());
         };
         let manager = self.kind.field_manager;
@@ -404,3 +410,6 @@ impl Reconciler {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

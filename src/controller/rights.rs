@@ -3,8 +3,8 @@
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use super::call::Location;
 use crate::api::Kind;
+use crate::controller::call::Location;
 use crate::operators::ChildKind;
 
 /// The rules that controllers of these kinds need wherever they reconcile.

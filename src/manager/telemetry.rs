@@ -161,8 +161,10 @@ mod tests {
 
     #[test]
     fn spans_are_traced_whatever_the_log_level_is_and_those_of_libraries_are_not() {
-        assert!(traced().would_enable("quartet_operator::controller::worker", &Level::INFO));
-        assert!(!traced().would_enable("quartet_operator::controller::worker", &Level::DEBUG));
+        assert!(traced().would_enable("quartet_operator::controller::queue::worker", &Level::INFO));
+        assert!(
+            !traced().would_enable("quartet_operator::controller::queue::worker", &Level::DEBUG)
+        );
         assert!(!traced().would_enable("kube_client::client::builder", &Level::ERROR));
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use quartet_operator::controller::informer::WATCH_SECONDS;
+use quartet_operator::controller::cache::informer::WATCH_SECONDS;
 use serde_json::json;
 
 use crate::harness::{

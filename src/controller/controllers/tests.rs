@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
-use crate::controller::cached::{CachedDeployment, CachedPod, CachedService};
+use crate::controller::cache::cached::{CachedDeployment, CachedPod, CachedService};
 use crate::controller::event_handlers::COALESCE;
 use crate::controller::leadership::MayWrite;
 use crate::operators::OPERATORS;

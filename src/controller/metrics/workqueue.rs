@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -14,7 +15,22 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::{Buckets, Histograms, Labels};
-use crate::controller::queue::{Backlog, Priority};
+use crate::controller::queue::Priority;
+
+/// What a scrape wants to know.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Backlog {
+    /// How often an item became ready, since the queue is there.
+    pub(crate) adds: u64,
+    /// Ready items of normal priority, with those held back while a worker has their key.
+    pub(crate) normal: usize,
+    /// The same of low priority.
+    pub(crate) low: usize,
+    /// Time that all running workers together have spent on what they have.
+    pub(crate) unfinished: Duration,
+    /// The longest of these.
+    pub(crate) longest: Duration,
+}
 
 /// A queue that can say what lies in it.
 pub(crate) trait ObserveBacklog: Send + Sync {

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::controller::metrics::Backlog;
+
 /// How urgent an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
@@ -74,22 +76,6 @@ pub(super) struct Slots<K> {
     /// See `Backlog::adds`.
     adds: u64,
 }
-
-/// What a scrape wants to know.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Backlog {
-    /// How often an item became ready, since the queue is there.
-    pub(crate) adds: u64,
-    /// Ready items of normal priority, with those held back while a worker has their key.
-    pub(crate) normal: usize,
-    /// The same of low priority.
-    pub(crate) low: usize,
-    /// Time that all running workers together have spent on what they have.
-    pub(crate) unfinished: Duration,
-    /// The longest of these.
-    pub(crate) longest: Duration,
-}
-
 impl<K> Default for Slots<K> {
     fn default() -> Self {
         Slots {

@@ -14,7 +14,7 @@ use kube::{Api, Client};
 use tokio::time::{sleep, timeout};
 
 use super::candidate::{Change, Lease, Record, Request};
-use crate::controller::informer::WATCH_SECONDS;
+use crate::controller::cache::informer::WATCH_SECONDS;
 
 /// By this name `managedFields` shows what was written here.
 const FIELD_MANAGER: &str = "quartet-operator-leader-election";

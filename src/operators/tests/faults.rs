@@ -590,8 +590,8 @@ fn the_list_of_seed_faults_is_complete() {
     assert_eq!(count, 52);
     // And the other way round: what is called after a fault is in the list.
     let mut files = vec![
-        "src/controller/reconcile_tests.rs".to_owned(),
-        "src/controller/error_class.rs".to_owned(),
+        "src/controller/reconcile/tests.rs".to_owned(),
+        "src/controller/reconcile/error_class.rs".to_owned(),
         "src/operators/tests/faults.rs".to_owned(),
     ];
     let cluster = std::fs::read_dir(root.join("tests/cluster")).expect("the cluster tests");

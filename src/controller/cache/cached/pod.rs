@@ -1,0 +1,94 @@
+//! Pods, and how they are found by their Deployment without a watch of ReplicaSets.
+
+use serde_json::Value;
+
+use super::{Meta, Owner, text};
+use crate::controller::cache::decode::Decode;
+use crate::controller::cache::pod_failure;
+use crate::controller::object::{Object, ObjectKey};
+use crate::operators::observed::{ObservedPod, PodFailure};
+
+/// A Pod that carries our label.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CachedPod {
+    pub(crate) meta: Meta,
+    /// `<namespace>/<name>` of the Deployment whose ReplicaSet controls it.
+    pub(crate) deployment: Option<Box<str>>,
+    /// Neither ending nor ended.
+    pub(crate) live: bool,
+    pub(crate) ready: bool,
+    /// Why it does not start. Boxed: nearly all pods do.
+    pub(crate) failure: Option<Box<PodFailure>>,
+}
+
+impl CachedPod {
+    /// Whether nothing differs that a status depends on.
+    pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
+        (self.live, self.ready, &self.deployment) == (other.live, other.ready, &other.deployment)
+            && self.failure == other.failure
+            && self.meta.uid == other.meta.uid
+    }
+
+    pub(crate) fn observed(&self) -> ObservedPod {
+        ObservedPod {
+            name: self.meta.key.name().to_owned(),
+            ready: self.ready,
+            failure: self.failure.clone(),
+        }
+    }
+}
+
+impl Decode for CachedPod {
+    const SKIPPED: &'static [&'static str] = &["spec"];
+
+    fn from_json(object: &Value) -> Result<Self, String> {
+        let meta = Meta::of(object)?;
+        let none = Value::Null;
+        let status = object.get("status").unwrap_or(&none);
+        let conditions = status.get("conditions").and_then(Value::as_array);
+        let ready = conditions.into_iter().flatten().any(|condition| {
+            text(condition, "type") == "Ready" && text(condition, "status") == "True"
+        });
+        Ok(CachedPod {
+            deployment: deployment_of_pod(object, meta.key.namespace()),
+            live: !meta.deleting && !matches!(text(status, "phase"), "Succeeded" | "Failed"),
+            ready,
+            failure: (!ready).then(|| pod_failure::of(object)).flatten(),
+            meta,
+        })
+    }
+}
+
+impl Object for CachedPod {
+    fn key(&self) -> &ObjectKey {
+        &self.meta.key
+    }
+    fn uid(&self) -> &str {
+        &self.meta.uid
+    }
+    fn resource_version(&self) -> u64 {
+        self.meta.resource_version
+    }
+    fn index(&self) -> Option<&str> {
+        self.deployment.as_deref()
+    }
+}
+
+/// A ReplicaSet of a Deployment is called `<deployment>-<pod-template-hash>`
+/// (kubernetes `pkg/controller/deployment/sync.go`, `getNewReplicaSet`), and its pods carry
+/// that hash as a label: so the Deployment is known without watching ReplicaSets.
+fn deployment_of_pod(object: &Value, namespace: &str) -> Option<Box<str>> {
+    let owner = Owner::of(object).filter(|owner| &*owner.kind == "ReplicaSet")?;
+    let hash = object
+        .get("metadata")?
+        .get("labels")?
+        .get("pod-template-hash")?
+        .as_str()?;
+    let deployment = owner.name.strip_suffix(hash)?.strip_suffix('-')?;
+    Some(pod_index(namespace, deployment).into())
+}
+
+/// The index under which the pods of a Deployment are found.
+pub(crate) fn pod_index(namespace: &str, deployment: &str) -> String {
+    format!("{namespace}/{deployment}")
+}

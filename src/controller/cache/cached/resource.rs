@@ -1,0 +1,128 @@
+//! Custom resources of the four kinds.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Meta, PAUSED, text};
+use crate::api::conversion::DATA_ANNOTATION;
+use crate::controller::cache::decode::Decode;
+use crate::controller::metrics::ConditionView;
+use crate::controller::object::{Object, ObjectKey};
+use crate::operators::OPERATORS;
+
+/// A custom resource: its spec and status as the JSON that was read, since a parsed one
+/// takes several times as much.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CachedResource {
+    pub(crate) meta: Meta,
+    /// Name of the version that was read, e.g. `v1`; of the many that are alike, one text.
+    pub(crate) version: &'static str,
+    /// Spec in that version.
+    pub(crate) spec: Box<str>,
+    /// Annotation `quartet-operator.example.com/conversion-data`.
+    pub(crate) conversion_data: Option<Box<str>>,
+    /// Status, or empty.
+    pub(crate) status: Box<str>,
+    /// Finalizers, in their order.
+    pub(crate) finalizers: Box<[Box<str>]>,
+    /// Annotation `quartet-operator.example.com/paused: "true"`.
+    pub(crate) paused: bool,
+}
+
+impl CachedResource {
+    /// The conditions of its status, without times and messages.
+    pub(crate) fn conditions(&self) -> Vec<ConditionView> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Condition {
+            #[serde(rename = "type")]
+            type_: String,
+            status: String,
+            reason: String,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Conditions {
+            conditions: Vec<Condition>,
+        }
+        // An older operator may have stored what our type cannot hold.
+        let status: Conditions = serde_json::from_str(&self.status).unwrap_or_default();
+        let view = |condition: Condition| ConditionView {
+            type_: condition.type_,
+            status: condition.status,
+            reason: condition.reason,
+        };
+        status.conditions.into_iter().map(view).collect()
+    }
+
+    /// Whether nothing differs but the resourceVersion: a label, an annotation that is not
+    /// ours, `managedFields`.
+    pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
+        self.status == other.status && self.is_spec_equal(other)
+    }
+
+    /// Whether the user's part is the same: a status apart, nothing differs that matters.
+    pub(crate) fn is_spec_equal(&self, other: &Self) -> bool {
+        self.version == other.version
+            && self.spec == other.spec
+            && self.conversion_data == other.conversion_data
+            && self.finalizers == other.finalizers
+            && self.paused == other.paused
+            && self.meta.is_semantically_equal(&other.meta)
+    }
+}
+
+impl Decode for CachedResource {
+    fn from_json(object: &Value) -> Result<Self, String> {
+        let none = Value::Null;
+        let metadata = object.get("metadata").unwrap_or(&none);
+        let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
+        let finalizers = metadata.get("finalizers").and_then(Value::as_array);
+        Ok(CachedResource {
+            meta: Meta::of(object)?,
+            version: version_of(object),
+            spec: object.get("spec").unwrap_or(&none).to_string().into(),
+            conversion_data: annotation(DATA_ANNOTATION).map(Into::into),
+            status: object
+                .get("status")
+                .map(ToString::to_string)
+                .unwrap_or_default()
+                .into(),
+            finalizers: finalizers
+                .into_iter()
+                .flatten()
+                .filter_map(|finalizer| Some(finalizer.as_str()?.into()))
+                .collect(),
+            paused: annotation(PAUSED) == Some("true"),
+        })
+    }
+}
+
+/// The version of an object of ours, by the one name that is kept for all of them; empty if
+/// it is none.
+fn version_of(object: &Value) -> &'static str {
+    let (api_version, kind) = (text(object, "apiVersion"), text(object, "kind"));
+    let (group, version) = api_version.split_once('/').unwrap_or_default();
+    OPERATORS
+        .iter()
+        .map(|operator| operator.kind())
+        .find(|known| known.kind == kind && known.group == group)
+        .and_then(|known| known.version(version))
+        .map(|version| version.name)
+        .unwrap_or_default()
+}
+
+impl Object for CachedResource {
+    fn form(&self) -> &str {
+        self.version
+    }
+    fn key(&self) -> &ObjectKey {
+        &self.meta.key
+    }
+    fn uid(&self) -> &str {
+        &self.meta.uid
+    }
+    fn resource_version(&self) -> u64 {
+        self.meta.resource_version
+    }
+}

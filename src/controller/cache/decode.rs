@@ -1,0 +1,426 @@
+//! Decodes the objects of a list or watch into the small structs that the caches store. Skips what
+//! no reconcile reads, such as the `managedFields` of other managers. An object that cannot be
+//! decoded becomes a value, as with kube's `DeserializeGuard`, and does not end the watch.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use kube::Resource;
+use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use crate::controller::cache::cached::FIELD_MANAGER_PREFIX;
+use crate::controller::object::ObjectKey;
+
+/// A struct that keeps of an object only what is needed.
+pub trait Decode: Sized {
+    /// Fields of the object that [`Decode::from_json`] does not look at; in a list or watch they
+    /// are skipped unread.
+    const SKIPPED: &'static [&'static str] = &[];
+
+    /// Whether it looks at `metadata.managedFields`, and there at the entries of our own
+    /// managers alone.
+    const LOOKS_AT_MANAGERS: bool = false;
+
+    /// Decodes an object as the API server sends it.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the log.
+    fn from_json(object: &Value) -> Result<Self, String>;
+}
+
+/// An object from a list or watch, reduced to `T`; or, if that fails, why. One undecodable
+/// object so harms neither the watch nor the other objects.
+pub struct DecodeGuard<T> {
+    /// Name, namespace, uid and resourceVersion; all else is left out.
+    metadata: ObjectMeta,
+    decoded: Result<Arc<T>, String>,
+}
+
+impl<T> DecodeGuard<T> {
+    /// Namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        let ObjectMeta {
+            namespace, name, ..
+        } = &self.metadata;
+        ObjectKey::new(
+            namespace.as_deref().unwrap_or_default(),
+            name.as_deref().unwrap_or_default(),
+        )
+    }
+
+    /// UID, or empty.
+    pub fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Resource version; `None` if it is not an integer, which no API server sends.
+    pub fn resource_version(&self) -> Option<u64> {
+        self.metadata.resource_version.as_deref()?.parse().ok()
+    }
+
+    /// The object itself.
+    ///
+    /// # Errors
+    /// Why it cannot be decoded.
+    pub fn into_decoded(self) -> Result<Arc<T>, String> {
+        self.decoded
+    }
+}
+
+impl<'de, T: Decode> Deserialize<'de> for DecodeGuard<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Part::Object {
+            skipped: T::SKIPPED,
+            managers: T::LOOKS_AT_MANAGERS,
+        };
+        let object = object.deserialize(deserializer)?;
+        let metadata = object.get("metadata");
+        let text = |field: &str| Some(metadata?.get(field)?.as_str()?.to_owned());
+        Ok(DecodeGuard {
+            metadata: ObjectMeta {
+                name: text("name"),
+                namespace: text("namespace"),
+                uid: text("uid"),
+                resource_version: text("resourceVersion"),
+                ..ObjectMeta::default()
+            },
+            decoded: T::from_json(&object).map(Arc::new),
+        })
+    }
+}
+
+/// A part of an object that is decoded without what nobody looks at: most of what the API
+/// server sends is `managedFields` of others.
+#[derive(Clone, Copy)]
+enum Part {
+    Object {
+        skipped: &'static [&'static str],
+        managers: bool,
+    },
+    Metadata {
+        managers: bool,
+    },
+    /// `metadata.managedFields`.
+    Managers,
+    /// One of them.
+    Manager,
+    Whole,
+}
+
+impl Part {
+    /// What is decoded of a field, given those before it; `None` if it is skipped.
+    fn below(self, field: &str, before: &Map<String, Value>) -> Option<Part> {
+        match (self, field) {
+            (Part::Object { skipped, .. }, _) if skipped.contains(&field) => None,
+            (Part::Object { managers, .. }, "metadata") => Some(Part::Metadata { managers }),
+            (Part::Metadata { managers }, "managedFields") => managers.then_some(Part::Managers),
+            (Part::Manager, "fieldsV1") => {
+                let others = |name: &str| !name.starts_with(FIELD_MANAGER_PREFIX);
+                let manager = before.get("manager").and_then(Value::as_str);
+                let operation = before.get("operation").and_then(Value::as_str);
+                let is_skipped = manager.is_some_and(others) || operation == Some("Update");
+                (!is_skipped).then_some(Part::Whole)
+            }
+            _ => Some(Part::Whole),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Part {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        match self {
+            Part::Whole => Value::deserialize(deserializer),
+            part => deserializer.deserialize_any(part),
+        }
+    }
+}
+
+/// A part that is of another type than it should be is taken as it is.
+impl<'de> Visitor<'de> for Part {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(field) = members.next_key::<String>()? {
+            match self.below(&field, &object) {
+                None => _ = members.next_value::<IgnoredAny>()?,
+                Some(part) => {
+                    let member = members.next_value_seed(part)?;
+                    object.insert(field, member);
+                }
+            }
+        }
+        Ok(Value::Object(object))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let part = match self {
+            Part::Managers => Part::Manager,
+            _ => Part::Whole,
+        };
+        let mut all = Vec::new();
+        while let Some(item) = items.next_element_seed(part)? {
+            all.push(item);
+        }
+        Ok(Value::Array(all))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_bool<E: Error>(self, truth: bool) -> Result<Value, E> {
+        Ok(truth.into())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
+        Ok(number.into())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+}
+
+// Written out, since the derived ones would ask the same of `T`.
+impl<T> Clone for DecodeGuard<T> {
+    fn clone(&self) -> Self {
+        DecodeGuard {
+            metadata: self.metadata.clone(),
+            decoded: self.decoded.clone(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for DecodeGuard<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DecodeGuard")
+            .field("key", &self.key())
+            .field("error", &self.decoded.as_ref().err())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Resource for DecodeGuard<T> {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::from(&resource.kind)
+    }
+
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::from(&resource.group)
+    }
+
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::from(&resource.version)
+    }
+
+    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::from(&resource.api_version)
+    }
+
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        Cow::from(&resource.plural)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::{ObjectList, WatchEvent};
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Size(u64);
+
+    impl Decode for Size {
+        fn from_json(object: &Value) -> Result<Self, String> {
+            let size = object
+                .get("spec")
+                .and_then(|spec| spec.get("size")?.as_u64());
+            size.map(Size)
+                .ok_or_else(|| "spec.size is no number".to_owned())
+        }
+    }
+
+    fn object(name: &str, size: Value) -> Value {
+        json!({
+            "apiVersion": "cache.example.com/v1",
+            "kind": "Memcached",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": "uid-1",
+                "resourceVersion": "42",
+                "managedFields": [{"manager": "kubectl"}],
+            },
+            "spec": {"size": size},
+        })
+    }
+
+    #[test]
+    fn an_undecodable_object_does_not_break_the_list_it_is_in() {
+        let list = json!({
+            "apiVersion": "cache.example.com/v1",
+            "kind": "MemcachedList",
+            "metadata": {"resourceVersion": "50", "continue": "next"},
+            "items": [object("a", json!(1)), object("b", json!("many")), object("c", json!(3))],
+        });
+        let list: ObjectList<DecodeGuard<Size>> = serde_json::from_str(&list.to_string()).unwrap();
+        assert_eq!(list.metadata.continue_.as_deref(), Some("next"));
+        let decoded: Vec<_> = list
+            .items
+            .into_iter()
+            .map(|item| {
+                (
+                    item.key().to_string(),
+                    item.into_decoded().map(|size| size.0),
+                )
+            })
+            .collect();
+        assert_eq!(
+            decoded,
+            [
+                ("default/a".to_owned(), Ok(1)),
+                (
+                    "default/b".to_owned(),
+                    Err("spec.size is no number".to_owned())
+                ),
+                ("default/c".to_owned(), Ok(3)),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_undecodable_object_does_not_break_the_watch_and_keeps_its_identity() {
+        let event = json!({"type": "MODIFIED", "object": object("b", json!(null))});
+        let event: WatchEvent<DecodeGuard<Size>> =
+            serde_json::from_str(&event.to_string()).unwrap();
+        let WatchEvent::Modified(object) = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(object.key(), ObjectKey::new("default", "b"));
+        assert_eq!(
+            (object.uid(), object.resource_version()),
+            ("uid-1", Some(42))
+        );
+        assert!(object.into_decoded().is_err());
+    }
+
+    #[test]
+    fn of_the_metadata_only_the_identity_is_kept() {
+        let object: DecodeGuard<Size> = serde_json::from_value(object("a", json!(1))).unwrap();
+        assert_eq!(object.meta().managed_fields, None);
+        assert_eq!(object.meta().resource_version.as_deref(), Some("42"));
+    }
+
+    /// Keeps what was decoded.
+    struct Everything<const MANAGERS: bool>(Value);
+
+    impl<const MANAGERS: bool> Decode for Everything<MANAGERS> {
+        const SKIPPED: &'static [&'static str] = &["spec"];
+        const LOOKS_AT_MANAGERS: bool = MANAGERS;
+
+        fn from_json(object: &Value) -> Result<Self, String> {
+            Ok(Everything(object.clone()))
+        }
+    }
+
+    /// As it is decoded from a text in which `manager` comes before `fieldsV1`, as it does from
+    /// an API server.
+    fn decoded<const MANAGERS: bool>(object: &Value) -> Value {
+        let text = object.to_string().replace("fieldsV1", "zFieldsV1");
+        let text = serde_json::from_str::<Value>(&text).unwrap().to_string();
+        let text = text.replace("zFieldsV1", "fieldsV1");
+        let watched: DecodeGuard<Everything<MANAGERS>> = serde_json::from_str(&text).unwrap();
+        watched.into_decoded().unwrap().0.clone()
+    }
+
+    #[test]
+    fn what_nobody_looks_at_is_not_decoded() {
+        let fields = json!({"f:spec": {"f:replicas": {}}});
+        let managers = json!([
+            {"manager": "quartet-operator-memcached", "operation": "Apply", "fieldsV1": fields},
+            {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": fields},
+            {"manager": "quartet-operator-nginx", "operation": "Update", "fieldsV1": fields},
+        ]);
+        let object = json!({
+            "kind": "Pod",
+            "metadata": {"name": "a", "labels": {"b": "c"}, "managedFields": managers},
+            "spec": {"containers": [{"name": "d"}]},
+            "status": {"conditions": [{"type": "Ready"}], "n": [1, -1, 1.5, true, null]},
+        });
+        let mut expected = object.clone();
+        expected.as_object_mut().unwrap().remove("spec");
+        let mut of_ours = expected.clone();
+        for entry in [1, 2] {
+            let entry = &mut of_ours["metadata"]["managedFields"][entry];
+            entry.as_object_mut().unwrap().remove("fieldsV1");
+        }
+        assert_eq!(decoded::<true>(&object), of_ours);
+        let metadata = expected["metadata"].as_object_mut().unwrap();
+        metadata.remove("managedFields");
+        assert_eq!(decoded::<false>(&object), expected);
+    }
+
+    #[test]
+    fn what_is_of_another_type_is_taken_as_it_is() {
+        for odd in [
+            json!(null),
+            json!(true),
+            json!(-1),
+            json!(2),
+            json!(1.5),
+            json!("a"),
+            json!([1]),
+        ] {
+            let object = json!({"metadata": {"managedFields": odd}});
+            assert_eq!(decoded::<true>(&object), object);
+            let object = json!({"metadata": odd});
+            assert_eq!(decoded::<true>(&object), object);
+            assert_eq!(decoded::<true>(&odd), odd);
+        }
+    }
+
+    #[test]
+    fn requests_go_to_the_resource_that_is_named_at_run_time() {
+        let resource = ApiResource {
+            group: "proxy.example.com".into(),
+            version: "v1".into(),
+            api_version: "proxy.example.com/v1".into(),
+            kind: "Nginx".into(),
+            plural: "nginxes".into(),
+        };
+        let url = DecodeGuard::<Size>::url_path(&resource, Some("ns"));
+        assert_eq!(url, "/apis/proxy.example.com/v1/namespaces/ns/nginxes");
+    }
+}

@@ -1,0 +1,347 @@
+//! The cache of one kind: what the cluster holds, as far as watch and own writes tell. Says
+//! at each step what changed; an informer passes that on. No I/O, knows no kind.
+//!
+//! * Readers see a relist as one step, and what is announced is the difference to what was
+//!   there: added, updated and deleted.
+//! * Read your writes: the answer to a write of ours goes in by [`Store::put_written`], and
+//!   no older event undoes it. Resource versions order the states ([`Object`]).
+//! * Nothing is announced twice: not the echo of our own write, not an unchanged relist.
+//! * No object stays for ever that is gone: see `Tombstones` and
+//!   `Store::drop_unconfirmed` for writes whose answer comes in late.
+
+mod change;
+mod tombstones;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+pub use self::change::Change;
+pub(in crate::controller) use self::tombstones::KEPT_FOR;
+use self::tombstones::Tombstones;
+pub use crate::controller::object::{Object, ObjectKey};
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
+
+/// The cached objects of one kind. Shared: an informer writes, everybody reads.
+pub struct Store<T> {
+    /// Held for map operations and never across an await.
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    objects: HashMap<ObjectKey, Arc<T>>,
+    /// Keys by [`Object::index`]. Exact-sized vectors: nearly all hold one key.
+    index: HashMap<Box<str>, Vec<ObjectKey>>,
+    /// The list that is coming in; dropped when it is complete or another one begins.
+    relist: Option<Relist<T>>,
+    /// When the last list was complete.
+    relisted: Option<Instant>,
+    /// What we wrote and the watch said nothing of, and when its answer came in: only of
+    /// own writes that raced a list.
+    unconfirmed: HashMap<ObjectKey, Instant>,
+    /// States of an earlier UID that an own write replaced: announced as deleted as soon as
+    /// the watch speaks of their key.
+    displaced: HashMap<ObjectKey, Arc<T>>,
+    tombstones: Tombstones,
+}
+
+struct Relist<T> {
+    /// In the order of the list; a state that the store has already is shared with it.
+    listed: Vec<Arc<T>>,
+    /// What is there but cannot be decoded: its last good state stays.
+    undecodable: HashSet<ObjectKey>,
+    /// What we wrote since the list began, and when: it may be newer than the list.
+    written: HashMap<ObjectKey, Instant>,
+}
+
+impl<T: Object> Store<T> {
+    /// The object called `key`.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.lock().objects.get(key).cloned()
+    }
+
+    /// The objects whose [`Object::index`] is `value`, in no order.
+    pub fn indexed(&self, value: &str) -> Vec<Arc<T>> {
+        let state = self.lock();
+        let keys = state.index.get(value);
+        keys.into_iter()
+            .flatten()
+            .filter_map(|key| state.objects.get(key).cloned())
+            .collect()
+    }
+
+    /// Every object, in no order, as of one moment.
+    pub fn snapshot(&self) -> Vec<Arc<T>> {
+        self.lock().objects.values().cloned().collect()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.lock().objects.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts in what the API server answered to a write of ours. Announces nothing, neither
+    /// now nor when the watch repeats it: whoever wrote knows. The answer may contain what
+    /// others did since the last event, so the writer must look at the store again.
+    ///
+    /// Returns false when the cache knows better: a newer state, or that the object is gone.
+    pub fn put_written(&self, object: T) -> bool {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let version = object.resource_version();
+        let is_gone = state.tombstones.covers(object.uid(), version, now);
+        let stored = state.objects.get(object.key());
+        let newer = stored.filter(|stored| stored.resource_version() >= version);
+        #[cfg(test)]
+        let newer = newer.filter(|_| !twins::is(Twin::CacheRolledBack));
+        if is_gone || newer.is_some() {
+            return false;
+        }
+        let is_new = stored.is_none_or(|stored| stored.uid() != object.uid());
+        let object = Arc::new(object);
+        let key = object.key().clone();
+        if let Some(relist) = &mut state.relist {
+            relist.written.insert(key.clone(), now);
+        } else if is_new && state.relisted.is_some_and(|at| now < at + KEPT_FOR) {
+            state.unconfirmed.insert(key.clone(), now);
+        }
+        let replaced = state.insert(Arc::clone(&object));
+        if let Some(earlier) = replaced.filter(|replaced| replaced.uid() != object.uid()) {
+            state.displaced.entry(key).or_insert(earlier);
+        }
+        true
+    }
+
+    /// Replaces an object of which a write of ours tells no new version; announces nothing.
+    pub(crate) fn amend(&self, key: &ObjectKey, uid: &str, change: impl FnOnce(&mut T))
+    where
+        T: Clone,
+    {
+        let mut state = self.lock();
+        let stored = state.objects.get(key).filter(|stored| stored.uid() == uid);
+        if let Some(mut object) = stored.map(|stored| T::clone(stored)) {
+            change(&mut object);
+            state.insert(Arc::new(object));
+        }
+    }
+
+    /// The watch says that an object is in this state. An older one than ours is ignored.
+    pub(in crate::controller) fn applied(&self, object: Arc<T>) -> Vec<Change<T>> {
+        let mut changes = Vec::new();
+        self.lock().apply(object, &mut changes);
+        changes
+    }
+
+    /// The watch says that an object is gone since `version`. Ignored if ours is a later
+    /// state: its label was removed, which a selecting watch reports so, and we put it back.
+    pub(in crate::controller) fn deleted(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        version: u64,
+    ) -> Vec<Change<T>> {
+        let mut state = self.lock();
+        let mut changes = state.heard_of(key);
+        let stored = state.objects.get(key);
+        if stored.is_some_and(|stored| stored.resource_version() <= version) {
+            changes.extend(state.remove(key).map(Change::Deleted));
+        }
+        state.tombstones.add(uid, version, Instant::now());
+        changes
+    }
+
+    /// A list begins; one that was under way is forgotten.
+    pub(in crate::controller) fn begin_relist(&self) {
+        self.lock().relist = Some(Relist {
+            listed: Vec::new(),
+            undecodable: HashSet::new(),
+            written: HashMap::new(),
+        });
+    }
+
+    /// The list that is coming in contains this object.
+    pub(in crate::controller) fn listed(&self, object: Arc<T>) {
+        let mut state = self.lock();
+        let is_same = |stored: &&Arc<T>| {
+            stored.uid() == object.uid()
+                && stored.resource_version() == object.resource_version()
+                && stored.form() == object.form()
+        };
+        let known = state.objects.get(object.key()).filter(is_same).cloned();
+        let object = known.unwrap_or(object);
+        if let Some(relist) = &mut state.relist {
+            relist.listed.push(object);
+        }
+    }
+
+    /// The list that is coming in contains an object that cannot be decoded.
+    pub(in crate::controller) fn listed_undecodable(&self, key: ObjectKey) {
+        if let Some(relist) = &mut self.lock().relist {
+            relist.undecodable.insert(key);
+        }
+    }
+
+    /// The list is complete and takes effect at once. Deletions come first in what is
+    /// returned, the rest is in the order of the list.
+    pub(in crate::controller) fn finish_relist(&self) -> Vec<Change<T>> {
+        let mut state = self.lock();
+        let Some(relist) = state.relist.take() else {
+            return Vec::new();
+        };
+        let mut changes: Vec<_> = std::mem::take(&mut state.displaced)
+            .into_values()
+            .map(Change::Deleted)
+            .collect();
+
+        let listed: HashSet<&ObjectKey> = relist.listed.iter().map(|object| object.key()).collect();
+        let missing = |key: &&ObjectKey| !listed.contains(key) && !relist.undecodable.contains(key);
+        let missing: Vec<ObjectKey> = state.objects.keys().filter(missing).cloned().collect();
+        state.unconfirmed.clear();
+        for key in missing {
+            if let Some(at) = relist.written.get(&key) {
+                state.unconfirmed.insert(key, *at);
+            } else {
+                changes.extend(state.remove(&key).map(Change::Deleted));
+            }
+        }
+        state.relisted = Some(Instant::now());
+        for object in relist.listed {
+            // A list is from etcd, and later than all that is known but by our own writes.
+            // What it has not reached is undone: etcd was restored from a backup, and its
+            // versions go backwards.
+            let stored = state.objects.get(object.key());
+            if stored.is_some_and(|stored| stored.resource_version() > object.resource_version())
+                && !relist.written.contains_key(object.key())
+            {
+                state.tombstones = Tombstones::default();
+                state.replace(object, &mut changes);
+            } else {
+                state.apply(object, &mut changes);
+            }
+        }
+        state.index.shrink_to_fit();
+        changes
+    }
+
+    /// Drops what we wrote until `before` around a list that does not contain it, if the
+    /// watch said nothing of it since. The watch goes on from where the list ends: it has
+    /// told of every such write but of those that were undone before the list was taken.
+    /// To be called for [`KEPT_FOR`] after a list, in which late answers may come in.
+    pub(in crate::controller) fn drop_unconfirmed(&self, before: Instant) -> Vec<Change<T>> {
+        let mut state = self.lock();
+        let overdue = state
+            .unconfirmed
+            .extract_if(|_, written| *written <= before);
+        let overdue: Vec<ObjectKey> = overdue.map(|(key, _)| key).collect();
+        overdue
+            .iter()
+            .filter_map(|key| state.remove(key))
+            .map(Change::Deleted)
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Object> State<T> {
+    /// The watch spoke of a key: what is cached of it is confirmed, and what a write of ours
+    /// displaced is gone for the watch, too.
+    fn heard_of(&mut self, key: &ObjectKey) -> Vec<Change<T>> {
+        self.unconfirmed.remove(key);
+        self.displaced
+            .remove(key)
+            .map(Change::Deleted)
+            .into_iter()
+            .collect()
+    }
+
+    fn apply(&mut self, object: Arc<T>, changes: &mut Vec<Change<T>>) {
+        changes.extend(self.heard_of(object.key()));
+        let stored = self.objects.get(object.key());
+        if stored.is_some_and(|stored| !is_news(object.as_ref(), stored)) {
+            return;
+        }
+        self.replace(object, changes);
+    }
+
+    fn replace(&mut self, object: Arc<T>, changes: &mut Vec<Change<T>>) {
+        match self.insert(Arc::clone(&object)) {
+            None => changes.push(Change::Added(object)),
+            Some(old) if old.uid() == object.uid() => {
+                changes.push(Change::Updated { old, new: object });
+            }
+            Some(earlier) => changes.extend([Change::Deleted(earlier), Change::Added(object)]),
+        }
+    }
+
+    fn insert(&mut self, object: Arc<T>) -> Option<Arc<T>> {
+        let replaced = self.remove(object.key());
+        if let Some(value) = object.index() {
+            match self.index.get_mut(value) {
+                Some(keys) => keys.push(object.key().clone()),
+                None => {
+                    self.index.insert(value.into(), vec![object.key().clone()]);
+                }
+            }
+        }
+        self.objects.insert(object.key().clone(), object);
+        replaced
+    }
+
+    fn remove(&mut self, key: &ObjectKey) -> Option<Arc<T>> {
+        let object = self.objects.remove(key)?;
+        if let Some(value) = object.index()
+            && let Some(keys) = self.index.get_mut(value)
+        {
+            keys.retain(|indexed| indexed != key);
+            if keys.is_empty() {
+                self.index.remove(value);
+            }
+        }
+        Some(object)
+    }
+}
+
+/// Whether what the watch brings takes the place of what is stored: a later state, or the
+/// same state in another form.
+fn is_news<T: Object>(object: &T, stored: &T) -> bool {
+    let (new, old) = (object.resource_version(), stored.resource_version());
+    new > old || (new == old && object.form() != stored.form())
+}
+
+impl<T> Default for Store<T> {
+    fn default() -> Self {
+        Store {
+            state: Mutex::new(State {
+                objects: HashMap::new(),
+                index: HashMap::new(),
+                relist: None,
+                relisted: None,
+                unconfirmed: HashMap::new(),
+                displaced: HashMap::new(),
+                tombstones: Tombstones::default(),
+            }),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Store<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

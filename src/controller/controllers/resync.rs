@@ -1,0 +1,80 @@
+//! The safety net below the events: every resource is looked at again every few hours, from the
+//! caches alone. A reconcile that finds nothing to do costs no request.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::store::Store;
+use crate::controller::object::ObjectKey;
+use crate::controller::queue::{Priority, Queue};
+
+/// The mean time between two looks; each is between half of it and one and a half.
+/// controller-runtime's `SyncPeriod` is 10 hours.
+const INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// The time over which the looks at all resources are spread.
+const SPREAD: Duration = Duration::from_secs(10 * 60);
+
+/// Adds every resource in `namespaces` (in all, if that is empty) to the queue, for ever.
+pub(in crate::controller) async fn resync(
+    resources: Arc<Store<CachedResource>>,
+    queue: Arc<Queue<ObjectKey>>,
+    namespaces: BTreeSet<String>,
+) -> Infallible {
+    loop {
+        sleep(INTERVAL.mul_f64(0.5 + fastrand::f64())).await;
+        for resource in resources.snapshot() {
+            let key = &resource.meta.key;
+            if namespaces.is_empty() || namespaces.contains(key.namespace()) {
+                let wait = SPREAD.mul_f64(fastrand::f64());
+                queue.add_later(key.clone(), Priority::Low, wait);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+    use serde_json::json;
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+    use crate::controller::cache::decode::Decode;
+    use crate::controller::metrics::Metrics;
+
+    #[tokio::test(start_paused = true)]
+    async fn every_resource_is_looked_at_again_within_some_hours() {
+        let resources = Arc::<Store<CachedResource>>::default();
+        for (namespace, name) in [("ours", "a"), ("ours", "b"), ("theirs", "c")] {
+            let object = json!({"metadata": {
+                "namespace": namespace, "name": name, "uid": name, "resourceVersion": "1",
+            }});
+            let resource = CachedResource::from_json(&object).expect("decodes");
+            resources.put_written(resource);
+        }
+        let metrics = Metrics::register(&mut Registry::default());
+        let queue = Arc::new(Queue::new("test", &metrics));
+        let namespaces = BTreeSet::from(["ours".to_owned()]);
+        tokio::spawn(resync(resources, Arc::clone(&queue), namespaces));
+        let began = Instant::now();
+        for round in 1..4 {
+            let mut seen = BTreeSet::new();
+            for _ in 0..2 {
+                let key = queue.get().await.expect("a key");
+                queue.done(&key);
+                seen.insert(key.name().to_owned());
+            }
+            assert_eq!(seen, BTreeSet::from(["a".to_owned(), "b".to_owned()]));
+            assert!(began.elapsed() <= (INTERVAL * 3 / 2 + SPREAD) * round);
+        }
+        assert!(began.elapsed() >= INTERVAL / 2 * 3);
+        let soon = timeout(Duration::from_secs(60), queue.get()).await;
+        assert!(soon.is_err(), "only one look a round");
+    }
+}

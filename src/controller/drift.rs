@@ -1,0 +1,8 @@
+//! Drift: whether a child is as it was applied, and who changes it. Pure, and used by everything that
+//! compares.
+
+pub(in crate::controller) mod field_conflict;
+pub(in crate::controller) mod fingerprint;
+pub(in crate::controller) mod quantity;
+pub(in crate::controller) mod repairs;
+pub(in crate::controller) mod stamp;

@@ -1,0 +1,369 @@
+//! Detects drift of the fields that we own. The fingerprint of a child is a hash of the fields that
+//! `managedFields` lists for our field manager; the fingerprint of the desired state is a hash of the
+//! apply body. They are equal while the child is as we applied it. An edit by hand changes a value or
+//! removes the field from our set, and both change the hash. Fields of other managers do not enter it.
+//!
+//! Pure. The format of `fieldsV1` is that of structured-merge-diff `fieldpath/serialize.go`:
+//! `f:<name>` a field, `k:<json>` an item of an associative list by its keys, `v:<json>` a
+//! member of a set, `i:<index>` an item by position, `.` the value itself, `{}` a leaf.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde_json::{Map, Value};
+
+use crate::controller::drift::quantity;
+use crate::controller::drift::stamp::APPLIED;
+
+/// Hashes of owned fields. One that is stored (`crate::controller::drift::stamp`) may have been computed by another
+/// build, whose hasher differs: it must only ever be taken for another state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    /// All fields but the owner references.
+    pub(crate) fields: u64,
+    /// The owner references, which change with the version that is stored and with nothing
+    /// that the child is.
+    owners: u64,
+}
+
+/// The fingerprint of an apply body: all of it but the fields that identify the object,
+/// which server-side apply does not record as owned.
+pub(crate) fn of_desired(body: &Value) -> Fingerprint {
+    of(body, None)
+}
+
+/// The fingerprint of the fields of `object` that `manager` owns through server-side apply;
+/// `None` when it never applied it.
+pub(crate) fn of_observed(object: &Value, manager: &str) -> Option<Fingerprint> {
+    Some(of(object, Some(applied_fields(object, manager)?)))
+}
+
+fn of(object: &Value, fields: Option<&Value>) -> Fingerprint {
+    let (mut all, mut owners) = (DefaultHasher::new(), DefaultHasher::new());
+    hash(object, fields, Place::Root, &mut all);
+    let owned = fields.map(|fields| fields.pointer("/f:metadata/f:ownerReferences"));
+    if let Some(references) = object.pointer("/metadata/ownerReferences")
+        && owned != Some(None)
+    {
+        hash(references, owned.flatten(), Place::Elsewhere, &mut owners);
+    }
+    Fingerprint {
+        fields: all.finish(),
+        owners: owners.finish(),
+    }
+}
+
+fn applied_fields<'a>(object: &'a Value, manager: &str) -> Option<&'a Value> {
+    let entries = object.get("metadata")?.get("managedFields")?.as_array()?;
+    entries
+        .iter()
+        .find(|entry| {
+            entry.get("manager").and_then(Value::as_str) == Some(manager)
+                && entry.get("operation").and_then(Value::as_str) == Some("Apply")
+                && entry.get("subresource").is_none()
+        })?
+        .get("fieldsV1")
+}
+
+/// Where in the object a value stands, as far as hashing depends on it.
+#[derive(Clone, Copy)]
+enum Place {
+    Root,
+    Metadata,
+    Annotations,
+    Resources,
+    Quantities,
+    Elsewhere,
+}
+
+impl Place {
+    fn below(self, field: &str) -> Self {
+        match (self, field) {
+            (Place::Root, "metadata") => Place::Metadata,
+            (Place::Metadata, "annotations") => Place::Annotations,
+            (Place::Resources, "requests" | "limits") | (Place::Quantities, _) => Place::Quantities,
+            (_, "resources") => Place::Resources,
+            _ => Place::Elsewhere,
+        }
+    }
+
+    /// Fields that name the object; never in `managedFields`.
+    fn identifies(self, field: &str) -> bool {
+        match self {
+            Place::Root => matches!(field, "apiVersion" | "kind"),
+            Place::Metadata => matches!(field, "name" | "namespace" | "uid"),
+            _ => false,
+        }
+    }
+
+    /// The stamp, or annotations of which nothing else is owned: it moves with other changes
+    /// and is none by itself.
+    fn is_stamp(self, field: &str, value: &Value, owned: Option<&Value>) -> bool {
+        match self {
+            Place::Annotations => field == APPLIED,
+            Place::Metadata if field == "annotations" => {
+                let owned = owned.and_then(Value::as_object).filter(|it| !it.is_empty());
+                match (owned, value.as_object()) {
+                    (Some(owned), _) => owned
+                        .keys()
+                        .all(|key| key == "." || key.strip_prefix("f:") == Some(APPLIED)),
+                    (None, Some(all)) => all.keys().all(|key| key == APPLIED),
+                    (None, None) => false,
+                }
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Hashes `value`, or of it only what `fields` owns.
+fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut DefaultHasher) {
+    // An empty set is a leaf: the value is owned as a whole.
+    let owned = fields
+        .and_then(Value::as_object)
+        .filter(|owned| !owned.is_empty());
+    match value {
+        Value::Object(object) => {
+            for (name, member) in object {
+                if place.identifies(name) {
+                    continue;
+                }
+                let below = match owned {
+                    None => None,
+                    // A few entries: a search costs less than the text of a key.
+                    Some(owned) => match owned.iter().find(|(key, _)| is_field(key, name)) {
+                        Some((_, below)) => Some(below),
+                        None => continue,
+                    },
+                };
+                // Hashed apart.
+                let is_owners = matches!(place, Place::Metadata) && name == "ownerReferences";
+                if is_owners || place.is_stamp(name, member, below) {
+                    continue;
+                }
+                name.hash(hasher);
+                hash(member, below, place.below(name), hasher);
+            }
+            '}'.hash(hasher);
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                let below = match owned {
+                    None => None,
+                    Some(owned) => match entry_of_item(owned, index, item) {
+                        Some((_, below)) => Some(below),
+                        None => continue,
+                    },
+                };
+                hash(item, below, place, hasher);
+            }
+            ']'.hash(hasher);
+        }
+        Value::String(text) => match (place, quantity::milli(text)) {
+            (Place::Quantities, Some(milli)) => milli.hash(hasher),
+            _ => text.hash(hasher),
+        },
+        Value::Number(number) => match (place, quantity::milli(&number.to_string())) {
+            (Place::Quantities, Some(milli)) => milli.hash(hasher),
+            _ => number.hash(hasher),
+        },
+        Value::Bool(truth) => truth.hash(hasher),
+        Value::Null => 0_u8.hash(hasher),
+    }
+}
+
+/// Whether an entry of `fieldsV1` speaks of this field.
+fn is_field(entry: &str, name: &str) -> bool {
+    entry.strip_prefix("f:") == Some(name)
+}
+
+/// The entry of `owned` that speaks of this item of a list, and what it owns of the item.
+pub(crate) fn entry_of_item<'a>(
+    owned: &'a Map<String, Value>,
+    index: usize,
+    item: &Value,
+) -> Option<(&'a str, &'a Value)> {
+    owned.iter().find_map(|(entry, below)| {
+        let (form, text) = entry.split_once(':')?;
+        let matches = match form {
+            "k" => {
+                let keys: Map<String, Value> = serde_json::from_str(text).ok()?;
+                keys.iter().all(|(key, value)| item.get(key) == Some(value))
+            }
+            "v" => serde_json::from_str::<Value>(text).is_ok_and(|member| member == *item),
+            "i" => text.parse() == Ok(index),
+            _ => false,
+        };
+        matches.then_some((entry.as_str(), below))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{APPLIED, of_desired, of_observed};
+
+    fn desired() -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {
+                "name": "a", "namespace": "b", "labels": {"app": "a"},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "a", "uid": "1", "controller": true}],
+            },
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "a"}}, "template": {"spec": {"containers": [{
+                "name": "c", "image": "i", "args": ["-m", "64"],
+                "resources": {"requests": {"cpu": "100m"}},
+                "ports": [{"name": "http", "containerPort": 80, "protocol": "TCP"}],
+            }]}}},
+        })
+    }
+
+    /// What an API server makes of `desired()`: defaults, others' fields, our `managedFields`.
+    fn observed() -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {
+                "name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7", "generation": 1,
+                "labels": {"app": "a", "team": "theirs"}, "annotations": {"deployment.kubernetes.io/revision": "1"},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "a", "uid": "1", "controller": true}],
+                "managedFields": [
+                    {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}},
+                    {"manager": "ours", "operation": "Apply", "fieldsV1": {
+                        "f:metadata": {"f:labels": {"f:app": {}}, "f:ownerReferences": {"k:{\"uid\":\"1\"}": {}}},
+                        "f:spec": {"f:replicas": {}, "f:selector": {}, "f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {
+                            ".": {}, "f:name": {}, "f:image": {}, "f:args": {},
+                            "f:resources": {"f:requests": {"f:cpu": {}}},
+                            "f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:name": {}, "f:containerPort": {}, "f:protocol": {}}},
+                        }}}}},
+                    }},
+                ],
+            },
+            "spec": {"replicas": 3, "revisionHistoryLimit": 10, "selector": {"matchLabels": {"app": "a"}},
+                "template": {"spec": {"restartPolicy": "Always", "containers": [
+                    {"name": "sidecar", "image": "theirs"},
+                    {
+                        "name": "c", "image": "i", "args": ["-m", "64"], "terminationMessagePath": "/dev/termination-log",
+                        "resources": {"requests": {"cpu": "0.1"}},
+                        "ports": [{"name": "http", "containerPort": 80, "protocol": "TCP"}],
+                    },
+                ]}}},
+            "status": {"replicas": 3},
+        })
+    }
+
+    fn changed(pointer: &str, value: Value) -> Value {
+        let mut object = observed();
+        *object
+            .pointer_mut(pointer)
+            .expect("the pointer fits the object") = value;
+        object
+    }
+
+    #[test]
+    fn a_child_as_applied_has_the_fingerprint_of_its_apply_body() {
+        assert_eq!(
+            of_observed(&observed(), "ours"),
+            Some(of_desired(&desired()))
+        );
+    }
+
+    #[test]
+    fn every_kind_of_owned_field_edited_by_hand_changes_the_fingerprint() {
+        for (pointer, value) in [
+            ("/spec/replicas", json!(4)),
+            ("/metadata/labels/app", json!("b")),
+            ("/metadata/ownerReferences/0/controller", json!(false)),
+            ("/spec/selector/matchLabels/app", json!("b")),
+            ("/spec/template/spec/containers/1/image", json!("j")),
+            ("/spec/template/spec/containers/1/args", json!(["-m", "65"])),
+            (
+                "/spec/template/spec/containers/1/args",
+                json!(["-m", "64", "-v"]),
+            ),
+            (
+                "/spec/template/spec/containers/1/resources/requests/cpu",
+                json!("200m"),
+            ),
+            (
+                "/spec/template/spec/containers/1/ports/0/name",
+                json!("web"),
+            ),
+        ] {
+            let edited = of_observed(&changed(pointer, value), "ours");
+            assert_ne!(edited, Some(of_desired(&desired())), "{pointer}");
+        }
+    }
+
+    #[test]
+    fn a_field_taken_over_by_another_manager_changes_the_fingerprint() {
+        let mut object = observed();
+        let spec = object
+            .pointer_mut("/metadata/managedFields/1/fieldsV1/f:spec")
+            .expect("there");
+        spec.as_object_mut()
+            .expect("an object")
+            .remove("f:replicas");
+        assert_ne!(of_observed(&object, "ours"), Some(of_desired(&desired())));
+    }
+
+    #[test]
+    fn fields_of_others_do_not_enter_the_fingerprint() {
+        for (pointer, value) in [
+            ("/metadata/labels/team", json!("other")),
+            ("/metadata/annotations", json!({"a": "b"})),
+            ("/spec/revisionHistoryLimit", json!(3)),
+            (
+                "/spec/template/spec/containers/0",
+                json!({"name": "sidecar", "image": "newer"}),
+            ),
+            ("/status/replicas", json!(0)),
+        ] {
+            let edited = of_observed(&changed(pointer, value), "ours");
+            assert_eq!(edited, Some(of_desired(&desired())), "{pointer}");
+        }
+    }
+
+    #[test]
+    fn quantities_are_compared_by_value_and_only_where_quantities_stand() {
+        let cpu = "/spec/template/spec/containers/1/resources/requests/cpu";
+        let same = changed(cpu, json!("100000u"));
+        assert_eq!(of_observed(&same, "ours"), Some(of_desired(&desired())));
+        let (mut one, mut thousand_milli) = (desired(), desired());
+        one["metadata"]["labels"]["app"] = json!("1");
+        thousand_milli["metadata"]["labels"]["app"] = json!("1000m");
+        assert_ne!(of_desired(&one), of_desired(&thousand_milli));
+    }
+
+    #[test]
+    fn the_stamp_does_not_enter_the_fingerprint() {
+        let mut object = observed();
+        object["metadata"]["annotations"][APPLIED] = json!("{}");
+        object["metadata"]["managedFields"][1]["fieldsV1"]["f:metadata"]["f:annotations"] =
+            json!({".": {}, (format!("f:{APPLIED}")): {}});
+        assert_eq!(of_observed(&object, "ours"), Some(of_desired(&desired())));
+        let mut stamped = desired();
+        stamped["metadata"]["annotations"] = json!({APPLIED: "{}"});
+        assert_eq!(of_desired(&stamped), of_desired(&desired()));
+        stamped["metadata"]["annotations"]["other"] = json!("x");
+        assert_ne!(of_desired(&stamped), of_desired(&desired()));
+    }
+
+    #[test]
+    fn owner_references_are_hashed_apart_from_the_rest() {
+        let pointer = "/metadata/ownerReferences/0/apiVersion";
+        let moved = of_observed(&changed(pointer, json!("v2")), "ours").expect("ours");
+        let before = of_desired(&desired());
+        assert_eq!(moved.fields, before.fields);
+        assert_ne!(moved, before);
+    }
+
+    #[test]
+    fn an_object_that_we_never_applied_has_no_fingerprint() {
+        assert_eq!(of_observed(&observed(), "somebody else"), None);
+        assert_eq!(of_observed(&json!({}), "ours"), None);
+        let updated = json!({"metadata": {"managedFields": [
+            {"manager": "ours", "operation": "Update", "fieldsV1": {}},
+        ]}});
+        assert_eq!(of_observed(&updated, "ours"), None);
+    }
+}

@@ -1,0 +1,325 @@
+//! Limits how often the same state is applied again. When another writer (a manager, a GitOps tool,
+//! an autoscaler) keeps changing a child or a status, the first repairs are immediate and later ones
+//! ever rarer. No I/O.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::operators::Problem;
+
+/// The objects, by key, that were put back of late.
+#[derive(Debug)]
+pub(in crate::controller) struct RepairLog<K> {
+    objects: Mutex<HashMap<K, Entry>>,
+}
+
+impl<K> Default for RepairLog<K> {
+    fn default() -> Self {
+        RepairLog {
+            objects: Mutex::default(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    repairs: Repairs,
+    /// What is told while a conflict lasts.
+    problem: Option<Problem>,
+}
+
+/// What to do about an object, and what is known of a conflict about it.
+#[derive(Debug)]
+pub(in crate::controller) enum Decision {
+    /// Apply it.
+    Apply,
+    /// A wait begins: find out who changes it, and call [`RepairLog::conflict`].
+    Investigate(Duration),
+    /// Wait, with the problem that was found.
+    Wait(Option<Problem>, Duration),
+}
+
+impl<K: Clone + Eq + Hash> RepairLog<K> {
+    /// Counts a write of an object that was there.
+    pub(in crate::controller) fn applied(&self, key: &K, desired: u64) {
+        let now = Instant::now();
+        let mut objects = self.lock();
+        if objects.len() >= OBJECTS_MAX {
+            objects.retain(|_, entry| !entry.repairs.is_over(now));
+        }
+        if objects.len() < OBJECTS_MAX {
+            let entry = objects.entry(key.clone()).or_insert_with(|| Entry {
+                repairs: Repairs::new(desired),
+                problem: None,
+            });
+            entry.repairs.applied(desired, now);
+        }
+    }
+
+    /// The object is not as it is desired: what to do?
+    pub(in crate::controller) fn decide(&self, key: &K, desired: u64) -> Decision {
+        let mut objects = self.lock();
+        let Some(entry) = objects.get_mut(key) else {
+            return Decision::Apply;
+        };
+        match entry.repairs.next(desired, Instant::now()) {
+            Repair::Apply => Decision::Apply,
+            Repair::Wait { left, begins: true } => Decision::Investigate(left),
+            Repair::Wait { left, .. } => Decision::Wait(entry.problem.clone(), left),
+        }
+    }
+
+    /// Notes what is told of a conflict.
+    pub(in crate::controller) fn conflict(&self, key: &K, problem: Problem) {
+        if let Some(entry) = self.lock().get_mut(key) {
+            entry.problem = Some(problem);
+        }
+    }
+
+    /// The child is as it is desired. The conflict about it, if there was one, and how much
+    /// longer the child has to stay so until that is over.
+    pub(in crate::controller) fn settled(
+        &self,
+        key: &K,
+        desired: u64,
+    ) -> Option<(Problem, Duration)> {
+        let now = Instant::now();
+        let mut objects = self.lock();
+        let entry = objects.get(key)?;
+        if let Some(left) = entry.repairs.settles_in(desired, now) {
+            return Some((entry.problem.clone()?, left));
+        }
+        if entry.repairs.is_over(now) {
+            objects.remove(key);
+        }
+        None
+    }
+
+    /// The object is gone.
+    pub(in crate::controller) fn forget(&self, key: &K) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, Entry>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Applies of the same desired state within [`WINDOW`] after which the next one waits.
+pub(in crate::controller) const APPLIES_MAX: usize = 6;
+/// Objects that are remembered at most: some 200 bytes each, for a minute. Beyond that a fight is
+/// not noticed.
+const OBJECTS_MAX: usize = 10_000;
+/// The time over which applies are counted, and for which a child has to stay as it is
+/// desired until a conflict is over.
+pub(in crate::controller) const WINDOW: Duration = Duration::from_secs(60);
+/// The first wait; each further one is twice as long.
+const FIRST_WAIT: Duration = Duration::from_secs(15);
+/// The longest wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// The applies of one child.
+#[derive(Debug)]
+struct Repairs {
+    /// What was desired: another desired state starts anew.
+    desired: u64,
+    /// When it was applied of late; at most [`APPLIES_MAX`].
+    applies: VecDeque<Instant>,
+    /// How many waits there were, and until when the last one lasts.
+    waits: u32,
+    until: Option<Instant>,
+}
+
+/// What to do about a child that is not as it is desired.
+#[derive(Debug, PartialEq, Eq)]
+enum Repair {
+    /// Apply it.
+    Apply,
+    /// Somebody keeps changing it: apply nothing for this long. `begins` if this wait starts
+    /// now.
+    Wait {
+        /// Time left.
+        left: Duration,
+        /// Whether the wait starts now.
+        begins: bool,
+    },
+}
+
+impl Repairs {
+    /// No applies yet of `desired`.
+    fn new(desired: u64) -> Self {
+        Repairs {
+            desired,
+            applies: VecDeque::new(),
+            waits: 0,
+            until: None,
+        }
+    }
+
+    /// Counts an apply.
+    fn applied(&mut self, desired: u64, now: Instant) {
+        self.start_anew_if_other(desired);
+        self.applies.push_back(now);
+        while self.applies.len() > APPLIES_MAX {
+            self.applies.pop_front();
+        }
+    }
+
+    /// The child is not as it is desired: is it to be applied?
+    fn next(&mut self, desired: u64, now: Instant) -> Repair {
+        self.start_anew_if_other(desired);
+        if let Some(left) = self.left(now) {
+            return Repair::Wait {
+                left,
+                begins: false,
+            };
+        }
+        let tries = if self.waits == 0 {
+            self.recent(now) < APPLIES_MAX
+        } else if self.is_tried() {
+            if self.recent(now) == 0 {
+                // It stayed for long enough: whatever changed it now is a new matter.
+                self.waits = 0;
+                self.until = None;
+            }
+            self.waits == 0
+        } else {
+            // One try after each wait.
+            true
+        };
+        if tries {
+            return Repair::Apply;
+        }
+        let wait = FIRST_WAIT
+            .saturating_mul(1 << self.waits.min(8))
+            .min(LONGEST_WAIT);
+        self.waits = self.waits.saturating_add(1);
+        self.until = now.checked_add(wait);
+        Repair::Wait {
+            left: wait,
+            begins: true,
+        }
+    }
+
+    /// The child is as it is desired. How much longer it has to stay so until the conflict is
+    /// over; `None` if there is none.
+    fn settles_in(&self, desired: u64, now: Instant) -> Option<Duration> {
+        if self.desired != desired || self.waits == 0 {
+            return None;
+        }
+        let over = self.applies.back()?.checked_add(WINDOW)?;
+        over.checked_duration_since(now)
+            .filter(|left| !left.is_zero())
+    }
+
+    /// Whether nothing is left to remember: the last apply is long ago.
+    fn is_over(&self, now: Instant) -> bool {
+        self.left(now).is_none() && self.recent(now) == 0
+    }
+
+    fn start_anew_if_other(&mut self, desired: u64) {
+        if self.desired != desired {
+            *self = Repairs::new(desired);
+        }
+    }
+
+    fn left(&self, now: Instant) -> Option<Duration> {
+        let left = self.until?.checked_duration_since(now)?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Whether the child was applied since the last wait.
+    fn is_tried(&self) -> bool {
+        let last = self.applies.back();
+        last.zip(self.until)
+            .is_some_and(|(last, until)| *last >= until)
+    }
+
+    fn recent(&self, now: Instant) -> usize {
+        let is_recent = |at: &&Instant| now.saturating_duration_since(**at) < WINDOW;
+        self.applies.iter().filter(is_recent).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::{APPLIES_MAX, LONGEST_WAIT, Repair, Repairs, WINDOW};
+
+    const MOMENT: Duration = Duration::from_millis(10);
+
+    /// Applies as often as it is allowed, against a writer that answers each apply at once;
+    /// returns the waits.
+    fn fight(repairs: &mut Repairs, now: &mut Instant, waits: usize) -> (usize, Vec<u64>) {
+        let (mut applies, mut seen) = (0, Vec::new());
+        while seen.len() < waits {
+            *now += MOMENT;
+            match repairs.next(1, *now) {
+                Repair::Apply => {
+                    repairs.applied(1, *now);
+                    applies += 1;
+                }
+                Repair::Wait { left, begins } => {
+                    assert!(begins);
+                    assert_eq!(
+                        repairs.next(1, *now),
+                        Repair::Wait {
+                            left,
+                            begins: false
+                        }
+                    );
+                    seen.push(left.as_secs());
+                    *now += left;
+                }
+            }
+        }
+        (applies, seen)
+    }
+
+    #[test]
+    fn a_writer_that_answers_every_apply_is_answered_ever_more_rarely() {
+        let (mut repairs, mut now) = (Repairs::new(1), Instant::now());
+        let (applies, waits) = fight(&mut repairs, &mut now, 7);
+        assert_eq!(waits, [15, 30, 60, 120, 240, 300, 300]);
+        assert_eq!(applies, APPLIES_MAX + 6, "one try after each wait");
+    }
+
+    #[test]
+    fn single_edits_are_put_back_at_once_for_ever() {
+        let (mut repairs, mut now) = (Repairs::new(1), Instant::now());
+        for _ in 0..100 {
+            now += Duration::from_secs(13);
+            assert_eq!(repairs.next(1, now), Repair::Apply);
+            repairs.applied(1, now);
+        }
+    }
+
+    #[test]
+    fn a_conflict_is_over_when_the_child_has_stayed_for_a_minute() {
+        let (mut repairs, mut now) = (Repairs::new(1), Instant::now());
+        fight(&mut repairs, &mut now, 3);
+        assert_eq!(repairs.next(1, now), Repair::Apply);
+        repairs.applied(1, now);
+        assert_eq!(repairs.settles_in(1, now), Some(WINDOW));
+        assert_eq!(repairs.settles_in(1, now + WINDOW), None);
+        now += WINDOW;
+        assert!(repairs.is_over(now));
+        assert_eq!(fight(&mut repairs, &mut now, 1).1, [15], "it starts anew");
+    }
+
+    #[test]
+    fn another_desired_state_does_not_wait() {
+        let (mut repairs, mut now) = (Repairs::new(1), Instant::now());
+        fight(&mut repairs, &mut now, 6);
+        assert_eq!(repairs.next(2, now), Repair::Apply);
+        assert_eq!(repairs.settles_in(1, now), None);
+        assert!(LONGEST_WAIT > WINDOW);
+    }
+}

@@ -1,0 +1,129 @@
+//! The stamp of a child: an annotation that names the last write, by the generation of the resource,
+//! a hash of its spec, and a hash of the desired fields. It is part of every apply and changes only
+//! together with another field, so it never causes a request by itself.
+//!
+//! * An older generation is never applied over a newer one, even by a new leader with an old cache.
+//! * A changed default of the operator can be told from a changed spec and from an edit by hand.
+
+use std::hash::{DefaultHasher, Hasher};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::controller::drift::fingerprint::Fingerprint;
+use crate::operators::Resource;
+
+/// The annotation on each child.
+pub(crate) const APPLIED: &str = "quartet-operator.example.com/applied";
+
+/// The value of [`APPLIED`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    /// `metadata.generation` of the resource.
+    pub(crate) generation: i64,
+    /// Hash of the resource's spec in the hub version. The spec can change without the
+    /// generation: through the annotation that conversion keeps data in.
+    pub(crate) spec: Hash,
+    /// Fingerprint of the child that was desired, its owner references left out.
+    pub(crate) desired: Hash,
+    /// The change came from the operator (a new default), not from the spec.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) paced: bool,
+}
+
+/// A 64-bit hash, written as 16 hexadecimal digits: JSON numbers do not hold 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(crate) struct Hash(pub(crate) u64);
+
+impl From<Hash> for String {
+    fn from(hash: Hash) -> Self {
+        format!("{:016x}", hash.0)
+    }
+}
+
+impl TryFrom<String> for Hash {
+    type Error = std::num::ParseIntError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        u64::from_str_radix(&text, 16).map(Hash)
+    }
+}
+
+impl Stamp {
+    /// The stamp of a child with the fingerprint `desired`, made for `resource`.
+    pub(crate) fn new(resource: &Resource, desired: Fingerprint, paced: bool) -> Self {
+        Stamp {
+            generation: resource.generation,
+            spec: hash_of_spec(resource),
+            desired: Hash(desired.fields),
+            paced,
+        }
+    }
+
+    /// The stamp that a child carries; `None` without one, or if it cannot be read.
+    pub(crate) fn of(object: &Value) -> Option<Self> {
+        let annotations = object.get("metadata")?.get("annotations")?;
+        serde_json::from_str(annotations.get(APPLIED)?.as_str()?).ok()
+    }
+
+    /// Adds the stamp to the body of an apply.
+    pub(crate) fn put_on(self, body: &mut Value) {
+        let Ok(text) = serde_json::to_string(&self) else {
+            return;
+        };
+        if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+            let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+            if let Value::Object(annotations) = annotations {
+                annotations.insert(APPLIED.to_owned(), text.into());
+            }
+        }
+    }
+}
+
+/// Hash of what the user asks for, whatever version it was written in.
+pub(crate) fn hash_of_spec(resource: &Resource) -> Hash {
+    let mut hasher = DefaultHasher::new();
+    // Keys are sorted.
+    hasher.write(resource.spec.to_string().as_bytes());
+    Hash(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{APPLIED, Hash, Stamp};
+
+    #[test]
+    fn a_stamp_is_read_as_it_was_written() {
+        for paced in [false, true] {
+            let stamp = Stamp {
+                generation: 7,
+                spec: Hash(0xab),
+                desired: Hash(u64::MAX),
+                paced,
+            };
+            let mut body = json!({"metadata": {"name": "a"}});
+            stamp.put_on(&mut body);
+            assert_eq!(Stamp::of(&body), Some(stamp));
+        }
+        let body = json!({"metadata": {"annotations": {APPLIED:
+            r#"{"generation":7,"spec":"00000000000000ab","desired":"ffffffffffffffff"}"#}}});
+        assert!(Stamp::of(&body).is_some_and(|stamp| stamp.generation == 7));
+    }
+
+    #[test]
+    fn what_is_no_stamp_is_taken_for_none() {
+        for text in [
+            "",
+            "7",
+            "{}",
+            r#"{"generation":7,"spec":"xyz","desired":"0"}"#,
+        ] {
+            let body = json!({"metadata": {"annotations": {APPLIED: text}}});
+            assert_eq!(Stamp::of(&body), None, "{text}");
+        }
+        assert_eq!(Stamp::of(&json!({})), None);
+    }
+}

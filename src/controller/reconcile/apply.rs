@@ -1,0 +1,569 @@
+//! Applies the children of one resource and interprets the answers of the API server. Nothing is sent
+//! while the children are as desired. The only GET follows an ambiguous rejection.
+
+mod checks;
+mod ownership;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::OnceCell;
+use tracing::{debug, info};
+
+use self::checks::Pace;
+use crate::api::Kind;
+use crate::controller::cache::cached::{CachedResource, CachedService, Owner};
+use crate::controller::cache::store::Store;
+use crate::controller::call::{CallError, Caller, Location};
+use crate::controller::children::{Children, Ownership, taken, terminating};
+use crate::controller::drift::fingerprint::{self, Fingerprint};
+use crate::controller::drift::repairs::RepairLog;
+use crate::controller::drift::stamp::Stamp;
+use crate::controller::event::Recorder;
+use crate::controller::metrics::Metrics;
+use crate::controller::object::ObjectKey;
+use crate::controller::reconcile::error_class::{self, ErrorClass};
+use crate::controller::reconcile::pacing::Pacer;
+use crate::controller::reconcile::state::{
+    Attempt, Blocker, ReconcileStates, ServerMutated, jittered_retry,
+};
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
+use crate::operators::{Child, ChildKind, Problem, Reason, Resource, kept, names};
+
+/// How long writes may fail until the resource is degraded.
+pub(in crate::controller) const PATIENCE_WITH_WRITES: Duration = Duration::from_secs(30);
+/// How long the deletion of a child may take until the resource is degraded.
+const PATIENCE_WITH_DELETION: Duration = Duration::from_secs(60);
+
+/// What was done for the children of a resource.
+#[derive(Debug, Default)]
+pub(in crate::controller) struct Ensured {
+    /// What each child has to look like for the resource to be ready.
+    pub(in crate::controller) expected: Vec<Expected>,
+    /// Why a child that is left as it is for now is not confirmed.
+    pub(in crate::controller) unconfirmed: Option<Problem>,
+    /// When to look again without a new event.
+    pub(in crate::controller) look_again: Option<Duration>,
+}
+
+/// What a child has to look like.
+#[derive(Debug)]
+pub(in crate::controller) struct Expected {
+    kind: ChildKind,
+    key: ObjectKey,
+    fingerprint: Fingerprint,
+}
+
+/// Why the children cannot be applied.
+#[derive(Debug)]
+pub(in crate::controller) enum ApplyError {
+    /// Blocked from outside; retried after this time.
+    Blocked(Problem, Duration),
+    /// Waits for something that usually resolves by itself.
+    Pending {
+        /// What it waits for.
+        problem: Problem,
+        /// How long that may last until the resource is degraded.
+        patience: Option<Duration>,
+        /// When to look again without a new event.
+        look_again: Duration,
+    },
+    /// The API server rejects the child as it is; retried with back-off.
+    Refused(Problem, CallError),
+    /// A write failed for a transient cause; retried with back-off.
+    Failed(CallError),
+    /// The resource has changed since it was read. Nothing is written, not even a status.
+    Stale,
+    /// The namespace is being deleted, and the resource with it.
+    NamespaceEnding,
+    /// The resource is deleted or being deleted, whatever the cache says.
+    ResourceGone,
+}
+
+impl From<CallError> for ApplyError {
+    fn from(error: CallError) -> Self {
+        ApplyError::Failed(error)
+    }
+}
+
+/// Applies the children of the resources of one kind.
+pub(in crate::controller) struct Applier {
+    kind: &'static Kind,
+    controller: String,
+    caller: Caller,
+    recorder: Recorder,
+    resources: Arc<Store<CachedResource>>,
+    children: Arc<Children>,
+    states: Arc<ReconcileStates>,
+    repairs: RepairLog<(ChildKind, ObjectKey)>,
+    /// A revision of etcd since which no other manager writes; read before the first child is
+    /// created.
+    begun: OnceCell<u64>,
+    pacer: Arc<Pacer>,
+    metrics: Arc<Metrics>,
+}
+
+/// How a child that is there is written.
+#[derive(Clone, Copy)]
+struct Existing<'a> {
+    uid: &'a str,
+    /// The write fails if the child is at another version. An edit that is not known here, or
+    /// a newer write of another leader, is so never overwritten.
+    resource_version: u64,
+}
+
+/// A child, and the fingerprint of what is desired of it.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    resource: &'a Resource,
+    child: &'a Child,
+    desired: Fingerprint,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(resource: &'a Resource, child: &'a Child) -> Self {
+        Wanted {
+            resource,
+            child,
+            desired: fingerprint::of_desired(&child.body),
+        }
+    }
+
+    fn location(&self) -> Location<'a> {
+        Location::of_child(self.child.kind, &self.resource.namespace, &self.child.name)
+    }
+
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.resource.namespace, &self.child.name)
+    }
+
+    fn resource_key(&self) -> ObjectKey {
+        ObjectKey::new(&self.resource.namespace, &self.resource.name)
+    }
+
+    fn expected(&self) -> Expected {
+        Expected {
+            kind: self.child.kind,
+            key: self.key(),
+            fingerprint: self.desired,
+        }
+    }
+}
+
+impl Applier {
+    /// An applier for `kind`.
+    pub(in crate::controller) fn new(
+        kind: &'static Kind,
+        (caller, recorder): (Caller, Recorder),
+        resources: Arc<Store<CachedResource>>,
+        children: Arc<Children>,
+        states: Arc<ReconcileStates>,
+        (pacer, metrics): (Arc<Pacer>, Arc<Metrics>),
+    ) -> Self {
+        Applier {
+            kind,
+            controller: kind.controller_name(),
+            caller,
+            recorder,
+            resources,
+            children,
+            states,
+            repairs: RepairLog::default(),
+            begun: OnceCell::new(),
+            pacer,
+            metrics,
+        }
+    }
+
+    /// As [`Applier::begin`], without a request.
+    #[cfg(test)]
+    pub(in crate::controller) fn begun_at(&self, revision: u64) {
+        self.begun.set(revision).expect("once");
+    }
+
+    /// Makes the children as desired, in their order, and removes a Service that is no longer
+    /// among them.
+    ///
+    /// # Errors
+    /// The first [`ApplyError`]; children after it are left as they are.
+    pub(in crate::controller) async fn ensure(
+        &self,
+        resource: &Resource,
+        children: &[Child],
+    ) -> Result<Ensured, ApplyError> {
+        let mut ensured = Ensured::default();
+        for child in children {
+            // For each child anew: applying the one before may have adopted an object.
+            let selector = self.children.preserved_selector(&resource.uid);
+            let kept = selector.map(|selector| kept::keeping(child, &selector));
+            let child = kept.as_ref().unwrap_or(child);
+            let wanted = Wanted::new(resource, child);
+            self.ensure_child(wanted, &mut ensured).await?;
+        }
+        for service in self.children.services(&resource.uid) {
+            let is_asked_for = children.iter().any(|child| {
+                child.kind == ChildKind::Service && child.name == service.meta.key.name()
+            });
+            if is_asked_for {
+                continue;
+            }
+            if !service.meta.deleting {
+                // A Service that is deleted for an old generation cannot be restored with its IP.
+                if self.live_generation(resource).await? > resource.generation {
+                    return Err(ApplyError::Stale);
+                }
+                if !self.delete_service(resource, &service).await? {
+                    continue;
+                }
+            }
+            // Still there: a finalizer holds it.
+            let left = self.children.services(&resource.uid);
+            if left.iter().any(|it| it.meta.deleting) {
+                return Err(pending_deletion(terminating(
+                    ChildKind::Service,
+                    &service.meta.key,
+                )));
+            }
+        }
+        self.states.unblock(resource);
+        Ok(ensured)
+    }
+
+    /// Whether the cache shows every child as expected at this moment.
+    pub(in crate::controller) fn is_confirmed(
+        &self,
+        resource: &Resource,
+        expected: &[Expected],
+    ) -> bool {
+        expected.iter().all(|expected| {
+            let Expected {
+                kind,
+                key,
+                fingerprint,
+            } = expected;
+            let found = self.children.of_owner(*kind, key, &resource.uid);
+            let observed = found.and_then(|(observed, _)| observed);
+            self.is_settled(resource, *kind, *fingerprint, observed)
+        })
+    }
+
+    /// The resource is gone, or its children are: gives back the names that it claimed.
+    pub(in crate::controller) fn release(&self, resource: &ObjectKey, uid: &str) {
+        let child = ObjectKey::new(resource.namespace(), &names::child_name(resource.name()));
+        for kind in [ChildKind::Deployment, ChildKind::Service] {
+            self.children.reservations.release(kind, &child, uid);
+            self.repairs.forget(&(kind, child.clone()));
+        }
+        self.pacer.ended(resource);
+        self.children.lost_children.forget(uid);
+    }
+
+    async fn ensure_child(
+        &self,
+        wanted: Wanted<'_>,
+        ensured: &mut Ensured,
+    ) -> Result<(), ApplyError> {
+        let Wanted {
+            resource,
+            child,
+            desired,
+        } = wanted;
+        let key = wanted.key();
+        let owner = Owner {
+            group: self.kind.group.into(),
+            kind: self.kind.kind.into(),
+            name: resource.name.as_str().into(),
+            uid: resource.uid.as_str().into(),
+        };
+        let standing = self.children.standing(child.kind, &key, &owner);
+        match &standing {
+            Ownership::Foreign(problem) => {
+                return Err(ApplyError::Blocked(problem.clone(), jittered_retry()));
+            }
+            Ownership::Ending(problem) => return Err(pending_deletion(problem.clone())),
+            Ownership::Unknown | Ownership::Ours { .. } => {}
+        }
+        if !self
+            .children
+            .reservations
+            .reserve(child.kind, &key, &resource.uid)
+        {
+            let problem = taken(child.kind, &key, None);
+            return Err(ApplyError::Blocked(problem, jittered_retry()));
+        }
+        let mut paced = false;
+        if let Ownership::Ours {
+            fingerprint, stamp, ..
+        } = &standing
+        {
+            if self.is_settled(resource, child.kind, desired, *fingerprint) {
+                ensured.expected.push(wanted.expected());
+                return self.settled(wanted);
+            }
+            if let Some(stamp) = stamp {
+                self.check_generation(resource, *stamp).await?;
+            }
+            self.check_repairs(wanted).await?;
+            if child.kind == ChildKind::Deployment {
+                match self.pace(wanted, *fingerprint, *stamp) {
+                    Pace::Now => self.pacer.ended(&wanted.resource_key()),
+                    Pace::Turn => paced = true,
+                    Pace::Wait(waits) => {
+                        waits.note(wanted, ensured);
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        let attempt = Attempt {
+            kind: child.kind,
+            desired,
+            generation: resource.generation,
+            found: self.children.found(child.kind, &key),
+        };
+        match self.states.blocked(resource, &attempt) {
+            Some((Blocker::Problem(problem), wait)) => {
+                return Err(ApplyError::Blocked(problem, wait));
+            }
+            Some((Blocker::Rollout, wait)) if !self.children.is_rolled_out(&resource.uid) => {
+                return Err(pending_rollout(wanted, wait));
+            }
+            Some((Blocker::NotFound(problem), wait)) => return Err(not_found(problem, wait)),
+            _ => {}
+        }
+        let outcome = match &standing {
+            Ownership::Ours {
+                fingerprint: None, ..
+            } => self.resolve_ownership(wanted).await,
+            Ownership::Ours {
+                uid,
+                resource_version,
+                ..
+            } => {
+                let existing = Existing {
+                    uid,
+                    resource_version: *resource_version,
+                };
+                self.apply(wanted, Some(existing), paced).await
+            }
+            _ => {
+                self.check_owner(resource).await?;
+                self.apply(wanted, None, false).await
+            }
+        };
+        let obstacle = match &outcome {
+            Err(ApplyError::Blocked(problem, wait)) => {
+                Some((Blocker::Problem(problem.clone()), *wait))
+            }
+            Err(ApplyError::Pending {
+                problem,
+                look_again,
+                ..
+            }) => match problem.reason {
+                Reason::RollingOut => Some((Blocker::Rollout, *look_again)),
+                Reason::ApplyFailed => Some((Blocker::NotFound(problem.clone()), *look_again)),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some((obstacle, wait)) = obstacle {
+            self.states.block(resource, attempt, obstacle, wait);
+        }
+        if outcome.is_ok() {
+            ensured.expected.push(wanted.expected());
+        } else if paced {
+            // Gives its place to another rollout until the retry.
+            self.pacer.ended(&wanted.resource_key());
+        }
+        outcome
+    }
+
+    /// Whether our fields of a child are as desired, or as the API server changes them on admission.
+    fn is_settled(
+        &self,
+        resource: &Resource,
+        kind: ChildKind,
+        desired: Fingerprint,
+        observed: Option<Fingerprint>,
+    ) -> bool {
+        observed.is_some_and(|observed| {
+            let rewritten = ServerMutated {
+                kind,
+                desired,
+                answered: observed,
+            };
+            observed == desired || self.states.is_rewritten(resource, rewritten)
+        })
+    }
+
+    /// The child is as desired. A field conflict is reported until this has lasted for a while.
+    fn settled(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
+        let child = (wanted.child.kind, wanted.key());
+        match self.repairs.settled(&child, wanted.desired.fields) {
+            Some((problem, left)) => Err(ApplyError::Blocked(problem, left)),
+            None => Ok(()),
+        }
+    }
+
+    /// Applies a child: with force, its uid and its version when it is known to be ours, else
+    /// without.
+    async fn apply(
+        &self,
+        wanted: Wanted<'_>,
+        existing: Option<Existing<'_>>,
+        paced: bool,
+    ) -> Result<(), ApplyError> {
+        let (at, manager) = (wanted.location(), self.kind.field_manager);
+        let mut body = wanted.child.body.clone();
+        Stamp::new(wanted.resource, wanted.desired, paced).put_on(&mut body);
+        let named = existing;
+        #[cfg(test)]
+        let named = named.filter(|_| !twins::is(Twin::ApplyWithoutUid));
+        if let (Some(existing), Some(Value::Object(metadata))) = (named, body.get_mut("metadata")) {
+            let version = existing.resource_version.to_string();
+            metadata.insert("uid".to_owned(), existing.uid.into());
+            metadata.insert("resourceVersion".to_owned(), version.into());
+        }
+        let forced = existing.is_some();
+        let error = match self.caller.apply(at, manager, forced, &body).await {
+            Ok(object) => {
+                if forced {
+                    let child = (wanted.child.kind, wanted.key());
+                    self.repairs.applied(&child, wanted.desired.fields);
+                }
+                self.applied(wanted, &object);
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        match error.refusal().map(error_class::of_apply) {
+            Some(ErrorClass::ResolveOwnership) if existing.is_none() => {
+                debug!(controller = self.controller, %error, "resolving the owner of the child");
+                Box::pin(self.resolve_ownership(wanted)).await
+            }
+            Some(ErrorClass::Duplicate { field, problem }) => {
+                let Some(existing) = existing else {
+                    return Err(ApplyError::Refused(problem, error));
+                };
+                match self.absorb_list(wanted, &field).await? {
+                    None => Err(ApplyError::Refused(problem, error)),
+                    Some(resource_version) => {
+                        let existing = Existing {
+                            resource_version,
+                            ..existing
+                        };
+                        Box::pin(self.apply(wanted, Some(existing), paced)).await
+                    }
+                }
+            }
+            Some(ErrorClass::Blocked(problem)) => {
+                Err(ApplyError::Blocked(problem, jittered_retry()))
+            }
+            Some(ErrorClass::Refused(problem)) => Err(ApplyError::Refused(problem, error)),
+            Some(ErrorClass::NotFound(problem)) => Err(not_found(problem, jittered_retry())),
+            Some(ErrorClass::NamespaceEnding) => {
+                debug!(controller = self.controller, %error, "the namespace is being deleted");
+                Err(ApplyError::NamespaceEnding)
+            }
+            Some(ErrorClass::ResolveOwnership | ErrorClass::Transient) | None => {
+                Err(ApplyError::Failed(error))
+            }
+        }
+    }
+
+    /// Stores the answer to an apply in the cache. Remembers it if it differs from what was sent:
+    /// the API server rounds values, and admission plugins change fields.
+    fn applied(&self, wanted: Wanted<'_>, object: &Value) {
+        let Wanted {
+            resource,
+            child,
+            desired,
+        } = wanted;
+        let answered = self.children.put_written(child.kind, object);
+        let rewritten = answered
+            .filter(|answered| *answered != desired)
+            .map(|answered| ServerMutated {
+                kind: child.kind,
+                desired,
+                answered,
+            });
+        if rewritten.is_some() {
+            self.metrics.rewritten(&self.controller, child.kind.name());
+        }
+        self.states.applied(resource, child.kind, rewritten);
+        info!(child = child.kind.name(), name = child.name, "applied");
+    }
+
+    /// Deletes a Service of ours that the spec no longer wants, the only delete there is. Returns
+    /// whether a finalizer holds it.
+    async fn delete_service(
+        &self,
+        resource: &Resource,
+        service: &CachedService,
+    ) -> Result<bool, CallError> {
+        let meta = &service.meta;
+        let mut is_held = false;
+        let at = Location::of_child(ChildKind::Service, meta.key.namespace(), meta.key.name());
+        match self
+            .caller
+            .delete(at, &meta.uid, meta.resource_version)
+            .await
+        {
+            Ok(answer) => {
+                is_held = answer.pointer("/metadata/deletionTimestamp").is_some();
+                if is_held {
+                    self.children.put_written(ChildKind::Service, &answer);
+                } else {
+                    // Until the watch reports the deletion, the Service counts as terminating.
+                    let services = &self.children.services;
+                    services.amend(&meta.key, &meta.uid, |it| it.meta.deleting = true);
+                }
+                info!(
+                    child = "Service",
+                    name = meta.key.name(),
+                    "deleted, not asked for"
+                );
+            }
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+        self.children
+            .reservations
+            .release(ChildKind::Service, &meta.key, &resource.uid);
+        Ok(is_held)
+    }
+}
+
+/// A child is being deleted; its deletion enqueues the resource.
+fn pending_deletion(problem: Problem) -> ApplyError {
+    ApplyError::Pending {
+        problem,
+        patience: Some(PATIENCE_WITH_DELETION),
+        look_again: PATIENCE_WITH_DELETION,
+    }
+}
+
+/// The API server does not know the namespace or resource type, perhaps not yet.
+fn not_found(problem: Problem, look_again: Duration) -> ApplyError {
+    ApplyError::Pending {
+        problem,
+        patience: Some(PATIENCE_WITH_WRITES),
+        look_again,
+    }
+}
+
+/// A Service of an older operator stays as it is until the Deployment is rolled out, which
+/// wakes the resource.
+fn pending_rollout(wanted: Wanted<'_>, look_again: Duration) -> ApplyError {
+    let name = &wanted.child.name;
+    ApplyError::Pending {
+        problem: Problem {
+            reason: Reason::RollingOut,
+            message: format!("Service {name} is adopted when the Deployment is rolled out"),
+        },
+        patience: None,
+        look_again,
+    }
+}

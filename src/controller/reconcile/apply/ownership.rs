@@ -1,0 +1,210 @@
+//! Resolves the ownership of a child with one GET, where neither the cache nor a rejection tells it.
+//! The child is then adopted from an older operator, or left alone.
+
+use serde_json::Value;
+use tracing::{debug, info};
+
+use super::{Applier, ApplyError, Existing, Wanted, pending_deletion, pending_rollout};
+use crate::controller::cache::cached::Owner;
+use crate::controller::call::{CallError, Location, Part};
+use crate::controller::children::{taken, terminating};
+use crate::controller::drift::fingerprint;
+use crate::controller::drift::stamp::Stamp;
+use crate::controller::event::{Notice, Severity};
+use crate::controller::legacy::adoption;
+use crate::controller::object::ObjectKey;
+use crate::controller::reconcile::state::jittered_retry;
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
+use crate::operators::{Child, ChildKind, Resource, kept};
+
+impl Applier {
+    /// Finds with one GET whether the object belongs to this resource (its label was removed, or
+    /// an older operator made it) or to another owner.
+    pub(super) async fn resolve_ownership(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
+        let at = wanted.location();
+        let object = self.caller.get(at).await?;
+        let owner = Owner::of(&object);
+        let uid = &wanted.resource.uid;
+        if owner.as_ref().is_none_or(|owner| *owner.uid != **uid) {
+            let problem = taken(wanted.child.kind, &wanted.key(), owner.as_ref());
+            return Err(ApplyError::Blocked(problem, jittered_retry()));
+        }
+        if object.pointer("/metadata/deletionTimestamp").is_some() {
+            return Err(pending_deletion(terminating(
+                wanted.child.kind,
+                &wanted.key(),
+            )));
+        }
+        if let Some(stamp) = Stamp::of(&object) {
+            self.check_generation(wanted.resource, stamp).await?;
+        }
+        let manager = self.kind.field_manager;
+        let mut resource_version = version_of(&object).unwrap_or(0);
+        if fingerprint::of_observed(&object, manager).is_none() {
+            // Its selector and ports match the existing pods; ours match only those of the rollout.
+            let is_service = wanted.child.kind == ChildKind::Service;
+            if is_service && !self.children.is_rolled_out(uid) {
+                return Err(pending_rollout(wanted, jittered_retry()));
+            }
+            if let Some(patch) = adoption::patch(&object, manager, uid) {
+                let patched = self
+                    .caller
+                    .json_patch(at, Part::Object, manager, &patch)
+                    .await?;
+                resource_version = version_of(&patched).unwrap_or(0);
+                self.record_adoption(wanted);
+            }
+        }
+        let existing = object
+            .pointer("/metadata/uid")
+            .and_then(Value::as_str)
+            .map(|uid| Existing {
+                uid,
+                resource_version,
+            });
+        match self.keeping_selector(wanted, &object) {
+            Some(child) => {
+                self.apply(Wanted::new(wanted.resource, &child), existing, false)
+                    .await
+            }
+            None => self.apply(wanted, existing, false).await,
+        }
+    }
+
+    /// The Deployment that is wanted, with the selector of the one that is there.
+    fn keeping_selector(&self, wanted: Wanted<'_>, found: &Value) -> Option<Child> {
+        if wanted.child.kind != ChildKind::Deployment {
+            return None;
+        }
+        let name = &wanted.resource.name;
+        let selector = kept::selector_of(found, &self.controller, name)?;
+        Some(kept::keeping(wanted.child, &selector))
+    }
+
+    /// A child is missing. If it may have existed before: checks that the resource still exists, and
+    /// in the generation that was read, before the child is created again.
+    pub(super) async fn check_owner(&self, resource: &Resource) -> Result<(), ApplyError> {
+        #[cfg(test)]
+        if twins::is(Twin::ChildOfDeadOwner) {
+            return Ok(());
+        }
+        // In this order: the loss is forgotten after the resource has left the cache, which may
+        // happen concurrently.
+        let lost_a_child = self.children.lost_children.contains(&resource.uid);
+        let key = ObjectKey::new(&resource.namespace, &resource.name);
+        let known = self.resources.get(&key);
+        let known = known.filter(|known| *known.meta.uid == *resource.uid);
+        let Some(known) = known else {
+            return Err(ApplyError::ResourceGone);
+        };
+        // Another leader may have made the child for a later generation that our caches do not
+        // show yet. A resource that was read since this process leads has no later generation.
+        if !lost_a_child && known.meta.resource_version > self.begin(&resource.namespace).await? {
+            return Ok(());
+        }
+        if self.live_generation(resource).await? > resource.generation {
+            return Err(ApplyError::Stale);
+        }
+        self.children.lost_children.forget(&resource.uid);
+        Ok(())
+    }
+
+    /// Reads the revision of etcd since which no other manager writes, once, by a list in this
+    /// namespace.
+    pub(in crate::controller) async fn begin(&self, namespace: &str) -> Result<u64, CallError> {
+        let begun = self.begun.get_or_try_init(|| async {
+            let at = Location {
+                api: &format!("/apis/{}", self.kind.api_version(&self.kind.seed)),
+                plural: self.kind.plural,
+                namespace,
+                // No object has this name, so that nothing is read or converted.
+                name: "-",
+            };
+            let list = self.caller.list_one(at).await?;
+            Ok(revision_of(&list))
+        });
+        begun.await.copied()
+    }
+
+    /// The generation of the resource as it is now, whatever the cache says.
+    ///
+    /// # Errors
+    /// [`ApplyError::ResourceGone`] if it is gone, being deleted, or another of that name.
+    pub(super) async fn live_generation(&self, resource: &Resource) -> Result<i64, ApplyError> {
+        let at = Location {
+            api: &format!("/apis/{}", resource.api_version),
+            plural: self.kind.plural,
+            namespace: &resource.namespace,
+            name: &resource.name,
+        };
+        let found = self.caller.list_one(at).await?;
+        let of = |field: &str| found.pointer(&format!("/items/0/metadata/{field}"));
+        let is_it = of("uid").and_then(Value::as_str) == Some(&resource.uid);
+        if !is_it || of("deletionTimestamp").is_some() {
+            let (namespace, name) = (at.namespace, at.name);
+            debug!(controller = self.controller, namespace, name, "it is gone");
+            return Err(ApplyError::ResourceGone);
+        }
+        Ok(of("generation").and_then(Value::as_i64).unwrap_or_default())
+    }
+
+    fn record_adoption(&self, wanted: Wanted<'_>) {
+        let (kind, name) = (wanted.child.kind.name(), &wanted.child.name);
+        let notice = Notice {
+            severity: Severity::Normal,
+            reason: "Adopted".to_owned(),
+            note: format!("{kind} {name}, which an older operator made, is kept from now on"),
+        };
+        info!(child = kind, name, "adopted from an older operator");
+        self.recorder.record(self.kind, wanted.resource, notice);
+    }
+
+    /// Makes us the only owner of a list of our own child in which others' items stand in the
+    /// way of ours. Returns the version of the child after that; `None` if there is nothing to
+    /// absorb.
+    pub(super) async fn absorb_list(
+        &self,
+        wanted: Wanted<'_>,
+        field: &str,
+    ) -> Result<Option<u64>, CallError> {
+        let (at, manager) = (wanted.location(), self.kind.field_manager);
+        let object = self.caller.get(at).await?;
+        let Some(patch) = adoption::absorb_list(&object, manager, field) else {
+            return Ok(None);
+        };
+        let patched = self
+            .caller
+            .json_patch(at, Part::Object, manager, &patch)
+            .await?;
+        // No object has the version 0: with it, the write that follows is refused.
+        Ok(Some(version_of(&patched).unwrap_or(0)))
+    }
+}
+
+/// The revision of a list. Of one that names none, nothing is known to be newer.
+fn revision_of(list: &Value) -> u64 {
+    version_of(list).unwrap_or(u64::MAX)
+}
+
+/// The resourceVersion of an object or list.
+fn version_of(object: &Value) -> Option<u64> {
+    let version = object.pointer("/metadata/resourceVersion")?;
+    version.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::revision_of;
+
+    #[test]
+    fn every_resource_is_asked_for_if_the_api_server_names_no_revision() {
+        for list in [json!({}), json!({"metadata": {"resourceVersion": ""}})] {
+            assert_eq!(revision_of(&list), u64::MAX);
+        }
+        let list = json!({"metadata": {"resourceVersion": "7"}});
+        assert_eq!(revision_of(&list), 7);
+    }
+}

@@ -1,0 +1,177 @@
+//! Paces rollouts that no user asked for. A new manager with other defaults changes every Deployment
+//! of a kind; only a limited number roll out at the same time, in the order of their names. A change
+//! of a resource's own spec never waits.
+//!
+//! The cache of Deployments shows which of them roll out: their stamp marks a paced rollout. Nothing
+//! else is stored, and a new leader continues.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tracing::info;
+
+use crate::controller::children::Children;
+use crate::controller::metrics::Metrics;
+use crate::controller::object::ObjectKey;
+use crate::controller::queue::{Priority, Queue};
+
+/// How long a resource waits for its turn until it looks by itself: it is enqueued before.
+pub(in crate::controller) const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// The paced rollouts of one kind.
+pub(crate) struct Pacer {
+    /// Name of the controller, for the log and the metric.
+    controller: String,
+    /// `kind` of the owners of its Deployments.
+    kind: &'static str,
+    /// Rollouts at the same time; 0 lifts the limit.
+    limit: usize,
+    queue: Arc<Queue<ObjectKey>>,
+    children: Arc<Children>,
+    metrics: Arc<Metrics>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Resources whose Deployments roll; `None` until the cache was first asked.
+    rolling: Option<BTreeSet<ObjectKey>>,
+    /// Resources that wait for their turn.
+    waiting: BTreeSet<ObjectKey>,
+}
+
+impl Pacer {
+    /// A pacer of the Deployments whose owners are of `kind`.
+    pub(crate) fn new(
+        controller: String,
+        kind: &'static str,
+        limit: usize,
+        queue: Arc<Queue<ObjectKey>>,
+        children: Arc<Children>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Pacer {
+            controller,
+            kind,
+            limit,
+            queue,
+            children,
+            metrics,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Whether the Deployment of the resource `key` may be changed now. If so its place is
+    /// taken until [`Pacer::ended`].
+    pub(in crate::controller) fn may_begin(&self, key: &ObjectKey) -> bool {
+        if self.limit == 0 {
+            return true;
+        }
+        let mut state = self.lock();
+        let rolling = state.rolling.get_or_insert_with(|| self.found_rolling());
+        let free = self.limit.saturating_sub(rolling.len());
+        if rolling.contains(key) {
+            return true;
+        }
+        let before = state.waiting.range(..key).take(free).count();
+        let may = before < free;
+        if may {
+            state.waiting.remove(key);
+            state.rolling.get_or_insert_default().insert(key.clone());
+        } else {
+            state.waiting.insert(key.clone());
+        }
+        self.write_if_due(&state);
+        if may {
+            let (namespace, name) = (key.namespace(), key.name());
+            let waiting = state.waiting.len();
+            info!(
+                controller = self.controller,
+                namespace, name, waiting, "rolling out a changed default of the operator"
+            );
+        }
+        may
+    }
+
+    /// The resource `key` neither rolls nor waits any more: its rollout is complete, its own
+    /// spec changed, or it is gone. Those whose turn it is are enqueued.
+    pub(in crate::controller) fn ended(&self, key: &ObjectKey) {
+        let mut state = self.lock();
+        let was_rolling = state
+            .rolling
+            .as_mut()
+            .is_some_and(|rolling| rolling.remove(key));
+        let was_waiting = state.waiting.remove(key);
+        if !was_rolling && !was_waiting {
+            return;
+        }
+        self.wake_next(&mut state);
+        let rolling = state.rolling.as_ref().map_or(0, BTreeSet::len);
+        if was_rolling && rolling == 0 && state.waiting.is_empty() {
+            info!(
+                controller = self.controller,
+                "every changed default of the operator is rolled out"
+            );
+        }
+    }
+
+    /// A reconcile of the resource `key` begins: whether it still waits is found out anew.
+    pub(in crate::controller) fn reconcile_begins(&self, key: &ObjectKey) -> bool {
+        self.lock().waiting.remove(key)
+    }
+
+    /// A reconcile of the resource `key` ended, which `waited` when it began. Gives its place
+    /// back if the rollout is complete, and its turn if it does not want it any more (it is
+    /// paused, or its own spec changed).
+    pub(in crate::controller) fn reconcile_ended(
+        &self,
+        key: &ObjectKey,
+        waited: bool,
+        is_rolled_out: bool,
+    ) {
+        let mut state = self.lock();
+        let is_rolling = state.rolling.as_ref().is_some_and(|it| it.contains(key));
+        if is_rolling && is_rolled_out {
+            drop(state);
+            self.ended(key);
+        } else if waited && !is_rolling && !state.waiting.contains(key) {
+            self.wake_next(&mut state);
+        }
+    }
+
+    /// The resources whose paced rollouts were begun by an earlier leader.
+    fn found_rolling(&self) -> BTreeSet<ObjectKey> {
+        let deployments = self.children.deployments.snapshot();
+        deployments
+            .iter()
+            .filter(|deployment| {
+                deployment.stamp.is_some_and(|stamp| stamp.paced) && !deployment.state.is_updated()
+            })
+            .filter_map(|deployment| {
+                let owner = deployment.owner.as_ref()?;
+                let namespace = deployment.meta.key.namespace();
+                (*owner.kind == *self.kind).then(|| ObjectKey::new(namespace, &owner.name))
+            })
+            .collect()
+    }
+
+    fn wake_next(&self, state: &mut State) {
+        let rolling = state.rolling.as_ref().map_or(0, BTreeSet::len);
+        let free = self.limit.saturating_sub(rolling);
+        for next in state.waiting.iter().take(free) {
+            self.queue.add(next.clone(), Priority::Low);
+        }
+        self.write_if_due(state);
+    }
+
+    fn write_if_due(&self, state: &State) {
+        let rolling = state.rolling.as_ref().map_or(0, BTreeSet::len);
+        self.metrics
+            .paced(&self.controller, rolling, state.waiting.len());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

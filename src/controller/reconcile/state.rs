@@ -1,0 +1,307 @@
+//! State of a resource between two reconciles that the caches cannot hold: a pending status, the
+//! back-off from a blocker, writes with an unknown result. An entry exists only while it holds
+//! something, and is removed with its resource. No I/O.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::api::Status;
+use crate::controller::cache::cached::Owner;
+use crate::controller::drift::fingerprint::Fingerprint;
+use crate::controller::object::ObjectKey;
+use crate::controller::status::debounce::{Difference, StatusDebounce};
+use crate::operators::{ChildKind, Observed, Problem, Reason, Resource};
+
+/// How long a blocker outside (a foreign name, a taken port, a quota) is left alone before it
+/// is looked at again; ± 20 %, so that many of them do not come at once.
+const BLOCKED_RETRY: Duration = Duration::from_secs(15);
+
+/// The states of all resources of one kind.
+#[derive(Debug, Default)]
+pub(in crate::controller) struct ReconcileStates {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_resource: HashMap<ObjectKey, ReconcileState>,
+    /// How many of them have a pending status.
+    waiting: u32,
+}
+
+#[derive(Debug, Default)]
+struct ReconcileState {
+    /// UID it is about, so that a namesake created later starts afresh.
+    uid: Box<str>,
+    /// What the API server made of an apply that it changed. As long as both are the same
+    /// nothing is sent, or the two would alternate for ever.
+    rewritten: Vec<ServerMutated>,
+    /// A status that differs from the stored one and is not written yet.
+    pending: Option<StatusDebounce>,
+    /// The status of the last write, if it is not known whether it was obeyed.
+    unanswered: Option<Box<Status>>,
+    /// The child that cannot be had; until its time nothing is sent for it, whatever else
+    /// wakes the resource.
+    blocked: Option<Box<Blocked>>,
+    /// Why a child is not confirmed, and since when.
+    unconfirmed: Option<(Reason, Instant)>,
+    /// Until when the API server asked us to stay away.
+    held_until: Option<Instant>,
+}
+
+/// An attempt that something was in the way of.
+#[derive(Debug)]
+struct Blocked {
+    attempt: Attempt,
+    obstacle: Blocker,
+    until: Instant,
+}
+
+/// What is in the way of a child.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::controller) enum Blocker {
+    /// Something outside.
+    Problem(Problem),
+    /// The rollout of the Deployment beside it.
+    Rollout,
+    /// The API server knows no such namespace or resource type.
+    NotFound(Problem),
+}
+
+/// What an attempt at a child is made from. One more, made from the same, would end the same.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::controller) struct Attempt {
+    pub(in crate::controller) kind: ChildKind,
+    pub(in crate::controller) desired: Fingerprint,
+    /// Of the resource: a change of its spec is worth an attempt even if this child is to
+    /// stay as it is, since somebody is waiting for what becomes of it.
+    pub(in crate::controller) generation: i64,
+    /// UID and owner of what the cache holds under the child's name.
+    pub(in crate::controller) found: Option<(Box<str>, Option<Owner>)>,
+}
+
+/// How long to wait for the next look at a blocker: 15 s ± 20 %.
+pub(in crate::controller) fn jittered_retry() -> Duration {
+    BLOCKED_RETRY.mul_f64(0.8 + 0.4 * fastrand::f64())
+}
+
+/// An apply whose answer was not what was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::controller) struct ServerMutated {
+    pub(in crate::controller) kind: ChildKind,
+    pub(in crate::controller) desired: Fingerprint,
+    pub(in crate::controller) answered: Fingerprint,
+}
+
+impl ReconcileStates {
+    /// Notes how the last apply of a child was answered; `None` if with what was sent.
+    pub(in crate::controller) fn applied(
+        &self,
+        resource: &Resource,
+        child: ChildKind,
+        rewritten: Option<ServerMutated>,
+    ) {
+        self.change(resource, |state| {
+            state.rewritten.retain(|earlier| earlier.kind != child);
+            state.rewritten.extend(rewritten);
+        });
+    }
+
+    /// Whether the last apply of the child was of this body, and answered like this.
+    pub(in crate::controller) fn is_rewritten(
+        &self,
+        resource: &Resource,
+        rewritten: ServerMutated,
+    ) -> bool {
+        let known = self.lock();
+        let states = &known.by_resource;
+        let state = states.get(&key_of(resource));
+        state
+            .filter(|state| *state.uid == *resource.uid)
+            .is_some_and(|state| state.rewritten.contains(&rewritten))
+    }
+
+    /// What was in the way of the last attempt made from the same, and for how much longer
+    /// it is left alone; `None` if it is time to try.
+    pub(in crate::controller) fn blocked(
+        &self,
+        resource: &Resource,
+        attempt: &Attempt,
+    ) -> Option<(Blocker, Duration)> {
+        let known = self.lock();
+        let states = &known.by_resource;
+        let state = states.get(&key_of(resource))?;
+        let blocked = state.blocked.as_ref()?;
+        let left = blocked.until.checked_duration_since(Instant::now())?;
+        let is_same = *state.uid == *resource.uid && blocked.attempt == *attempt;
+        (is_same && !left.is_zero()).then(|| (blocked.obstacle.clone(), left))
+    }
+
+    /// Notes what was in the way of an attempt, and how long it is to be left alone.
+    pub(in crate::controller) fn block(
+        &self,
+        resource: &Resource,
+        attempt: Attempt,
+        obstacle: Blocker,
+        wait: Duration,
+    ) {
+        let blocked = Blocked {
+            attempt,
+            obstacle,
+            until: Instant::now() + wait,
+        };
+        self.change(resource, |state| state.blocked = Some(Box::new(blocked)));
+    }
+
+    /// Notes that nothing is in the way of any child.
+    pub(in crate::controller) fn unblock(&self, resource: &Resource) {
+        self.change(resource, |state| state.blocked = None);
+    }
+
+    /// Notes that the status differs from the stored one. Returns how long the write still has to
+    /// wait, `None` if it is due.
+    pub(in crate::controller) fn status_differs(
+        &self,
+        resource: &Resource,
+        observed: Observed,
+        difference: Difference,
+    ) -> Option<Duration> {
+        let now = Instant::now();
+        let others = self.lock().waiting.saturating_sub(1);
+        self.change(resource, |state| {
+            let pending = state
+                .pending
+                .get_or_insert_with(|| StatusDebounce::new(now));
+            pending.wait(observed, difference, others, now)
+        })
+    }
+
+    /// Notes that the stored status is as it should be.
+    pub(in crate::controller) fn status_is_written(&self, resource: &Resource) {
+        self.change(resource, |state| {
+            state.pending = None;
+            state.unanswered = None;
+        });
+    }
+
+    /// Notes that a status was sent, and that it is not known whether it is stored.
+    pub(in crate::controller) fn status_is_unanswered(&self, resource: &Resource, status: Status) {
+        self.change(resource, |state| {
+            state.unanswered = Some(Box::new(status));
+        });
+    }
+
+    /// The status that was sent last, if it is not known whether it is stored.
+    pub(in crate::controller) fn unanswered_status(
+        &self,
+        resource: &Resource,
+    ) -> Option<Box<Status>> {
+        let known = self.lock();
+        let states = &known.by_resource;
+        let state = states.get(&key_of(resource))?;
+        (*state.uid == *resource.uid).then(|| state.unanswered.clone())?
+    }
+
+    /// Notes why the children are not confirmed, `None` if they are. Returns for how long that
+    /// reason has lasted.
+    pub(in crate::controller) fn unconfirmed(
+        &self,
+        resource: &Resource,
+        why: Option<Reason>,
+    ) -> Duration {
+        let now = Instant::now();
+        self.change(resource, |state| {
+            let since = state.unconfirmed.filter(|(reason, _)| Some(*reason) == why);
+            state.unconfirmed = why.map(|why| since.unwrap_or((why, now)));
+            since.map_or(Duration::ZERO, |(_, since)| {
+                now.saturating_duration_since(since)
+            })
+        })
+    }
+
+    /// Notes that the API server asked us to stay away.
+    pub(in crate::controller) fn hold(&self, key: &ObjectKey, uid: &str, wait: Duration) {
+        self.change_of(key, uid, |state| {
+            state.held_until = Instant::now().checked_add(wait);
+        });
+    }
+
+    /// How much longer the API server asked us to stay away.
+    pub(in crate::controller) fn held(&self, key: &ObjectKey, uid: &str) -> Option<Duration> {
+        let known = self.lock();
+        let states = &known.by_resource;
+        let state = states.get(key).filter(|state| *state.uid == *uid)?;
+        let left = state.held_until?.checked_duration_since(Instant::now())?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// The resource `uid` is gone.
+    pub(in crate::controller) fn forget(&self, key: &ObjectKey, uid: &str) {
+        let mut known = self.lock();
+        let states = &mut known.by_resource;
+        if states.get(key).is_some_and(|state| *state.uid == *uid) {
+            let state = states.remove(key);
+            if state.is_some_and(|state| state.pending.is_some()) {
+                known.waiting = known.waiting.saturating_sub(1);
+            }
+        }
+    }
+
+    fn change<T>(&self, resource: &Resource, change: impl FnOnce(&mut ReconcileState) -> T) -> T {
+        self.change_of(&key_of(resource), &resource.uid, change)
+    }
+
+    fn change_of<T>(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        change: impl FnOnce(&mut ReconcileState) -> T,
+    ) -> T {
+        let mut known = self.lock();
+        let Known {
+            by_resource,
+            waiting,
+        } = &mut *known;
+        let state = by_resource.entry(key.clone()).or_default();
+        let waited = state.pending.is_some();
+        if *state.uid != *uid {
+            *state = ReconcileState {
+                uid: uid.into(),
+                ..ReconcileState::default()
+            };
+        }
+        let result = change(state);
+        match (waited, state.pending.is_some()) {
+            (false, true) => *waiting = waiting.saturating_add(1),
+            (true, false) => *waiting = waiting.saturating_sub(1),
+            _ => {}
+        }
+        if state.is_empty() {
+            by_resource.remove(key);
+        }
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // Each critical section leaves the map valid at every step.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReconcileState {
+    fn is_empty(&self) -> bool {
+        self.rewritten.is_empty()
+            && self.pending.is_none()
+            && self.unanswered.is_none()
+            && self.blocked.is_none()
+            && self.unconfirmed.is_none()
+            && self.held_until.is_none_or(|until| until <= Instant::now())
+    }
+}
+
+fn key_of(resource: &Resource) -> ObjectKey {
+    ObjectKey::new(&resource.namespace, &resource.name)
+}

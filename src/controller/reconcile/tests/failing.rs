@@ -1,0 +1,202 @@
+//! Writes that fail, children that are being deleted, and pods that do not start: what the
+//! status tells, and when it is looked at again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{APPLY, FORCE, STATUS, Scenario, refusal, rolled_out, willing};
+use crate::controller::cache::cached::CachedPod;
+use crate::controller::cache::decode::Decode;
+use crate::controller::reconcile::Action;
+
+static FINE: AtomicBool = AtomicBool::new(false);
+
+fn spec_changed() -> Value {
+    json!({"metadata": {"resourceVersion": "7", "generation": 2}})
+}
+
+/// A resource that is ready, after which applies with force are answered by `refused`.
+async fn ready_then(
+    refused: impl Fn() -> Option<(u16, Value)> + Send + Sync + 'static,
+) -> Scenario {
+    let scenario = Scenario::new(move |line, body| match line {
+        line if line.contains("force=true") => refused().or_else(|| willing(line, body)),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    scenario.deployment_is(4, rolled_out(1));
+    for _ in 0..2 {
+        tokio::time::advance(Duration::from_secs(20)).await;
+        scenario.reconcile().await.expect("reconciled");
+    }
+    assert_eq!(scenario.condition("Ready").0, "True");
+    scenario.sent();
+    scenario
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spec_whose_write_fails_is_not_ready_and_degraded_after_30_s() {
+    let scenario =
+        ready_then(|| refusal(500, "failed calling webhook: no endpoints", "", "")).await;
+    // Only the memory changes: neither the count of pods nor a Service.
+    let data = json!({"v1": {"memory": 99}}).to_string();
+    let mut changed = spec_changed();
+    changed["metadata"]["annotations"] =
+        json!({"quartet-operator.example.com/conversion-data": data});
+    scenario.holds(1, changed);
+    scenario.reconcile().await.expect_err("tried again");
+    tokio::time::advance(Duration::from_millis(501)).await;
+    scenario.reconcile().await.expect_err("tried again");
+    let (status, reason, message) = scenario.condition("Ready");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "ApplyFailed"));
+    assert!(message.contains("failed calling webhook"), "{message}");
+    assert_eq!(scenario.condition("Degraded").0, "False");
+    assert_eq!(scenario.sent(), [FORCE, FORCE, STATUS]);
+    assert_eq!(scenario.told(), Vec::<String>::new());
+
+    tokio::time::advance(Duration::from_secs(30)).await;
+    scenario.reconcile().await.expect_err("tried again");
+    assert_eq!(scenario.condition("Degraded").1, "ApplyFailed");
+    assert_eq!(scenario.told(), ["ApplyFailed"], "one Event");
+    tokio::time::advance(Duration::from_secs(30)).await;
+    scenario.reconcile().await.expect_err("tried again");
+    assert_eq!(scenario.told(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_succeeds_again_is_told() {
+    let scenario = ready_then(|| match FINE.load(Ordering::Relaxed) {
+        false => refusal(503, "busy", "", ""),
+        true => None,
+    })
+    .await;
+    scenario.holds(2, spec_changed());
+    scenario.reconcile().await.expect_err("tried again");
+    tokio::time::advance(Duration::from_secs(31)).await;
+    scenario.reconcile().await.expect_err("tried again");
+    assert_eq!(scenario.condition("Degraded").0, "True");
+    FINE.store(true, Ordering::Relaxed);
+    scenario.reconcile().await.expect("applied");
+    tokio::time::advance(Duration::from_secs(20)).await;
+    scenario.reconcile().await.expect("told");
+    assert_eq!(scenario.condition("Degraded").0, "False");
+    assert_eq!(scenario.told(), ["ApplyFailed", "Recovered"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_api_server_does_not_find_is_looked_at_again_after_15_s() {
+    let scenario = ready_then(|| refusal(404, "the server could not find it", "", "")).await;
+    scenario.holds(2, spec_changed());
+    let next = scenario.reconcile().await.expect("no error");
+    assert!(
+        matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(18)),
+        "{next:?}"
+    );
+    tokio::time::advance(Duration::from_secs(1)).await;
+    scenario.reconcile().await.expect("no error");
+    assert_eq!(scenario.condition("Ready").1, "ApplyFailed");
+    assert_eq!(scenario.sent(), [FORCE, STATUS], "whatever wakes it");
+    tokio::time::advance(Duration::from_secs(18)).await;
+    scenario.reconcile().await.expect("no error");
+    assert_eq!(scenario.sent(), [FORCE]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_is_being_deleted_is_waited_for_and_told() {
+    let scenario = ready_then(|| None).await;
+    scenario.holds(2, spec_changed());
+    scenario.reconcile().await.expect("reconciled");
+    let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    scenario.deployment_is(9, deleting);
+    scenario.sent();
+    scenario.reconcile().await.expect("reconciled");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    scenario.reconcile().await.expect("reconciled");
+    let (status, reason, message) = scenario.condition("Ready");
+    assert_eq!(
+        (status.as_str(), reason.as_str()),
+        ("False", "ChildTerminating")
+    );
+    assert!(message.contains("Deployment cache"), "{message}");
+    assert_eq!(scenario.sent(), [STATUS], "nothing is applied to it");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.condition("Degraded").1, "ChildTerminating");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_before_the_time_that_the_api_server_asks_for() {
+    let scenario = ready_then(|| None).await;
+    // As API Priority and Fairness answers: a header, and plain text.
+    scenario.asks_to_stay_away(Duration::from_secs(7));
+    scenario.holds(2, spec_changed());
+    let error = scenario.reconcile().await.expect_err("refused");
+    assert!(error.contains("too many requests"), "{error}");
+    scenario.sent();
+    tokio::time::advance(Duration::from_secs(6)).await;
+    let next = scenario.reconcile().await;
+    assert_eq!(next, Ok(Action::Held(Duration::from_secs(1))));
+    assert_eq!(scenario.sent(), Vec::<String>::new());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    scenario.reconcile().await.expect("applied");
+    assert_eq!(scenario.sent().first().map(String::as_str), Some(FORCE));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_does_not_start_is_named_and_degrades_after_a_minute() {
+    let scenario = ready_then(|| None).await;
+    let mut incomplete = rolled_out(1);
+    incomplete["status"]["availableReplicas"] = json!(0);
+    // The watch brings the Deployment with no pod available, and the pod.
+    scenario.holds(2, spec_changed());
+    scenario.reconcile().await.expect("applied");
+    scenario.deployment_is(9, incomplete);
+    let since = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(50);
+    let pod = json!({
+        "metadata": {"name": "cache-5d4f-x", "namespace": "ns", "uid": "p", "resourceVersion": "10",
+            "labels": {"pod-template-hash": "5d4f"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cache-5d4f", "uid": "r", "controller": true}]},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": since.to_string()}],
+            "containerStatuses": [{"name": "memcached", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}],
+        },
+    });
+    let pod = CachedPod::from_json(&pod).expect("decodes");
+    scenario.children.pods.put_written(pod);
+    scenario.sent();
+    scenario.reconcile().await.expect("reconciled");
+    tokio::time::advance(Duration::from_secs(5)).await;
+    let next = scenario.reconcile().await.expect("reconciled");
+    assert!(
+        matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(10)),
+        "{next:?}"
+    );
+    let (status, reason, message) = scenario.condition("Ready");
+    assert_eq!(
+        (status.as_str(), reason.as_str()),
+        ("False", "ImagePullBackOff")
+    );
+    assert_eq!(
+        message,
+        "1 of 1 pods do not start: pod cache-5d4f-x: container memcached: ImagePullBackOff: no such image"
+    );
+    assert_eq!(scenario.condition("Degraded").0, "False");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_is_written_only_onto_the_version_it_was_computed_for() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(1, json!({"metadata": {"generation": 5}}));
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [APPLY]);
+    tokio::time::advance(Duration::from_secs(20)).await;
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(
+        body[0],
+        json!({"op": "test", "path": "/metadata/resourceVersion", "value": "1"})
+    );
+}

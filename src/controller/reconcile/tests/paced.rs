@@ -1,0 +1,138 @@
+//! A changed default of the operator: rollouts that no user asked for take turns.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{FORCE, Scenario, applied, rolled_out, willing};
+use crate::controller::drift::stamp::APPLIED;
+use crate::controller::object::ObjectKey;
+use crate::controller::reconcile::Action;
+
+fn stamp_of(body: &Value) -> Value {
+    let text = body["metadata"]["annotations"][APPLIED].as_str();
+    serde_json::from_str(text.expect("a stamp")).expect("JSON")
+}
+
+/// A resource that is ready, made by a manager with another default image.
+async fn of_another_default() -> Scenario {
+    let scenario = Scenario::new(|line, body| match line {
+        // Later than what the watch brings.
+        line if line.contains("force=true") => Some((200, applied(body, 11))),
+        line => willing(line, body),
+    });
+    scenario.holds(1, json!({"status": {"observedGeneration": 1}}));
+    scenario.reconcile().await.expect("reconciled");
+    let mut made = scenario.sent_ever.lock().expect("not poisoned")[0]
+        .1
+        .clone();
+    made["spec"]["template"]["spec"]["containers"][0]["image"] = json!("older");
+    let mut stamp = stamp_of(&made);
+    let desired = crate::controller::drift::fingerprint::of_desired(&made).fields;
+    stamp["desired"] = format!("{desired:016x}").into();
+    made["metadata"]["annotations"][APPLIED] = stamp.to_string().into();
+    scenario.sent_ever.lock().expect("not poisoned")[0].1 = made;
+    scenario.deployment_is(9, rolled_out(1));
+    scenario.sent();
+    scenario
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_default_waits_for_its_turn_and_is_ready_meanwhile() {
+    let scenario = of_another_default().await;
+    let another = ObjectKey::new("ns", "another");
+    assert!(scenario.pacer.may_begin(&another), "one at a time");
+    for _ in 0..2 {
+        let Ok(Action::RequeueAfter(_)) = scenario.reconcile().await else {
+            panic!("it looks again by itself")
+        };
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    assert_eq!(scenario.condition("Ready").0, "True", "as it was applied");
+    assert!(!scenario.sent().contains(&FORCE.to_owned()));
+
+    scenario.pacer.ended(&another);
+    let enqueued = scenario.queue.get().await;
+    assert_eq!(enqueued, Some(ObjectKey::new("ns", "cache")));
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(scenario.sent(), [FORCE]);
+    assert_eq!(stamp_of(&body)["paced"], true);
+    assert!(!scenario.pacer.may_begin(&another), "the place is taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_is_given_back_when_the_rollout_is_complete() {
+    let scenario = of_another_default().await;
+    scenario.reconcile().await.expect("reconciled");
+    let another = ObjectKey::new("ns", "another");
+    assert!(!scenario.pacer.may_begin(&another));
+    scenario.deployment_is(12, rolled_out(1));
+    scenario.reconcile().await.expect("reconciled");
+    assert!(scenario.pacer.may_begin(&another));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_users_own_change_and_an_edit_by_hand_do_not_wait() {
+    let scenario = of_another_default().await;
+    assert!(scenario.pacer.may_begin(&ObjectKey::new("ns", "another")));
+    scenario.holds(
+        2,
+        json!({"metadata": {"generation": 2, "resourceVersion": "10"}}),
+    );
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(scenario.sent(), [FORCE]);
+    assert_eq!(stamp_of(&body).get("paced"), None);
+
+    scenario
+        .sent
+        .lock()
+        .expect("not poisoned")
+        .push((String::new(), body));
+    let mut edited = rolled_out(2);
+    edited["spec"]["replicas"] = json!(7);
+    scenario.deployment_is(20, edited);
+    scenario.sent();
+    scenario.reconcile().await.expect("reconciled");
+    assert!(scenario.sent().contains(&FORCE.to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_gives_up_its_turn_holds_up_no_other() {
+    let scenario = of_another_default().await;
+    let (rolling, later) = (ObjectKey::new("ns", "a"), ObjectKey::new("ns", "later"));
+    assert!(scenario.pacer.may_begin(&rolling));
+    scenario.reconcile().await.expect("it waits");
+    assert!(!scenario.pacer.may_begin(&later), "it waits, too");
+    scenario.holds(
+        1,
+        json!({"metadata": {"annotations": {"quartet-operator.example.com/paused": "true"}}}),
+    );
+    scenario.pacer.ended(&rolling);
+    assert_eq!(
+        scenario.queue.get().await,
+        Some(ObjectKey::new("ns", "cache"))
+    );
+    scenario.reconcile().await.expect("it is paused");
+    assert_eq!(scenario.queue.get().await, Some(later.clone()));
+    assert!(scenario.pacer.may_begin(&later));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_leader_finds_what_is_rolling_in_the_cache() {
+    let scenario = of_another_default().await;
+    let stamp = json!({"generation": 1, "spec": "00", "desired": "00", "paced": true}).to_string();
+    let rolling = json!({
+        "metadata": {
+            "name": "rolling", "namespace": "ns", "uid": "u", "resourceVersion": "3", "generation": 2,
+            "annotations": {APPLIED: stamp},
+            "ownerReferences": [{"apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "rolling", "uid": "o", "controller": true}],
+        },
+        "status": {"observedGeneration": 1},
+    });
+    scenario
+        .children
+        .put_written(crate::operators::ChildKind::Deployment, &rolling);
+    assert!(!scenario.pacer.may_begin(&ObjectKey::new("ns", "another")));
+}

@@ -1,0 +1,139 @@
+//! A worker takes one key at a time from the work queue and reconciles it, with a timeout and a
+//! panic barrier. A resource that hangs or panics does not affect others.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::time::{Instant, timeout};
+use tracing::field::Empty;
+use tracing::{Instrument, debug, error, info_span, warn};
+
+use crate::controller::metrics::{Metrics, Outcome};
+use crate::controller::object::ObjectKey;
+use crate::controller::queue::Queue;
+use crate::controller::reconcile::state::jittered_retry;
+use crate::controller::reconcile::{Action, Failure};
+
+/// The longest one reconcile may take: a handful of calls of at most 10 s each.
+pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Leadership is lost; the workers end.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process may not write any more")]
+pub struct Fenced;
+
+/// How a reconcile ended.
+enum End {
+    Done(Action),
+    Failed(Failure),
+    Panicked(String),
+    TimedOut,
+}
+
+/// Works until the queue is shut down.
+///
+/// `reconcile` is called with one key at a time, never with the same key twice at once.
+///
+/// # Errors
+/// [`Fenced`], when leadership is lost. The key is not requeued.
+pub(crate) async fn work<F>(
+    controller: String,
+    queue: Arc<Queue<ObjectKey>>,
+    metrics: Arc<Metrics>,
+    reconcile: impl Fn(ObjectKey) -> F,
+) -> Result<(), Fenced>
+where
+    F: Future<Output = Result<Action, Failure>>,
+{
+    while let Some(key) = queue.get().await {
+        let span = info_span!(
+            "reconcile",
+            controller,
+            namespace = key.namespace(),
+            name = key.name(),
+            reconcileID = format!("{:016x}", fastrand::u64(..)),
+            otel.status_code = Empty,
+        );
+        let started = Instant::now();
+        let running = metrics.reconcile_started(&controller);
+        // The key is put back by `done` in every case, so no state of a panicked reconcile is
+        // looked at again but what its own locks guard.
+        let caught =
+            AssertUnwindSafe(timeout(RECONCILE_TIMEOUT, reconcile(key.clone()))).catch_unwind();
+        let end = match caught.instrument(span.clone()).await {
+            Ok(Ok(Ok(next))) => End::Done(next),
+            Ok(Ok(Err(error))) => End::Failed(error),
+            Ok(Err(_elapsed)) => End::TimedOut,
+            Err(panic) => End::Panicked(message_of(&*panic)),
+        };
+        drop(running);
+        let _entered = span.enter();
+        let outcome = match end {
+            End::Done(Action::AwaitChange) => {
+                queue.forget(&key);
+                Outcome::Success
+            }
+            End::Done(Action::RequeueAfter(delay)) => {
+                queue.forget(&key);
+                queue.add_after(key.clone(), delay);
+                Outcome::RequeueAfter
+            }
+            End::Done(Action::Held(delay)) => {
+                queue.add_after(key.clone(), delay);
+                Outcome::RequeueAfter
+            }
+            End::Failed(Failure { error, .. }) if error.is_fenced() => {
+                debug!(%error, "the reconcile was cut short");
+                return Err(Fenced);
+            }
+            End::Failed(Failure { error, look_again }) => {
+                warn!(%error, "the reconcile failed; it is tried again");
+                let asked = error.retry_after().unwrap_or_default();
+                if let Some(latest) = look_again {
+                    queue.add_after(key.clone(), latest.max(asked));
+                }
+                if error.is_forbidden() {
+                    // Whoever gives the right back tells nobody, and may take an hour.
+                    queue.forget(&key);
+                    queue.add_after(key.clone(), jittered_retry());
+                } else {
+                    queue.add_rate_limited(key.clone(), asked);
+                }
+                Outcome::Error
+            }
+            End::Panicked(panic) => {
+                error!(panic, "the reconcile panicked; the resource is tried again");
+                queue.add_rate_limited(key.clone(), Duration::ZERO);
+                Outcome::Panic
+            }
+            End::TimedOut => {
+                error!(
+                    seconds = RECONCILE_TIMEOUT.as_secs(),
+                    "the reconcile timed out"
+                );
+                queue.add_rate_limited(key.clone(), Duration::ZERO);
+                Outcome::Timeout
+            }
+        };
+        if !matches!(outcome, Outcome::Success | Outcome::RequeueAfter) {
+            // The last line of its log is written.
+            span.record("otel.status_code", "ERROR");
+        }
+        metrics.reconcile_ended(&controller, outcome, started.elapsed());
+        queue.done(&key);
+    }
+    Ok(())
+}
+
+/// What a panic said: `panic!` with a text carries a `&str` or a `String`.
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

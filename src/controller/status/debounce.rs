@@ -1,0 +1,310 @@
+//! Decides when a status that differs is written. At once when the children are at rest or
+//! something is wrong. While a rollout is under way, a written status is outdated a moment later: a
+//! changed condition is written when the rollout pauses, or after four seconds; changed counts wait
+//! longer. The more resources wait, the longer the pause, so that a burst costs at most two writes
+//! per resource. Pure; the clock is an argument. Decision 0005 has the reasons and figures.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::api::Status;
+use crate::operators::{Observed, ObservedDeployment, Reason, status};
+
+/// How the wanted status differs from the stored one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::controller) enum Difference {
+    /// The stored one is of an earlier generation, or a condition differs.
+    Conditions,
+    /// Only counts, messages, times and the step of a rollout differ.
+    CountsOnly,
+}
+
+impl Difference {
+    /// How `wanted` differs from `stored`.
+    pub(in crate::controller) fn by(stored: &Status, wanted: &Status) -> Self {
+        let is_same = stored.observed_generation == wanted.observed_generation
+            && stored.conditions.len() == wanted.conditions.len()
+            && wanted.conditions.iter().all(|condition| {
+                status::condition(stored, &condition.type_).is_some_and(|stored| {
+                    stored.status == condition.status
+                        && (stored.reason == condition.reason
+                            || is_rollout(&stored.reason) && is_rollout(&condition.reason))
+                })
+            });
+        match is_same {
+            true => Difference::CountsOnly,
+            false => Difference::Conditions,
+        }
+    }
+
+    /// How long nothing must move before the status is written, while `waiting` other resources
+    /// of the kind have a status to write.
+    fn quiet(self, waiting: u32) -> Duration {
+        match self {
+            Difference::Conditions => (QUIET + PER_WAITING * waiting).min(LONGEST),
+            Difference::CountsOnly => (REFRESH_PER_WAITING * waiting).max(REFRESH_QUIET),
+        }
+    }
+
+    /// After how long the status is written however much moves.
+    fn longest(self, waiting: u32) -> Duration {
+        match self {
+            Difference::Conditions => LONGEST,
+            Difference::CountsOnly => self.quiet(waiting).max(REFRESH_LONGEST),
+        }
+    }
+}
+
+/// Whether the reason names a step of a rollout that goes well.
+fn is_rollout(reason: &str) -> bool {
+    [Reason::RollingOut, Reason::MinimumReplicasUnavailable]
+        .iter()
+        .any(|step| step.as_str() == reason)
+}
+
+/// Changed conditions are written when nothing has moved for this long, and [`PER_WAITING`] more for each
+/// other resource that waits.
+const QUIET: Duration = Duration::from_millis(500);
+const PER_WAITING: Duration = Duration::from_millis(4);
+
+/// However much moves, news is written after this long: within 5 s of the children's creation,
+/// with the time that a busy queue takes.
+const LONGEST: Duration = Duration::from_secs(4);
+
+/// Counts alone are written when they have not moved for this long: a rollout that is stuck.
+const REFRESH_QUIET: Duration = Duration::from_secs(10);
+
+/// However much they move, counts are written after this long.
+const REFRESH_LONGEST: Duration = Duration::from_secs(30);
+
+/// At most five resources a second have their counts written, so that first statuses are not
+/// kept waiting.
+const REFRESH_PER_WAITING: Duration = Duration::from_millis(200);
+
+/// A status that differs from the one that is stored.
+#[derive(Debug)]
+pub(in crate::controller) struct StatusDebounce {
+    /// Since when it differs.
+    since: Instant,
+    moved: Instant,
+    seen: Observed,
+}
+
+impl StatusDebounce {
+    /// A status that began to differ `now`.
+    pub(in crate::controller) fn new(now: Instant) -> Self {
+        StatusDebounce {
+            since: now,
+            moved: now,
+            seen: Observed::default(),
+        }
+    }
+
+    /// How long the write has to wait, given what is observed `now`, how the status differs, and
+    /// how many other resources are `waiting` for such a write; `None` if it is due.
+    pub(in crate::controller) fn wait(
+        &mut self,
+        observed: Observed,
+        difference: Difference,
+        waiting: u32,
+        now: Instant,
+    ) -> Option<Duration> {
+        // The clock in it moves by itself.
+        let observed = Observed {
+            now: String::new(),
+            ..observed
+        };
+        let is_due = observed.problem.is_some() || status::is_settled(&observed);
+        if observed != self.seen {
+            self.seen = observed;
+            self.moved = now;
+        }
+        if is_due {
+            return None;
+        }
+        let latest = self.since + difference.longest(waiting);
+        let due = match is_worth_telling(&self.seen) {
+            true => latest.min(self.moved + difference.quiet(waiting)),
+            false => latest,
+        };
+        due.checked_duration_since(now)
+            .filter(|wait| !wait.is_zero())
+    }
+}
+
+/// Whether the Deployment controller has looked at the Deployment, or a child is not as it
+/// should be.
+fn is_worth_telling(observed: &Observed) -> bool {
+    let deployment = observed.deployment.as_ref();
+    let unconfirmed = observed.unconfirmed.as_ref();
+    deployment.is_some_and(ObservedDeployment::is_current)
+        || unconfirmed.is_some_and(|problem| problem.reason != Reason::RollingOut)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+    use tokio::time::Instant;
+
+    use super::{Difference, StatusDebounce};
+    use crate::api::Status;
+    use crate::operators::{Observed, ObservedDeployment, ObservedPod, Problem, Reason};
+
+    fn rollout(ready: i64, wanted: i64) -> Observed {
+        let pod = |number| ObservedPod {
+            name: format!("pod-{number}"),
+            ready: number < ready,
+            failure: None,
+        };
+        Observed {
+            deployment: Some(ObservedDeployment {
+                generation: 1,
+                observed_generation: 1,
+                desired: wanted,
+                replicas: wanted,
+                updated: wanted,
+                ready,
+                available: ready,
+                ..ObservedDeployment::default()
+            }),
+            pods: (0..wanted).map(pod).collect(),
+            now: format!("{ready}"),
+            ..Observed::default()
+        }
+    }
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn children_at_rest_and_trouble_are_told_at_once() {
+        let now = Instant::now();
+        let problem = Problem {
+            reason: Reason::NameConflict,
+            message: String::new(),
+        };
+        let trouble = Observed {
+            problem: Some(problem),
+            ..Observed::default()
+        };
+        for observed in [rollout(3, 3), trouble] {
+            for difference in [Difference::Conditions, Difference::CountsOnly] {
+                let wait = StatusDebounce::new(now).wait(observed.clone(), difference, 5000, now);
+                assert_eq!(wait, None);
+            }
+        }
+    }
+
+    #[test]
+    fn news_is_told_when_the_children_pause_and_after_four_seconds_at_the_latest() {
+        let start = Instant::now();
+        let mut pending = StatusDebounce::new(start);
+        for step in 0..10 {
+            let now = start + 400 * step * MILLISECOND;
+            let wait = pending.wait(rollout(step.into(), 100), Difference::Conditions, 0, now);
+            let expected = (500 * MILLISECOND).min(4000 * MILLISECOND - 400 * step * MILLISECOND);
+            assert_eq!(wait, Some(expected), "it moves every 400 ms");
+        }
+        let mut at = |ready, since| {
+            pending.wait(
+                rollout(ready, 100),
+                Difference::Conditions,
+                0,
+                start + since,
+            )
+        };
+        assert_eq!(at(9, 3600 * MILLISECOND), Some(400 * MILLISECOND));
+        assert_eq!(at(10, 4 * SECOND), None, "at the latest");
+    }
+
+    #[test]
+    fn a_first_status_waits_longer_the_more_others_wait_but_never_over_four_seconds() {
+        let start = Instant::now();
+        let mut waits = [0, 250, 10_000].map(|waiting| {
+            let mut pending = StatusDebounce::new(start);
+            pending.wait(Observed::default(), Difference::Conditions, waiting, start);
+            pending.wait(rollout(0, 3), Difference::Conditions, waiting, start)
+        });
+        waits.sort();
+        let expected = [500, 1500, 4000].map(|wait| Some(wait * MILLISECOND));
+        assert_eq!(waits, expected);
+    }
+
+    #[test]
+    fn the_first_status_waits_for_the_deployment_controller_but_not_over_four_seconds() {
+        let start = Instant::now();
+        let mut pending = StatusDebounce::new(start);
+        let mut at =
+            |observed, since| pending.wait(observed, Difference::Conditions, 0, start + since);
+        let none = Observed::default();
+        assert_eq!(at(none.clone(), Duration::ZERO), Some(4 * SECOND));
+        assert_eq!(at(rollout(0, 3), 3 * SECOND), Some(500 * MILLISECOND));
+        assert_eq!(
+            at(none.clone(), 3900 * MILLISECOND),
+            Some(100 * MILLISECOND)
+        );
+        assert_eq!(at(none, 4 * SECOND), None);
+    }
+
+    #[test]
+    fn counts_alone_are_told_when_a_rollout_is_stuck_and_five_a_second_at_most() {
+        let start = Instant::now();
+        for (waiting, quiet, longest) in [(0, 10, 30), (100, 20, 30), (1000, 200, 200)] {
+            let mut pending = StatusDebounce::new(start);
+            let mut at = |ready, since| {
+                pending.wait(
+                    rollout(ready, 100),
+                    Difference::CountsOnly,
+                    waiting,
+                    start + since,
+                )
+            };
+            assert_eq!(at(1, Duration::ZERO), Some(quiet * SECOND));
+            assert_eq!(
+                at(2, SECOND),
+                Some((quiet * SECOND).min((longest - 1) * SECOND))
+            );
+            assert_eq!(at(2, (quiet + 1) * SECOND), None, "stuck");
+            assert_eq!(at(3, longest * SECOND), None, "at the latest");
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_the_conditions_of_this_generation_whatever_the_step_of_the_rollout() {
+        let of = |generation: i64, status: &str, reason: &str, message: &str| -> Status {
+            let condition = json!({"type": "Ready", "status": status, "reason": reason,
+                "message": message, "lastTransitionTime": ""});
+            let status = json!({"observedGeneration": generation, "conditions": [condition]});
+            serde_json::from_value(status).expect("a status")
+        };
+        let stored = of(1, "False", "RollingOut", "one");
+        for (wanted, difference) in [
+            (
+                of(1, "False", "RollingOut", "other"),
+                Difference::CountsOnly,
+            ),
+            (
+                of(1, "False", "MinimumReplicasUnavailable", ""),
+                Difference::CountsOnly,
+            ),
+            (of(2, "False", "RollingOut", "one"), Difference::Conditions),
+            (
+                of(1, "True", "RolloutComplete", "one"),
+                Difference::Conditions,
+            ),
+            (
+                of(1, "False", "ImagePullBackOff", "one"),
+                Difference::Conditions,
+            ),
+        ] {
+            assert_eq!(Difference::by(&stored, &wanted), difference, "{wanted:?}");
+        }
+        assert_eq!(
+            Difference::by(&Status::default(), &stored),
+            Difference::Conditions
+        );
+    }
+}

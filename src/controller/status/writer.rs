@@ -1,0 +1,300 @@
+//! Writes the status of a resource when it differs, logs each transition of `Ready`, and records
+//! Events for transitions that a person should see.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tracing::{debug, info};
+
+use crate::api::{Condition, Kind, Status};
+use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::decode::Decode;
+use crate::controller::cache::store::Store;
+use crate::controller::call::{CallError, Caller, Location, Part};
+use crate::controller::children::Children;
+use crate::controller::drift::repairs::{Decision, RepairLog};
+use crate::controller::event::{Recorder, transitions};
+use crate::controller::object::ObjectKey;
+use crate::controller::reconcile::Outcome;
+use crate::controller::reconcile::state::{ReconcileStates, jittered_retry};
+use crate::controller::status::debounce::Difference;
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
+use crate::operators::{Observed, Operator, Resource, Settings, status};
+
+/// How long to wait for the event of a change that kept a status from being written.
+const CHANGED_RETRY: Duration = Duration::from_secs(1);
+
+/// Reports on the resources of one kind.
+pub(in crate::controller) struct StatusWriter {
+    operator: &'static dyn Operator,
+    kind: &'static Kind,
+    settings: Settings,
+    caller: Caller,
+    recorder: Recorder,
+    resources: Arc<Store<CachedResource>>,
+    children: Arc<Children>,
+    states: Arc<ReconcileStates>,
+    /// Statuses of degraded resources that were written again and again: another manager may
+    /// have another opinion.
+    repeated: RepairLog<ObjectKey>,
+}
+
+impl StatusWriter {
+    /// A status_writer on the resources of `operator`.
+    pub(in crate::controller) fn new(
+        operator: &'static dyn Operator,
+        settings: Settings,
+        (caller, recorder): (Caller, Recorder),
+        resources: Arc<Store<CachedResource>>,
+        children: Arc<Children>,
+        states: Arc<ReconcileStates>,
+    ) -> Self {
+        let kind = operator.kind();
+        StatusWriter {
+            operator,
+            kind,
+            settings,
+            caller,
+            recorder,
+            resources,
+            children,
+            states,
+            repeated: RepairLog::default(),
+        }
+    }
+
+    /// The resource is gone.
+    pub(in crate::controller) fn forget(&self, key: &ObjectKey) {
+        self.repeated.forget(key);
+    }
+
+    /// Writes the status of the resource `at`, which was read as `cached`, if it differs and is
+    /// due. Returns when to look again: when it is due, or at once if the resource is not any
+    /// more as it was read.
+    ///
+    /// # Errors
+    /// What is worth another try; a resource that is gone is none.
+    pub(in crate::controller) async fn write_if_due(
+        &self,
+        at: Location<'_>,
+        cached: &CachedResource,
+        resource: &Resource,
+        outcome: &Outcome,
+    ) -> Result<Option<Duration>, CallError> {
+        let observed = self.observe(resource, outcome);
+        let next_change = status::next_change(&observed);
+        let mut wanted = self.operator.status(resource, &self.settings, &observed);
+        if let Some(unanswered) = self.states.unanswered_status(resource) {
+            keep_times(&mut wanted, &resource.status, &unanswered);
+        }
+        let wanted_json = serde_json::to_value(&wanted).unwrap_or_default();
+        // Both are written by serde_json, with sorted keys.
+        let wanted_text = wanted_json.to_string();
+        let is_as_wanted = *wanted_text == *cached.status;
+        #[cfg(test)]
+        let next_change = match twins::is(Twin::WriteAtRest) {
+            true => Some(Duration::from_secs(10)),
+            false => next_change,
+        };
+        #[cfg(test)]
+        let is_as_wanted = is_as_wanted && !twins::is(Twin::WriteAtRest);
+        if is_as_wanted {
+            self.states.status_is_written(resource);
+            return Ok(next_change);
+        }
+        let difference = Difference::by(&resource.status, &wanted);
+        if let Some(wait) = self.states.status_differs(resource, observed, difference) {
+            return Ok(Some(next_change.map_or(wait, |change| change.min(wait))));
+        }
+        let key = &cached.meta.key;
+        let content = outcome.problem.is_some().then(|| content_of(&wanted));
+        if let Some(content) = content
+            && let Decision::Wait(_, left) | Decision::Investigate(left) =
+                self.repeated.decide(key, content)
+        {
+            debug!("another writer keeps changing the status");
+            return Ok(Some(left));
+        }
+        // The test keeps this status from a namesake that was created meanwhile, from a spec
+        // that this cache does not know yet, and from replacing another status unseen.
+        let version = cached.meta.resource_version.to_string();
+        let operations = json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "add", "path": "/status", "value": wanted_json},
+        ]);
+        #[cfg(test)]
+        let operations = match twins::is(Twin::BlindStatus) {
+            true => json!([{"op": "add", "path": "/status", "value": wanted_json}]),
+            false => operations,
+        };
+        let manager = self.kind.field_manager;
+        match self
+            .caller
+            .json_patch(at, Part::Status, manager, &operations)
+            .await
+        {
+            Ok(object) => {
+                self.states.status_is_written(resource);
+                if let Some(content) = content {
+                    self.repeated.applied(key, content);
+                }
+                let is_as_read = self.take(cached, &object);
+                self.tell(resource, &wanted);
+                Ok(match is_as_read {
+                    true => next_change,
+                    false => Some(Duration::ZERO),
+                })
+            }
+            Err(error) if error.is_not_found() => {
+                // The watch tells the rest; or, if it does not, the next look.
+                debug!(%error, "the resource is gone");
+                Ok(Some(jittered_retry()))
+            }
+            Err(error) if error.is_failed_test() => {
+                debug!(%error, "the resource was changed");
+                let known = self.resources.get(key);
+                let is_newer = |known: Arc<CachedResource>| {
+                    known.meta.resource_version > cached.meta.resource_version
+                };
+                // A change that wakes nobody, of a label perhaps, may be known by now.
+                Ok(Some(match known.is_some_and(is_newer) {
+                    true => Duration::ZERO,
+                    false => CHANGED_RETRY,
+                }))
+            }
+            Err(error) => {
+                if error.is_ambiguous() {
+                    self.states.status_is_unanswered(resource, wanted);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the answer to a status write into the cache, so that its echo on the watch wakes
+    /// nobody. Nor does that of a change by others that the answer contains already: false if
+    /// there is one.
+    fn take(&self, cached: &CachedResource, answer: &Value) -> bool {
+        let Ok(written) = CachedResource::from_json(answer) else {
+            return true;
+        };
+        let is_as_read = written.is_spec_equal(cached);
+        self.resources.put_written(written);
+        is_as_read
+    }
+
+    fn observe(&self, resource: &Resource, outcome: &Outcome) -> Observed {
+        let mut observed = Observed {
+            service: self.children.service(&resource.uid),
+            problem: outcome.problem.clone(),
+            unconfirmed: outcome.unconfirmed.clone(),
+            now: crate::controller::clock::now()
+                .strftime("%Y-%m-%dT%H:%M:%SZ")
+                .to_string(),
+            ..Observed::default()
+        };
+        if let Some((key, deployment)) = self.children.deployment(&resource.uid) {
+            observed.pods = self.children.pods(&key);
+            observed.deployment = Some(deployment);
+        }
+        observed
+    }
+
+    /// One line for each transition of Ready, and Events for what wants a human's eye.
+    fn tell(&self, resource: &Resource, wanted: &Status) {
+        let gist = |condition: &Condition| (condition.status.clone(), condition.reason.clone());
+        let before = status::condition(&resource.status, status::READY).map(gist);
+        if let Some(ready) = status::condition(wanted, status::READY)
+            && before != Some(gist(ready))
+        {
+            let Condition {
+                status,
+                reason,
+                message,
+                ..
+            } = ready;
+            // A field called `message` would be taken for the line itself.
+            info!(ready = status, reason, detail = message, "status");
+        }
+        for notice in transitions(&resource.status, wanted) {
+            self.recorder.record(self.kind, resource, notice);
+        }
+    }
+}
+
+/// Hash of what a status tells but for the times in it.
+fn content_of(status: &Status) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (status.observed_generation, status.ready_replicas).hash(&mut hasher);
+    for condition in &status.conditions {
+        let Condition {
+            type_,
+            status,
+            reason,
+            ..
+        } = condition;
+        (type_, status, reason).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Gives the conditions that differ from the stored ones the times of a write that may have been
+/// obeyed: if it was, the same status must not be stored once more with later times.
+fn keep_times(wanted: &mut Status, stored: &Status, unanswered: &Status) {
+    for condition in &mut wanted.conditions {
+        let of = |status| {
+            status::condition(status, &condition.type_)
+                .filter(|other| other.status == condition.status)
+        };
+        if let (None, Some(sent)) = (of(stored), of(unanswered)) {
+            condition
+                .last_transition_time
+                .clone_from(&sent.last_transition_time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn status(conditions: [(&str, &str, &str); 2]) -> Status {
+        let conditions = conditions.map(|(type_, status, time)| {
+            json!({"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": time})
+        });
+        serde_json::from_value(json!({"conditions": conditions})).expect("a status")
+    }
+
+    #[test]
+    fn what_may_be_stored_already_keeps_its_times_and_what_is_stored_has_the_last_word() {
+        let stored = status([("Ready", "False", "1"), ("Available", "True", "1")]);
+        let unanswered = status([("Ready", "True", "2"), ("Available", "False", "2")]);
+        for (wanted, times) in [
+            (
+                [("Ready", "True", "3"), ("Available", "False", "3")],
+                ["2", "2"],
+            ),
+            (
+                [("Ready", "False", "1"), ("Available", "True", "1")],
+                ["1", "1"],
+            ),
+            (
+                [("Ready", "Unknown", "3"), ("Available", "True", "1")],
+                ["3", "1"],
+            ),
+        ] {
+            let mut wanted = status(wanted);
+            keep_times(&mut wanted, &stored, &unanswered);
+            let found = wanted
+                .conditions
+                .iter()
+                .map(|it| it.last_transition_time.as_str());
+            assert_eq!(found.collect::<Vec<_>>(), times);
+        }
+    }
+}
