@@ -301,7 +301,9 @@ async fn live(
             }
         }
         if index < last && plan.tempo.patient {
-            settles(server, plan, run, last_step).await;
+            if settles(server, plan, run, last_step).await.is_none() {
+                return (None, last_step);
+            }
             sleep(PAUSE).await;
         } else if index < last {
             sleep(HURRY).await;
