@@ -2,6 +2,7 @@
 //! (`src/bin/generate`) and for tests; uses `api`, `operators` and constants, and writes
 //! no file itself.
 
+mod chart;
 pub mod crd;
 mod installer;
 pub mod manager;
@@ -10,6 +11,7 @@ mod metadata;
 mod migration;
 pub mod monitoring;
 pub mod names;
+mod namespaced;
 pub mod olm;
 pub mod overlay;
 pub mod rbac;
@@ -44,6 +46,7 @@ pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     manifests.extend(rbac::manifests(&kinds)?);
     manifests.extend(manager::manifests(release)?);
     manifests.extend(overlay::manifests(&kinds)?);
+    manifests.extend(namespaced::manifests(&kinds)?);
     manifests.extend(olm::manifests(release)?);
     manifests.extend(migration::manifests(&kinds, release)?);
     Ok(manifests)
@@ -56,9 +59,11 @@ pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
 pub fn files(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     let config = manifests(release)?;
     let installer = installer::manifest(&config, release)?;
+    let charted = chart::files(&config, release)?;
     let mut files: Vec<Manifest> = config.into_iter().map(below("config")).collect();
     files.extend(monitoring::dashboards()?.into_iter().map(below("grafana")));
     files.push(installer);
+    files.extend(charted.into_iter().map(below("dist/chart")));
     files.extend(bundle(release, Path::new("bundle"))?);
     files.extend(catalog(release, Path::new("catalog"))?);
     files.push(reference::manifest(&kinds()));
@@ -116,6 +121,14 @@ fn below(folder: impl AsRef<Path>) -> impl Fn(Manifest) -> Manifest {
 /// When a type cannot be written as YAML, which a test rules out.
 pub fn installer(release: &Release) -> Result<Manifest, ManifestError> {
     installer::manifest(&manifests(release)?, release)
+}
+
+/// The Helm chart of `release`, by the paths in its folder.
+///
+/// # Errors
+/// When a type cannot be written as YAML, which a test rules out.
+pub fn chart(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
+    chart::files(&manifests(release)?, release)
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ fn cluster_role(name: &str, rules: Vec<PolicyRule>) -> ClusterRole {
     }
 }
 
-fn role(name: &str, rules: Vec<PolicyRule>) -> Role {
+pub(super) fn role(name: &str, rules: Vec<PolicyRule>) -> Role {
     Role {
         metadata: metadata(name, Some(NAMESPACE)),
         rules: Some(rules),
@@ -165,7 +165,7 @@ fn cluster_binding(name: &str, role: &str) -> ClusterRoleBinding {
     }
 }
 
-fn binding(name: &str, role: &str) -> RoleBinding {
+pub(super) fn binding(name: &str, role: &str) -> RoleBinding {
     RoleBinding {
         metadata: metadata(name, Some(NAMESPACE)),
         role_ref: role_ref("Role", role),

@@ -180,8 +180,7 @@ impl Release {
     pub fn related_images(&self) -> Vec<(String, &str)> {
         let mut images = vec![("manager".to_owned(), self.image.as_str())];
         for operand in &self.operands {
-            let name = operand.variable.trim_end_matches("_IMAGE");
-            images.push((name.to_ascii_lowercase(), operand.image.as_str()));
+            images.push((operand.name(), operand.image.as_str()));
         }
         images
     }
@@ -200,6 +199,15 @@ fn each_once<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         }
     }
     unique
+}
+
+impl Operand {
+    /// What it is called in lists of images: its variable in lower case, without `_IMAGE`.
+    pub fn name(&self) -> String {
+        self.variable
+            .trim_end_matches("_IMAGE")
+            .to_ascii_lowercase()
+    }
 }
 
 impl Platform {

@@ -308,8 +308,9 @@ fn every_binding_gives_a_role_that_is_there_to_the_account_that_is_there() {
         .iter()
         .filter(|it| it["roleRef"].is_object())
         .collect::<Vec<_>>();
-    // Five of the manager, one of who reads its metrics, one of the storage migration.
-    assert_eq!(bindings.len(), 7);
+    // Five of the manager and another one in the overlay for one namespace, one of who reads its
+    // metrics, one of the storage migration.
+    assert_eq!(bindings.len(), 8);
     for binding in bindings {
         let (role, subject) = (&binding["roleRef"], &binding["subjects"][0]);
         let namespace = &binding["metadata"]["namespace"];
@@ -332,6 +333,7 @@ fn the_manager_may_do_nothing_everywhere_and_neither_creates_nor_patches_what_re
         "rbac/metrics_auth_role.yaml",
         "rbac-self-managed/webhook_registration_role.yaml",
         "rbac-self-managed/webhook_certificate_role.yaml",
+        "namespaced/role.yaml",
     ] {
         assert!(!object(file).to_string().contains('*'), "{file}");
     }

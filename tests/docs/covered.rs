@@ -86,6 +86,22 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
         "curl -k -H \"Authorization: Bearer $(kubectl -n monitoring create token prometheus)\" https://127.0.0.1:8443/metrics",
         "tests/cluster/metrics.rs reads them with the token of such an account",
     ),
+    (
+        "helm install quartet dist/chart --namespace quartet-operator-system --create-namespace --wait",
+        "tests/install/released.rs does, with a Helm that is built for it",
+    ),
+    (
+        "helm upgrade quartet dist/chart --namespace quartet-operator-system --wait",
+        "tests/install/released.rs does, with a Helm that is built for it",
+    ),
+    (
+        "helm rollback quartet --namespace quartet-operator-system --wait",
+        "tests/install/released.rs does, with a Helm that is built for it",
+    ),
+    (
+        "helm uninstall quartet --namespace quartet-operator-system --wait",
+        "tests/install/released.rs does, with a Helm that is built for it",
+    ),
 ];
 
 /// A file and a folder of files whose commands are run by CI and by `make test-e2e`.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::chart;
 use crate::private;
 use crate::rendered::{documents, kubectl, overlay, repository};
 
@@ -161,6 +162,11 @@ async fn the_api_server_takes_every_object_with_strict_validation_of_its_fields(
         )
         .await;
     server.until_taken(&bundled(), "bundle").await;
+    // The first is there, with the Pod Security Standard *restricted*.
+    server.apply(&chart::surroundings()[1..]);
+    for (mode, values) in chart::modes() {
+        server.until_taken(&chart::chart(&values), mode).await;
+    }
 
     server.apply(&overlay("crd-seed-only"));
     server.until_taken(&overlay("samples"), "samples").await;

@@ -23,7 +23,7 @@ use crate::rendered::{overlay, scratch};
 /// Files are looked at every 10 s.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-type Issuer = CertifiedIssuer<'static, KeyPair>;
+pub(crate) type Issuer = CertifiedIssuer<'static, KeyPair>;
 
 /// The object of this kind that `wanted` is true of.
 fn object<'a>(objects: &'a [Value], kind: &str, wanted: impl Fn(&Value) -> bool) -> &'a Value {
@@ -130,7 +130,7 @@ async fn until_served(port: u16, host: &str, issuer: &Issuer, wanted: &[u8]) {
     println!("{host} after {:?}", started.elapsed());
 }
 
-fn authority() -> Issuer {
+pub(crate) fn authority() -> Issuer {
     let mut params = CertificateParams::default();
     params
         .distinguished_name

@@ -52,7 +52,8 @@ pub(crate) fn documents(file: &Path) -> Vec<Value> {
     parse(&text)
 }
 
-fn parse(text: &str) -> Vec<Value> {
+/// Every document of a text.
+pub(crate) fn parse(text: &str) -> Vec<Value> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).expect("YAML");
     documents.into_iter().filter(|it| !it.is_null()).collect()
 }

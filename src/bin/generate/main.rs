@@ -62,6 +62,14 @@ enum What {
         #[arg(long, default_value = "dist/install.yaml")]
         output: PathBuf,
     },
+    /// The Helm chart.
+    Chart {
+        #[command(flatten)]
+        release: ReleaseFlags,
+        /// The folder to write to.
+        #[arg(long, default_value = "dist/chart")]
+        output: PathBuf,
+    },
     /// A kustomization of this image on top of an overlay, for `kubectl apply -k`.
     Deployment {
         #[command(flatten)]
@@ -154,6 +162,7 @@ fn run(what: What) -> Result<(), Failure> {
             let file = Manifest { path: output, text };
             write(&[file], Path::new("."))
         }
+        What::Chart { release, output } => write(&packaging::chart(&release.read()?)?, &output),
         What::Deployment {
             release,
             overlay,

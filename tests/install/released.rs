@@ -1,0 +1,283 @@
+//! `helm install`, `upgrade`, `rollback` and `uninstall` on a cluster whose nodes only pretend:
+//! what the manager writes into the objects of the chart stays, the CRDs follow the chart, and
+//! they and the resources outlive it. Then the release for one team, with a real manager that has
+//! its rights and no others.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::chart::{answer, bundle, helm, value_file};
+use crate::private;
+use crate::rendered::{documents, kubectl, repository, scratch};
+
+const NAMESPACE: &str = "quartet-operator-system";
+const CRD: &str = "memcacheds.cache.example.com";
+const WEBHOOKS: &str = "quartet-operator-validating-webhook-configuration";
+const DEADLINE: Duration = Duration::from_secs(60);
+
+struct Cluster {
+    kubeconfig: PathBuf,
+}
+
+impl Cluster {
+    #[track_caller]
+    fn helm(&self, arguments: &[&str], values: &Value) -> String {
+        let mut helm = helm();
+        helm.args(arguments)
+            .args(["--kubeconfig"])
+            .arg(&self.kubeconfig)
+            .args(["--namespace", NAMESPACE])
+            .current_dir(repository());
+        if !values.is_null() {
+            helm.arg("--values").arg(value_file(values));
+        }
+        answer(&mut helm).unwrap_or_else(|failed| panic!("helm {arguments:?}: {failed}"))
+    }
+
+    fn kubectl(&self, arguments: &[&str]) -> Result<String, String> {
+        let mut kubectl = kubectl();
+        kubectl
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(arguments);
+        let run = kubectl.output().expect("kubectl runs");
+        let [said, failed] =
+            [run.stdout, run.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+        match run.status.success() {
+            true => Ok(said),
+            false => Err(failed),
+        }
+    }
+
+    #[track_caller]
+    fn must(&self, arguments: &[&str]) -> String {
+        self.kubectl(arguments)
+            .unwrap_or_else(|failed| panic!("kubectl {arguments:?}: {failed}"))
+    }
+
+    #[track_caller]
+    fn get(&self, kind: &str, name: &str) -> Value {
+        let arguments = ["get", kind, name, "-n", NAMESPACE, "-o", "json"];
+        serde_json::from_str(&self.must(&arguments)).expect("JSON")
+    }
+
+    fn apply(&self, name: &str, object: &Value) -> Result<String, String> {
+        let file = scratch(&format!("released-{name}")).join("object.json");
+        fs::write(&file, object.to_string()).expect("written");
+        let file = file.to_str().expect("UTF-8");
+        self.kubectl(&["apply", "--server-side", "-f", file])
+    }
+
+    async fn until_applied(&self, name: &str, object: &Value) {
+        let started = Instant::now();
+        // The API server forgets webhooks, and learns of CRDs, a moment later.
+        while let Err(refused) = self.apply(name, object) {
+            assert!(started.elapsed() < DEADLINE, "{refused}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
+/// A copy of the chart whose CRD lacks a column.
+fn older_chart() -> String {
+    let folder = scratch("older").join("chart");
+    let chart = repository().join("dist/chart");
+    let copied = Command::new("cp")
+        .arg("-r")
+        .args([&chart, &folder])
+        .status();
+    assert!(copied.expect("cp runs").success());
+    let file = folder.join("files/crd/cache.example.com_memcacheds.yaml");
+    let mut crd = documents(&file).remove(0);
+    let columns = crd.pointer_mut("/spec/versions/0/additionalPrinterColumns");
+    let columns = columns.and_then(Value::as_array_mut).expect("columns");
+    columns.remove(0);
+    // JSON is YAML.
+    fs::write(&file, crd.to_string()).expect("written");
+    folder.to_str().expect("UTF-8").to_owned()
+}
+
+fn memcached(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "cache.example.com/v1", "kind": "Memcached",
+        "metadata": {"name": "sessions", "namespace": namespace},
+        "spec": {"replicas": 1},
+    })
+}
+
+#[tokio::test]
+async fn a_release_is_installed_upgraded_rolled_back_and_removed_and_crds_and_resources_stay() {
+    let private = private::cluster().await;
+    let here = Cluster {
+        kubeconfig: private.cluster.environment().kubeconfig,
+    };
+    let ready = ["--wait", "--timeout=120s"];
+    let older = older_chart();
+    let install = ["install", "quartet", &older, "--create-namespace"];
+    here.helm(&[&install[..], &ready].concat(), &json!({}));
+    let deployment = || here.get("deployment", "quartet-operator-controller-manager");
+    assert_eq!(deployment()["status"]["availableReplicas"], 2);
+
+    // What a self-managed manager does.
+    let add =
+        |pointer: &str| json!([{"op": "add", "path": pointer, "value": bundle()}]).to_string();
+    for (kind, name, pointer) in [
+        (
+            "validatingwebhookconfiguration",
+            WEBHOOKS,
+            "/webhooks/0/clientConfig/caBundle",
+        ),
+        ("crd", CRD, "/spec/conversion/webhook/clientConfig/caBundle"),
+    ] {
+        here.must(&["patch", kind, name, "--type=json", "-p", &add(pointer)]);
+    }
+    let versions = || here.get("crd", CRD)["spec"]["versions"].clone();
+    let old = versions();
+    let upgraded = json!({"replicas": 3, "image": {"tag": "v9"}});
+    here.helm(
+        &[&["upgrade", "quartet", "dist/chart"][..], &ready].concat(),
+        &upgraded,
+    );
+    assert_eq!(deployment()["status"]["availableReplicas"], 3);
+    assert_ne!(versions(), old, "the chart upgrades CRDs");
+    let assert_registered = || {
+        let webhooks = here.get("validatingwebhookconfiguration", WEBHOOKS);
+        assert_eq!(
+            webhooks["webhooks"][0]["clientConfig"]["caBundle"],
+            bundle()
+        );
+        let client = &here.get("crd", CRD)["spec"]["conversion"]["webhook"]["clientConfig"];
+        assert_eq!(client["caBundle"], bundle());
+    };
+    assert_registered();
+
+    here.helm(
+        &[&["rollback", "quartet", "1"][..], &ready].concat(),
+        &Value::Null,
+    );
+    assert_eq!(deployment()["spec"]["replicas"], 2);
+    assert_registered();
+    assert_eq!(versions(), old);
+
+    // A resource of the stored version, which needs no manager.
+    here.helm(&["uninstall", "quartet", "--wait"], &Value::Null);
+    for (kind, name) in [
+        ("deployment", "quartet-operator-controller-manager"),
+        ("clusterrole", "quartet-operator-manager-role"),
+        ("validatingwebhookconfiguration", WEBHOOKS),
+    ] {
+        let gone = here.kubectl(&["get", kind, name, "-n", NAMESPACE]);
+        assert!(
+            gone.is_err_and(|it| it.contains("NotFound")),
+            "{kind} {name}"
+        );
+    }
+    here.until_applied("kept", &memcached("default")).await;
+    assert!(here.must(&["get", CRD, "sessions"]).contains("sessions"));
+
+    // And one for a team takes the CRDs over.
+    for team in ["team-a", "team-b"] {
+        here.must(&["create", "namespace", team]);
+    }
+    here.helm(
+        &[&["install", "quartet", "dist/chart"][..], &ready].concat(),
+        &json!({"watchNamespaces": ["team-a"]}),
+    );
+    assert!(here.must(&["get", CRD, "sessions"]).contains("sessions"));
+    a_manager_of_one_namespace(&here, &private).await;
+
+    here.helm(&["uninstall", "quartet", "--wait"], &Value::Null);
+    here.must(&["get", CRD, "sessions", "-n", "team-a"]);
+}
+
+struct Manager(Child);
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the manager as the release has it, as its ServiceAccount: it serves its namespace, looks
+/// at no other, and is refused nothing. Without webhooks and conversion, which no node answers
+/// here, and which some requests of the controllers need.
+async fn a_manager_of_one_namespace(here: &Cluster, private: &private::Private) {
+    here.must(&["delete", "validatingwebhookconfiguration", WEBHOOKS]);
+    let unconverted =
+        json!([{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}]);
+    here.must(&[
+        "patch",
+        "crd",
+        CRD,
+        "--type=json",
+        "-p",
+        &unconverted.to_string(),
+    ]);
+    for team in ["team-a", "team-b"] {
+        here.until_applied(team, &memcached(team)).await;
+    }
+    let account = "quartet-operator-controller-manager";
+    let token = here.must(&["create", "token", account, "-n", NAMESPACE]);
+    let admin = fs::read_to_string(&here.kubeconfig).expect("a kubeconfig");
+    let mut kubeconfig: Value = serde_saphyr::from_str(&admin).expect("YAML");
+    kubeconfig["users"][0]["user"] = json!({"token": token.trim()});
+    let file = scratch("released-account").join("kubeconfig");
+    fs::write(&file, kubeconfig.to_string()).expect("written");
+
+    let log = file.with_file_name("log");
+    let deployment = here.get("deployment", account);
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let mut manager = Command::new(env!("CARGO_BIN_EXE_manager"));
+    for argument in container["args"].as_array().expect("arguments") {
+        manager.arg(argument.as_str().expect("a text"));
+    }
+    for variable in container["env"].as_array().expect("variables") {
+        if let (Some(name), Some(value)) = (variable["name"].as_str(), variable["value"].as_str()) {
+            manager.env(name, value);
+        }
+    }
+    manager
+        .args(["--health-probe-bind-address=0", "--enable-webhooks=false"])
+        .env_remove("CERT_MODE")
+        .env("POD_NAMESPACE", NAMESPACE)
+        .env("KUBECONFIG", &file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(&log).expect("a log"));
+    let running = Manager(manager.spawn().expect("the manager starts"));
+    let resource = format!("{CRD}/sessions");
+    let ready = [
+        "wait",
+        "--for=condition=Ready",
+        "--timeout=60s",
+        &resource,
+        "-n",
+        "team-a",
+    ];
+    if let Err(refused) = here.kubectl(&ready) {
+        let said = fs::read_to_string(&log).expect("a log");
+        panic!("{refused}\n{said}");
+    }
+    let elsewhere = here.must(&["get", "deployments", "-n", "team-b", "-o", "name"]);
+    assert_eq!(elsewhere, "");
+    drop(running);
+
+    let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
+    let log = fs::read_to_string(private.cluster.audit_log()).expect("the audit log");
+    let events = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let ours: Vec<_> = events.filter(|it| it["user"]["username"] == user).collect();
+    assert!(ours.len() > 10, "the manager asked: {}", ours.len());
+    let refused: Vec<_> = ours
+        .iter()
+        .filter(|it| it["responseStatus"]["code"] == 403)
+        .map(|it| &it["requestURI"])
+        .collect();
+    assert_eq!(refused, [&Value::Null; 0]);
+}
