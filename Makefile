@@ -35,7 +35,7 @@ FUZZ_RUNS ?= 2000
 FUZZ_TARGETS ?=
 # The version that is packaged, and the images it is in.
 VERSION ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-IMAGE_TAG_BASE ?= ghcr.io/quartet-operator/quartet-operator
+IMAGE_TAG_BASE ?= $(shell sed -n 's/^images: *//p' src/packaging/project.yaml)
 IMG ?= $(IMAGE_TAG_BASE):v$(VERSION)
 BUNDLE_IMG ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
 CATALOG_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
@@ -52,6 +52,9 @@ BUNDLE_GEN_FLAGS ?=
 # Where bundle and catalog are written, and their images built from: elsewhere for other versions.
 BUNDLE_DIR ?= bundle
 CATALOG_DIR ?= catalog
+# Where the Helm chart is written, and its package.
+CHART_DIR ?= dist/chart
+CHART_PACKAGES ?= target/chart
 # More arguments for operator-sdk scorecard. Where its default images, which are pinned by digest,
 # cannot be had: SCORECARD_FLAGS='--untar-image=… --storage-image=…'
 SCORECARD_FLAGS ?= --wait-time=120s
@@ -67,7 +70,7 @@ PLATFORMS ?= linux/amd64,linux/arm64
 # The date of the images and of all files in them, so that the same source is the same image. Not
 # for every command: what is compiled with another date is compiled anew.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-docker-build docker-buildx bundle-build catalog-build: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+docker-build docker-buildx bundle-build catalog-build helm-chart release-dry-run: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
 export CONTAINER_TOOL
 # More arguments for `cargo test`, e.g. TESTFLAGS='--test manager'.
 TESTFLAGS ?=
@@ -145,13 +148,18 @@ vet: ## Type-check everything, tests included.
 	cargo check --locked --workspace --test cluster_audit
 
 .PHONY: lint
-lint: ## Formatting, clippy and rustdoc, without a warning.
+lint: ## Formatting, clippy, rustdoc and actionlint, without a warning.
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
 	cargo clippy --locked --workspace --test cluster_audit -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
 		cargo doc --locked --workspace --no-deps --lib --document-private-items
+	$(MAKE) --no-print-directory lint-workflows
+
+.PHONY: lint-workflows
+lint-workflows: ## actionlint for all workflows, and every action pinned by commit.
+	hack/lint-workflows.sh
 
 .PHONY: lint-fix
 lint-fix: ## Let clippy and rustfmt repair what they can.
@@ -181,7 +189,7 @@ WHOLE_RUN = $(if $(filter-out --no-fail-fast,$(TESTFLAGS)),,yes)
 # A whole run builds the programs of others beforehand; a single test builds those that it starts.
 .PHONY: test
 test: ## Every test, against a local Kubernetes that is started for them; TESTFLAGS='--test cluster drift' picks some.
-	@[ -z '$(WHOLE_RUN)' ] || for module in prometheus collector olm operator-sdk; do \
+	@[ -z '$(WHOLE_RUN)' ] || for module in prometheus collector olm operator-sdk helm; do \
 		hack/build-go.sh hack/$$module >/dev/null || exit; done
 	$(COMPILE_TESTS) $(TESTFLAGS)
 	$(COMPILE_AUDIT)
@@ -331,6 +339,12 @@ build-installer: ## Write dist/install.yaml, which installs everything, for the 
 	$(CARGO_BUILD) --bin generate
 	$(DATED) $(GENERATE) installer $(RELEASE_FLAGS)
 
+.PHONY: helm-chart
+helm-chart: ## Write the Helm chart to CHART_DIR, and its package to CHART_PACKAGES, for the image IMG.
+	$(CARGO_BUILD) --bin generate
+	$(DATED) $(GENERATE) chart $(RELEASE_FLAGS) --output='$(CHART_DIR)'
+	hack/package-chart.sh '$(CHART_DIR)' '$(CHART_PACKAGES)'
+
 ##@ Images
 
 LABELS = --label org.opencontainers.image.version=$(VERSION) \
@@ -381,6 +395,21 @@ catalog-push-following: ## Push the catalog's image as CATALOG_FOLLOWING_IMG, to
 sbom: ## Write the software bill of materials (CycloneDX) of the manager, at target/image/manager.cdx.json.
 	hack/sbom.sh
 
+##@ Release
+
+# The processors that `make release-dry-run` builds the manager for.
+RELEASE_ARCHITECTURES ?= $(ARCHITECTURE)
+
+.PHONY: release-dry-run
+release-dry-run: ## Build every file of a release, with checksums and SBOM, in target/release-artifacts.
+	hack/release.sh artifacts $(VERSION) $(RELEASE_ARCHITECTURES)
+
+.PHONY: release
+release: ## Tag this commit as VERSION, if nothing is in the way; pushing the tag publishes it.
+	hack/release.sh check $(VERSION)
+	git tag --annotate v$(VERSION) --message 'quartet-operator $(VERSION)'
+	@echo 'To publish it: git push origin v$(VERSION)'
+
 ##@ Tools
 
 .PHONY: operator-sdk
@@ -394,6 +423,10 @@ opm: ## Build opm from its module, once, and print where it is.
 .PHONY: kustomize
 kustomize: ## Build kustomize from its module, once, and print where it is.
 	@echo "$$(hack/build-go.sh hack/kustomize)/kustomize"
+
+.PHONY: helm
+helm: ## Build Helm from its module, once, and print where it is.
+	@echo "$$(hack/build-go.sh hack/helm)/helm"
 
 ##@ Deployment
 

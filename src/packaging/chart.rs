@@ -5,8 +5,8 @@
 use serde_json::{Map, Value};
 
 use super::manifest::{Manifest, ManifestError};
-use super::names::REPOSITORY;
 use super::olm::csv::OLDEST_KUBERNETES;
+use super::project::project;
 use super::release::Release;
 
 macro_rules! written {
@@ -95,7 +95,7 @@ fn fields(release: &Release) -> Result<[(&'static str, String); 10], ManifestErr
     Ok([
         ("VERSION", release.version.clone()),
         ("OLDEST_KUBERNETES", OLDEST_KUBERNETES.to_owned()),
-        ("REPOSITORY", REPOSITORY.to_owned()),
+        ("REPOSITORY", project().repository.clone()),
         ("IMAGE_REPOSITORY", repository.to_owned()),
         (
             "IMAGE_TAG",

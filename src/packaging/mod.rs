@@ -14,6 +14,7 @@ pub mod names;
 mod namespaced;
 pub mod olm;
 pub mod overlay;
+mod project;
 pub mod rbac;
 mod reference;
 pub mod release;

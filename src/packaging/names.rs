@@ -45,5 +45,3 @@ pub const CONTAINER: &str = "manager";
 /// to 9.5 s, so that the scaffold's 10 s leave no room for a slow node or a `preStop`. A test of the
 /// stop holds the sum of its phases against this.
 pub const TERMINATION_GRACE_SECONDS: u64 = 30;
-/// Where the project lives.
-pub const REPOSITORY: &str = "https://github.com/quartet-operator/quartet-operator";

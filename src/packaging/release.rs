@@ -5,10 +5,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::names::PROJECT;
+use super::project::project;
 use crate::operators::OPERATORS;
-
-/// The registry path of the manager's image; those of bundle and catalog begin with it.
-pub const IMAGE_TAG_BASE: &str = "ghcr.io/quartet-operator/quartet-operator";
 
 /// One version of the product, as it is packaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +100,7 @@ impl Release {
         earlier.retain(|name| number(name) < Some(this));
         earlier.sort_by_key(|name| number(name));
         let operands = OPERATORS.iter().filter_map(|operator| operator.image());
-        let image = |suffix: &str| format!("{IMAGE_TAG_BASE}{suffix}:v{version}");
+        let image = |suffix: &str| format!("{}{suffix}:v{version}", project().images);
         let (major, minor, _) = this;
         // A channel says how far users may rely on what is in it.
         let channels: &[&str] = match major {

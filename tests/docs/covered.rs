@@ -102,6 +102,27 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
         "helm uninstall quartet --namespace quartet-operator-system --wait",
         "tests/install/released.rs does, with a Helm that is built for it",
     ),
+    (
+        "sha256sum --check --ignore-missing SHA256SUMS",
+        "needs the files of a release",
+    ),
+    (
+        "cosign verify-blob SHA256SUMS --bundle SHA256SUMS.sigstore.json --certificate-oidc-issuer https://token.actions.githubusercontent.com --certificate-identity https://github.com/quartet-operator/quartet-operator/.github/workflows/release.yml@refs/tags/v0.1.0",
+        "needs a release",
+    ),
+    (
+        "gh attestation verify manager-linux-amd64 --repo quartet-operator/quartet-operator",
+        "needs a release",
+    ),
+    (
+        "cosign verify ghcr.io/quartet-operator/quartet-operator:v0.1.0 --certificate-oidc-issuer https://token.actions.githubusercontent.com --certificate-identity https://github.com/quartet-operator/quartet-operator/.github/workflows/release.yml@refs/tags/v0.1.0",
+        "needs a release",
+    ),
+    (
+        "gh attestation verify oci://ghcr.io/quartet-operator/quartet-operator:v0.1.0 --repo quartet-operator/quartet-operator",
+        "needs a release",
+    ),
+    ("make release-dry-run", "builds the manager for ten minutes"),
 ];
 
 /// A file and a folder of files whose commands are run by CI and by `make test-e2e`.

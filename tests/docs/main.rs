@@ -12,6 +12,7 @@ mod covered;
 mod document;
 mod follow;
 mod image;
+mod release;
 mod rooms;
 #[path = "../support/trusted/mod.rs"]
 mod trusted;

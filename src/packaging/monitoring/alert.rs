@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::names::{LEASE, METRICS_SERVICE, NAMESPACE, PROJECT, REPOSITORY};
+use super::super::names::{LEASE, METRICS_SERVICE, NAMESPACE, PROJECT};
+use super::super::project::project;
 
 /// How soon somebody has to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,7 +205,7 @@ impl Alert {
             "annotations": {
                 "summary": self.summary,
                 "description": self.description,
-                "runbook_url": format!("{REPOSITORY}/blob/main/{}", self.runbook()),
+                "runbook_url": format!("{}/blob/main/{}", project().repository, self.runbook()),
             },
         })
     }

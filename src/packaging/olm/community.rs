@@ -8,6 +8,7 @@ use super::bundle;
 use super::csv::PACKAGE;
 use crate::api::Kind;
 use crate::packaging::manifest::{Manifest, ManifestError};
+use crate::packaging::project::project;
 use crate::packaging::release::Release;
 
 /// Every file, below the root of a clone of the catalog's repository.
@@ -21,7 +22,7 @@ pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, Manife
         &json!({
             // As `spec.replaces` says, which is how our own catalog has it.
             "updateGraph": "replaces-mode",
-            "reviewers": [PACKAGE],
+            "reviewers": project().reviewers(),
         }),
     )?];
     for file in bundle::files(kinds, release)? {

@@ -12,8 +12,9 @@ use crate::packaging::manager::{deployment_spec, namespace};
 use crate::packaging::manifest::ManifestError;
 use crate::packaging::metadata::component_labels;
 use crate::packaging::names::{
-    DEPLOYMENT, LEASE, NAMESPACE, PROJECT, REPOSITORY, SERVICE_ACCOUNT, WEBHOOK_SERVICE_PORT,
+    DEPLOYMENT, LEASE, NAMESPACE, PROJECT, SERVICE_ACCOUNT, WEBHOOK_SERVICE_PORT,
 };
+use crate::packaging::project::project;
 use crate::packaging::rbac;
 use crate::packaging::release::{Release, csv_name};
 use crate::packaging::sample::sample;
@@ -32,10 +33,6 @@ const TESTED: [&str; 1] = ["amd64"];
 /// What belongs to a resource, all of version v1. Also Events: operator-sdk takes a right to
 /// write those of events.k8s.io for an API that was removed, unless they are named here.
 const CHILDREN: [&str; 4] = ["Deployment", "Event", "Pod", "Service"];
-const MAINTAINER: (&str, &str) = (
-    "The quartet-operator authors",
-    "maintainers@quartet-operator.example.com",
-);
 
 /// The ClusterServiceVersion.
 ///
@@ -61,10 +58,10 @@ pub fn csv(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
             "version": release.version,
             "maturity": release.maturity(),
             "minKubeVersion": OLDEST_KUBERNETES,
-            "provider": { "name": MAINTAINER.0, "url": REPOSITORY },
-            "maintainers": [{ "name": MAINTAINER.0, "email": MAINTAINER.1 }],
+            "provider": { "name": project().maintainer, "url": project().repository },
+            "maintainers": [{ "name": project().maintainer, "email": project().email }],
             "links": [
-                { "name": "Source code", "url": REPOSITORY },
+                { "name": "Source code", "url": project().repository },
                 { "name": "API reference", "url": document("docs/api.md") },
                 { "name": "Operations", "url": document("docs/operations.md") },
             ],
@@ -100,7 +97,7 @@ fn keywords(kinds: &[&Kind]) -> Vec<String> {
 }
 
 fn document(path: &str) -> String {
-    format!("{REPOSITORY}/blob/main/{path}")
+    format!("{}/blob/main/{path}", project().repository)
 }
 
 fn annotations(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
@@ -114,8 +111,8 @@ fn annotations(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestErro
         "description": summary(kinds),
         "operatorframework.io/suggested-namespace": NAMESPACE,
         "operatorframework.io/suggested-namespace-template": namespace().to_string(),
-        "repository": REPOSITORY,
-        "support": MAINTAINER.0,
+        "repository": project().repository,
+        "support": project().maintainer,
     });
     // An air-gapped cluster mirrors by digest.
     let by_digest = |(_, image): (String, &str)| image.contains("@sha256:");

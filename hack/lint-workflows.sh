@@ -1,0 +1,16 @@
+#!/bin/sh
+# Checks the workflows of .github: actionlint has nothing to say, and every action is named by a
+# commit, with its version as a comment. A tag can be moved to other code, a commit cannot.
+set -eu
+cd "$(dirname "$0")/.."
+
+# Without shellcheck, which is no Go module and differs from machine to machine.
+"$(hack/build-go.sh hack/actionlint)/actionlint" -shellcheck= -pyflakes=
+
+loose=$(grep -nE '^\s*(- )?uses:' .github/workflows/*.yml |
+    grep -vE 'uses: [A-Za-z0-9_.-]+/[A-Za-z0-9_./-]+@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+$' || true)
+if [ -n "$loose" ]; then
+    echo "$loose" >&2
+    echo "lint-workflows: name the actions above by commit, with the version behind it: uses: OWNER/NAME@<40 hex digits> # v1.2.3" >&2
+    exit 1
+fi

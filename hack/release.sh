@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# The steps of a release that need no registry. .github/workflows/release.yml runs them, too.
+#
+#   hack/release.sh check [VERSION]     whether this commit can be released as VERSION
+#   hack/release.sh notes VERSION       the section of CHANGELOG.md
+#   hack/release.sh artifacts VERSION ARCHITECTURE…
+#       everything that users download, in target/release-artifacts, with checksums
+#
+# PROJECT and CHANGELOG are the files it reads, ARTIFACTS is the folder it writes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PROJECT=${PROJECT:-src/packaging/project.yaml}
+CHANGELOG=${CHANGELOG:-CHANGELOG.md}
+ARTIFACTS=${ARTIFACTS:-target/release-artifacts}
+
+fail() {
+    echo "release: $*" >&2
+    exit 1
+}
+
+sources_version() { sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1; }
+
+# Prints everything that is in the way, not the first of it only.
+check() {
+    local version=${1:-$(sources_version)} failed=0 field value
+    problem() {
+        echo "release: $*" >&2
+        failed=1
+    }
+    [ "$version" = "$(sources_version)" ] ||
+        problem "Cargo.toml has the version $(sources_version), not $version"
+    grep -qE "^## ${version//./\\.} – [0-9]{4}-[0-9]{2}-[0-9]{2}$" "$CHANGELOG" ||
+        problem "$CHANGELOG has no heading '## $version – YYYY-MM-DD'"
+    for field in repository images maintainer email reviewers; do
+        value=$(sed -n "s/^$field: *//p" "$PROJECT")
+        # example.com and its like belong to nobody (RFC 2606), and so does the account
+        # quartet-operator.
+        if [[ -z $value || $value =~ example\.(com|org|net) || $value =~ \.(example|test|invalid)$ ||
+            $value =~ (^|/)quartet-operator/ || $value = quartet-operator ]]; then
+            problem "$PROJECT: '$field: $value' is a placeholder; see CONTRIBUTING.md, 'What only the owner decides'"
+        fi
+    done
+    [ -z "$(git status --porcelain)" ] || problem "there are changes that are not committed"
+    return "$failed"
+}
+
+notes() {
+    awk -v version="$1" '
+        /^## / { inside = ($2 == version) ; next }
+        inside { print; found = 1 }
+        END { exit !found }' "$CHANGELOG" || fail "$CHANGELOG has no section $1"
+}
+
+artifacts() {
+    local version=$1 architecture date
+    shift
+    date=$(date --utc --date="@${SOURCE_DATE_EPOCH:-0}" +%Y-%m-%dT%H:%M:%SZ)
+    rm -rf "$ARTIFACTS"
+    mkdir -p "$ARTIFACTS"
+    hack/image.sh binary "$@"
+    for architecture in "$@"; do
+        install -m 0755 "target/image/$architecture/manager" "$ARTIFACTS/manager-linux-$architecture"
+    done
+    hack/sbom.sh >/dev/null
+    # A serial number and a time would make each build another one.
+    sed -e '/^ *"serialNumber":/d' -e "s/\"timestamp\": \"[^\"]*\"/\"timestamp\": \"$date\"/" \
+        target/image/manager.cdx.json >"$ARTIFACTS/manager.cdx.json"
+    install -m 0644 dist/install.yaml "$ARTIFACTS/install.yaml"
+    hack/package-chart.sh dist/chart "$ARTIFACTS" >/dev/null
+    tar --create --sort=name --format=ustar --mtime="@${SOURCE_DATE_EPOCH:-0}" --owner=0 --group=0 \
+        --numeric-owner --mode=a=rX,u+w bundle catalog | gzip --no-name --best \
+        >"$ARTIFACTS/olm-$version.tar.gz"
+    (cd "$ARTIFACTS" && LC_ALL=C sha256sum -- * >SHA256SUMS.part && mv SHA256SUMS.part SHA256SUMS)
+    cat "$ARTIFACTS/SHA256SUMS"
+}
+
+action=${1:-}
+[ $# -eq 0 ] || shift
+case $action in
+check) check "$@" ;;
+notes) [ $# -eq 1 ] || fail "usage: see the head of $0"
+    notes "$@" ;;
+artifacts) [ $# -ge 2 ] || fail "usage: see the head of $0"
+    artifacts "$@" ;;
+*) fail "usage: see the head of $0" ;;
+esac

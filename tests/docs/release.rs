@@ -1,0 +1,73 @@
+//! `hack/release.sh`: what is in the way of a release is named, and its notes are its section of
+//! the changelog.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::root;
+
+const PLACEHOLDERS: [&str; 4] = [
+    "repository: https://github.com/quartet-operator/quartet-operator",
+    "images: ghcr.io/quartet-operator/quartet-operator",
+    "email: maintainers@quartet-operator.example.com",
+    "reviewers: quartet-operator",
+];
+const DECIDED: [&str; 4] = [
+    "repository: https://github.com/company/quartet-operator",
+    "images: ghcr.io/company/quartet-operator",
+    "email: operators@company.dev",
+    "reviewers: alice, bob",
+];
+const CHANGELOG: &str = "# Changelog\n\n## Unreleased\n\n* Later.\n\n## 9.9.9 – 2026-11-21\n\n\
+                         * This.\n\n## 9.9.8 – 2026-11-20\n\n* Before.\n";
+
+/// Whether the script succeeds with such files, and what it says.
+fn release(name: &str, project: [&str; 4], arguments: &[&str]) -> (bool, String) {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("release-{name}"));
+    fs::create_dir_all(&folder).expect("a folder");
+    let (file, changelog) = (folder.join("project.yaml"), folder.join("CHANGELOG.md"));
+    let text = format!("{}\nmaintainer: Somebody\n", project.join("\n"));
+    fs::write(&file, text).expect("written");
+    fs::write(&changelog, CHANGELOG).expect("written");
+    let output = Command::new(root().join("hack/release.sh"))
+        .args(arguments)
+        .env("PROJECT", file)
+        .env("CHANGELOG", changelog)
+        .output()
+        .expect("it runs");
+    let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    (output.status.success(), said.concat())
+}
+
+#[test]
+fn a_release_is_refused_while_something_is_a_placeholder_and_names_each() {
+    let (is_well, said) = release("placeholders", PLACEHOLDERS, &["check", "9.9.9"]);
+    assert!(!is_well);
+    for placeholder in PLACEHOLDERS {
+        let named = format!("'{placeholder}' is a placeholder");
+        assert!(said.contains(&named), "{named}: {said}");
+    }
+    let (_, said) = release("decided", DECIDED, &["check", "9.9.9"]);
+    assert!(!said.contains("placeholder"), "{said}");
+}
+
+#[test]
+fn a_release_is_refused_for_another_version_and_one_without_a_date() {
+    let (is_well, said) = release("version", DECIDED, &["check", "9.9.9"]);
+    assert!(!is_well && said.contains("not 9.9.9"), "{said}");
+    assert!(!said.contains("no heading"), "{said}");
+    let version = env!("CARGO_PKG_VERSION");
+    let (is_well, said) = release("date", DECIDED, &["check", version]);
+    let heading = format!("no heading '## {version} – YYYY-MM-DD'");
+    assert!(!is_well && said.contains(&heading), "{said}");
+}
+
+#[test]
+fn the_notes_of_a_release_are_its_section_of_the_changelog() {
+    let (is_well, said) = release("notes", DECIDED, &["notes", "9.9.9"]);
+    assert!(is_well);
+    assert_eq!(said.trim(), "* This.");
+    let (is_well, _) = release("no-notes", DECIDED, &["notes", "9.9.7"]);
+    assert!(!is_well);
+}
