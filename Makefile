@@ -407,6 +407,7 @@ release-dry-run: ## Build every file of a release, with checksums and SBOM, in t
 .PHONY: release
 release: ## Tag this commit as VERSION, if nothing is in the way; pushing the tag publishes it.
 	hack/release.sh check $(VERSION)
+	hack/verify.sh
 	git tag --annotate v$(VERSION) --message 'quartet-operator $(VERSION)'
 	@echo 'To publish it: git push origin v$(VERSION)'
 

@@ -115,7 +115,7 @@ impl Release {
             image: image(""),
             bundle_image: image("-bundle"),
             catalog_image: image("-catalog"),
-            catalog_following: format!("{IMAGE_TAG_BASE}-catalog:v{major}.{minor}"),
+            catalog_following: format!("{}-catalog:v{major}.{minor}", project().images),
             default_channel: channels.first().cloned().unwrap_or_default(),
             channels,
             platforms: vec![Platform::linux("amd64"), Platform::linux("arm64")],
