@@ -41,6 +41,9 @@ check() {
             problem "$PROJECT: '$field: $value' is a placeholder; see CONTRIBUTING.md, 'What only the owner decides'"
         fi
     done
+    while read -r value; do
+        problem "$value names the account quartet-operator, which nobody owns"
+    done < <(git grep -lE '(ghcr\.io|github\.com)/quartet-operator/' -- '*.md' ':!src')
     [ -z "$(git status --porcelain)" ] || problem "there are changes that are not committed"
     return "$failed"
 }
