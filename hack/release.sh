@@ -43,7 +43,7 @@ check() {
     done
     while read -r value; do
         problem "$value names the account quartet-operator, which nobody owns"
-    done < <(git grep -lE '(ghcr\.io|github\.com)/quartet-operator/' -- '*.md' ':!src')
+    done < <(git grep -lE '(ghcr\.io|github\.com)/quartet-operator/' -- '*.md')
     [ -z "$(git status --porcelain)" ] || problem "there are changes that are not committed"
     return "$failed"
 }
