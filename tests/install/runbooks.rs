@@ -22,7 +22,7 @@ const PLACEHOLDERS: [(&str, &str); 3] = [
     ),
     (
         " POD",
-        " $(kubectl -n quartet-operator-system get pods -o name | head -n 1)",
+        " $(kubectl -n quartet-operator-system get pods -o jsonpath='{.items[0].metadata.name}')",
     ),
 ];
 
