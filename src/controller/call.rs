@@ -27,14 +27,14 @@ use crate::trace_target::TRACES;
 /// within milliseconds; what takes longer is better tried again by the back-off.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The longest that the API server may send us away for; it asks for a second or two.
+/// The longest `Retry-After` that is respected; API servers ask for one or two seconds.
 pub(crate) const LONGEST_ASKED: Duration = Duration::from_secs(60);
 
 /// Bytes of an answer at most. An object has at most 1.5 MiB in etcd
 /// (`--max-request-bytes`), and its managedFields as much again.
 const ANSWER_MAX: usize = 8 << 20;
 
-/// Bytes that are told of an answer that is no Status.
+/// Bytes that are quoted of an answer that is not a Status.
 const ERROR_TEXT_MAX: usize = 512;
 
 const JSON: &str = "application/json";
@@ -48,7 +48,7 @@ pub(crate) enum Part {
     Status,
 }
 
-/// Why a request brought no object.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     /// The API server answered with an error.
@@ -75,8 +75,7 @@ pub(crate) enum CallError {
         /// The cause.
         source: Box<kube::Error>,
     },
-    /// This process may not write any more. If the request had been sent, the API server may
-    /// have obeyed it or not.
+    /// Leadership is lost. If the request was sent, its result is unknown.
     #[error("{action}: this process may not write any more")]
     Fenced {
         /// What was being done to which object.
@@ -102,27 +101,27 @@ impl CallError {
         }
     }
 
-    /// The object is not there.
+    /// Whether the object does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         self.refusal().is_some_and(|refusal| refusal.code == 404)
     }
 
-    /// Nothing more can be written, by this or any other call.
+    /// Whether leadership is lost, so that no call can write.
     pub(crate) fn is_fenced(&self) -> bool {
         matches!(self, CallError::Fenced { .. })
     }
 
-    /// The API server may have obeyed.
+    /// Whether the API server may have executed the request.
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.refusal().is_none_or(|refusal| refusal.code >= 500)
     }
 
-    /// We may not do this.
+    /// Whether the permission is missing.
     pub(crate) fn is_forbidden(&self) -> bool {
         self.refusal().is_some_and(|refusal| refusal.code == 403)
     }
 
-    /// A `test` operation of a JSON patch did not hold.
+    /// Whether a `test` operation of a JSON patch failed.
     pub(crate) fn is_failed_test(&self) -> bool {
         self.refusal()
             .is_some_and(|refusal| refusal.code == 422 && refusal.message.contains("testing path"))
@@ -181,7 +180,7 @@ enum Answer {
     Refusal(Box<ApiStatus>, Option<Duration>),
 }
 
-/// A client whose every call has a deadline, and whose writes need leave.
+/// A client whose calls have a deadline and whose writes need leadership.
 #[derive(Clone)]
 pub(crate) struct Caller {
     client: kube::Client,
@@ -365,7 +364,7 @@ impl Caller {
             otel.status_code = Empty,
             http.request.method = request.method().as_str(),
             url.path = request.uri().path(),
-            // Whoever counts requests sees it first.
+            // After the layer that counts requests.
             http.response.status_code = Empty,
         );
         let exchange = timeout(DEADLINE, self.exchange(request));
@@ -428,10 +427,10 @@ impl Caller {
         ))
     }
 
-    /// Goes on with a write for as long as it is allowed; `None` if that ends first.
+    /// Polls a write while this process leads; `None` if leadership ends first.
     ///
-    /// Leave is asked for before every step and not only by a timer: a process that was
-    /// stopped while the write waited for a connection must not send it when it goes on.
+    /// Leadership is checked before every step and not only by a timer: a process that was paused
+    /// while the write waited for a connection must not send it afterwards.
     async fn while_allowed<F: Future>(&self, write: F) -> Option<F::Output> {
         let limit = self.leadership.time_left()?;
         let mut write = pin!(write);

@@ -34,27 +34,28 @@ pub(crate) struct Children {
 /// What the cache says of a child that is wanted.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ownership {
-    /// Not in the cache, or there without an owner: apply without force, so that a stranger's
-    /// object that the label-selected watch does not see is not taken over.
+    /// Not in the cache, or there without an owner. Applied without force, so that an object of
+    /// another owner that the label-selected watch does not see is not adopted.
     Unknown,
     /// Ours; what we own of it has this fingerprint.
     Ours {
         /// UID of the child.
         uid: Box<str>,
-        /// The state that this is known of.
+        /// The version that the rest was read from.
         resource_version: u64,
         /// `None` when our field manager never applied it.
         fingerprint: Option<Fingerprint>,
         /// Which write of ours changed it last.
         stamp: Option<Stamp>,
     },
-    /// Being deleted, or of an earlier life of the resource: it is made anew when it is gone.
+    /// Being deleted, or owned by a deleted resource of the same name. It is created again after
+    /// its deletion.
     Ending(Problem),
     /// Another resource's.
     Foreign(Problem),
 }
 
-/// What of a cached child its standing depends on.
+/// The fields of a cached child that decide its ownership.
 struct Known {
     meta: Meta,
     owner: Option<Owner>,
@@ -87,8 +88,8 @@ impl Children {
         let Some(owner) = cached.owner else {
             return Ownership::Unknown;
         };
-        // The same name with another UID is an earlier life of the resource, whose children
-        // the garbage collector is about to remove.
+        // The same name with another UID is a deleted resource, whose children the garbage
+        // collector is about to delete.
         let earlier_life = owner.name == wanted_by.name
             && owner.kind == wanted_by.kind
             && owner.group == wanted_by.group;

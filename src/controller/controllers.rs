@@ -71,13 +71,13 @@ pub struct Options {
     /// Watch each kind in the version that is stored, so that no conversion webhook is needed;
     /// else always in its seed version, as the first release did.
     pub follow_stored_version: bool,
-    /// Where everything is counted.
+    /// The metrics of the process.
     pub metrics: Arc<Metrics>,
-    /// The workers wait for it; caches fill and queues collect before.
+    /// The workers wait for it. Caches and queues fill before.
     pub leadership: Leadership,
 }
 
-/// A part of the machinery ended that must not.
+/// A part ended that must run until the stop.
 #[derive(Debug, thiserror::Error)]
 pub enum ControllersError {
     /// It returned or was cancelled.
@@ -165,7 +165,7 @@ pub async fn run(
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let reconciler = Arc::clone(&reconciler);
             let (leadership, mut idle) = (options.leadership.clone(), running.idle.subscribe());
-            // Whoever may list everywhere may list here.
+            // With rights everywhere, any namespace will do.
             let namespace = only_namespace(&options).unwrap_or("default").to_owned();
             running.workers.spawn(async move {
                 tokio::select! {
@@ -178,7 +178,7 @@ pub async fn run(
                 });
                 tokio::select! {
                     biased;
-                    // Beside the work, which waits for it only where it matters.
+                    // Concurrent with the work, which waits for it only if a child is missing.
                     () = async { reconciler.begin(&namespace).await; pending().await } => Ok(()),
                     ended = work => ended,
                 }
@@ -186,7 +186,7 @@ pub async fn run(
         }
     }
 
-    // The workers have theirs; when they are gone, the writer of the events ends.
+    // The workers hold the other ones. The writer of Events ends with the last.
     drop(recorder);
     running.until(stop).await
 }
@@ -209,15 +209,15 @@ impl ObserveConditions for Reported {
     }
 }
 
-/// What runs: none of it may end before it is told to.
+/// The running parts. None may end before the stop.
 struct Running {
     /// The writer of Events, which ends after the workers.
     events: JoinHandle<()>,
     informers: JoinSet<Result<Infallible, InformerError>>,
     workers: JoinSet<Result<(), Fenced>>,
-    /// Where the workers get their work from; shut down, they end.
+    /// The queues of the workers. A shutdown of its queue ends a worker.
     queues: Vec<Arc<Queue<ObjectKey>>>,
-    /// Dropped, it ends the workers that have not begun.
+    /// Dropping it ends the workers that have not started.
     idle: watch::Sender<()>,
 }
 
@@ -248,15 +248,15 @@ impl Running {
         for queue in &self.queues {
             queue.shut_down();
         }
-        // Those that wait for a cache to fill, or to lead, would wait for ever.
+        // Ends the workers that still wait for a cache or for leadership.
         drop(self.idle);
         self.informers.abort_all();
         while let Some(ended) = self.workers.join_next().await {
             ended.map_err(ControllersError::Panicked)??;
         }
-        // They too hold recorders of Events.
+        // Informers hold recorders of Events, too.
         self.informers.shutdown().await;
-        // What it still had to write is less important than to stop in time.
+        // A stop in time is more important than the last Events.
         match timeout(LAST_EVENTS, &mut self.events).await {
             Ok(ended) => ended.map_err(ControllersError::Panicked),
             Err(_elapsed) => {

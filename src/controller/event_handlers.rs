@@ -50,8 +50,8 @@ impl EventHandlers {
         queues.cloned().collect()
     }
 
-    /// A resource of ours changed. Its first list comes at low priority, so that what changes
-    /// now does not wait behind everything there is.
+    /// Enqueues a resource that changed. Resources of the first list have low priority, so that a
+    /// change does not wait behind all of them.
     pub(super) fn resource_changed(
         &self,
         kind: &Kind,
@@ -87,7 +87,7 @@ impl EventHandlers {
         }
     }
 
-    /// The owner has lost a child.
+    /// Notes that the owner has lost a child.
     fn note_loss(&self, namespace: &str, owner: &Owner) {
         let key = ObjectKey::new(namespace, &owner.name);
         if let Some(controller) = self.controller_of(owner) {
@@ -104,7 +104,8 @@ impl EventHandlers {
         self.controllers.iter().find(owns)
     }
 
-    /// Every resource that may want a child of this name: it became free, or its owner changed.
+    /// Enqueues every resource that may want a child of this name: the name became free, or its
+    /// owner changed.
     fn enqueue_by_name(&self, child: &ObjectKey) {
         for controller in &self.controllers {
             if controller.resources.get(child).is_some() {
@@ -141,7 +142,7 @@ impl EventHandlers {
             |before: &&CachedChild<S>| after.is_none_or(|after| after.owner != before.owner);
         let freed = before.filter(is_free);
         if let Some((child, owner)) = freed.and_then(|child| Some((child, child.owner.as_ref()?))) {
-            // Before the owner wakes.
+            // Before the owner is enqueued.
             self.note_loss(child.meta.key.namespace(), owner);
         }
         let is_step = before

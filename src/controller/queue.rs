@@ -26,7 +26,7 @@ pub use self::slots::{NORMALS_PER_LOW, Priority};
 use crate::controller::backoff::ObjectBackoff;
 use crate::controller::metrics::{Backlog, Metrics, ObserveBacklog, QueueMetrics};
 
-/// A delay beyond this is cut to it: far enough, and no moment overflows.
+/// The longest delay, so that no point in time overflows.
 const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A work queue of keys. Shared by everyone who adds and by the workers.
@@ -105,8 +105,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         self.shared.lock().backoff.forget(key);
     }
 
-    /// Drops all there is of a key, back-off included: its object is gone. A worker that has
-    /// it finishes, and calls [`Queue::done`] as ever.
+    /// Drops a key and its back-off: the object is deleted. A worker that has the key finishes and
+    /// calls [`Queue::done`] as usual.
     pub fn remove(&self, key: &K) {
         let mut state = self.shared.lock();
         state.backoff.forget(key);
@@ -143,7 +143,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         }
     }
 
-    /// The worker is through with a key that [`Queue::get`] gave it.
+    /// The worker has finished a key that [`Queue::get`] returned.
     pub fn done(&self, key: &K) {
         self.shared.change(|state, now| {
             if let Some(worked) = state.slots.done(key, now) {
@@ -152,14 +152,14 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         });
     }
 
-    /// From now on [`Queue::get`] returns `None` and nothing is added; what workers have
-    /// they finish.
+    /// From now on [`Queue::get`] returns `None` and nothing is added. Workers finish the keys that
+    /// they have.
     pub fn shut_down(&self) {
         self.shared.lock().shut_down = true;
         self.shared.wake.notify_waiters();
     }
 
-    /// Keys that wait, delayed ones included, and those that workers have left out.
+    /// The number of waiting keys: delayed ones included, those of workers excluded.
     pub fn len(&self) -> usize {
         self.shared.lock().slots.len()
     }
@@ -195,7 +195,7 @@ impl<K> Shared<K> {
 }
 
 impl<K: Clone + Eq + Hash> Shared<K> {
-    /// Makes a change and wakes whom it concerns.
+    /// Makes a change and notifies the workers that it concerns.
     fn change(&self, change: impl FnOnce(&mut State<K>, Instant)) {
         let mut state = self.lock();
         let (available, due) = (state.slots.available(), state.slots.next_due());

@@ -35,25 +35,25 @@ use crate::operators::{Child, Operator, Problem, Reason, Refused, Resource, Sett
 /// How long to wait for a cache that is behind, if no event comes.
 const STALE_RETRY: Duration = Duration::from_secs(1);
 
-/// When to look at the resource again without a new event.
+/// When to reconcile the resource again without a new event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Not before something changes.
     AwaitChange,
     /// After this time.
     RequeueAfter(Duration),
-    /// Not before this time, which the API server asked for: nothing was done.
+    /// Not before this time, the API server's `Retry-After`. Nothing was done.
     Held(Duration),
 }
 
-/// A reconcile failed, and is tried again by the back-off.
+/// A reconcile failed and is retried with back-off.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub(crate) struct Failure {
     /// The cause.
     #[source]
     pub(crate) error: CallError,
-    /// When to look again at the latest, however long the back-off.
+    /// The latest time of the retry, however long the back-off.
     pub(crate) look_again: Option<Duration>,
 }
 
@@ -72,14 +72,14 @@ impl Action {
     }
 }
 
-/// What is told of the children, and what follows.
+/// The result of applying the children, as the status reports it.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// What makes the resource degraded.
     pub(super) problem: Option<Problem>,
-    /// Why the children are not confirmed, though it may pass.
+    /// Why the children are not confirmed, if the cause is transient.
     pub(super) unconfirmed: Option<Problem>,
-    /// The cause of another try by the back-off.
+    /// The cause of a retry with back-off.
     failure: Option<CallError>,
     /// When to look again without a new event.
     look_again: Option<Duration>,
@@ -109,8 +109,8 @@ pub(crate) struct Reconciler {
 }
 
 impl Reconciler {
-    /// A reconciler of the resources that `resources` holds, each in the version in which it
-    /// was read: there it is written, and so do its children name it.
+    /// A reconciler of the resources in `resources`. Each is written in the version in which it was
+    /// read, and its children name it in that version.
     pub(crate) fn new(
         operator: &'static dyn Operator,
         settings: Settings,
@@ -154,8 +154,8 @@ impl Reconciler {
         Arc::clone(&self.resources)
     }
 
-    /// From now on, no other manager writes. What this cannot find out now is found out when it
-    /// matters.
+    /// Called once this process leads. Reads the revision since which no other manager writes; on an
+    /// error it is read again when it is needed.
     pub(crate) async fn begin(&self, namespace: &str) {
         if let Err(error) = self.applier.begin(namespace).await {
             debug!(controller = self.kind.controller_name(), %error, "the revision is not known yet");
@@ -168,10 +168,10 @@ impl Reconciler {
         self.applier.begun_at(revision);
     }
 
-    /// Makes the cluster hold what the resource asks for.
+    /// Reconciles one resource: applies its children and writes its status.
     ///
     /// # Errors
-    /// What is worth another try by the back-off.
+    /// An error that is retried with back-off.
     pub(crate) async fn reconcile(&self, key: &ObjectKey) -> Result<Action, Failure> {
         let Some(cached) = self.resources.get(key) else {
             return Ok(Action::AwaitChange);
@@ -187,14 +187,14 @@ impl Reconciler {
         if let Some(asked) = next.as_ref().err().and_then(|it| it.error.retry_after()) {
             self.states.hold(key, uid, asked);
         }
-        // Its end may have been announced in the middle of this, before it claimed a name.
+        // The resource may have been deleted during this reconcile, before it reserved a name.
         if self
             .resources
             .get(key)
             .is_none_or(|now| now.meta.uid != cached.meta.uid)
         {
             self.forget(&cached);
-            // Another of that name is announced by an event of its own.
+            // A new resource of that name has an event of its own.
             return next.map(|_| Action::AwaitChange);
         }
         next
@@ -203,8 +203,8 @@ impl Reconciler {
     async fn reconcile_as_read(&self, cached: &CachedResource) -> Result<Action, Failure> {
         self.strip_legacy_finalizers(cached).await?;
         if cached.meta.deleting {
-            // Owner references do the cleaning; a child made now would outlive its owner's
-            // foreground deletion or hold it up.
+            // The garbage collector deletes the children. A child that is created now would outlive a
+            // foreground deletion of its owner, or delay it.
             return Ok(Action::AwaitChange);
         }
         let read: Value = serde_json::from_str(&cached.spec).unwrap_or_default();
@@ -243,7 +243,7 @@ impl Reconciler {
         }
     }
 
-    /// What is told of the children, and what follows; `Err` if nothing is.
+    /// The result of applying the children; `Err` if no status is written.
     fn outcome(
         &self,
         resource: &Resource,
@@ -261,7 +261,7 @@ impl Reconciler {
                     .or_else(|| (!is_confirmed).then(changed));
                 let look_again = match is_confirmed {
                     true => ensured.look_again,
-                    // An event that is on its way brings it back earlier.
+                    // An event usually enqueues it earlier.
                     false => Some(jittered_retry()),
                 };
                 (unconfirmed, None, None, look_again)
@@ -313,7 +313,7 @@ impl Reconciler {
                 ..Outcome::default()
             });
         };
-        // Another leader may have lost its patience already.
+        // An earlier leader may have reported it already.
         let was_degraded =
             status::condition(&resource.status, status::DEGRADED).is_some_and(|it| {
                 it.status == "True" && reason.is_some_and(|reason| it.reason == reason.as_str())
@@ -333,7 +333,7 @@ impl Reconciler {
         })
     }
 
-    /// The resource is gone: gives back the names it claimed and forgets it.
+    /// Releases the names and the state of a deleted resource.
     pub(crate) fn forget(&self, resource: &CachedResource) {
         let (key, uid) = (&resource.meta.key, &resource.meta.uid);
         self.applier.release(key, uid);
@@ -341,7 +341,7 @@ impl Reconciler {
         self.states.forget(key, uid);
     }
 
-    /// The resource as the operators see it: the hub's spec, whatever was `read`.
+    /// The resource with the spec of the hub version, whichever version was `read`.
     fn resource(&self, cached: &CachedResource, version: &Version, read: &Value) -> Resource {
         let annotations = cached
             .conversion_data
@@ -354,14 +354,14 @@ impl Reconciler {
             generation: cached.meta.generation,
             api_version: self.kind.api_version(version),
             spec: conversion::hub_spec(self.kind, version, read, annotations.as_ref()),
-            // An older operator may have stored what our type cannot hold; it is replaced.
+            // A status of an older operator that our type cannot hold is replaced.
             status: serde_json::from_str(&cached.status).unwrap_or_default(),
             paused: cached.paused,
         }
     }
 
-    /// The children that the resource asks for. The spec is checked in the version that was
-    /// read first, so that what is wrong is told in its words, and once more in the hub's.
+    /// The desired children. The spec is validated first in the version that was read, so that
+    /// errors name its fields, and again in the hub version.
     fn desired(
         &self,
         resource: &Resource,
@@ -376,7 +376,7 @@ impl Reconciler {
         }
     }
 
-    /// Finalizers that an older operator left: nobody else would ever remove them.
+    /// Removes the finalizers of an older operator, which nobody else would remove.
     async fn strip_legacy_finalizers(&self, cached: &CachedResource) -> Result<(), CallError> {
         let version = self.version_of(cached);
         let Some(operations) = finalizers::removal(self.kind, version, cached) else {

@@ -37,14 +37,14 @@ pub const WATCH_SECONDS: u32 = 50;
 /// Objects per page of a list: client-go's `pager.defaultPageSize`.
 const PAGE_SIZE: u32 = 500;
 
-/// How often a kind that is not installed is asked for.
+/// Poll interval for a kind whose CRD is not installed.
 const ABSENT_POLL: Duration = Duration::from_secs(3);
 
-/// The longest that the API server may send us away for; it asks for a second or two.
+/// The longest `Retry-After` that is respected; API servers ask for one or two seconds.
 const LONGEST_ASKED: Duration = Duration::from_secs(30);
 
-/// How long the watch may take to tell of a write of ours, and how often this is looked at
-/// after a list.
+/// How long the watch may take to report a write of ours, and how often this is checked after a
+/// list.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// Whether an informer has its first list.
@@ -53,7 +53,7 @@ pub type Synced = watch::Receiver<bool>;
 /// Why an informer ended.
 #[derive(Debug, thiserror::Error)]
 pub enum InformerError {
-    /// `kube::runtime::watcher` never ends its stream; if it did, nothing would move any more.
+    /// The stream of `kube::runtime::watcher` ended, which it never should.
     #[error("the watch of {kind} ended")]
     StreamEnded {
         /// What it watched.
@@ -91,7 +91,7 @@ impl<T: Object> Informer<T> {
         self.synced.subscribe()
     }
 
-    /// Follows `stream` for ever. `handler` is called with each change after the store has
+    /// Follows `stream` forever. `handler` is called with each change after the store has
     /// it; the flag says that it is of the first list.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl<T: Object> Informer<T> {
                 Some(Err(error)) => {
                     let delay = self.wait(&error, &mut waits);
                     sleep(delay).await;
-                    // What the watch could not tell of is no sign that it did not happen.
+                    // A watch that was interrupted proves nothing about what it has not reported.
                     sweeps.postpone();
                 }
             }
@@ -157,7 +157,7 @@ impl<T: Object> Informer<T> {
                 ABSENT_POLL
             }
             Some(410) => {
-                // The watcher lists anew, which is all there is to do.
+                // The watcher lists again by itself.
                 let delay = waits.expiries.next_delay(Instant::now());
                 let milliseconds = delay.as_millis();
                 debug!(kind, milliseconds, "the watch is too old; listing anew");
@@ -226,7 +226,7 @@ impl<T: Object> Informer<T> {
     }
 }
 
-/// What has gone wrong with the stream of late.
+/// Recent errors of the stream.
 #[derive(Default)]
 struct Waits {
     errors: StreamBackoff,
@@ -252,7 +252,7 @@ impl Sweeps {
         }
     }
 
-    /// Enough for a write whose answer came in at the last moment.
+    /// Enough sweeps for a write whose answer came at the last moment.
     fn after_list() -> Self {
         let left = KEPT_FOR.as_secs() / SWEEP_EVERY.as_secs() + 2;
         Sweeps {
@@ -261,7 +261,7 @@ impl Sweeps {
         }
     }
 
-    /// The watch was away: it gets its time to tell anew.
+    /// The watch was interrupted; it gets the full time again.
     fn postpone(&mut self) {
         self.next = Instant::now() + SWEEP_EVERY;
     }

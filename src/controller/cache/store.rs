@@ -39,11 +39,11 @@ struct State<T> {
     relist: Option<Relist<T>>,
     /// When the last list was complete.
     relisted: Option<Instant>,
-    /// What we wrote and the watch said nothing of, and when its answer came in: only of
-    /// own writes that raced a list.
+    /// Own writes that the watch has not reported, with the time of their answers. Only those that
+    /// raced a list.
     unconfirmed: HashMap<ObjectKey, Instant>,
-    /// States of an earlier UID that an own write replaced: announced as deleted as soon as
-    /// the watch speaks of their key.
+    /// Objects of an earlier UID that an own write replaced. They are announced as deleted with the
+    /// next event of their key.
     displaced: HashMap<ObjectKey, Arc<T>>,
     tombstones: Tombstones,
 }
@@ -83,16 +83,16 @@ impl<T: Object> Store<T> {
         self.lock().objects.len()
     }
 
-    /// Whether there are none.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts in what the API server answered to a write of ours. Announces nothing, neither
-    /// now nor when the watch repeats it: whoever wrote knows. The answer may contain what
-    /// others did since the last event, so the writer must look at the store again.
+    /// Stores the answer of the API server to an own write. Neither this nor the event of the
+    /// write is announced. The answer may contain changes of others since the last event, so the
+    /// writer must read the store again.
     ///
-    /// Returns false when the cache knows better: a newer state, or that the object is gone.
+    /// Returns false if the store has a newer state, or the object is deleted.
     pub fn put_written(&self, object: T) -> bool {
         let now = Instant::now();
         let mut state = self.lock();
@@ -120,7 +120,7 @@ impl<T: Object> Store<T> {
         true
     }
 
-    /// Replaces an object of which a write of ours tells no new version; announces nothing.
+    /// Changes a cached object after an own write whose answer has no new version; announces nothing.
     pub(crate) fn amend(&self, key: &ObjectKey, uid: &str, change: impl FnOnce(&mut T))
     where
         T: Clone,
@@ -133,15 +133,16 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// The watch says that an object is in this state. An older one than ours is ignored.
+    /// Stores an object from the watch. An older state than the stored one is ignored.
     pub(in crate::controller) fn applied(&self, object: Arc<T>) -> Vec<Change<T>> {
         let mut changes = Vec::new();
         self.lock().apply(object, &mut changes);
         changes
     }
 
-    /// The watch says that an object is gone since `version`. Ignored if ours is a later
-    /// state: its label was removed, which a selecting watch reports so, and we put it back.
+    /// Removes an object that the watch reports as deleted at `version`. Ignored if the stored state
+    /// is later: a watch with a selector reports a removed label as a deletion, and an own write
+    /// has restored the label since.
     pub(in crate::controller) fn deleted(
         &self,
         key: &ObjectKey,
@@ -158,7 +159,7 @@ impl<T: Object> Store<T> {
         changes
     }
 
-    /// A list begins; one that was under way is forgotten.
+    /// Starts a list. An unfinished one is dropped.
     pub(in crate::controller) fn begin_relist(&self) {
         self.lock().relist = Some(Relist {
             listed: Vec::new(),
@@ -167,7 +168,7 @@ impl<T: Object> Store<T> {
         });
     }
 
-    /// The list that is coming in contains this object.
+    /// Adds an object to the running list.
     pub(in crate::controller) fn listed(&self, object: Arc<T>) {
         let mut state = self.lock();
         let is_same = |stored: &&Arc<T>| {
@@ -182,15 +183,15 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// The list that is coming in contains an object that cannot be decoded.
+    /// Adds an object that cannot be decoded to the running list.
     pub(in crate::controller) fn listed_undecodable(&self, key: ObjectKey) {
         if let Some(relist) = &mut self.lock().relist {
             relist.undecodable.insert(key);
         }
     }
 
-    /// The list is complete and takes effect at once. Deletions come first in what is
-    /// returned, the rest is in the order of the list.
+    /// Completes the list, in one step for readers. Returns the changes: deletions first, the rest in
+    /// the order of the list.
     pub(in crate::controller) fn finish_relist(&self) -> Vec<Change<T>> {
         let mut state = self.lock();
         let Some(relist) = state.relist.take() else {
@@ -254,8 +255,8 @@ impl<T: Object> Store<T> {
 }
 
 impl<T: Object> State<T> {
-    /// The watch spoke of a key: what is cached of it is confirmed, and what a write of ours
-    /// displaced is gone for the watch, too.
+    /// The watch reported a key: its cached state is confirmed, and an object that an own write
+    /// replaced is deleted.
     fn heard_of(&mut self, key: &ObjectKey) -> Vec<Change<T>> {
         self.unconfirmed.remove(key);
         self.displaced
@@ -312,8 +313,8 @@ impl<T: Object> State<T> {
     }
 }
 
-/// Whether what the watch brings takes the place of what is stored: a later state, or the
-/// same state in another form.
+/// Whether an object from the watch replaces the stored one: a later state, or the same state in
+/// another version.
 fn is_news<T: Object>(object: &T, stored: &T) -> bool {
     let (new, old) = (object.resource_version(), stored.resource_version());
     new > old || (new == old && object.form() != stored.form())

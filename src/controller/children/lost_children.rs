@@ -14,11 +14,11 @@ pub(crate) struct LostChildren {
 }
 
 impl LostChildren {
-    /// Notes that a child of the resource `uid` is gone, unless the resource, as far as is
-    /// known, is gone as well: nobody would ever ask for it again.
+    /// Notes that the resource `uid` has lost a child, unless the cache shows the resource as deleted:
+    /// such an entry would never be removed.
     pub(crate) fn note(&self, uid: &str, is_known: impl FnOnce() -> bool) {
         self.lock().insert(uid.into());
-        // Afterwards, since it may be forgotten at this very moment.
+        // Checked after the insert, since the resource may be deleted concurrently.
         if !is_known() {
             self.forget(uid);
         }
@@ -29,7 +29,7 @@ impl LostChildren {
         self.lock().contains(uid)
     }
 
-    /// The resource is there after all, or nobody wants its children any more.
+    /// The resource exists, or its children are no longer wanted.
     pub(crate) fn forget(&self, uid: &str) {
         self.lock().remove(uid);
     }

@@ -11,14 +11,14 @@ use std::sync::{Mutex, PoisonError};
 use crate::controller::object::ObjectKey;
 use crate::operators::ChildKind;
 
-/// The table of claims.
+/// The table of reserved names.
 #[derive(Debug, Default)]
 pub(crate) struct NameReservations {
     owners: Mutex<HashMap<(ChildKind, ObjectKey), Box<str>>>,
 }
 
 impl NameReservations {
-    /// NameReservations the child for the resource `uid`; false when another one has it.
+    /// Reserves the child's name for the resource `uid`; false if another resource has it.
     pub(crate) fn reserve(&self, kind: ChildKind, child: &ObjectKey, uid: &str) -> bool {
         match self.lock().entry((kind, child.clone())) {
             Entry::Occupied(claimed) => claimed.get().as_ref() == uid,
@@ -29,7 +29,7 @@ impl NameReservations {
         }
     }
 
-    /// Gives one claim of `uid` back; that of another is left alone.
+    /// Releases a reservation of `uid`; one of another resource is kept.
     pub(crate) fn release(&self, kind: ChildKind, child: &ObjectKey, uid: &str) {
         if let Entry::Occupied(claimed) = self.lock().entry((kind, child.clone()))
             && claimed.get().as_ref() == uid

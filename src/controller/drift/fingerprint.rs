@@ -14,14 +14,13 @@ use serde_json::{Map, Value};
 use crate::controller::drift::quantity;
 use crate::controller::drift::stamp::APPLIED;
 
-/// Hashes of owned fields. One that is stored (`crate::controller::drift::stamp`) may have been computed by another
-/// build, whose hasher differs: it must only ever be taken for another state.
+/// Hashes of owned fields. A stored one (see `stamp`) may come from another build with another hasher,
+/// so a difference proves nothing but that the state has to be compared again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     /// All fields but the owner references.
     pub(crate) fields: u64,
-    /// The owner references, which change with the version that is stored and with nothing
-    /// that the child is.
+    /// The owner references. They change with the storage version, without a change of the child.
     owners: u64,
 }
 
@@ -64,7 +63,7 @@ fn applied_fields<'a>(object: &'a Value, manager: &str) -> Option<&'a Value> {
         .get("fieldsV1")
 }
 
-/// Where in the object a value stands, as far as hashing depends on it.
+/// The position of a value in the object, as far as hashing depends on it.
 #[derive(Clone, Copy)]
 enum Place {
     Root,
@@ -95,8 +94,8 @@ impl Place {
         }
     }
 
-    /// The stamp, or annotations of which nothing else is owned: it moves with other changes
-    /// and is none by itself.
+    /// The stamp, or annotations of which only the stamp is owned. It changes with other fields and is
+    /// not a change by itself.
     fn is_stamp(self, field: &str, value: &Value, owned: Option<&Value>) -> bool {
         match self {
             Place::Annotations => field == APPLIED,
@@ -129,7 +128,7 @@ fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut Defaul
                 }
                 let below = match owned {
                     None => None,
-                    // A few entries: a search costs less than the text of a key.
+                    // A linear search of a few entries costs less than an allocated key.
                     Some(owned) => match owned.iter().find(|(key, _)| is_field(key, name)) {
                         Some((_, below)) => Some(below),
                         None => continue,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::operators::Problem;
 
-/// The objects, by key, that were put back of late.
+/// Recent repairs by object.
 #[derive(Debug)]
 pub(in crate::controller) struct RepairLog<K> {
     objects: Mutex<HashMap<K, Entry>>,
@@ -111,8 +111,8 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
 
 /// Applies of the same desired state within [`WINDOW`] after which the next one waits.
 pub(in crate::controller) const APPLIES_MAX: usize = 6;
-/// Objects that are remembered at most: some 200 bytes each, for a minute. Beyond that a fight is
-/// not noticed.
+/// The most objects that are tracked: about 200 bytes each, for a minute. Conflicts about further ones
+/// are not detected.
 const OBJECTS_MAX: usize = 10_000;
 /// The time over which applies are counted, and for which a child has to stay as it is
 /// desired until a conflict is over.
@@ -182,7 +182,7 @@ impl Repairs {
             self.recent(now) < APPLIES_MAX
         } else if self.is_tried() {
             if self.recent(now) == 0 {
-                // It stayed for long enough: whatever changed it now is a new matter.
+                // It stayed as desired for long enough: this is a new conflict.
                 self.waits = 0;
                 self.until = None;
             }

@@ -37,18 +37,18 @@ pub(in crate::controller) const PATIENCE_WITH_WRITES: Duration = Duration::from_
 /// How long the deletion of a child may take until the resource is degraded.
 const PATIENCE_WITH_DELETION: Duration = Duration::from_secs(60);
 
-/// What was done for the children of a resource.
+/// The result of applying all children of a resource.
 #[derive(Debug, Default)]
 pub(in crate::controller) struct Ensured {
-    /// What each child has to look like for the resource to be ready.
+    /// The state of each child that `Ready` requires.
     pub(in crate::controller) expected: Vec<Expected>,
-    /// Why a child that is left as it is for now is not confirmed.
+    /// Why a child that is not changed now is not confirmed.
     pub(in crate::controller) unconfirmed: Option<Problem>,
-    /// When to look again without a new event.
+    /// When to reconcile again without a new event.
     pub(in crate::controller) look_again: Option<Duration>,
 }
 
-/// What a child has to look like.
+/// The state of a child that `Ready` requires.
 #[derive(Debug)]
 pub(in crate::controller) struct Expected {
     kind: ChildKind,
@@ -67,7 +67,7 @@ pub(in crate::controller) enum ApplyError {
         problem: Problem,
         /// How long that may last until the resource is degraded.
         patience: Option<Duration>,
-        /// When to look again without a new event.
+        /// When to reconcile again without a new event.
         look_again: Duration,
     },
     /// The API server rejects the child as it is; retried with back-off.
@@ -105,12 +105,12 @@ pub(in crate::controller) struct Applier {
     metrics: Arc<Metrics>,
 }
 
-/// How a child that is there is written.
+/// The preconditions of a write to an existing child.
 #[derive(Clone, Copy)]
 struct Existing<'a> {
     uid: &'a str,
-    /// The write fails if the child is at another version. An edit that is not known here, or
-    /// a newer write of another leader, is so never overwritten.
+    /// The write fails at another version, so that an edit that the cache does not show, or a newer
+    /// write of another leader, is never overwritten.
     resource_version: u64,
 }
 
@@ -183,8 +183,7 @@ impl Applier {
         self.begun.set(revision).expect("once");
     }
 
-    /// Makes the children as desired, in their order, and removes a Service that is no longer
-    /// among them.
+    /// Applies the children in their order, and deletes a Service that is no longer desired.
     ///
     /// # Errors
     /// The first [`ApplyError`]; children after it are left as they are.
@@ -195,7 +194,7 @@ impl Applier {
     ) -> Result<Ensured, ApplyError> {
         let mut ensured = Ensured::default();
         for child in children {
-            // For each child anew: applying the one before may have adopted an object.
+            // Read for each child: applying the one before may have adopted an object.
             let selector = self.children.preserved_selector(&resource.uid);
             let kept = selector.map(|selector| kept::keeping(child, &selector));
             let child = kept.as_ref().unwrap_or(child);
@@ -231,7 +230,7 @@ impl Applier {
         Ok(ensured)
     }
 
-    /// Whether the cache shows every child as expected at this moment.
+    /// Whether the cache shows every child as expected.
     pub(in crate::controller) fn is_confirmed(
         &self,
         resource: &Resource,
@@ -249,7 +248,7 @@ impl Applier {
         })
     }
 
-    /// The resource is gone, or its children are: gives back the names that it claimed.
+    /// Releases the names of a resource that is deleted or has no children any more.
     pub(in crate::controller) fn release(&self, resource: &ObjectKey, uid: &str) {
         let child = ObjectKey::new(resource.namespace(), &names::child_name(resource.name()));
         for kind in [ChildKind::Deployment, ChildKind::Service] {
@@ -407,8 +406,8 @@ impl Applier {
         }
     }
 
-    /// Applies a child: with force, its uid and its version when it is known to be ours, else
-    /// without.
+    /// Applies a child. A child that is known to be ours is applied with force, uid and version; any
+    /// other without.
     async fn apply(
         &self,
         wanted: Wanted<'_>,
@@ -554,8 +553,8 @@ fn not_found(problem: Problem, look_again: Duration) -> ApplyError {
     }
 }
 
-/// A Service of an older operator stays as it is until the Deployment is rolled out, which
-/// wakes the resource.
+/// A Service of an older operator is not changed until the Deployment is rolled out, which
+/// enqueues the resource.
 fn pending_rollout(wanted: Wanted<'_>, look_again: Duration) -> ApplyError {
     let name = &wanted.child.name;
     ApplyError::Pending {

@@ -9,32 +9,32 @@ use kube::core::Status as ApiStatus;
 
 use crate::operators::{Problem, Reason};
 
-/// What to do after a refused apply.
+/// What to do after a rejected apply.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ErrorClass {
-    /// One GET decides whether the child is ours.
+    /// Resolve the ownership with one GET.
     ResolveOwnership,
-    /// A list holds something twice: an item of ours, and another's that was made from it.
+    /// A list has duplicate items: ours, and a copy that another manager owns.
     Duplicate {
-        /// The field that is there twice.
+        /// The field with the duplicate.
         field: String,
-        /// What to tell if that cannot be put right.
+        /// What to report if it cannot be resolved.
         problem: Problem,
     },
-    /// Something outside is in the way: tell it, and look again every 15 s.
+    /// Blocked from outside: report it, and retry every 15 s.
     Blocked(Problem),
-    /// The child cannot be made as it is: tell it, and try by the back-off.
+    /// The child is invalid as it is: report it, and retry with back-off.
     Refused(Problem),
-    /// The namespace is going away, and the resource with it: nothing to do.
+    /// The namespace is being deleted, and the resource with it: do nothing.
     NamespaceEnding,
-    /// The API server knows no such namespace or resource type. Both may be news to it, or to
-    /// a proxy before it: look again every 15 s for as long as the resource is there.
+    /// The API server, or a proxy before it, does not know the namespace or resource type yet: retry
+    /// every 15 s while the resource exists.
     NotFound(Problem),
-    /// A conflict, overload, or a server error: try by the back-off, tell it if it lasts.
+    /// A conflict, overload or server error: retry with back-off, and report it if it lasts.
     Transient,
 }
 
-/// The class of `refusal`, the API server's answer to an apply.
+/// Classifies `refusal`, the API server's error for an apply.
 pub(crate) fn of_apply(refusal: &ApiStatus) -> ErrorClass {
     let problem = |reason| Problem {
         reason,

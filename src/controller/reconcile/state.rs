@@ -15,8 +15,8 @@ use crate::controller::object::ObjectKey;
 use crate::controller::status::debounce::{Difference, StatusDebounce};
 use crate::operators::{ChildKind, Observed, Problem, Reason, Resource};
 
-/// How long a blocker outside (a foreign name, a taken port, a quota) is left alone before it
-/// is looked at again; ± 20 %, so that many of them do not come at once.
+/// Retry interval of an external blocker (a name or port that is taken, a quota); ± 20 %, so that
+/// many of them do not retry at once.
 const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 
 /// The states of all resources of one kind.
@@ -34,25 +34,25 @@ struct Known {
 
 #[derive(Debug, Default)]
 struct ReconcileState {
-    /// UID it is about, so that a namesake created later starts afresh.
+    /// UID of the resource. A later one of the same name starts with an empty state.
     uid: Box<str>,
-    /// What the API server made of an apply that it changed. As long as both are the same
-    /// nothing is sent, or the two would alternate for ever.
+    /// Applies that the API server changed on admission, and the results. The same body is not
+    /// sent again while the result is unchanged.
     rewritten: Vec<ServerMutated>,
     /// A status that differs from the stored one and is not written yet.
     pending: Option<StatusDebounce>,
-    /// The status of the last write, if it is not known whether it was obeyed.
+    /// The status of the last write, if its result is unknown.
     unanswered: Option<Box<Status>>,
-    /// The child that cannot be had; until its time nothing is sent for it, whatever else
-    /// wakes the resource.
+    /// The child that is blocked. Until its retry nothing is sent for it, whatever enqueues the
+    /// resource.
     blocked: Option<Box<Blocked>>,
     /// Why a child is not confirmed, and since when.
     unconfirmed: Option<(Reason, Instant)>,
-    /// Until when the API server asked us to stay away.
+    /// The end of the API server's `Retry-After`.
     held_until: Option<Instant>,
 }
 
-/// An attempt that something was in the way of.
+/// An attempt that failed, and its blocker.
 #[derive(Debug)]
 struct Blocked {
     attempt: Attempt,
@@ -60,10 +60,10 @@ struct Blocked {
     until: Instant,
 }
 
-/// What is in the way of a child.
+/// What blocks a child.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::controller) enum Blocker {
-    /// Something outside.
+    /// An external cause.
     Problem(Problem),
     /// The rollout of the Deployment beside it.
     Rollout,
@@ -71,24 +71,25 @@ pub(in crate::controller) enum Blocker {
     NotFound(Problem),
 }
 
-/// What an attempt at a child is made from. One more, made from the same, would end the same.
+/// The inputs of an attempt to apply a child. Another attempt with the same inputs would fail the
+/// same way.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::controller) struct Attempt {
     pub(in crate::controller) kind: ChildKind,
     pub(in crate::controller) desired: Fingerprint,
-    /// Of the resource: a change of its spec is worth an attempt even if this child is to
-    /// stay as it is, since somebody is waiting for what becomes of it.
+    /// Of the resource. A change of its spec is worth an attempt even if this child does not change,
+    /// since the user waits for the result.
     pub(in crate::controller) generation: i64,
     /// UID and owner of what the cache holds under the child's name.
     pub(in crate::controller) found: Option<(Box<str>, Option<Owner>)>,
 }
 
-/// How long to wait for the next look at a blocker: 15 s ± 20 %.
+/// The delay before the next attempt: 15 s ± 20 %.
 pub(in crate::controller) fn jittered_retry() -> Duration {
     BLOCKED_RETRY.mul_f64(0.8 + 0.4 * fastrand::f64())
 }
 
-/// An apply whose answer was not what was sent.
+/// An apply that the API server changed on admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::controller) struct ServerMutated {
     pub(in crate::controller) kind: ChildKind,
@@ -124,8 +125,8 @@ impl ReconcileStates {
             .is_some_and(|state| state.rewritten.contains(&rewritten))
     }
 
-    /// What was in the way of the last attempt made from the same, and for how much longer
-    /// it is left alone; `None` if it is time to try.
+    /// The blocker of the last attempt with the same inputs, and the time until the next one;
+    /// `None` if it is due.
     pub(in crate::controller) fn blocked(
         &self,
         resource: &Resource,
@@ -140,7 +141,7 @@ impl ReconcileStates {
         (is_same && !left.is_zero()).then(|| (blocked.obstacle.clone(), left))
     }
 
-    /// Notes what was in the way of an attempt, and how long it is to be left alone.
+    /// Notes the blocker of an attempt, and the time until the next one.
     pub(in crate::controller) fn block(
         &self,
         resource: &Resource,
@@ -156,7 +157,7 @@ impl ReconcileStates {
         self.change(resource, |state| state.blocked = Some(Box::new(blocked)));
     }
 
-    /// Notes that nothing is in the way of any child.
+    /// Notes that no child is blocked.
     pub(in crate::controller) fn unblock(&self, resource: &Resource) {
         self.change(resource, |state| state.blocked = None);
     }
@@ -187,14 +188,14 @@ impl ReconcileStates {
         });
     }
 
-    /// Notes that a status was sent, and that it is not known whether it is stored.
+    /// Notes that a status was sent and that the result is unknown.
     pub(in crate::controller) fn status_is_unanswered(&self, resource: &Resource, status: Status) {
         self.change(resource, |state| {
             state.unanswered = Some(Box::new(status));
         });
     }
 
-    /// The status that was sent last, if it is not known whether it is stored.
+    /// The status that was sent last, if the result is unknown.
     pub(in crate::controller) fn unanswered_status(
         &self,
         resource: &Resource,
@@ -222,14 +223,14 @@ impl ReconcileStates {
         })
     }
 
-    /// Notes that the API server asked us to stay away.
+    /// Notes a `Retry-After` of the API server.
     pub(in crate::controller) fn hold(&self, key: &ObjectKey, uid: &str, wait: Duration) {
         self.change_of(key, uid, |state| {
             state.held_until = Instant::now().checked_add(wait);
         });
     }
 
-    /// How much longer the API server asked us to stay away.
+    /// How much of the `Retry-After` is left.
     pub(in crate::controller) fn held(&self, key: &ObjectKey, uid: &str) -> Option<Duration> {
         let known = self.lock();
         let states = &known.by_resource;

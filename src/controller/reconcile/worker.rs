@@ -59,8 +59,7 @@ where
         );
         let started = Instant::now();
         let running = metrics.reconcile_started(&controller);
-        // The key is put back by `done` in every case, so no state of a panicked reconcile is
-        // looked at again but what its own locks guard.
+        // `done` returns the key in every case. Locks guard all state that outlives a panic.
         let caught =
             AssertUnwindSafe(timeout(RECONCILE_TIMEOUT, reconcile(key.clone()))).catch_unwind();
         let end = match caught.instrument(span.clone()).await {
@@ -96,7 +95,7 @@ where
                     queue.add_after(key.clone(), latest.max(asked));
                 }
                 if error.is_forbidden() {
-                    // Whoever gives the right back tells nobody, and may take an hour.
+                    // A permission may be granted without an event, and much later.
                     queue.forget(&key);
                     queue.add_after(key.clone(), jittered_retry());
                 } else {
@@ -119,7 +118,7 @@ where
             }
         };
         if !matches!(outcome, Outcome::Success | Outcome::RequeueAfter) {
-            // The last line of its log is written.
+            // After the last log line of the reconcile.
             span.record("otel.status_code", "ERROR");
         }
         metrics.reconcile_ended(&controller, outcome, started.elapsed());
@@ -128,7 +127,7 @@ where
     Ok(())
 }
 
-/// What a panic said: `panic!` with a text carries a `&str` or a `String`.
+/// The message of a panic: a `&str` or a `String`.
 fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

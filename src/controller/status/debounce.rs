@@ -63,23 +63,22 @@ fn is_rollout(reason: &str) -> bool {
         .any(|step| step.as_str() == reason)
 }
 
-/// Changed conditions are written when nothing has moved for this long, and [`PER_WAITING`] more for each
-/// other resource that waits.
+/// Changed conditions are written when nothing has moved for this long, and [`PER_WAITING`] more
+/// for each other resource that waits.
 const QUIET: Duration = Duration::from_millis(500);
 const PER_WAITING: Duration = Duration::from_millis(4);
 
-/// However much moves, news is written after this long: within 5 s of the children's creation,
-/// with the time that a busy queue takes.
+/// Changed conditions are written after this long at the latest: within 5 s of the creation of the
+/// children, the delay of a busy queue included.
 const LONGEST: Duration = Duration::from_secs(4);
 
 /// Counts alone are written when they have not moved for this long: a rollout that is stuck.
 const REFRESH_QUIET: Duration = Duration::from_secs(10);
 
-/// However much they move, counts are written after this long.
+/// Changed counts are written after this long at the latest.
 const REFRESH_LONGEST: Duration = Duration::from_secs(30);
 
-/// At most five resources a second have their counts written, so that first statuses are not
-/// kept waiting.
+/// Limits the refreshes of counts to five a second, so that first statuses do not wait for them.
 const REFRESH_PER_WAITING: Duration = Duration::from_millis(200);
 
 /// A status that differs from the one that is stored.
@@ -110,7 +109,7 @@ impl StatusDebounce {
         waiting: u32,
         now: Instant,
     ) -> Option<Duration> {
-        // The clock in it moves by itself.
+        // `now` differs in every observation.
         let observed = Observed {
             now: String::new(),
             ..observed

@@ -24,10 +24,10 @@ use crate::controller::status::debounce::Difference;
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Observed, Operator, Resource, Settings, status};
 
-/// How long to wait for the event of a change that kept a status from being written.
+/// Retry delay after a conflict, if the event of the other change does not come earlier.
 const CHANGED_RETRY: Duration = Duration::from_secs(1);
 
-/// Reports on the resources of one kind.
+/// Writes the statuses of the resources of one kind.
 pub(in crate::controller) struct StatusWriter {
     operator: &'static dyn Operator,
     kind: &'static Kind,
@@ -37,13 +37,13 @@ pub(in crate::controller) struct StatusWriter {
     resources: Arc<Store<CachedResource>>,
     children: Arc<Children>,
     states: Arc<ReconcileStates>,
-    /// Statuses of degraded resources that were written again and again: another manager may
-    /// have another opinion.
+    /// Repeated writes of the same status of a degraded resource: another manager may keep changing
+    /// it.
     repeated: RepairLog<ObjectKey>,
 }
 
 impl StatusWriter {
-    /// A status_writer on the resources of `operator`.
+    /// A status writer for the resources of `operator`.
     pub(in crate::controller) fn new(
         operator: &'static dyn Operator,
         settings: Settings,
@@ -66,17 +66,17 @@ impl StatusWriter {
         }
     }
 
-    /// The resource is gone.
+    /// Forgets a deleted resource.
     pub(in crate::controller) fn forget(&self, key: &ObjectKey) {
         self.repeated.forget(key);
     }
 
     /// Writes the status of the resource `at`, which was read as `cached`, if it differs and is
-    /// due. Returns when to look again: when it is due, or at once if the resource is not any
-    /// more as it was read.
+    /// due. Returns when to reconcile again: when the write is due, or at once if the resource has
+    /// changed since it was read.
     ///
     /// # Errors
-    /// What is worth another try; a resource that is gone is none.
+    /// An error to retry. A deleted resource is not an error.
     pub(in crate::controller) async fn write_if_due(
         &self,
         at: Location<'_>,
@@ -118,8 +118,8 @@ impl StatusWriter {
             debug!("another writer keeps changing the status");
             return Ok(Some(left));
         }
-        // The test keeps this status from a namesake that was created meanwhile, from a spec
-        // that this cache does not know yet, and from replacing another status unseen.
+        // The precondition: the status must not go to a new resource of the same name, must not
+        // claim a spec that the cache does not show yet, and must not replace an unseen status.
         let version = cached.meta.resource_version.to_string();
         let operations = json!([
             {"op": "test", "path": "/metadata/resourceVersion", "value": version},
@@ -149,7 +149,7 @@ impl StatusWriter {
                 })
             }
             Err(error) if error.is_not_found() => {
-                // The watch tells the rest; or, if it does not, the next look.
+                // The watch reports the deletion.
                 debug!(%error, "the resource is gone");
                 Ok(Some(jittered_retry()))
             }
@@ -159,7 +159,7 @@ impl StatusWriter {
                 let is_newer = |known: Arc<CachedResource>| {
                     known.meta.resource_version > cached.meta.resource_version
                 };
-                // A change that wakes nobody, of a label perhaps, may be known by now.
+                // The cache may show a change that enqueues nothing, such as a label.
                 Ok(Some(match known.is_some_and(is_newer) {
                     true => Duration::ZERO,
                     false => CHANGED_RETRY,
@@ -174,9 +174,9 @@ impl StatusWriter {
         }
     }
 
-    /// Takes the answer to a status write into the cache, so that its echo on the watch wakes
-    /// nobody. Nor does that of a change by others that the answer contains already: false if
-    /// there is one.
+    /// Stores the answer to a status write in the cache, so that its event enqueues nothing. Returns
+    /// false if the answer contains a change of the spec by others, whose event does not enqueue it
+    /// either.
     fn take(&self, cached: &CachedResource, answer: &Value) -> bool {
         let Ok(written) = CachedResource::from_json(answer) else {
             return true;
@@ -203,7 +203,7 @@ impl StatusWriter {
         observed
     }
 
-    /// One line for each transition of Ready, and Events for what wants a human's eye.
+    /// Logs each transition of Ready, and records Events for transitions that a person should see.
     fn tell(&self, resource: &Resource, wanted: &Status) {
         let gist = |condition: &Condition| (condition.status.clone(), condition.reason.clone());
         let before = status::condition(&resource.status, status::READY).map(gist);
@@ -216,7 +216,7 @@ impl StatusWriter {
                 message,
                 ..
             } = ready;
-            // A field called `message` would be taken for the line itself.
+            // `message` is the name of the log line itself.
             info!(ready = status, reason, detail = message, "status");
         }
         for notice in transitions(&resource.status, wanted) {
@@ -225,7 +225,7 @@ impl StatusWriter {
     }
 }
 
-/// Hash of what a status tells but for the times in it.
+/// Hash of a status without its times.
 fn content_of(status: &Status) -> u64 {
     let mut hasher = DefaultHasher::new();
     (status.observed_generation, status.ready_replicas).hash(&mut hasher);
@@ -241,8 +241,8 @@ fn content_of(status: &Status) -> u64 {
     hasher.finish()
 }
 
-/// Gives the conditions that differ from the stored ones the times of a write that may have been
-/// obeyed: if it was, the same status must not be stored once more with later times.
+/// Copies the times of a write with an unknown result to the conditions that differ from the stored
+/// ones. If that write succeeded, the same status must not be written again with later times.
 fn keep_times(wanted: &mut Status, stored: &Status, unanswered: &Status) {
     for condition in &mut wanted.conditions {
         let of = |status| {
