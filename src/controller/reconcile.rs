@@ -4,6 +4,7 @@
 
 pub(in crate::controller) mod apply;
 pub(in crate::controller) mod error_class;
+pub(in crate::controller) mod outcome;
 pub(in crate::controller) mod pacing;
 pub(in crate::controller) mod state;
 pub(in crate::controller) mod worker;
@@ -25,6 +26,8 @@ use crate::controller::legacy::finalizers;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::apply::{Applier, ApplyError, Ensured, PATIENCE_WITH_WRITES};
+use crate::controller::reconcile::outcome::Outcome;
+pub(crate) use crate::controller::reconcile::outcome::{Action, Failure};
 use crate::controller::reconcile::pacing::Pacer;
 use crate::controller::reconcile::state::{ReconcileStates, jittered_retry};
 use crate::controller::status::writer::StatusWriter;
@@ -34,65 +37,6 @@ use crate::operators::{Child, Operator, Problem, Reason, Refused, Resource, Sett
 
 /// How long to wait for a cache that is behind, if no event comes.
 const STALE_RETRY: Duration = Duration::from_secs(1);
-
-/// When to reconcile the resource again without a new event.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Not before something changes.
-    AwaitChange,
-    /// After this time.
-    RequeueAfter(Duration),
-    /// Not before this time, the API server's `Retry-After`. Nothing was done.
-    Held(Duration),
-}
-
-/// A reconcile failed and is retried with back-off.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
-pub(crate) struct Failure {
-    /// The cause.
-    #[source]
-    pub(crate) error: CallError,
-    /// The latest time of the retry, however long the back-off.
-    pub(crate) look_again: Option<Duration>,
-}
-
-impl From<CallError> for Failure {
-    fn from(error: CallError) -> Self {
-        Failure {
-            error,
-            look_again: None,
-        }
-    }
-}
-
-impl Action {
-    fn requeue_after(delay: Option<Duration>) -> Self {
-        delay.map_or(Action::AwaitChange, Action::RequeueAfter)
-    }
-}
-
-/// The result of applying the children, as the status reports it.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    /// What makes the resource degraded.
-    pub(super) problem: Option<Problem>,
-    /// Why the children are not confirmed, if the cause is transient.
-    pub(super) unconfirmed: Option<Problem>,
-    /// The cause of a retry with back-off.
-    failure: Option<CallError>,
-    /// When to look again without a new event.
-    look_again: Option<Duration>,
-}
-
-impl Outcome {
-    fn problem(problem: Problem) -> Self {
-        Outcome {
-            problem: Some(problem),
-            ..Outcome::default()
-        }
-    }
-}
 
 /// Reconciles the resources of one kind.
 pub(crate) struct Reconciler {

@@ -108,3 +108,22 @@ fn rooms_that_use_each_other_are_few() {
         .collect();
     assert_eq!(circles, [("metrics", "queue"), ("reconcile", "status")]);
 }
+
+#[test]
+fn the_reading_order_is_of_at_most_ten_files_and_2000_lines() {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).expect("a document");
+    let (_, text) = text.split_once("## Reading order").expect("the chapter");
+    let (text, _) = text.split_once("\n## ").expect("the next chapter");
+    let files: Vec<&str> = text
+        .split('`')
+        .filter(|code| code.starts_with("src/") && code.ends_with(".rs"))
+        .collect();
+    let lines: usize = files
+        .iter()
+        .map(|file| fs::read_to_string(root().join(file)).expect(file))
+        .map(|text| text.lines().count())
+        .sum();
+    println!("{} files, {lines} lines", files.len());
+    assert!((1..=10).contains(&files.len()), "{files:?}");
+    assert!(lines <= 2000, "{lines} lines");
+}

@@ -2,6 +2,8 @@
 //! while the children are as desired. The only GET follows an ambiguous rejection.
 
 mod checks;
+mod deletion;
+mod error;
 mod ownership;
 
 use std::sync::Arc;
@@ -12,11 +14,13 @@ use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
 use self::checks::Pace;
+pub(in crate::controller) use self::error::{ApplyError, PATIENCE_WITH_WRITES};
+use self::error::{not_found, pending_deletion, pending_rollout};
 use crate::api::Kind;
-use crate::controller::cache::cached::{CachedResource, CachedService, Owner};
+use crate::controller::cache::cached::{CachedResource, Owner};
 use crate::controller::cache::store::Store;
-use crate::controller::call::{CallError, Caller, Location};
-use crate::controller::children::{Children, Ownership, taken, terminating};
+use crate::controller::call::{Caller, Location};
+use crate::controller::children::{Children, Ownership, taken};
 use crate::controller::drift::fingerprint::{self, Fingerprint};
 use crate::controller::drift::repairs::RepairLog;
 use crate::controller::drift::stamp::Stamp;
@@ -31,11 +35,6 @@ use crate::controller::reconcile::state::{
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, ChildKind, Problem, Reason, Resource, kept, names};
-
-/// How long writes may fail until the resource is degraded.
-pub(in crate::controller) const PATIENCE_WITH_WRITES: Duration = Duration::from_secs(30);
-/// How long the deletion of a child may take until the resource is degraded.
-const PATIENCE_WITH_DELETION: Duration = Duration::from_secs(60);
 
 /// The result of applying all children of a resource.
 #[derive(Debug, Default)]
@@ -54,38 +53,6 @@ pub(in crate::controller) struct Expected {
     kind: ChildKind,
     key: ObjectKey,
     fingerprint: Fingerprint,
-}
-
-/// Why the children cannot be applied.
-#[derive(Debug)]
-pub(in crate::controller) enum ApplyError {
-    /// Blocked from outside; retried after this time.
-    Blocked(Problem, Duration),
-    /// Waits for something that usually resolves by itself.
-    Pending {
-        /// What it waits for.
-        problem: Problem,
-        /// How long that may last until the resource is degraded.
-        patience: Option<Duration>,
-        /// When to reconcile again without a new event.
-        look_again: Duration,
-    },
-    /// The API server rejects the child as it is; retried with back-off.
-    Refused(Problem, CallError),
-    /// A write failed for a transient cause; retried with back-off.
-    Failed(CallError),
-    /// The resource has changed since it was read. Nothing is written, not even a status.
-    Stale,
-    /// The namespace is being deleted, and the resource with it.
-    NamespaceEnding,
-    /// The resource is deleted or being deleted, whatever the cache says.
-    ResourceGone,
-}
-
-impl From<CallError> for ApplyError {
-    fn from(error: CallError) -> Self {
-        ApplyError::Failed(error)
-    }
 }
 
 /// Applies the children of the resources of one kind.
@@ -201,31 +168,7 @@ impl Applier {
             let wanted = Wanted::new(resource, child);
             self.ensure_child(wanted, &mut ensured).await?;
         }
-        for service in self.children.services(&resource.uid) {
-            let is_asked_for = children.iter().any(|child| {
-                child.kind == ChildKind::Service && child.name == service.meta.key.name()
-            });
-            if is_asked_for {
-                continue;
-            }
-            if !service.meta.deleting {
-                // A Service that is deleted for an old generation cannot be restored with its IP.
-                if self.live_generation(resource).await? > resource.generation {
-                    return Err(ApplyError::Stale);
-                }
-                if !self.delete_service(resource, &service).await? {
-                    continue;
-                }
-            }
-            // Still there: a finalizer holds it.
-            let left = self.children.services(&resource.uid);
-            if left.iter().any(|it| it.meta.deleting) {
-                return Err(pending_deletion(terminating(
-                    ChildKind::Service,
-                    &service.meta.key,
-                )));
-            }
-        }
+        self.delete_unwanted(resource, children).await?;
         self.states.unblock(resource);
         Ok(ensured)
     }
@@ -493,76 +436,5 @@ impl Applier {
         }
         self.states.applied(resource, child.kind, rewritten);
         info!(child = child.kind.name(), name = child.name, "applied");
-    }
-
-    /// Deletes a Service of ours that the spec no longer wants, the only delete there is. Returns
-    /// whether a finalizer holds it.
-    async fn delete_service(
-        &self,
-        resource: &Resource,
-        service: &CachedService,
-    ) -> Result<bool, CallError> {
-        let meta = &service.meta;
-        let mut is_held = false;
-        let at = Location::of_child(ChildKind::Service, meta.key.namespace(), meta.key.name());
-        match self
-            .caller
-            .delete(at, &meta.uid, meta.resource_version)
-            .await
-        {
-            Ok(answer) => {
-                is_held = answer.pointer("/metadata/deletionTimestamp").is_some();
-                if is_held {
-                    self.children.put_written(ChildKind::Service, &answer);
-                } else {
-                    // Until the watch reports the deletion, the Service counts as terminating.
-                    let services = &self.children.services;
-                    services.amend(&meta.key, &meta.uid, |it| it.meta.deleting = true);
-                }
-                info!(
-                    child = "Service",
-                    name = meta.key.name(),
-                    "deleted, not asked for"
-                );
-            }
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error),
-        }
-        self.children
-            .reservations
-            .release(ChildKind::Service, &meta.key, &resource.uid);
-        Ok(is_held)
-    }
-}
-
-/// A child is being deleted; its deletion enqueues the resource.
-fn pending_deletion(problem: Problem) -> ApplyError {
-    ApplyError::Pending {
-        problem,
-        patience: Some(PATIENCE_WITH_DELETION),
-        look_again: PATIENCE_WITH_DELETION,
-    }
-}
-
-/// The API server does not know the namespace or resource type, perhaps not yet.
-fn not_found(problem: Problem, look_again: Duration) -> ApplyError {
-    ApplyError::Pending {
-        problem,
-        patience: Some(PATIENCE_WITH_WRITES),
-        look_again,
-    }
-}
-
-/// A Service of an older operator is not changed until the Deployment is rolled out, which
-/// enqueues the resource.
-fn pending_rollout(wanted: Wanted<'_>, look_again: Duration) -> ApplyError {
-    let name = &wanted.child.name;
-    ApplyError::Pending {
-        problem: Problem {
-            reason: Reason::RollingOut,
-            message: format!("Service {name} is adopted when the Deployment is rolled out"),
-        },
-        patience: None,
-        look_again,
     }
 }

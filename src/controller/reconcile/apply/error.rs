@@ -1,0 +1,76 @@
+//! Why the children of a resource cannot be applied, and for how long that may last.
+
+use std::time::Duration;
+
+use super::Wanted;
+use crate::controller::call::CallError;
+use crate::operators::{Problem, Reason};
+
+/// How long writes may fail until the resource is degraded.
+pub(in crate::controller) const PATIENCE_WITH_WRITES: Duration = Duration::from_secs(30);
+/// How long the deletion of a child may take until the resource is degraded.
+const PATIENCE_WITH_DELETION: Duration = Duration::from_secs(60);
+
+/// Why the children cannot be applied.
+#[derive(Debug)]
+pub(in crate::controller) enum ApplyError {
+    /// Blocked from outside; retried after this time.
+    Blocked(Problem, Duration),
+    /// Waits for something that usually resolves by itself.
+    Pending {
+        /// What it waits for.
+        problem: Problem,
+        /// How long that may last until the resource is degraded.
+        patience: Option<Duration>,
+        /// When to reconcile again without a new event.
+        look_again: Duration,
+    },
+    /// The API server rejects the child as it is; retried with back-off.
+    Refused(Problem, CallError),
+    /// A write failed for a transient cause; retried with back-off.
+    Failed(CallError),
+    /// The resource has changed since it was read. Nothing is written, not even a status.
+    Stale,
+    /// The namespace is being deleted, and the resource with it.
+    NamespaceEnding,
+    /// The resource is deleted or being deleted, whatever the cache says.
+    ResourceGone,
+}
+
+impl From<CallError> for ApplyError {
+    fn from(error: CallError) -> Self {
+        ApplyError::Failed(error)
+    }
+}
+
+/// A child is being deleted; its deletion enqueues the resource.
+pub(super) fn pending_deletion(problem: Problem) -> ApplyError {
+    ApplyError::Pending {
+        problem,
+        patience: Some(PATIENCE_WITH_DELETION),
+        look_again: PATIENCE_WITH_DELETION,
+    }
+}
+
+/// The API server does not know the namespace or resource type, perhaps not yet.
+pub(super) fn not_found(problem: Problem, look_again: Duration) -> ApplyError {
+    ApplyError::Pending {
+        problem,
+        patience: Some(PATIENCE_WITH_WRITES),
+        look_again,
+    }
+}
+
+/// A Service of an older operator is not changed until the Deployment is rolled out, which
+/// enqueues the resource.
+pub(super) fn pending_rollout(wanted: Wanted<'_>, look_again: Duration) -> ApplyError {
+    let name = &wanted.child.name;
+    ApplyError::Pending {
+        problem: Problem {
+            reason: Reason::RollingOut,
+            message: format!("Service {name} is adopted when the Deployment is rolled out"),
+        },
+        patience: None,
+        look_again,
+    }
+}

@@ -1,0 +1,65 @@
+//! The result of a reconcile: what the status reports, and when to reconcile again.
+
+use std::time::Duration;
+
+use crate::controller::call::CallError;
+use crate::operators::Problem;
+
+/// When to reconcile the resource again without a new event.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Not before something changes.
+    AwaitChange,
+    /// After this time.
+    RequeueAfter(Duration),
+    /// Not before this time, the API server's `Retry-After`. Nothing was done.
+    Held(Duration),
+}
+
+/// A reconcile failed and is retried with back-off.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub(crate) struct Failure {
+    /// The cause.
+    #[source]
+    pub(crate) error: CallError,
+    /// The latest time of the retry, however long the back-off.
+    pub(crate) look_again: Option<Duration>,
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Failure {
+            error,
+            look_again: None,
+        }
+    }
+}
+
+impl Action {
+    pub(super) fn requeue_after(delay: Option<Duration>) -> Self {
+        delay.map_or(Action::AwaitChange, Action::RequeueAfter)
+    }
+}
+
+/// The result of applying the children, as the status reports it.
+#[derive(Debug, Default)]
+pub(in crate::controller) struct Outcome {
+    /// What makes the resource degraded.
+    pub(in crate::controller) problem: Option<Problem>,
+    /// Why the children are not confirmed, if the cause is transient.
+    pub(in crate::controller) unconfirmed: Option<Problem>,
+    /// The cause of a retry with back-off.
+    pub(super) failure: Option<CallError>,
+    /// When to reconcile again without a new event.
+    pub(super) look_again: Option<Duration>,
+}
+
+impl Outcome {
+    pub(super) fn problem(problem: Problem) -> Self {
+        Outcome {
+            problem: Some(problem),
+            ..Outcome::default()
+        }
+    }
+}
