@@ -101,8 +101,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
         .get(&in_seed(ELASTIC_WEB, name))
         .await
         .expect("the object");
-    let expected =
-        json!({"image": "nginx:1.17.1", "port": 30099, "singlePodsQPS": 800, "totalQPS": 800});
+    let expected = json!({"image": "nginx:1.28.3-alpine", "port": 30099, "singlePodsQPS": 800, "totalQPS": 800});
     assert_eq!(read["spec"], expected);
     let annotations = read["metadata"]["annotations"]
         .as_object()

@@ -225,10 +225,12 @@ impl StatusWriter {
     }
 }
 
-/// Hash of a status without its times.
+/// Hash of a status without its times and messages. Pods that are replaced make another status, which
+/// is not the same one written again.
 fn content_of(status: &Status) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (status.observed_generation, status.ready_replicas).hash(&mut hasher);
+    (status.observed_generation, &status.nodes).hash(&mut hasher);
+    (status.replicas, status.ready_replicas).hash(&mut hasher);
     for condition in &status.conditions {
         let Condition {
             type_,

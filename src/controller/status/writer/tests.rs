@@ -36,3 +36,15 @@ fn what_may_be_stored_already_keeps_its_times_and_what_is_stored_has_the_last_wo
         assert_eq!(found.collect::<Vec<_>>(), times);
     }
 }
+
+#[test]
+fn a_status_with_other_pods_is_another_one_and_one_with_other_times_is_not() {
+    let one = status([("Ready", "False", "1"), ("Available", "True", "1")]);
+    let later = status([("Ready", "False", "2"), ("Available", "True", "2")]);
+    assert_eq!(content_of(&one), content_of(&later));
+    let with_pod = Status {
+        nodes: vec!["pod".to_owned()],
+        ..later
+    };
+    assert_ne!(content_of(&one), content_of(&with_pod));
+}
