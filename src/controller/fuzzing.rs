@@ -7,12 +7,13 @@ use kube::core::{ApiResource, WatchEvent};
 use kube::runtime::watcher::Error;
 use serde_json::Value;
 
-use super::{adoption, fingerprint};
 use crate::controller::cache::cached::{
     CachedDeployment, CachedPod, CachedResource, CachedService,
 };
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::store::Store;
+use crate::controller::drift::fingerprint;
+use crate::controller::legacy::adoption;
 use crate::controller::object::Object;
 
 /// What became of the lines of a watch.
