@@ -37,6 +37,12 @@ if [ "${1:-}" = --record ]; then
 fi
 
 jobs=${TEST_JOBS:-1} again=${TEST_AGAIN:-0}
+for value in "$jobs" "$again"; do
+    [[ $value =~ ^[0-9]{1,3}$ ]] || {
+        echo "test: TEST_JOBS and TEST_AGAIN are whole numbers, not '$value'" >&2
+        exit 64
+    }
+done
 # Those that take longest begin first.
 first=(versions cluster faults election rollout certificates hostile install)
 
@@ -85,8 +91,11 @@ failed=() flaky=() ran=0
 # binary died), or if there are too many to be an accident.
 again() {
     local binary=$1 log="$plan/$1.log" names
-    mapfile -t names < <(awk '/^failures:$/ { names = 1; next } /^test result: / { names = 0 }
-                              names && /^    [^ ]+$/ { print $1 }' "$log" | sort -u)
+    # The last list of failures; what a test printed stands before it.
+    mapfile -t names < <(awk '/^failures:$/ { split("", names); next }
+                              /^    [^ ]+$/ { names[$1] }
+                              /^test result: / { exit }
+                              END { for (name in names) print name }' "$log" | sort)
     [ ${#names[@]} -gt 0 ] && [ ${#names[@]} -le "$again" ] || return
     printf '\ntest: %s again: %s\n' "${binary%-*}" "${names[*]}"
     sed "\$s/\$/ --exact ${names[*]}/" "$plan/$binary" >"$plan/$binary.again"

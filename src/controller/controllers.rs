@@ -370,7 +370,8 @@ where
     synced
 }
 
-/// One namespace is watched alone; of several, the handlers pick.
+/// The namespace to watch, if there is only one. With several, the watches are cluster-wide and the
+/// event handlers filter.
 fn only_namespace(options: &Options) -> Option<&str> {
     match options.namespaces.iter().collect::<Vec<_>>().as_slice() {
         [one] => Some(one),
