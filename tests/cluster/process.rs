@@ -111,7 +111,7 @@ async fn sigterm_in_the_middle_of_the_work_is_obeyed_and_a_restart_finishes_it_a
         &after[before.len()..]
     );
     let exit = stage.stop_manager().expect("it ran");
-    assert_eq!(exit.code, Some(0));
+    assert_eq!(exit.code, Some(0), "{}", exit.log);
     let of_reconciles = exit.log.lines().filter(|line| line.contains("reconcileID"));
     let of_reconciles: Vec<_> = of_reconciles.collect();
     assert!(
