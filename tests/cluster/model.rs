@@ -418,9 +418,10 @@ async fn the_model_of_the_explorer_answers_as_the_real_api_server() {
             let step = random.step();
             let answer = sides.0.make(&step).await;
             let mut real = sides.1.make(&step).await;
-            // The Deployment controller has written in between.
-            for _ in 0..5 {
+            // The Deployment controller has written in between, more than once on a busy machine.
+            for tries in 0..20 {
                 if real.code == 409 && answer.code != 409 && real.reason == "Conflict" {
+                    tokio::time::sleep(Duration::from_millis(10 * tries)).await;
                     real = sides.1.make(&step).await;
                 }
             }

@@ -110,6 +110,21 @@ async fn parts_that_never_stop_are_aborted_and_named_within_the_grace_period() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn servers_that_are_cut_short_fail_no_stop() {
+    let (mut process, ends) = process(ms(1), ms(1), ms(1), NEVER);
+    process.traces.start("stuck", pending::<io::Result<()>>());
+    let began = Instant::now();
+    process.supervise(signals(NEVER)).await.unwrap();
+    assert!(began.elapsed() - Duration::from_secs(1) < GRACE_PERIOD);
+    assert!(
+        ends.lock()
+            .unwrap()
+            .iter()
+            .any(|(part, _)| *part == "lease")
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_lease_is_kept_when_a_reconcile_was_cut_short() {
     let (mut process, ends) = process(ms(1), ms(1), ms(1), ms(1));
     process
