@@ -28,7 +28,7 @@ fn main() {
 fn stored(operator: &dyn Operator, is_hub: bool) -> Value {
     let kind = operator.kind();
     let version = if is_hub { &kind.hub } else { &kind.seed };
-    let mut object = sample::sample(version).expect("a sample");
+    let mut object = sample::sample(kind, version).expect("a sample");
     object["metadata"]["namespace"] = json!("default");
     object["metadata"]["uid"] = json!("7c7b0c3e-8a7e-4d0c-9a55-0d9a5e6f1b2c");
     object["metadata"]["generation"] = json!(1);

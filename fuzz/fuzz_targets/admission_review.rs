@@ -144,18 +144,18 @@ fn check_allowed(request: &Value, sample: &Sample) {
     if !is_new {
         let old = &request["oldObject"]["spec"];
         let is_deleted = object["metadata"].get("deletionTimestamp").is_some();
-        if !is_deleted && (version.validate)(old).is_empty() {
-            let errors = (version.validate)(spec);
+        if !is_deleted && version.validate(old).is_empty() {
+            let errors = version.validate(spec);
             assert!(errors.is_empty(), "{old} became {spec}: {errors:?}");
         }
         return;
     }
-    let errors = (version.validate)(spec);
+    let errors = version.validate(spec);
     assert!(errors.is_empty(), "{spec}: {errors:?}");
     let converted = convert(kind, object.clone(), sample.other_version()).expect("is converted");
     assert!(!converted.data_left_out, "some fields are lost");
     let hub = hub_spec(kind, version, spec, object["metadata"].get("annotations"));
-    let errors = (kind.hub.validate)(&hub);
+    let errors = kind.hub.validate(&hub);
     assert!(errors.is_empty(), "{spec} gives {hub}: {errors:?}");
     let resource = resource(kind, object);
     if !resource.name.is_empty() {

@@ -72,8 +72,8 @@ pub fn sample(bytes: &mut Unstructured<'_>) -> Result<Sample> {
 /// A spec of `version`, mostly; or none.
 pub fn spec(bytes: &mut Unstructured<'_>, version: &Version) -> Result<Option<Value>> {
     Ok(match bytes.int_in_range(0..=15)? {
-        0..=6 => Some(shaped(bytes, version.spec, Care::Kept)?),
-        7..=13 => Some(shaped(bytes, version.spec, Care::Loose)?),
+        0..=6 => Some(shaped(bytes, &version.spec, Care::Kept)?),
+        7..=13 => Some(shaped(bytes, &version.spec, Care::Loose)?),
         14 => Some(json::any(bytes)?),
         _ => None,
     })
@@ -167,7 +167,7 @@ fn shaped(bytes: &mut Unstructured<'_>, shape: &Shape, care: Care) -> Result<Val
             characters,
         } => Value::from(text(bytes, *min, *max, characters, care)?),
         Shape::Time => json!("2026-11-21T06:39:00Z"),
-        Shape::Choice(choices) => Value::from(*bytes.choose(choices)?),
+        Shape::Choice(choices) => Value::from(bytes.choose(choices)?.as_str()),
         Shape::Quantity => quantity(bytes)?,
         Shape::List { items, max, .. } => {
             let most = most(*max, care).min(bytes.int_in_range(0..=20)?);
@@ -197,7 +197,7 @@ fn shaped(bytes: &mut Unstructured<'_>, shape: &Shape, care: Care) -> Result<Val
         }
         Shape::Object { fields, .. } => {
             let mut object = Map::new();
-            for field in fields.iter().copied().flatten() {
+            for field in fields {
                 if let Some(value) = field_value(bytes, field, care)? {
                     object.insert(field.name.to_owned(), value);
                 }
@@ -207,13 +207,13 @@ fn shaped(bytes: &mut Unstructured<'_>, shape: &Shape, care: Care) -> Result<Val
             }
             Value::Object(object)
         }
-        Shape::Tombstone { .. } => json::any(bytes)?,
+        Shape::Moved { .. } | Shape::Unchecked => json::any(bytes)?,
     })
 }
 
 fn field_value(bytes: &mut Unstructured<'_>, field: &Field, care: Care) -> Result<Option<Value>> {
-    let is_tombstone = matches!(field.shape, Shape::Tombstone { .. });
-    if is_tombstone && (care == Care::Kept || !bytes.ratio(1, 16)?) {
+    let is_moved = matches!(field.shape, Shape::Moved { .. });
+    if is_moved && (care == Care::Kept || !bytes.ratio(1, 16)?) {
         return Ok(None);
     }
     if field.required && care == Care::Kept {

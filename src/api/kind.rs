@@ -2,13 +2,15 @@
 //! Everything that must know "which kinds are there" is handed a list of these.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
 use super::replicas::{Path, Pods};
-use super::shape::Shape;
-use super::validation::{FieldError, ServiceName};
+use super::schema;
+use super::shape::{self, Shape};
+use super::validation::{FieldError, ServiceName, spec_errors};
 
 /// Names and versions of one custom resource, and the pure functions on it.
 pub struct Kind {
@@ -45,24 +47,54 @@ pub struct FieldMove {
 pub struct Version {
     /// e.g. `v1alpha1`.
     pub name: &'static str,
-    /// Fields and bounds of its spec: what both the schema and `validate` read.
-    pub spec: &'static Shape,
-    /// The CRD with only this version, as derived from the Rust type.
-    pub crd: fn() -> CustomResourceDefinition,
-    /// Every rule this version's spec breaks, in the words of its own fields. Total: takes
-    /// any JSON.
-    pub validate: fn(spec: &Value) -> Vec<FieldError>,
+    /// The CRD with only this version, as kube derives it from the Rust type.
+    pub derived: fn() -> CustomResourceDefinition,
+    /// Fields and bounds of its spec, read from its schema when they are first asked for.
+    pub spec: LazyLock<Shape>,
     /// Where it says how many pods it wants.
     pub pods: Pods,
     /// Where it names the port of every node, if it can.
     pub node_port: Option<Path>,
     /// Whether the resource's name is also that of a Service.
     pub service_name: ServiceName,
-    /// An object that shows what the version can say; also a file in `config/samples`.
-    ///
-    /// # Errors
-    /// When the typed value has no JSON form, which a test rules out.
-    pub sample: fn() -> Result<Value, serde_json::Error>,
+}
+
+impl Version {
+    /// A version without a Service. `derived` is kube's `crd` of its Rust type, and `spec` says
+    /// what [`Version::spec`] is.
+    pub(super) const fn new(
+        name: &'static str,
+        derived: fn() -> CustomResourceDefinition,
+        spec: fn() -> Shape,
+        pods: Pods,
+    ) -> Self {
+        Self {
+            name,
+            derived,
+            spec: LazyLock::new(spec),
+            pods,
+            node_port: None,
+            service_name: ServiceName::Free,
+        }
+    }
+
+    /// The same, with a field for the port of every node.
+    pub(super) const fn with_node_port(mut self, path: Path) -> Self {
+        self.node_port = Some(path);
+        self
+    }
+
+    /// The same, with a Service that has the resource's name.
+    pub(super) const fn with_service(mut self, name: ServiceName) -> Self {
+        self.service_name = name;
+        self
+    }
+
+    /// Every rule that `spec` breaks, in the words of this version's fields. Total: takes any
+    /// JSON; a spec that is not there is null.
+    pub fn validate(&self, spec: &Value) -> Vec<FieldError> {
+        spec_errors(&self.spec, spec)
+    }
 }
 
 impl fmt::Debug for Kind {
@@ -78,6 +110,40 @@ impl fmt::Debug for Version {
 }
 
 impl Kind {
+    /// The CRD with only `version`, which is one of this kind's.
+    pub fn crd(&self, version: &Version) -> CustomResourceDefinition {
+        schema::crd(self, version)
+    }
+
+    /// What [`Version::spec`] is to be.
+    pub(super) fn spec_of(&self, version: &Version) -> Shape {
+        let mut crd = self.crd(version);
+        let schema = crd.spec.versions.pop().and_then(|version| version.schema);
+        let root = schema.and_then(|schema| schema.open_api_v3_schema);
+        let spec = root.and_then(|root| root.properties?.remove("spec"));
+        spec.map_or(Shape::Unchecked, |spec| shape::of_schema(&spec))
+    }
+
+    /// The fields of the original version that `version` has elsewhere, and what to do instead of
+    /// writing them there.
+    pub(super) fn moved_away_from(&self, version: &Version) -> Vec<(&'static str, String)> {
+        if version.name != self.hub.name {
+            return Vec::new();
+        }
+        let moved = self.moves.iter().filter(|field| field.seed != field.hub);
+        let message = |field: &FieldMove| {
+            let (instead, resources) = (field.hub.join("."), self.plural);
+            let (original, group) = (self.seed.name, self.group);
+            format!(
+                "use spec.{instead}, or write the old version: \
+                 kubectl patch {resources}.{original}.{group}"
+            )
+        };
+        moved
+            .filter_map(|field| Some((*field.seed.first()?, message(field))))
+            .collect()
+    }
+
     /// `apiVersion` of objects in `version`, e.g. `cache.example.com/v1alpha1`.
     pub fn api_version(&self, version: &Version) -> String {
         format!("{}/{}", self.group, version.name)

@@ -1,15 +1,11 @@
 //! Nginx: `proxy.example.com`. Types of its two versions, their bounds, and how they map onto
 //! each other. Data only.
 
-use serde_json::Value;
+use kube::CustomResourceExt as _;
 
 use super::kind::{FieldMove, Kind, Version};
 use super::replicas::Pods;
-use super::schema;
-use super::shape::{COUNT, Field, PORT, Shape};
 use super::validation::ServiceName;
-use super::workload::{ServiceSpec, ServiceType};
-use super::{status, validation, workload};
 
 /// The version that existing users have.
 pub mod v1alpha1 {
@@ -54,6 +50,7 @@ pub mod v1alpha1 {
     #[serde(rename_all = "camelCase")]
     pub struct NginxSpec {
         /// Number of pods; 0 stops them all. No default: it must be given.
+        #[schemars(range(min = 0))]
         pub count: i32,
     }
 }
@@ -65,6 +62,7 @@ pub mod v1 {
     use serde::{Deserialize, Serialize};
 
     use crate::api::Status;
+    use crate::api::schema::{IMAGE_MAX, VISIBLE};
     use crate::api::workload::{ServiceSpec, Workload, default_replicas, replicas_or_default};
 
     /// What is wanted of the Nginx instance.
@@ -107,66 +105,24 @@ pub mod v1 {
     pub struct NginxSpec {
         /// Number of pods; 0 stops them all.
         #[serde(default = "default_replicas", deserialize_with = "replicas_or_default")]
+        #[schemars(range(min = 0))]
         pub replicas: i32,
+        /// Container image to run. Default: the image that the operator was installed with for
+        /// this kind, which moves with the operator's version; set it to stay on one image.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(length(min = 1, max = IMAGE_MAX), regex(pattern = VISIBLE))]
+        pub image: Option<String>,
         /// How the pods are run.
         #[serde(flatten)]
         pub workload: Workload,
         /// Port that the container listens on. Default: 8080.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1, max = 65_535))]
         pub port: Option<i32>,
         /// The Service through which the pods are reached. Default: none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub service: Option<ServiceSpec>,
     }
-}
-
-static SEED: Shape = Shape::object(&[&[Field::required("count", COUNT)]]);
-
-static HUB: Shape = Shape::object(&[
-    &[Field::optional("replicas", COUNT)],
-    workload::OPTIONAL_IMAGE,
-    workload::FIELDS,
-    &[
-        Field::optional("port", PORT),
-        Field::optional("service", workload::SERVICE),
-        Field::optional(
-            "count",
-            Shape::Tombstone {
-                instead: "spec.replicas",
-                old_version: "nginxes.v1alpha1.proxy.example.com",
-            },
-        ),
-    ],
-]);
-
-/// The Service is one that the user asks for.
-const SERVICE_NAME: ServiceName = ServiceName::NeededWhen {
-    cel: "has(self.spec) && has(self.spec.service)",
-    asked: |spec| {
-        spec.get("service")
-            .is_some_and(|service| !service.is_null())
-    },
-};
-
-static STATUS: Shape = Shape::object(&[status::FIELDS]);
-
-fn seed_sample() -> Result<Value, serde_json::Error> {
-    let spec = v1alpha1::NginxSpec { count: 3 };
-    serde_json::to_value(v1alpha1::Nginx::new("nginx-sample", spec))
-}
-
-fn hub_sample() -> Result<Value, serde_json::Error> {
-    let spec = v1::NginxSpec {
-        replicas: 3,
-        workload: workload::sample(),
-        port: Some(8080),
-        service: Some(ServiceSpec {
-            type_: Some(ServiceType::ClusterIP),
-            port: Some(80),
-            node_port: None,
-        }),
-    };
-    serde_json::to_value(v1::Nginx::new("nginx-v1-sample", spec))
 }
 
 /// Names, versions and functions of Nginx.
@@ -176,26 +132,23 @@ pub static KIND: Kind = Kind {
     plural: "nginxes",
     field_manager: "quartet-operator-nginx",
     legacy_finalizers: &[],
-    seed: Version {
-        name: "v1alpha1",
-        spec: &SEED,
-        crd: || schema::crd::<v1alpha1::Nginx>(&SEED, &STATUS, ServiceName::Free),
-        validate: |spec| validation::spec_errors(&SEED, spec),
-        pods: Pods::Counted(&["count"]),
-        node_port: None,
-        service_name: ServiceName::Free,
-        sample: seed_sample,
-    },
-    hub: Version {
-        name: "v1",
-        spec: &HUB,
-        crd: || schema::crd::<v1::Nginx>(&HUB, &STATUS, SERVICE_NAME),
-        validate: |spec| validation::spec_errors(&HUB, spec),
-        pods: Pods::Counted(&["replicas"]),
-        node_port: Some(&["service", "nodePort"]),
-        service_name: SERVICE_NAME,
-        sample: hub_sample,
-    },
+    seed: Version::new(
+        "v1alpha1",
+        v1alpha1::Nginx::crd,
+        || KIND.spec_of(&KIND.seed),
+        Pods::Counted(&["count"]),
+    ),
+    hub: Version::new(
+        "v1",
+        v1::Nginx::crd,
+        || KIND.spec_of(&KIND.hub),
+        Pods::Counted(&["replicas"]),
+    )
+    .with_node_port(&["service", "nodePort"])
+    .with_service(ServiceName::NeededWhen {
+        has: "service",
+        enabled: None,
+    }),
     moves: &[FieldMove {
         seed: &["count"],
         hub: &["replicas"],

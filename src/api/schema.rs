@@ -1,82 +1,132 @@
-//! The schema of a version: names, descriptions and defaults come from the Rust types
-//! (derive), types and bounds from the constants in [`super::shape`]. Laid out as
-//! controller-gen would, where kube's derive differs. For the generator and for tests; the
-//! manager itself never makes a schema.
+//! The schema of a version, derived from its Rust types by schemars and kube, and laid out as
+//! controller-gen would where kube's derive differs. Also what attributes of fields use: patterns,
+//! lengths, and the schemas of maps and enums.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
     ValidationRule,
 };
-use kube::CustomResourceExt;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
+use super::kind::{Kind, Version};
 use super::quantity;
-use super::shape::{Characters, Field, Fields, INT32_MAX, INT64_MAX, Merge, Rule, Shape, way_out};
-use super::validation::{SERVICE_NAME_MESSAGE, ServiceName};
+use super::rules::KeyRule;
+use super::shape::INT64_MAX;
+use super::validation::SERVICE_NAME_MESSAGE;
 
-/// The CRD with the one version that `K` is.
-pub(super) fn crd<K: CustomResourceExt>(
-    spec: &Shape,
-    status: &Shape,
-    name: ServiceName,
-) -> CustomResourceDefinition {
-    let mut crd = K::crd();
+/// Printable ASCII without the space: image references.
+pub(super) const VISIBLE: &str = "^[!-~]*$";
+/// Label keys and values, taint keys, names.
+pub(super) const LABEL: &str = r"^[A-Za-z0-9\-./_]*$";
+/// Names of objects: DNS subdomains.
+pub(super) const NAME: &str = r"^[a-z0-9\-.]*$";
+
+/// Longest reference to an image.
+pub const IMAGE_MAX: u16 = 512;
+/// Longest DNS subdomain (RFC 1123), the limit for names of most objects.
+pub(super) const NAME_MAX: u16 = 253;
+/// Longest DNS label: label values, names of Services.
+pub(super) const LABEL_MAX: u16 = 63;
+/// Longest qualified name: an optional DNS subdomain, `/`, and a label.
+pub(super) const QUALIFIED_NAME_MAX: u16 = NAME_MAX + 1 + LABEL_MAX;
+
+/// The format that stands for a quantity until [`crd`] lays it out.
+const QUANTITY: &str = "quantity";
+
+/// One of the names of a fieldless enum. Derived, the schema of an optional one loses its
+/// description in kube's derive.
+pub(super) fn choice_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let schema = T::json_schema(generator);
+    let variants = schema.get("oneOf").and_then(Value::as_array);
+    let names = variants
+        .into_iter()
+        .flatten()
+        .map(|variant| &variant["const"]);
+    json_schema!({"type": "string", "enum": names.collect::<Vec<_>>()})
+}
+
+/// Labels of a node.
+pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
+    map(
+        16,
+        &json_schema!({"type": "string", "maxLength": LABEL_MAX, "pattern": LABEL}),
+    )
+}
+
+/// Quantities by resource.
+pub(super) fn quantities(_: &mut SchemaGenerator) -> Schema {
+    map(8, &json_schema!({"type": "string", "format": QUANTITY}))
+}
+
+/// A map of at most `max` entries, whose keys are qualified names.
+fn map(max: u16, values: &Schema) -> Schema {
+    let keys = KeyRule {
+        max: QUALIFIED_NAME_MAX,
+        pattern: LABEL,
+    };
+    json_schema!({
+        "type": "object",
+        "additionalProperties": values,
+        "maxProperties": max,
+        // OpenAPI's propertyNames is not among what CRDs may use.
+        "x-kubernetes-validations": [{"rule": keys.cel(), "message": keys.message()}],
+    })
+}
+
+/// The CRD with only `version` of `kind`.
+pub(super) fn crd(kind: &Kind, version: &Version) -> CustomResourceDefinition {
+    let mut crd = (version.derived)();
     // What the API server fills in by itself is left out, as controller-gen does.
     crd.spec.names.categories = crd.spec.names.categories.filter(|names| !names.is_empty());
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
-    for version in &mut crd.spec.versions {
-        if let Some(root) = version
-            .schema
-            .as_mut()
-            .and_then(|schema| schema.open_api_v3_schema.as_mut())
-        {
-            *root = root_schema(root, spec, status, name);
+    for derived in &mut crd.spec.versions {
+        let schema = derived.schema.as_mut();
+        if let Some(root) = schema.and_then(|schema| schema.open_api_v3_schema.as_mut()) {
+            complete(root, kind, version);
         }
     }
     crd
 }
 
-fn root_schema(
-    derived: &JSONSchemaProps,
-    spec: &Shape,
-    status: &Shape,
-    name: ServiceName,
-) -> JSONSchemaProps {
+/// Adds to a derived schema what does not follow from the type.
+fn complete(root: &mut JSONSchemaProps, kind: &Kind, version: &Version) {
     let text = |description: &str| JSONSchemaProps {
         description: Some(description.to_owned()),
         ..of_type("string")
     };
-    let part = |part: &str| {
-        derived
-            .properties
-            .as_ref()
-            .and_then(|properties| properties.get(part))
-    };
     let mut metadata = of_type("object");
-    if !matches!(name, ServiceName::Free) {
+    let name_rule = version.service_name.cel();
+    if name_rule.is_some() {
         // A rule may only blame a field that the schema names.
         metadata.properties = Some(BTreeMap::from([("name".to_owned(), of_type("string"))]));
     }
-    JSONSchemaProps {
-        description: derived.description.as_deref().map(one_line_per_paragraph),
-        type_: Some("object".to_owned()),
-        properties: Some(BTreeMap::from([
-            ("apiVersion".to_owned(), text(API_VERSION)),
-            ("kind".to_owned(), text(KIND)),
-            ("metadata".to_owned(), metadata),
-            ("spec".to_owned(), schema_of(spec, part("spec"))),
-            ("status".to_owned(), schema_of(status, part("status"))),
-        ])),
-        x_kubernetes_validations: Some(root_rules(name)),
-        ..JSONSchemaProps::default()
+    let properties = root.properties.get_or_insert_default();
+    if let Some(spec) = properties.get_mut("spec") {
+        let fields = spec.properties.get_or_insert_default();
+        for (name, message) in kind.moved_away_from(version) {
+            fields
+                .entry(name.to_owned())
+                .or_insert_with(|| moved(message));
+        }
     }
+    for part in properties.values_mut() {
+        lay_out(part);
+    }
+    properties.insert("apiVersion".to_owned(), text(API_VERSION));
+    properties.insert("kind".to_owned(), text(KIND));
+    properties.insert("metadata".to_owned(), metadata);
+    root.required = None;
+    root.title = None;
+    root.description = root.description.as_deref().map(one_line_per_paragraph);
+    root.x_kubernetes_validations = Some(root_rules(name_rule));
 }
 
 /// Rules that see the whole object. They hold only when it is created: on an old object
 /// that breaks one, every status patch would be refused.
-fn root_rules(name: ServiceName) -> Vec<ValidationRule> {
+fn root_rules(needs_label: Option<String>) -> Vec<ValidationRule> {
     let on_create = |cel: &str, field: &str, reason: &str, message: &str| ValidationRule {
         rule: format!("oldSelf.hasValue() || {cel}"),
         field_path: Some(field.to_owned()),
@@ -93,11 +143,10 @@ fn root_rules(name: ServiceName) -> Vec<ValidationRule> {
     )];
     let is_label = "(size(self.metadata.name) <= 63 \
                     && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))";
-    let name_rule = match name {
-        ServiceName::Free => None,
-        ServiceName::NeededWhen { cel, .. } => Some(format!("!({cel}) || {is_label}")),
-        ServiceName::Needed => Some(is_label.to_owned()),
-    };
+    let name_rule = needs_label.map(|needed| match needed.as_str() {
+        "true" => is_label.to_owned(),
+        needed => format!("!({needed}) || {is_label}"),
+    });
     rules.extend(name_rule.map(|cel| {
         on_create(
             &cel,
@@ -109,165 +158,72 @@ fn root_rules(name: ServiceName) -> Vec<ValidationRule> {
     rules
 }
 
-/// The schema of `shape`, with description and default as `derived` from the Rust type.
-fn schema_of(shape: &Shape, derived: Option<&JSONSchemaProps>) -> JSONSchemaProps {
-    let mut schema = JSONSchemaProps {
-        description: derived
-            .and_then(|derived| derived.description.as_deref())
-            .map(one_line_per_paragraph),
-        default: derived
-            .and_then(|derived| derived.default.clone())
-            // Defaults of containers and nulls are serde's way to say "may be absent".
-            .filter(|default| {
-                !matches!(default.0, Value::Null | Value::Array(_) | Value::Object(_))
-            }),
-        type_: type_of(shape).map(str::to_owned),
-        ..JSONSchemaProps::default()
-    };
-    match shape {
-        Shape::Boolean => {}
-        Shape::Integer { min, max } => {
-            let format = if (-INT32_MAX..=INT32_MAX).contains(min) && *max <= INT32_MAX {
-                "int32"
-            } else {
-                "int64"
-            };
-            schema.format = Some(format.to_owned());
-            schema.minimum = Some(as_float(*min));
-            schema.maximum = Some(as_float(*max));
-        }
-        Shape::Text {
-            min,
-            max,
-            characters,
-        } => limit_text(&mut schema, *min, *max, characters),
-        Shape::Time => schema.format = Some("date-time".to_owned()),
-        Shape::Choice(choices) => {
-            schema.enum_ = Some(
-                choices
-                    .iter()
-                    .map(|choice| JSON(Value::from(*choice)))
-                    .collect(),
-            );
-        }
-        Shape::Quantity => {
-            schema.any_of = Some(["integer", "string"].map(of_type).to_vec());
-            schema.x_kubernetes_int_or_string = Some(true);
-            schema.pattern = Some(quantity::PATTERN.to_owned());
-            schema.minimum = Some(0.0);
-            schema.maximum = Some(as_float(INT64_MAX));
-            schema.max_length = i64::try_from(quantity::MAX_LENGTH).ok();
-        }
-        Shape::List { items, max, merge } => {
-            let derived = match derived.and_then(|derived| derived.items.as_ref()) {
-                Some(JSONSchemaPropsOrArray::Schema(items)) => Some(&**items),
-                _ => None,
-            };
-            schema.items = Some(JSONSchemaPropsOrArray::Schema(Box::new(schema_of(
-                items, derived,
-            ))));
-            schema.max_items = Some(i64::from(*max));
-            schema.x_kubernetes_list_type = Some(
-                match merge {
-                    Merge::Atomic => "atomic",
-                    Merge::Set => "set",
-                    Merge::Map(_) => "map",
-                }
-                .to_owned(),
-            );
-            if let Merge::Map(keys) = merge {
-                schema.x_kubernetes_list_map_keys =
-                    Some(keys.iter().map(|key| (*key).to_owned()).collect());
-            }
-        }
-        Shape::Map {
-            max,
-            key_max,
-            values,
-            ..
-        } => {
-            let derived = match derived.and_then(|derived| derived.additional_properties.as_ref()) {
-                Some(JSONSchemaPropsOrBool::Schema(values)) => Some(&**values),
-                _ => None,
-            };
-            schema.additional_properties = Some(JSONSchemaPropsOrBool::Schema(Box::new(
-                schema_of(values, derived),
-            )));
-            schema.max_properties = Some(i64::from(*max));
-            // OpenAPI's propertyNames is not among what CRDs may use.
-            schema.x_kubernetes_validations = Some(vec![ValidationRule {
-                rule: format!("self.all(key, size(key) <= {key_max})"),
-                message: Some(format!("keys may not be more than {key_max} characters")),
-                ..ValidationRule::default()
-            }]);
-        }
-        Shape::Object { fields, rules } => set_fields(&mut schema, fields, rules, derived),
-        Shape::Tombstone {
-            instead,
-            old_version,
-        } => {
-            let way_out = way_out(instead, old_version);
-            schema.format = Some("int32".to_owned());
-            schema.minimum = Some(as_float(i64::from(i32::MIN)));
-            schema.maximum = Some(as_float(INT32_MAX));
-            schema.description = Some(format!("Not a field of this version: {way_out}."));
-            schema.x_kubernetes_validations = Some(vec![ValidationRule {
-                rule: "false".to_owned(),
-                reason: Some("FieldValueForbidden".to_owned()),
-                message: Some(way_out),
-                ..ValidationRule::default()
-            }]);
-        }
+/// A field of another version: see [`super::shape::Shape::Moved`].
+fn moved(message: String) -> JSONSchemaProps {
+    JSONSchemaProps {
+        description: Some(format!("Not a field of this version: {message}.")),
+        format: Some("int32".to_owned()),
+        minimum: Some(f64::from(i32::MIN)),
+        maximum: Some(f64::from(i32::MAX)),
+        x_kubernetes_validations: Some(vec![ValidationRule {
+            rule: "false".to_owned(),
+            reason: Some("FieldValueForbidden".to_owned()),
+            message: Some(message),
+            ..ValidationRule::default()
+        }]),
+        ..of_type("integer")
     }
-    schema
 }
 
-fn set_fields(
-    schema: &mut JSONSchemaProps,
-    fields: Fields,
-    rules: &[Rule],
-    derived: Option<&JSONSchemaProps>,
-) {
-    let fields = || fields.iter().copied().flatten();
-    let derived = |name: &str| derived.and_then(|derived| derived.properties.as_ref()?.get(name));
-    let property = |field: &Field| {
-        let mut property = schema_of(&field.shape, derived(field.name));
-        if let Some(description) = field.description {
-            property.description = Some(description.to_owned());
-        }
-        (field.name.to_owned(), property)
-    };
-    schema.properties = Some(fields().map(property).collect());
-    let mut required: Vec<String> = fields()
-        .filter(|field| field.required)
-        .map(|field| field.name.to_owned())
-        .collect();
-    required.sort_unstable();
-    schema.required = Some(required).filter(|required| !required.is_empty());
-    let rules = rules.iter().map(|rule| ValidationRule {
-        rule: rule.cel.to_owned(),
-        field_path: Some(format!(".{}", rule.field)),
-        message: Some(rule.message.to_owned()),
-        ..ValidationRule::default()
-    });
-    schema.x_kubernetes_validations =
-        Some(rules.collect()).filter(|rules: &Vec<_>| !rules.is_empty());
+/// Lays a derived schema out as controller-gen does, all that is below it included.
+fn lay_out(schema: &mut JSONSchemaProps) {
+    schema.description = schema.description.as_deref().map(one_line_per_paragraph);
+    // Null is how serde says "may be absent"; the API server drops nulls.
+    schema.nullable = None;
+    if let Some(default) = &schema.default
+        && matches!(default.0, Value::Null | Value::Array(_) | Value::Object(_))
+    {
+        schema.default = None;
+    }
+    if schema.type_.as_deref() == Some("integer") {
+        schema.minimum.get_or_insert(f64::from(i32::MIN));
+        schema.maximum.get_or_insert(f64::from(i32::MAX));
+        let fits = |bound: Option<f64>| bound.is_some_and(|it| it.abs() <= -f64::from(i32::MIN));
+        let format = match fits(schema.minimum) && fits(schema.maximum) {
+            true => "int32",
+            false => "int64",
+        };
+        schema.format = Some(format.to_owned());
+    }
+    if schema.format.as_deref() == Some(QUANTITY) {
+        *schema = quantity_schema(schema.description.take());
+    }
+    if let Some(required) = &mut schema.required {
+        required.sort_unstable();
+    }
+    for property in schema.properties.iter_mut().flat_map(BTreeMap::values_mut) {
+        lay_out(property);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        lay_out(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        lay_out(values);
+    }
 }
 
-fn limit_text(schema: &mut JSONSchemaProps, min: u16, max: u16, characters: &Characters) {
-    schema.min_length = (min > 0).then(|| i64::from(min));
-    schema.max_length = Some(i64::from(max));
-    schema.pattern = characters.pattern();
-}
-
-fn type_of(shape: &Shape) -> Option<&'static str> {
-    match shape {
-        Shape::Boolean => Some("boolean"),
-        Shape::Integer { .. } | Shape::Tombstone { .. } => Some("integer"),
-        Shape::Text { .. } | Shape::Time | Shape::Choice(_) => Some("string"),
-        Shape::List { .. } => Some("array"),
-        Shape::Map { .. } | Shape::Object { .. } => Some("object"),
-        Shape::Quantity => None,
+/// A quantity as controller-gen has it, with bounds.
+fn quantity_schema(description: Option<String>) -> JSONSchemaProps {
+    JSONSchemaProps {
+        description,
+        any_of: Some(["integer", "string"].map(of_type).to_vec()),
+        x_kubernetes_int_or_string: Some(true),
+        pattern: Some(quantity::PATTERN.to_owned()),
+        minimum: Some(0.0),
+        #[allow(clippy::cast_precision_loss, reason = "it is exact: 2^53 - 1")]
+        maximum: Some(INT64_MAX as f64),
+        max_length: i64::try_from(quantity::MAX_LENGTH).ok(),
+        ..JSONSchemaProps::default()
     }
 }
 
@@ -276,12 +232,6 @@ fn of_type(type_: &str) -> JSONSchemaProps {
         type_: Some(type_.to_owned()),
         ..JSONSchemaProps::default()
     }
-}
-
-/// Exact: bounds are within 2^53.
-#[allow(clippy::cast_precision_loss, reason = "bounds are within 2^53")]
-fn as_float(bound: i64) -> f64 {
-    bound as f64
 }
 
 /// Doc comments are wrapped for the editor; `kubectl explain` wraps for the terminal.

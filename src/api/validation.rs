@@ -1,4 +1,4 @@
-//! The rules of a spec, read from the same constants as its schema, and errors that read
+//! The rules of a spec, read from its schema, and errors that read
 //! like the API server's own. Pure and total: takes any JSON. Reads [`super::shape`] only.
 
 mod field_error;
@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 pub use field_error::{ErrorReason, FieldError};
 
 use super::quantity;
-use super::shape::{Characters, Field, Fields, INT64_MAX, Merge, Rule, Shape, way_out};
+use super::schema::LABEL_MAX;
+use super::shape::{Characters, Field, INT64_MAX, Merge, Rule, Shape};
 use crate::bounded::{MOST_QUOTED, beginning_of, shortened};
 
 /// Every rule that `spec` breaks. A spec that is not there is given as null.
@@ -41,7 +42,7 @@ fn errors_since(shape: &Shape, spec: &Value, old: Option<&Value>) -> Vec<FieldEr
 /// most 63 characters, where our own resources may have 253 and begin with a digit.
 pub fn service_name_error(name: &str) -> Option<FieldError> {
     let bytes = name.as_bytes();
-    let is_label = bytes.len() <= usize::from(super::shape::LABEL_MAX)
+    let is_label = bytes.len() <= usize::from(LABEL_MAX)
         && bytes.first().is_some_and(u8::is_ascii_lowercase)
         && bytes.last().is_some_and(|last| *last != b'-')
         && bytes
@@ -60,12 +61,12 @@ pub fn service_name_error(name: &str) -> Option<FieldError> {
 pub enum ServiceName {
     /// It need not: the version has no Service.
     Free,
-    /// When the resource asks for one.
+    /// When the resource has this object, and in it this flag, if one is named.
     NeededWhen {
-        /// CEL over the whole object, true when it asks for one.
-        cel: &'static str,
-        /// The same over its spec, in Rust.
-        asked: fn(spec: &Value) -> bool,
+        /// The object below the spec.
+        has: &'static str,
+        /// The field that has to be true.
+        enabled: Option<&'static str>,
     },
     /// Always.
     Needed,
@@ -74,10 +75,32 @@ pub enum ServiceName {
 impl ServiceName {
     /// Whether a resource with this spec gets a Service of its name.
     pub fn is_needed(&self, spec: &Value) -> bool {
-        match self {
+        match *self {
             Self::Free => false,
-            Self::NeededWhen { asked, .. } => asked(spec),
+            Self::NeededWhen { has, enabled } => {
+                let asked = spec.get(has).filter(|it| !it.is_null());
+                asked
+                    .is_some_and(|it| enabled.is_none_or(|flag| it.get(flag) == Some(&true.into())))
+            }
             Self::Needed => true,
+        }
+    }
+
+    /// The same in CEL over the whole object; none if a Service is never needed.
+    pub(super) fn cel(&self) -> Option<String> {
+        match *self {
+            Self::Free => None,
+            Self::NeededWhen { has, enabled } => {
+                let object = format!("has(self.spec) && has(self.spec.{has})");
+                Some(match enabled {
+                    Some(flag) => {
+                        let flag = format!("self.spec.{has}.{flag}");
+                        format!("{object} && has({flag}) && {flag}")
+                    }
+                    None => object,
+                })
+            }
+            Self::Needed => Some("true".to_owned()),
         }
     }
 }
@@ -127,7 +150,7 @@ impl Errors {
             Shape::Time if value.is_string() => {}
             Shape::Time => self.wrong_type(path, "string", value),
             Shape::Choice(choices) => match value.as_str() {
-                Some(text) if choices.contains(&text) => {}
+                Some(text) if choices.iter().any(|choice| choice == text) => {}
                 Some(_) => {
                     let supported: Vec<String> =
                         choices.iter().map(|choice| format!("{choice:?}")).collect();
@@ -140,7 +163,7 @@ impl Errors {
             Shape::List { items, max, merge } => match value.as_array() {
                 Some(list) => {
                     let old = old.and_then(Value::as_array);
-                    self.check_list(path, items, *max, *merge, list, old);
+                    self.check_list(path, items, *max, merge, list, old);
                 }
                 None => self.wrong_type(path, "array", value),
             },
@@ -163,13 +186,10 @@ impl Errors {
                 }
                 None => self.wrong_type(path, "object", value),
             },
-            Shape::Tombstone {
-                instead,
-                old_version,
-            } => {
-                let detail = way_out(instead, old_version);
-                self.add(path, ErrorReason::Forbidden, None, detail);
+            Shape::Moved { message } => {
+                self.add(path, ErrorReason::Forbidden, None, message.clone());
             }
+            Shape::Unchecked => {}
         }
     }
 
@@ -255,7 +275,7 @@ impl Errors {
         path: &str,
         items: &Shape,
         max: u16,
-        merge: Merge,
+        merge: &Merge,
         list: &[Value],
         old: Option<&Vec<Value>>,
     ) {
@@ -322,15 +342,15 @@ impl Errors {
     fn check_object(
         &mut self,
         path: &str,
-        fields: Fields,
-        rules: &[Rule],
+        fields: &[Field],
+        rules: &[&Rule],
         object: &Map<String, Value>,
         old: Option<&Map<String, Value>>,
     ) {
         let before = self.found.len();
-        for field in fields.iter().copied().flatten() {
-            let old = old.map(|old| old.get(field.name));
-            self.check_field(path, field, object.get(field.name), old);
+        for field in fields {
+            let old = old.map(|old| old.get(&field.name));
+            self.check_field(path, field, object.get(&field.name), old);
         }
         if self.found.len() > before {
             // A rule over several fields says nothing new while one of them is wrong.

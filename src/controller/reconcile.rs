@@ -312,7 +312,7 @@ impl Reconciler {
         version: &Version,
         read: &Value,
     ) -> Result<Vec<Child>, Refused> {
-        let errors = (version.validate)(read);
+        let errors = version.validate(read);
         if errors.is_empty() {
             self.operator.desired(resource, &self.settings)
         } else {

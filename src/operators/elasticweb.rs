@@ -39,11 +39,6 @@ impl Operand for ElasticWeb {
     type Spec = ElasticWebSpec;
 
     fn plan(&self, spec: ElasticWebSpec, settings: &Settings) -> Result<Plan, Refused> {
-        let image = spec
-            .workload
-            .image
-            .clone()
-            .ok_or_else(|| invalid("spec.image", None, ErrorReason::Required, String::new()))?;
         // No pods at 0, but the Deployment and the Service stay: what there is follows from
         // the spec, never from what it was before.
         let target = spec.capacity.target_qps.unwrap_or(0);
@@ -54,7 +49,7 @@ impl Operand for ElasticWeb {
         Ok(Plan {
             program: &PROGRAM,
             replicas: replicas_within_limit(wanted, "spec.capacity.targetQPS", settings)?,
-            image: Image::Users(image),
+            image: Image::Users(spec.image),
             command: Vec::new(),
             args: Vec::new(),
             container_port: spec.container_port.unwrap_or(DEFAULT_CONTAINER_PORT),

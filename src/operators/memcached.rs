@@ -61,7 +61,7 @@ impl Operand for Memcached {
         Ok(Plan {
             program: &PROGRAM,
             replicas: replicas_within_limit(spec.replicas.into(), "spec.replicas", settings)?,
-            image: Image::named_or(spec.workload.image.as_ref(), settings.image(&IMAGE)),
+            image: Image::named_or(spec.image.as_ref(), settings.image(&IMAGE)),
             // Named, so that the flags reach memcached whatever entry point an image has.
             command: vec!["memcached".to_owned()],
             args: given

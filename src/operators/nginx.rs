@@ -45,7 +45,7 @@ impl Operand for Nginx {
         Ok(Plan {
             program: &PROGRAM,
             replicas: replicas_within_limit(spec.replicas.into(), "spec.replicas", settings)?,
-            image: Image::named_or(spec.workload.image.as_ref(), settings.image(&IMAGE)),
+            image: Image::named_or(spec.image.as_ref(), settings.image(&IMAGE)),
             command: Vec::new(),
             args: Vec::new(),
             container_port: spec.port.unwrap_or(DEFAULT_PORT),

@@ -67,7 +67,7 @@ fn plan<O: Operand>(
     resource: &Resource,
     settings: &Settings,
 ) -> Result<Plan, Refused> {
-    let errors = (O::KIND.hub.validate)(&resource.spec);
+    let errors = O::KIND.hub.validate(&resource.spec);
     if !errors.is_empty() {
         return Err(Refused::Invalid(errors));
     }

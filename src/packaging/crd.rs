@@ -35,8 +35,8 @@ pub fn transition(kind: &Kind) -> CustomResourceDefinition {
 fn serving_both(kind: &Kind, stored: &Version) -> CustomResourceDefinition {
     // kube's `merge_crds` keeps the names of one version only and orders by input; both
     // versions have the same names (a test sees to it), so joining them is simple enough.
-    let mut crd = (kind.hub.crd)();
-    crd.spec.versions.extend((kind.seed.crd)().spec.versions);
+    let mut crd = kind.crd(&kind.hub);
+    crd.spec.versions.extend(kind.crd(&kind.seed).spec.versions);
     for version in &mut crd.spec.versions {
         version.storage = version.name == stored.name;
         refuse_writes(kind, version);
@@ -64,7 +64,7 @@ fn serving_both(kind: &Kind, stored: &Version) -> CustomResourceDefinition {
 
 /// The CRD that serves and stores the seed version only.
 pub fn seed_only(kind: &Kind) -> CustomResourceDefinition {
-    (kind.seed.crd)()
+    kind.crd(&kind.seed)
 }
 
 /// The files of `crd`, `crd-transition` and `crd-seed-only`.

@@ -36,6 +36,22 @@ pub enum ManifestError {
         /// Why.
         source: serde_saphyr::ser::Error,
     },
+    /// A file of the repository cannot be read.
+    #[error("cannot read {path}: {source}; every version of a kind has a sample")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file of the repository is no YAML.
+    #[error("{path} is not YAML: {source}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<serde_saphyr::Error>,
+    },
     /// The file cannot be written.
     #[error("cannot write {path}: {source}")]
     Write {

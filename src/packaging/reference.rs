@@ -75,7 +75,7 @@ fn line(text: &mut String, cells: &[String]) {
 
 fn of_kind(text: &mut String, kind: &Kind) {
     push(text, &format!("## {}", kind.kind));
-    let crd = (kind.hub.crd)();
+    let crd = kind.crd(&kind.hub);
     let description = root(&crd).and_then(|it| it.description.clone());
     push(text, &description.unwrap_or_default());
     let names = crd.spec.names.short_names.unwrap_or_default();
@@ -93,13 +93,13 @@ fn of_kind(text: &mut String, kind: &Kind) {
 }
 
 fn of_version(text: &mut String, kind: &Kind, version: &Version) {
-    let crd = (version.crd)();
+    let crd = kind.crd(version);
     push(text, &format!("### {} {}", kind.kind, version.name));
     push(
         text,
         &format!("`apiVersion: {}`", kind.api_version(version)),
     );
-    if let Ok(sample) = sample(version)
+    if let Ok(sample) = sample(kind, version)
         && let Ok(yaml) = serde_saphyr::to_string(&sample["spec"])
     {
         let indented = yaml.lines().map(|line| format!("  {line}\n"));

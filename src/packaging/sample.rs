@@ -1,54 +1,44 @@
-//! One sample per version, under the names that users of the old operators know, written
-//! from the typed values beside each type.
+//! The samples: a file per version in `config/samples`, written by hand, under the names that users
+//! of kubebuilder know.
 
-use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
 
 use super::crd::kustomization;
 use super::manifest::{Manifest, ManifestError};
-use super::names::PROJECT;
 use crate::api::{Kind, Version};
 
-/// The sample of one version, with the labels that the scaffold gives its samples.
+/// The sample of a version.
 ///
 /// # Errors
-/// When the typed sample has no JSON form.
-pub fn sample(version: &Version) -> Result<Value, serde_json::Error> {
-    let mut sample = (version.sample)()?;
-    if let Some(metadata) = sample.get_mut("metadata").and_then(Value::as_object_mut) {
-        let labels = json!({
-            "app.kubernetes.io/managed-by": "kustomize",
-            "app.kubernetes.io/name": PROJECT,
-        });
-        metadata.insert("labels".to_owned(), labels);
+/// When its file cannot be read, or is not YAML.
+pub fn sample(kind: &Kind, version: &Version) -> Result<Value, ManifestError> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/samples");
+    let path = folder.join(file(kind, version));
+    match fs::read_to_string(&path) {
+        Ok(text) => serde_saphyr::from_str(&text).map_err(|source| ManifestError::Parse {
+            path,
+            source: Box::new(source),
+        }),
+        Err(source) => Err(ManifestError::Read { path, source }),
     }
-    Ok(sample)
 }
 
 /// e.g. `cache_v1alpha1_memcached.yaml`.
-fn file(kind: &Kind, version: &Version) -> String {
+pub(super) fn file(kind: &Kind, version: &Version) -> String {
     let group = kind.group.split('.').next().unwrap_or(kind.group);
     format!("{group}_{}_{}.yaml", version.name, kind.controller_name())
 }
 
-/// The files of `samples`.
+/// The files of `samples` that are generated.
 pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
-    let mut manifests = Vec::new();
-    for kind in kinds {
-        for version in [&kind.seed, &kind.hub] {
-            let path = format!("samples/{}", file(kind, version));
-            let sample = sample(version).map_err(|source| ManifestError::Json {
-                path: path.clone().into(),
-                source,
-            })?;
-            manifests.push(Manifest::with_heading(path, "", &sample)?);
-        }
-    }
     let seeds: Vec<String> = kinds.iter().map(|kind| file(kind, &kind.seed)).collect();
-    manifests.push(kustomization(
+    Ok(vec![kustomization(
         "samples/kustomization.yaml",
         "# The samples that every cluster with our CRDs takes. Those of the new versions need the\n\
          # CRDs of config/crd; apply them by file name.\n",
         &seeds,
-    )?);
-    Ok(manifests)
+    )?])
 }

@@ -138,7 +138,7 @@ fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {
 
 /// Whether `kubectl scale` works on this version.
 pub(super) fn has_scale(version: &Version) -> bool {
-    let crd = (version.crd)();
+    let crd = (version.derived)();
     crd.spec
         .versions
         .iter()

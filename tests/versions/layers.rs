@@ -14,7 +14,7 @@ const NAMESPACE: &str = "negative";
 /// A sample with a negative number of pods, under a name of its own, and the field that says
 /// so.
 fn negative(kind: &Kind, version: &Version) -> (Value, String) {
-    let mut sample = sample::sample(version).expect("a sample");
+    let mut sample = sample::sample(kind, version).expect("a sample");
     let name = format!("{}-{}", kind.controller_name(), version.name);
     sample["metadata"] = json!({"name": name});
     *number_of_pods(&mut sample, version) = json!(-1);

@@ -17,7 +17,7 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/live/deployments";
 /// The hub's form of the seed's sample with so many pods. Names of two kinds differ, and so do
 /// the ports of two names.
 fn live(kind: &Kind, name: &str, pods: i64) -> Value {
-    let mut seed = sample::sample(&kind.seed).expect("a sample");
+    let mut seed = sample::sample(kind, &kind.seed).expect("a sample");
     let spec = &mut seed["spec"];
     match spec["singlePodsQPS"].as_i64() {
         Some(queries) => {

@@ -24,7 +24,7 @@ fn full() -> Value {
 
 /// The sample of the hub, under this name.
 fn hub_sample(kind: &Kind, name: &str) -> Value {
-    let mut sample = sample::sample(&kind.hub).expect("a sample");
+    let mut sample = sample::sample(kind, &kind.hub).expect("a sample");
     sample["metadata"] = json!({"name": name});
     sample
 }
@@ -93,7 +93,7 @@ async fn what_leaves_no_room_for_the_other_version_is_refused_with_what_to_do() 
             stage.delete(&in_hub(kind)).await.expect("deleted");
 
             // Annotations first, fields later.
-            let mut sample = sample::sample(&kind.seed).expect("a sample");
+            let mut sample = sample::sample(kind, &kind.seed).expect("a sample");
             sample["metadata"] = json!({"name": "full", "annotations": full()});
             let seed = collection(kind, &kind.seed, "default");
             stage.create(&seed, &sample).await.expect("created");
@@ -113,7 +113,7 @@ async fn with_full_objects() -> Stage {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::both_versions).await;
     for kind in kinds() {
-        let mut seed = sample::sample(&kind.seed).expect("a sample");
+        let mut seed = sample::sample(kind, &kind.seed).expect("a sample");
         seed["metadata"] = json!({"name": "full"});
         let target = format!("{}?fieldManager=old", in_seed(kind));
         stage.apply(&target, &seed).await.expect("applied");
@@ -141,7 +141,7 @@ async fn no_write_loses_fields_of_an_object_that_is_full_already() {
 
         // Through the old version: everything is refused.
         let target = format!("{}?fieldManager=old&force=true", in_seed(kind));
-        let mut applied = sample::sample(&kind.seed).expect("a sample");
+        let mut applied = sample::sample(kind, &kind.seed).expect("a sample");
         applied["metadata"] = json!({"name": "full", "labels": {"a": "b"}});
         let mut unmarked = read.clone();
         unmarked["spec"]

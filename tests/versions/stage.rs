@@ -100,7 +100,7 @@ impl Stage {
         self.register_validation(&configuration).await;
         for kind in kinds() {
             for version in [&kind.seed, &kind.hub] {
-                let sample = sample::sample(version).expect("a sample");
+                let sample = sample::sample(kind, version).expect("a sample");
                 let target = format!("{}?dryRun=All", collection(kind, version, "default"));
                 let (started, before) = (Instant::now(), self.webhooks.decisions(kind, version));
                 while self.webhooks.decisions(kind, version) == before {

@@ -14,6 +14,7 @@ use kube::{Client, Config, Error};
 use quartet_operator::api::conversion::{DATA_ANNOTATION, convert};
 use quartet_operator::api::replicas::Pods;
 use quartet_operator::api::{Kind, Version};
+use quartet_operator::packaging::sample;
 use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -81,7 +82,7 @@ async fn install(stage: &Stage) {
                 dry_run: true,
                 ..PostParams::default()
             };
-            let (refused, _) = wrong(version);
+            let (refused, _) = wrong(kind, version);
             loop {
                 let answer = objects.create(&dry_run, &object(&refused)).await;
                 if matches!(&answer, Err(Error::Api(status)) if status.message.contains("denied the request"))
@@ -113,7 +114,7 @@ impl Stage {
         name: &str,
     ) -> (Value, Api<DynamicObject>) {
         let objects = self.objects(kind, version).await;
-        let mut sample = (version.sample)().unwrap();
+        let mut sample = sample::sample(kind, version).unwrap();
         sample["metadata"] = json!({"name": name});
         let created = objects
             .create(&PostParams::default(), &object(&sample))
@@ -132,8 +133,8 @@ pub(crate) fn number_of_pods<'a>(object: &'a mut Value, version: &Version) -> &'
 
 /// A sample that only the webhook refuses, and what it says. Where there is a scale
 /// subresource, the API server itself refuses a negative number.
-fn wrong(version: &Version) -> (Value, String) {
-    let mut sample = (version.sample)().unwrap();
+fn wrong(kind: &Kind, version: &Version) -> (Value, String) {
+    let mut sample = sample::sample(kind, version).unwrap();
     sample["metadata"] = json!({"name": "wrong"});
     let (number, detail) = match version.pods {
         Pods::Derived { .. } => (-1, "must be greater than or equal to 0"),
@@ -199,7 +200,7 @@ fn every_object_reads_in_the_other_version_as_conversion_says_and_keeps_what_tha
     block_on(async {
         for kind in kinds() {
             for (written, other) in [(&kind.seed, &kind.hub), (&kind.hub, &kind.seed)] {
-                let mut sample = (written.sample)().unwrap();
+                let mut sample = sample::sample(kind, written).unwrap();
                 let name = format!("conversion-{}", written.name);
                 sample["metadata"] = json!({"name": name});
                 let own = stage.objects(kind, written).await;
@@ -249,7 +250,7 @@ fn what_only_the_webhook_refuses_is_told_with_its_cause_in_the_version_that_was_
                     + stage.webhooks.decisions(kind, &kind.hub)
             };
             for version in [&kind.seed, &kind.hub] {
-                let (wrong, detail) = wrong(version);
+                let (wrong, detail) = wrong(kind, version);
                 let objects = stage.objects(kind, version).await;
                 let before = decisions();
                 let refused = objects
@@ -364,7 +365,7 @@ fn hub_fields_that_come_in_by_the_annotation_of_the_old_version_are_stored_and_c
         let seed = stage.objects(kind, &kind.seed).await;
         let of = |memory: i64| {
             let data = json!({kind.hub.name: {"memory": memory}}).to_string();
-            let mut sample = (kind.seed.sample)().unwrap();
+            let mut sample = sample::sample(kind, &kind.seed).unwrap();
             sample["metadata"] = json!({"name": "carried", "annotations": {DATA_ANNOTATION: data}});
             object(&sample)
         };

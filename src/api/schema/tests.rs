@@ -1,13 +1,10 @@
 //! What every schema of ours must have, whatever field is added next.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
-use kube::CustomResourceExt;
 
-use crate::api::{elasticweb, helloworld, kinds, memcached, nginx};
+use crate::api::kinds;
 
 /// The only parts of our CRDs that are not ours to describe and bound.
 const OF_KUBERNETES: [&str; 4] = [".apiVersion", ".kind", ".metadata", ".metadata.name"];
@@ -44,7 +41,7 @@ fn parts<'a>(
 fn for_every_part(check: impl Fn(&str, &JSONSchemaProps)) {
     for kind in kinds() {
         for version in [&kind.seed, &kind.hub] {
-            let crd = (version.crd)();
+            let crd = kind.crd(version);
             let mut found = Vec::new();
             parts("", root(&crd), &mut found);
             assert!(found.len() > 20, "{} {}", kind.kind, version.name);
@@ -159,85 +156,6 @@ fn a_default_stands_only_where_both_versions_have_the_field() {
     });
 }
 
-/// Paths of the properties that the Rust type has.
-fn fields_of_type<K: CustomResourceExt>() -> BTreeSet<String> {
-    let crd = K::crd();
-    let mut found = Vec::new();
-    parts("", root(&crd), &mut found);
-    found
-        .into_iter()
-        .map(|(path, _)| path)
-        .filter(|path| path.starts_with(".s"))
-        .collect()
-}
-
-/// Paths of the properties that the schema has, but for tombstones.
-fn fields_of_schema(crd: &CustomResourceDefinition) -> BTreeSet<String> {
-    let mut found = Vec::new();
-    parts("", root(crd), &mut found);
-    let is_tombstone = |schema: &JSONSchemaProps| {
-        schema
-            .x_kubernetes_validations
-            .iter()
-            .flatten()
-            .any(|rule| rule.rule == "false")
-    };
-    let own = found
-        .into_iter()
-        .filter(|(path, schema)| path.starts_with(".s") && !is_tombstone(schema));
-    own.map(|(path, _)| path).collect()
-}
-
-#[test]
-fn the_schema_has_the_fields_of_the_rust_type_and_no_others() {
-    let types = [
-        (
-            &memcached::KIND.seed,
-            fields_of_type::<memcached::v1alpha1::Memcached>(),
-        ),
-        (
-            &memcached::KIND.hub,
-            fields_of_type::<memcached::v1::Memcached>(),
-        ),
-        (
-            &nginx::KIND.seed,
-            fields_of_type::<nginx::v1alpha1::Nginx>(),
-        ),
-        (&nginx::KIND.hub, fields_of_type::<nginx::v1::Nginx>()),
-        (
-            &elasticweb::KIND.seed,
-            fields_of_type::<elasticweb::v1::ElasticWeb>(),
-        ),
-        (
-            &elasticweb::KIND.hub,
-            fields_of_type::<elasticweb::v2::ElasticWeb>(),
-        ),
-        (
-            &helloworld::KIND.seed,
-            fields_of_type::<helloworld::v1alpha1::HelloWorld>(),
-        ),
-        (
-            &helloworld::KIND.hub,
-            fields_of_type::<helloworld::v1::HelloWorld>(),
-        ),
-    ];
-    assert_eq!(types.len(), 2 * kinds().len(), "a version is missing here");
-    for (version, mut of_type) in types {
-        let crd = (version.crd)();
-        if crd.spec.names.kind != "ElasticWeb" {
-            // The status is one Rust type; only ElasticWeb's has this field.
-            assert!(of_type.remove(".status.realQPS"));
-        }
-        assert_eq!(
-            fields_of_schema(&crd),
-            of_type,
-            "{} {}",
-            crd.spec.names.kind,
-            version.name
-        );
-    }
-}
-
 #[test]
 fn the_status_has_one_schema_in_both_versions() {
     for kind in kinds() {
@@ -245,8 +163,8 @@ fn the_status_has_one_schema_in_both_versions() {
             root(&crd).properties.as_ref().unwrap()["status"].clone()
         };
         assert_eq!(
-            status((kind.seed.crd)()),
-            status((kind.hub.crd)()),
+            status(kind.crd(&kind.seed)),
+            status(kind.crd(&kind.hub)),
             "{}",
             kind.kind
         );
@@ -256,7 +174,7 @@ fn the_status_has_one_schema_in_both_versions() {
 #[test]
 fn both_versions_have_the_names_that_the_kind_says() {
     for kind in kinds() {
-        let (seed, hub) = ((kind.seed.crd)(), (kind.hub.crd)());
+        let (seed, hub) = (kind.crd(&kind.seed), kind.crd(&kind.hub));
         assert_eq!(seed.spec.names, hub.spec.names);
         assert_eq!(seed.spec.group, kind.group);
         assert_eq!(seed.spec.names.plural, kind.plural);
@@ -275,7 +193,7 @@ fn both_versions_have_the_names_that_the_kind_says() {
 #[test]
 fn every_field_that_moved_leaves_a_tombstone_that_names_its_new_place() {
     for kind in kinds() {
-        let crd = (kind.hub.crd)();
+        let crd = kind.crd(&kind.hub);
         for field in kind.moves.iter().filter(|field| field.seed != field.hub) {
             let spec = &root(&crd).properties.as_ref().unwrap()["spec"];
             let tombstone = &spec.properties.as_ref().unwrap()[field.seed[0]];
@@ -298,7 +216,7 @@ fn the_three_kinds_that_count_replicas_can_be_scaled_in_both_versions() {
             (&kind.seed, kind.moves[0].seed),
             (&kind.hub, kind.moves[0].hub),
         ] {
-            let crd = (version.crd)();
+            let crd = kind.crd(version);
             let scale = crd.spec.versions[0]
                 .subresources
                 .as_ref()

@@ -6,7 +6,7 @@ use super::super::OPERATORS;
 use super::super::observed::{PodFailure, Problem, Reason};
 use super::*;
 
-fn any_operator() -> impl Strategy<Value = &'static dyn Operator> {
+pub(super) fn any_operator() -> impl Strategy<Value = &'static dyn Operator> {
     (0..OPERATORS.len()).prop_map(|index| OPERATORS[index])
 }
 

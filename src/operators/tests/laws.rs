@@ -5,8 +5,9 @@ use serde_json::Map;
 
 use super::super::observed::Reason;
 use super::super::status::is_settled;
-use super::generators::{any_observed, any_resource, valid_resource};
+use super::generators::{any_observed, any_operator, any_resource, valid_resource};
 use super::*;
+use crate::api::shape::tests::within;
 
 /// Calls `check` with every value in `value`, at any depth.
 fn each_value(value: &Value, check: &mut impl FnMut(&Value)) {
@@ -54,6 +55,18 @@ proptest! {
             }
         }
         let _ = is_settled(&observed);
+    }
+
+    #[test]
+    fn what_validation_passes_has_children_or_is_over_the_limit(
+        (operator, spec) in any_operator().prop_flat_map(|operator| {
+            (Just(operator), within(&operator.kind().hub.spec))
+        })
+    ) {
+        if operator.kind().hub.validate(&spec).is_empty() {
+            let refused = desired(operator, &resource(operator, spec)).err();
+            prop_assert!(!matches!(refused, Some(Refused::Invalid(_))), "{refused:?}");
+        }
     }
 
     #[test]

@@ -37,7 +37,7 @@ const CHILDREN: [&str; 4] = ["Deployment", "Event", "Pod", "Service"];
 /// The ClusterServiceVersion.
 ///
 /// # Errors
-/// When a sample has no JSON form, which a test rules out.
+/// When a sample cannot be read.
 pub fn csv(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
     let mut csv = json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
@@ -137,14 +137,12 @@ fn annotations(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestErro
 
 /// The samples, one of each version of each kind, as the text of a JSON array.
 fn examples(kinds: &[&Kind]) -> Result<String, ManifestError> {
-    let examples = versions(kinds).map(|(_, version)| sample(version));
-    let examples: Result<Vec<Value>, _> = examples.collect();
-    examples
-        .and_then(|examples| serde_json::to_string_pretty(&examples))
-        .map_err(|source| ManifestError::Json {
-            path: "alm-examples".into(),
-            source,
-        })
+    let examples = versions(kinds).map(|(kind, version)| sample(kind, version));
+    let examples: Vec<Value> = examples.collect::<Result<_, _>>()?;
+    serde_json::to_string_pretty(&examples).map_err(|source| ManifestError::Json {
+        path: "alm-examples".into(),
+        source,
+    })
 }
 
 fn versions<'a>(kinds: &'a [&'a Kind]) -> impl Iterator<Item = (&'a Kind, &'a Version)> {
@@ -169,7 +167,7 @@ fn owned(kinds: &[&Kind]) -> Vec<Value> {
     let resource = |kind: &str| json!({ "kind": kind, "name": "", "version": "v1" });
     versions(kinds)
         .map(|(kind, version)| {
-            let crd = (version.crd)();
+            let crd = kind.crd(version);
             let schema = crd.spec.versions.first().and_then(|it| it.schema.as_ref());
             let description = schema
                 .and_then(|it| it.open_api_v3_schema.as_ref())

@@ -91,7 +91,7 @@ fn every_field_of_every_version_has_a_descriptor_that_says_something() {
                 .iter()
                 .find(|it| it["kind"] == kind.kind && it["version"] == version.name)
                 .unwrap();
-            let crd = (version.crd)();
+            let crd = kind.crd(version);
             for (name, descriptors) in
                 [("spec", "specDescriptors"), ("status", "statusDescriptors")]
             {
@@ -187,7 +187,7 @@ fn every_example_is_a_sample_that_its_own_type_takes() {
             let [example] = examples.iter().filter(of_version).collect::<Vec<_>>()[..] else {
                 panic!("one example of {kind:?} {}", version.name)
             };
-            assert_eq!((version.validate)(&example["spec"]), []);
+            assert_eq!(version.validate(&example["spec"]), []);
         }
     }
 }

@@ -42,11 +42,11 @@ pub(super) fn carried_errors(
     let errors = match old {
         Some((_, old_spec)) => {
             let before = converted(old_spec, old_data.as_deref());
-            update_errors(other.spec, &with_data, &before)
+            update_errors(&other.spec, &with_data, &before)
         }
-        None => spec_errors(other.spec, &with_data),
+        None => spec_errors(&other.spec, &with_data),
     };
-    let own = spec_errors(other.spec, &converted(spec, None));
+    let own = spec_errors(&other.spec, &converted(spec, None));
     errors
         .into_iter()
         .filter(|error| !own.contains(error))

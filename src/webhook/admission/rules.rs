@@ -119,8 +119,8 @@ fn written(
     // Skip the comparison if the old value cannot be read.
     let old_spec = old.and_then(|old| old.spec().ok());
     let errors = match &old_spec {
-        Some(old) => update_errors(version.spec, &spec, old),
-        None => spec_errors(version.spec, &spec),
+        Some(old) => update_errors(&version.spec, &spec, old),
+        None => spec_errors(&version.spec, &spec),
     };
     if !errors.is_empty() {
         return Ok(Err(("invalid", errors)));

@@ -2,7 +2,7 @@
 //! only: which of them are valid is found out by the API server.
 
 use quartet_operator::api::Version;
-use quartet_operator::api::shape::{Field, Fields, Shape};
+use quartet_operator::api::shape::{Field, Shape};
 use serde_json::{Map, Value, json};
 
 /// Stand for two node ports of the resource, since no two Services may have the same.
@@ -15,16 +15,19 @@ pub(super) struct Walked {
     pub(super) values: Vec<Option<Value>>,
 }
 
+/// Fields of an object.
+type Fields = &'static [Field];
+
 /// Every field of a version's spec, at any depth.
-pub(super) fn fields(version: &Version) -> Vec<Walked> {
+pub(super) fn fields(version: &'static Version) -> Vec<Walked> {
     let mut found = Vec::new();
-    collect(version, &[], fields_of(version.spec), &mut found);
+    collect(version, &[], fields_of(&version.spec), &mut found);
     found
 }
 
 /// A spec with nothing but what is required.
-pub(super) fn base(version: &Version) -> Value {
-    required(version, &[], fields_of(version.spec))
+pub(super) fn base(version: &'static Version) -> Value {
+    required(version, &[], fields_of(&version.spec))
 }
 
 /// `spec` with a field set or left out.
@@ -56,11 +59,11 @@ fn fields_of(shape: &'static Shape) -> Fields {
 }
 
 fn collect(version: &Version, parents: &[&'static str], fields: Fields, found: &mut Vec<Walked>) {
-    for field in fields.iter().copied().flatten() {
-        let path = [parents, &[field.name]].concat();
+    for field in fields.iter() {
+        let path = [parents, &[field.name.as_str()]].concat();
         let mut values = vec![None];
         match &field.shape {
-            Shape::Object { fields, .. } if fields.iter().copied().flatten().all(is_scalar) => {
+            Shape::Object { fields, .. } if fields.iter().all(is_scalar) => {
                 values.extend(products(version, &path, fields).into_iter().map(Some));
             }
             Shape::Object { fields, .. } => {
@@ -82,9 +85,9 @@ fn is_scalar(field: &Field) -> bool {
 }
 
 fn required(version: &Version, parents: &[&'static str], fields: Fields) -> Value {
-    let fields = fields.iter().copied().flatten();
+    let fields = fields.iter();
     let required = fields.filter(|field| field.required).map(|field| {
-        let path = [parents, &[field.name]].concat();
+        let path = [parents, &[field.name.as_str()]].concat();
         let value = match &field.shape {
             Shape::Object { fields, .. } => required(version, &path, fields),
             shape => values_of(version, &path, shape).swap_remove(0),
@@ -97,8 +100,8 @@ fn required(version: &Version, parents: &[&'static str], fields: Fields) -> Valu
 /// Every combination of the fields of an object.
 fn products(version: &Version, path: &[&'static str], fields: Fields) -> Vec<Value> {
     let mut products = vec![Map::new()];
-    for field in fields.iter().copied().flatten() {
-        let path = [path, &[field.name]].concat();
+    for field in fields.iter() {
+        let path = [path, &[field.name.as_str()]].concat();
         let mut values = values_of(version, &path, &field.shape);
         if matches!(field.shape, Shape::Integer { .. }) && !is_node_port(version, &path) {
             values.truncate(if field.required { 2 } else { 1 });
@@ -141,7 +144,7 @@ fn values_of(version: &Version, path: &[&'static str], shape: &'static Shape) ->
         Shape::Quantity => vec![json!("1"), json!(2), json!("100u")],
         Shape::List { items, .. } => lists(version, path, items),
         Shape::Map { values, .. } => {
-            let quantities = matches!(values, Shape::Quantity);
+            let quantities = matches!(**values, Shape::Quantity);
             let (one, other) = if quantities {
                 ("cpu", "memory")
             } else {
@@ -159,7 +162,7 @@ fn values_of(version: &Version, path: &[&'static str], shape: &'static Shape) ->
             ]
         }
         Shape::Object { fields, .. } => variations(version, path, fields),
-        Shape::Tombstone { .. } => vec![json!(1)],
+        Shape::Moved { .. } | Shape::Unchecked => vec![json!(1)],
     }
 }
 
@@ -192,10 +195,10 @@ fn lists(version: &Version, path: &[&'static str], items: &'static Shape) -> Vec
 fn variations(version: &Version, path: &[&'static str], fields: Fields) -> Vec<Value> {
     let base = required(version, path, fields);
     let mut variations = vec![base.clone()];
-    for field in fields.iter().copied().flatten() {
-        let path = [path, &[field.name]].concat();
+    for field in fields.iter() {
+        let path = [path, &[field.name.as_str()]].concat();
         let value = values_of(version, &path, &field.shape).pop();
-        let varied = with(base.clone(), &[field.name], value.as_ref());
+        let varied = with(base.clone(), &[field.name.as_str()], value.as_ref());
         if !variations.contains(&varied) {
             variations.push(varied);
         }

@@ -236,7 +236,8 @@ pub(crate) async fn until_served(stage: &Stage) {
         stage.until(&crd_path(kind), "has a caBundle", crd).await;
         let started = Instant::now();
         loop {
-            let mut sample = quartet_operator::packaging::sample::sample(&kind.hub).expect("one");
+            let mut sample =
+                quartet_operator::packaging::sample::sample(kind, &kind.hub).expect("one");
             sample["spec"]["replicas"] = json!(1_000_000);
             if kind.kind == "ElasticWeb" {
                 sample["spec"]["capacity"] = json!({"perPodQPS": 1, "targetQPS": 1_000_000});

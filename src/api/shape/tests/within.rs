@@ -6,9 +6,9 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::shape::{Characters, Fields, Merge, Shape};
+use super::shape::{Characters, Field, Merge, Shape};
 
-/// Values that keep every bound of `shape`. Tombstones are left out; rules over several
+/// Values that keep every bound of `shape`. Fields that moved are left out; rules over several
 /// fields may be broken.
 pub(crate) fn within(shape: &'static Shape) -> BoxedStrategy<Value> {
     match shape {
@@ -22,7 +22,9 @@ pub(crate) fn within(shape: &'static Shape) -> BoxedStrategy<Value> {
             characters,
         } => text(*min, *max, characters).prop_map(Value::from).boxed(),
         Shape::Time => Just(json!("2026-11-21T06:39:00Z")).boxed(),
-        Shape::Choice(choices) => prop::sample::select(*choices).prop_map(Value::from).boxed(),
+        Shape::Choice(choices) => prop::sample::select(choices.as_slice())
+            .prop_map(Value::from)
+            .boxed(),
         Shape::Quantity => prop_oneof![
             (0..=i64::from(u32::MAX)).prop_map(Value::from),
             prop::sample::select(vec!["0", "100m", "64Mi", "1.5", "1e3", ".5Gi"])
@@ -33,7 +35,7 @@ pub(crate) fn within(shape: &'static Shape) -> BoxedStrategy<Value> {
             .prop_map(move |mut items| {
                 let mut seen = Vec::new();
                 items.retain(|item| {
-                    let identity = identity(*merge, item);
+                    let identity = identity(merge, item);
                     let is_new = identity.is_none() || !seen.contains(&identity);
                     seen.push(identity);
                     is_new
@@ -54,25 +56,23 @@ pub(crate) fn within(shape: &'static Shape) -> BoxedStrategy<Value> {
         .prop_map(|map| Value::Object(map.into_iter().collect()))
         .boxed(),
         Shape::Object { fields, .. } => object(fields),
-        Shape::Tombstone { .. } => Just(Value::Null).boxed(),
+        Shape::Moved { .. } | Shape::Unchecked => Just(Value::Null).boxed(),
     }
 }
 
-fn identity(merge: Merge, item: &Value) -> Option<Vec<Value>> {
+fn identity(merge: &Merge, item: &Value) -> Option<Vec<Value>> {
     match merge {
         Merge::Atomic => None,
         Merge::Set => Some(vec![item.clone()]),
-        Merge::Map(keys) => Some(keys.iter().map(|key| item[*key].clone()).collect()),
+        Merge::Map(keys) => Some(keys.iter().map(|key| item[key].clone()).collect()),
     }
 }
 
-fn object(fields: Fields) -> BoxedStrategy<Value> {
+fn object(fields: &'static [Field]) -> BoxedStrategy<Value> {
     fields
         .iter()
-        .copied()
-        .flatten()
         .fold(Just(Map::new()).boxed(), |so_far, field| {
-            if matches!(field.shape, Shape::Tombstone { .. }) {
+            if matches!(field.shape, Shape::Moved { .. }) {
                 return so_far;
             }
             let value = within(&field.shape);
@@ -84,7 +84,7 @@ fn object(fields: Fields) -> BoxedStrategy<Value> {
             (so_far, value)
                 .prop_map(|(mut object, value)| {
                     if let Some(value) = value {
-                        object.insert(field.name.to_owned(), value);
+                        object.insert(field.name.clone(), value);
                     }
                     object
                 })
@@ -94,12 +94,12 @@ fn object(fields: Fields) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-fn text(min: u16, max: u16, characters: &Characters) -> BoxedStrategy<String> {
+fn text(min: u16, max: u16, characters: &'static Characters) -> BoxedStrategy<String> {
     let character = match characters {
-        Characters::In(ranges) => prop::sample::select(*ranges)
+        Characters::In(ranges) => prop::sample::select(ranges.as_slice())
             .prop_flat_map(|(first, last)| prop::char::range(first, last))
             .boxed(),
-        Characters::Any | Characters::Matching(_) => prop::char::range('a', 'z').boxed(),
+        Characters::Any | Characters::Matching => prop::char::range('a', 'z').boxed(),
     };
     let length = usize::from(min)..=usize::from(max).min(usize::from(min) + 8);
     vec(character, length).prop_map(String::from_iter).boxed()

@@ -1,0 +1,62 @@
+//! Rules that a type cannot say, in CEL for the API server and as functions for the manager.
+//! A test compares the two on random values.
+
+use serde_json::{Value, json};
+
+use super::shape::Rule;
+
+/// All rules over several fields. A rule of a schema that is not here is checked by the API
+/// server alone.
+pub static ALL: [&Rule; 1] = [&NODE_PORT_HAS_ITS_TYPE];
+
+/// A node port is for the types of Services that have one.
+pub static NODE_PORT_HAS_ITS_TYPE: Rule = Rule {
+    cel: "!has(self.nodePort) || (has(self.type) && self.type != 'ClusterIP')",
+    kept: |service| {
+        let set = |field| service.get(field).filter(|value| !value.is_null());
+        set("nodePort").is_none() || set("type").is_some_and(|kind| kind != "ClusterIP")
+    },
+    field: "nodePort",
+    message: "may only be set when type is NodePort or LoadBalancer",
+};
+
+impl Rule {
+    /// As `x-kubernetes-validations` has it.
+    pub(super) fn in_schema(&self) -> Value {
+        json!([{
+            "rule": self.cel,
+            "fieldPath": format!(".{}", self.field),
+            "message": self.message,
+        }])
+    }
+}
+
+/// What every key of a map keeps: no more characters than `max`, all of which match `pattern`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct KeyRule<'a> {
+    pub(super) max: u16,
+    pub(super) pattern: &'a str,
+}
+
+impl<'a> KeyRule<'a> {
+    /// CEL over the map.
+    pub(super) fn cel(&self) -> String {
+        let KeyRule { max, pattern } = self;
+        format!("self.all(key, size(key) <= {max} && key.matches(r'{pattern}'))")
+    }
+
+    pub(super) fn message(&self) -> String {
+        let KeyRule { max, pattern } = self;
+        format!("keys may not be more than {max} characters, and must match {pattern}")
+    }
+
+    /// The rule that `cel` is, if it is one.
+    pub(super) fn of_cel(cel: &'a str) -> Option<Self> {
+        let rule = cel.strip_prefix("self.all(key, size(key) <= ")?;
+        let (max, rest) = rule.split_once(" && key.matches(r'")?;
+        Some(KeyRule {
+            max: max.parse().ok()?,
+            pattern: rest.strip_suffix("'))")?,
+        })
+    }
+}
