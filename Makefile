@@ -134,6 +134,12 @@ manifests: ## Write every generated file from the Rust types.
 	$(CARGO_BUILD) --bin generate
 	$(DATED) $(GENERATE) manifests
 
+.PHONY: kind
+kind: ## A new operator, e.g. KIND=Redis GROUP=cache.example.com; PLURAL, SHORT and IMAGE are optional.
+	KIND='$(KIND)' GROUP='$(GROUP)' PLURAL='$(PLURAL)' SHORT='$(SHORT)' IMAGE='$(IMAGE)' hack/kind.sh
+	$(MAKE) --no-print-directory manifests
+	UPDATE_GOLDEN=1 cargo test --locked --workspace --lib operators::tests::golden
+
 .PHONY: generate
 generate: manifests ## Same as manifests: Rust derives what Go generates as DeepCopy code.
 

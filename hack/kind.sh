@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# A new operator, from the templates in hack/kind: one file for its API, one for what it does, a
+# sample of each version, and its lines in the lists. `make kind` then generates what follows.
+#
+# KIND    e.g. Redis
+# GROUP   e.g. cache.example.com
+# PLURAL  The resource in URLs and roles (the kind in lower case, in the plural).
+# SHORT   The short name for kubectl (two letters of the kind).
+# IMAGE   The image that it runs, with a tag (an nginx that listens on 8080).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+refuse() {
+    echo "kind: $1; e.g. make kind KIND=Redis GROUP=cache.example.com" >&2
+    exit 64
+}
+
+Kind=${KIND:-} group=${GROUP:-}
+label='[a-z0-9]([-a-z0-9]*[a-z0-9])?'
+[[ $Kind =~ ^[A-Z][A-Za-z0-9]{1,62}$ ]] || refuse "KIND is a name in CamelCase, not '$Kind'"
+[[ $group =~ ^$label(\.$label)+$ && ${#group} -le 190 ]] ||
+    refuse "GROUP is a domain in lower case, not '$group'"
+kind=${Kind,,} consonants=$(tr -d aeiou <<<"${Kind,,}")
+case $kind in
+*[^aeiou]y) plural=${kind%y}ies ;;
+*s | *x | *ch | *sh) plural=${kind}es ;;
+*) plural=${kind}s ;;
+esac
+plural=${PLURAL:-$plural}
+short=${SHORT:-${consonants:0:2}}
+image=${IMAGE:-docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine}
+[[ $plural =~ ^[a-z][a-z0-9]{1,62}$ ]] || refuse "PLURAL is one word in lower case, not '$plural'"
+[[ $short =~ ^[a-z][a-z0-9]{0,15}$ ]] || refuse "SHORT is one word in lower case, not '$short'"
+[[ $image =~ ^[a-zA-Z0-9./_:@-]+:[A-Za-z0-9._-]+$ ]] || refuse "IMAGE has a tag, unlike '$image'"
+[ ! -e "src/api/$kind.rs" ] || refuse "src/api/$kind.rs is there already"
+! grep -qs "shortname = \"$short\"" src/api/*.rs || refuse "SHORT: another kind has the short name '$short'"
+! grep -qs "plural: \"$plural\"" src/api/*.rs || refuse "PLURAL: another kind is called '$plural'"
+
+# write TEMPLATE FILE
+write() {
+    sed "s|{Kind}|$Kind|g; s|{kind}|$kind|g; s|{KIND}|${Kind^^}|g; s|{plural}|$plural|g
+         s|{group}|$group|g; s|{short}|$short|g; s|{image}|$image|g" "hack/kind/$1" >"$2"
+    echo "wrote $2"
+}
+
+write api.rs "src/api/$kind.rs"
+write operator.rs "src/operators/$kind.rs"
+for version in v1alpha1 v1; do
+    write $version.yaml "config/samples/${group%%.*}_${version}_$kind.yaml"
+done
+for list in src/api/mod.rs src/operators/mod.rs; do
+    sed -i "0,/^pub mod /s//pub mod $kind;\n&/" $list
+done
+sed -i "/^pub static OPERATORS/,/^];/s/^];/    \&$kind::$Kind,\n&/" src/operators/mod.rs
+last=$(grep -n '^| \*\*' src/packaging/olm/description.md | tail -n 1 | cut -d: -f1)
+sed -i "${last}a | **$Kind** \`$group\` | how many | pods of one image |" src/packaging/olm/description.md
+cargo fmt --all
+echo "added it to the lists of src/api/mod.rs, src/operators/mod.rs and src/packaging/olm/description.md"

@@ -1,0 +1,127 @@
+//! {Kind}: `{group}`. Types of its two versions, their bounds, and how they map onto each other.
+//! Data only.
+
+use kube::CustomResourceExt as _;
+
+use super::kind::{FieldMove, Kind, Version};
+use super::replicas::Pods;
+
+/// The short version, for a first try.
+pub mod v1alpha1 {
+    use kube::CustomResource;
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+
+    use crate::api::Status;
+
+    /// What is wanted of the {Kind} instance.
+    #[derive(
+        CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema,
+    )]
+    #[kube(
+        group = "{group}",
+        version = "v1alpha1",
+        kind = "{Kind}",
+        plural = "{plural}",
+        doc = "{Kind} is a set of pods, run as a Deployment of the same name.",
+        namespaced,
+        shortname = "{short}",
+        category = "quartet",
+        status = "Status",
+        scale(
+            spec_replicas_path = ".spec.size",
+            status_replicas_path = ".status.replicas",
+            label_selector_path = ".status.selector"
+        ),
+        printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.size"),
+        printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
+        printcolumn(
+            name = "Age",
+            type_ = "date",
+            json_path = ".metadata.creationTimestamp"
+        )
+    )]
+    #[serde(rename_all = "camelCase")]
+    pub struct {Kind}Spec {
+        /// Number of pods; 0 stops them all. No default: it must be given.
+        #[schemars(range(min = 0))]
+        pub size: i32,
+    }
+}
+
+/// The storage version.
+pub mod v1 {
+    use kube::CustomResource;
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+
+    use crate::api::Status;
+    use crate::api::schema::{IMAGE_MAX, VISIBLE};
+    use crate::api::workload::{Workload, default_replicas, replicas_or_default};
+
+    /// What is wanted of the {Kind} instance.
+    #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[kube(
+        group = "{group}",
+        version = "v1",
+        kind = "{Kind}",
+        plural = "{plural}",
+        doc = "{Kind} is a set of pods, run as a Deployment of the same name.",
+        namespaced,
+        shortname = "{short}",
+        category = "quartet",
+        status = "Status",
+        scale(
+            spec_replicas_path = ".spec.replicas",
+            status_replicas_path = ".status.replicas",
+            label_selector_path = ".status.selector"
+        ),
+        printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
+        printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
+        printcolumn(
+            name = "Age",
+            type_ = "date",
+            json_path = ".metadata.creationTimestamp"
+        )
+    )]
+    #[serde(rename_all = "camelCase")]
+    pub struct {Kind}Spec {
+        /// Number of pods; 0 stops them all.
+        #[serde(default = "default_replicas", deserialize_with = "replicas_or_default")]
+        #[schemars(range(min = 0))]
+        pub replicas: i32,
+        /// Container image to run. Default: the image that the operator was installed with for
+        /// this kind, which moves with the operator's version; set it to stay on one image.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(length(min = 1, max = IMAGE_MAX), regex(pattern = VISIBLE))]
+        pub image: Option<String>,
+        /// How the pods are run.
+        #[serde(flatten)]
+        pub workload: Workload,
+    }
+}
+
+/// Names and versions of {Kind}.
+pub static KIND: Kind = Kind {
+    group: "{group}",
+    kind: "{Kind}",
+    plural: "{plural}",
+    field_manager: "quartet-operator-{kind}",
+    legacy_finalizers: &[],
+    seed: Version::new(
+        "v1alpha1",
+        v1alpha1::{Kind}::crd,
+        || KIND.spec_of(&KIND.seed),
+        Pods::Counted(&["size"]),
+    ),
+    hub: Version::new(
+        "v1",
+        v1::{Kind}::crd,
+        || KIND.spec_of(&KIND.hub),
+        Pods::Counted(&["replicas"]),
+    ),
+    moves: &[FieldMove {
+        seed: &["size"],
+        hub: &["replicas"],
+    }],
+};
