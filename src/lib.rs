@@ -7,12 +7,7 @@
 //! types of the first two. `server` is the HTTP server under `manager` and `webhook`.
 #![cfg_attr(
     not(test),
-    warn(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::panic
-    )
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
 pub mod api;

@@ -1,23 +1,22 @@
 //! {Kind}: `{group}`. Types of its two versions, their bounds, and how they map onto each other.
 //! Data only.
 
-use kube::CustomResourceExt as _;
+use kube::{CustomResource, CustomResourceExt as _};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use super::Status;
 use super::kind::{FieldMove, Kind, Version};
 use super::replicas::Pods;
+use super::schema::{IMAGE_MAX, VISIBLE};
+use super::workload::{Workload, default_replicas, replicas_or_default};
 
 /// The short version, for a first try.
 pub mod v1alpha1 {
-    use kube::CustomResource;
-    use schemars::JsonSchema;
-    use serde::{Deserialize, Serialize};
-
-    use crate::api::Status;
+    use super::*;
 
     /// What is wanted of the {Kind} instance.
-    #[derive(
-        CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema,
-    )]
+    #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[kube(
         group = "{group}",
         version = "v1alpha1",
@@ -35,11 +34,7 @@ pub mod v1alpha1 {
         ),
         printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.size"),
         printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
-        printcolumn(
-            name = "Age",
-            type_ = "date",
-            json_path = ".metadata.creationTimestamp"
-        )
+        printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
     )]
     #[serde(rename_all = "camelCase")]
     pub struct {Kind}Spec {
@@ -51,13 +46,7 @@ pub mod v1alpha1 {
 
 /// The storage version.
 pub mod v1 {
-    use kube::CustomResource;
-    use schemars::JsonSchema;
-    use serde::{Deserialize, Serialize};
-
-    use crate::api::Status;
-    use crate::api::schema::{IMAGE_MAX, VISIBLE};
-    use crate::api::workload::{Workload, default_replicas, replicas_or_default};
+    use super::*;
 
     /// What is wanted of the {Kind} instance.
     #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -78,11 +67,7 @@ pub mod v1 {
         ),
         printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
         printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
-        printcolumn(
-            name = "Age",
-            type_ = "date",
-            json_path = ".metadata.creationTimestamp"
-        )
+        printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
     )]
     #[serde(rename_all = "camelCase")]
     pub struct {Kind}Spec {

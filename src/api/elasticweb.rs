@@ -2,24 +2,21 @@
 //! shall serve. Types of its two versions, their bounds, and how they map onto each other.
 //! Data only.
 
-use kube::CustomResourceExt as _;
+use kube::{CustomResource, CustomResourceExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Status;
 use super::kind::{FieldMove, Kind, Version};
 use super::replicas::Pods;
+use super::schema::{IMAGE_MAX, VISIBLE};
 use super::shape::INT64_MAX;
 use super::validation::ServiceName;
+use super::workload::Workload;
 
 /// The version that existing users have.
 pub mod v1 {
-    use kube::CustomResource;
-    use schemars::JsonSchema;
-    use serde::{Deserialize, Serialize};
-
-    use super::ElasticWebStatus;
-    use crate::api::schema::{IMAGE_MAX, VISIBLE};
+    use super::*;
 
     /// What is wanted of the web server.
     #[derive(
@@ -37,12 +34,7 @@ pub mod v1 {
         category = "quartet",
         status = "ElasticWebStatus",
         printcolumn(name = "Image", type_ = "string", json_path = ".spec.image"),
-        printcolumn(
-            name = "Port",
-            type_ = "integer",
-            json_path = ".spec.port",
-            priority = 1
-        ),
+        printcolumn(name = "Port", type_ = "integer", json_path = ".spec.port", priority = 1),
         printcolumn(
             name = "Ready",
             type_ = "integer",
@@ -61,11 +53,7 @@ pub mod v1 {
             json_path = ".status.conditions[?(@.type==\"Available\")].status",
             priority = 1
         ),
-        printcolumn(
-            name = "Age",
-            type_ = "date",
-            json_path = ".metadata.creationTimestamp"
-        )
+        printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
     )]
     #[serde(rename_all = "camelCase")]
     pub struct ElasticWebSpec {
@@ -91,13 +79,7 @@ pub mod v1 {
 
 /// The storage version.
 pub mod v2 {
-    use kube::CustomResource;
-    use schemars::JsonSchema;
-    use serde::{Deserialize, Serialize};
-
-    use super::ElasticWebStatus;
-    use crate::api::schema::{IMAGE_MAX, VISIBLE};
-    use crate::api::workload::Workload;
+    use super::*;
 
     /// What is wanted of the web server.
     #[derive(
@@ -139,11 +121,7 @@ pub mod v2 {
             json_path = ".status.conditions[?(@.type==\"Available\")].status",
             priority = 1
         ),
-        printcolumn(
-            name = "Age",
-            type_ = "date",
-            json_path = ".metadata.creationTimestamp"
-        )
+        printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
     )]
     #[serde(rename_all = "camelCase")]
     pub struct ElasticWebSpec {

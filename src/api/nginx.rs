@@ -1,24 +1,23 @@
 //! Nginx: `proxy.example.com`. Types of its two versions, their bounds, and how they map onto
 //! each other. Data only.
 
-use kube::CustomResourceExt as _;
+use kube::{CustomResource, CustomResourceExt as _};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use super::Status;
 use super::kind::{FieldMove, Kind, Version};
 use super::replicas::Pods;
+use super::schema::{IMAGE_MAX, VISIBLE};
 use super::validation::ServiceName;
+use super::workload::{ServiceSpec, Workload, default_replicas, replicas_or_default};
 
 /// The version that existing users have.
 pub mod v1alpha1 {
-    use kube::CustomResource;
-    use schemars::JsonSchema;
-    use serde::{Deserialize, Serialize};
-
-    use crate::api::Status;
+    use super::*;
 
     /// What is wanted of the Nginx instance.
-    #[derive(
-        CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema,
-    )]
+    #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[kube(
         group = "proxy.example.com",
         version = "v1alpha1",
@@ -41,11 +40,7 @@ pub mod v1alpha1 {
             type_ = "string",
             json_path = ".status.conditions[?(@.type==\"Available\")].status"
         ),
-        printcolumn(
-            name = "Age",
-            type_ = "date",
-            json_path = ".metadata.creationTimestamp"
-        )
+        printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
     )]
     #[serde(rename_all = "camelCase")]
     pub struct NginxSpec {
@@ -57,13 +52,7 @@ pub mod v1alpha1 {
 
 /// The storage version.
 pub mod v1 {
-    use kube::CustomResource;
-    use schemars::JsonSchema;
-    use serde::{Deserialize, Serialize};
-
-    use crate::api::Status;
-    use crate::api::schema::{IMAGE_MAX, VISIBLE};
-    use crate::api::workload::{ServiceSpec, Workload, default_replicas, replicas_or_default};
+    use super::*;
 
     /// What is wanted of the Nginx instance.
     #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -89,17 +78,8 @@ pub mod v1 {
             type_ = "string",
             json_path = ".status.conditions[?(@.type==\"Available\")].status"
         ),
-        printcolumn(
-            name = "Image",
-            type_ = "string",
-            json_path = ".spec.image",
-            priority = 1
-        ),
-        printcolumn(
-            name = "Age",
-            type_ = "date",
-            json_path = ".metadata.creationTimestamp"
-        )
+        printcolumn(name = "Image", type_ = "string", json_path = ".spec.image", priority = 1),
+        printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
     )]
     #[serde(rename_all = "camelCase")]
     pub struct NginxSpec {

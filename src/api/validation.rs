@@ -312,10 +312,7 @@ impl Errors {
         }
     }
 
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the fields of the shape, each by name"
-    )]
+    #[allow(clippy::too_many_arguments, reason = "the fields of the shape, each by name")]
     fn check_map(
         &mut self,
         path: &str,

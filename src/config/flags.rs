@@ -37,13 +37,7 @@ pub(super) struct Flags {
     pub(super) subcommand: Option<Subcommands>,
 
     /// Address of /metrics, e.g. ":8443"; "0" turns it off.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "ADDRESS",
-        default_value = "0"
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "ADDRESS", default_value = "0")]
     pub(super) metrics_bind_address: OptionalAddress,
 
     /// Serve /metrics over HTTPS, to clients that are authorized to get the nonResourceURL
@@ -54,33 +48,15 @@ pub(super) struct Flags {
     pub(super) metrics_secure: bool,
 
     /// Folder of the certificate and key of /metrics; without it they are made in memory.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "FOLDER",
-        default_value = ""
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "FOLDER", default_value = "")]
     pub(super) metrics_cert_path: OsString,
 
     /// File of the certificate chain in that folder.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "FILE",
-        default_value = "tls.crt"
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "FILE", default_value = "tls.crt")]
     pub(super) metrics_cert_name: OsString,
 
     /// File of the key in that folder.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "FILE",
-        default_value = "tls.key"
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "FILE", default_value = "tls.key")]
     pub(super) metrics_cert_key: OsString,
 
     /// Address of /healthz and /readyz; "0" turns them off.
@@ -101,13 +77,7 @@ pub(super) struct Flags {
     pub(super) leader_elect: bool,
 
     /// Namespace of that Lease. Without it: POD_NAMESPACE, then the pod's own.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "NAMESPACE",
-        default_value = ""
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "NAMESPACE", default_value = "")]
     pub(super) leader_election_namespace: String,
 
     /// Serve admission and conversion webhooks; false goes with the CRDs of
@@ -138,13 +108,7 @@ pub(super) struct Flags {
     pub(super) tls_min_version: TlsVersion,
 
     /// Where the webhook server's certificate is from.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "MODE",
-        default_value = "directory"
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "MODE", default_value = "directory")]
     pub(super) cert_mode: CertMode,
 
     /// Folder of the webhook server's certificate and key, with --cert-mode=directory.
@@ -158,23 +122,11 @@ pub(super) struct Flags {
     pub(super) webhook_cert_path: OsString,
 
     /// File of the certificate chain in that folder.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "FILE",
-        default_value = "tls.crt"
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "FILE", default_value = "tls.crt")]
     pub(super) webhook_cert_name: OsString,
 
     /// File of the key in that folder.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "FILE",
-        default_value = "tls.key"
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "FILE", default_value = "tls.key")]
     pub(super) webhook_cert_key: OsString,
 
     /// Outside the cluster: https://HOST:PORT at which the API server is to call the webhook
@@ -195,13 +147,7 @@ pub(super) struct Flags {
     pub(super) kubeconfig: Option<PathBuf>,
 
     /// Controllers to run, separated by commas, e.g. "memcached,nginx"; "*" is all.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "NAMES",
-        default_value = "*"
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "NAMES", default_value = "*")]
     pub(super) controllers: String,
 
     /// Resources of one kind that are reconciled at the same time.
@@ -212,13 +158,7 @@ pub(super) struct Flags {
     /// Resources of one kind that roll out a changed default of the operator (such as a new
     /// operand image) at the same time; 0 is no limit. Changes of a resource's own spec never
     /// wait.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "N",
-        default_value_t = 10
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "N", default_value_t = 10)]
     pub(super) max_concurrent_rollouts: u16,
 
     /// Most pods that one resource may ask for; 0 is no limit.
@@ -227,33 +167,15 @@ pub(super) struct Flags {
     pub(super) max_replicas: u32,
 
     /// Namespaces whose resources are reconciled, separated by commas; empty is all.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "NAMES",
-        default_value = ""
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "NAMES", default_value = "")]
     pub(super) watch_namespace: String,
 
     /// How log lines are written.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "FORMAT",
-        default_value = "json"
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "FORMAT", default_value = "json")]
     pub(super) log_format: LogFormat,
 
     /// The least severe events that are logged.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "LEVEL",
-        default_value = "info"
-    )]
+    #[arg(long, env, hide_env_values = true, value_name = "LEVEL", default_value = "info")]
     pub(super) log_level: LogLevel,
 
     #[command(flatten)]

@@ -1,10 +1,7 @@
 //! The manager in a cluster: its Namespace, its Deployment, the Service in front of its metrics
 //! and what a drain of nodes must leave of it. What it is told by flags and variables are the
 //! constants that it reads them by.
-#![allow(
-    clippy::indexing_slicing,
-    reason = "fields of JSON literals, in the generator alone"
-)]
+#![allow(clippy::indexing_slicing, reason = "fields of JSON literals, in the generator alone")]
 
 use serde_json::{Value, json};
 

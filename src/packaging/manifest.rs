@@ -134,10 +134,7 @@ fn whole_numbers(value: Value) -> Value {
     }
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "checked to be whole and within 2^53"
-)]
+#[allow(clippy::cast_possible_truncation, reason = "checked to be whole and within 2^53")]
 fn whole_number(number: &Number) -> Option<Number> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float = number.as_f64().filter(|_| number.is_f64())?;

@@ -1,9 +1,6 @@
 //! `config/migrate-storage`: a Job that runs `manager migrate-storage` with an account of its own.
 //! The image has no shell, and the manager's account may not write what the migration writes.
-#![allow(
-    clippy::indexing_slicing,
-    reason = "fields of JSON literals, in the generator alone"
-)]
+#![allow(clippy::indexing_slicing, reason = "fields of JSON literals, in the generator alone")]
 
 use serde_json::{Value, json};
 

@@ -1,10 +1,7 @@
 //! The overlays that install everything: `default`, where the manager makes its own webhook
 //! certificate, and `certmanager`, where cert-manager does; and `network-policy`, which goes
 //! with either.
-#![allow(
-    clippy::indexing_slicing,
-    reason = "fields of JSON literals, in the generator alone"
-)]
+#![allow(clippy::indexing_slicing, reason = "fields of JSON literals, in the generator alone")]
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,5 @@
 //! `docs/api.md`: every field of every version, as its schema says. Pure.
-#![allow(
-    clippy::indexing_slicing,
-    reason = "fields of JSON literals, in the generator alone"
-)]
+#![allow(clippy::indexing_slicing, reason = "fields of JSON literals, in the generator alone")]
 
 use std::fmt::Write as _;
 
@@ -206,10 +203,7 @@ fn type_name(schema: &JSONSchemaProps) -> String {
     }
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "bounds are whole, within 2^53"
-)]
+#[allow(clippy::cast_possible_truncation, reason = "bounds are whole, within 2^53")]
 fn bounds(schema: &JSONSchemaProps) -> Vec<String> {
     let mut bounds = Vec::new();
     if let Some(choices) = &schema.enum_ {

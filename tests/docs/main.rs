@@ -1,11 +1,7 @@
 //! The documents do what they say: links lead somewhere, and every command is run by a test.
 //! `make test` keeps the books; `make test-docs` follows the documents.
 
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "real time passes here"
-)]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "real time passes here")]
 
 mod ci;
 mod covered;

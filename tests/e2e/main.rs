@@ -4,11 +4,7 @@
 //! One cluster serves all tests, one after another; each leaves it as it found it. What a test
 //! types is what a user types, and is printed with its time.
 
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "real time passes here"
-)]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "real time passes here")]
 
 mod bundle;
 mod calls;

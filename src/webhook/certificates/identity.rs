@@ -101,10 +101,7 @@ impl Identity {
             not_after,
         } = self.pair.validity();
         let life = not_after.duration_since(not_before);
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "seconds of a life, far below 2^53"
-        )]
+        #[allow(clippy::cast_possible_truncation, reason = "seconds of a life, far below 2^53")]
         let passed = SignedDuration::from_secs((life.as_secs_f64() * part) as i64);
         not_before.saturating_add(passed).unwrap_or(not_after)
     }
