@@ -9,7 +9,6 @@ use super::Status;
 use super::kind::{FieldMove, Kind, Version};
 use super::replicas::Pods;
 use super::schema::{IMAGE_MAX, VISIBLE};
-use super::validation::ServiceName;
 use super::workload::{ServiceSpec, Workload, default_replicas, replicas_or_default};
 
 /// The version that existing users have.
@@ -124,11 +123,7 @@ pub static KIND: Kind = Kind {
         || KIND.spec_of(&KIND.hub),
         Pods::Counted(&["replicas"]),
     )
-    .with_node_port(&["service", "nodePort"])
-    .with_service(ServiceName::NeededWhen {
-        has: "service",
-        enabled: None,
-    }),
+    .with_optional_service(),
     moves: &[FieldMove {
         seed: &["size"],
         hub: &["replicas"],

@@ -84,6 +84,16 @@ impl Version {
         self
     }
 
+    /// The same, with a Service where the spec has `service`, a
+    /// [`ServiceSpec`](super::workload::ServiceSpec).
+    pub(super) const fn with_optional_service(self) -> Self {
+        self.with_node_port(&["service", "nodePort"])
+            .with_service(ServiceName::NeededWhen {
+                has: "service",
+                enabled: None,
+            })
+    }
+
     /// The same, with a Service that has the resource's name.
     pub(super) const fn with_service(mut self, name: ServiceName) -> Self {
         self.service_name = name;
