@@ -93,7 +93,7 @@ impl Field {
             }
         }
         let is_walked = field.accepted.len() >= 2 && !field.refused.is_empty();
-        match is_walked || field.is_tombstone() {
+        match is_walked || field.has_moved() {
             true => Ok(field),
             false => Err(format!(
                 "{field}: too few values to walk: {:?}",
@@ -103,7 +103,7 @@ impl Field {
     }
 
     /// A field that stands in the schema only to be refused.
-    fn is_tombstone(&self) -> bool {
+    fn has_moved(&self) -> bool {
         matches!(self.accepted.as_slice(), [(None, _)])
     }
 

@@ -191,13 +191,13 @@ fn both_versions_have_the_names_that_the_kind_says() {
 }
 
 #[test]
-fn every_field_that_moved_leaves_a_tombstone_that_names_its_new_place() {
+fn every_field_that_moved_leaves_a_field_that_names_its_new_place() {
     for kind in kinds() {
         let crd = kind.crd(&kind.hub);
         for field in kind.moves.iter().filter(|field| field.seed != field.hub) {
             let spec = &root(&crd).properties.as_ref().unwrap()["spec"];
-            let tombstone = &spec.properties.as_ref().unwrap()[field.seed[0]];
-            let rule = &tombstone.x_kubernetes_validations.as_ref().unwrap()[0];
+            let left = &spec.properties.as_ref().unwrap()[field.seed[0]];
+            let rule = &left.x_kubernetes_validations.as_ref().unwrap()[0];
             let message = rule.message.as_deref().unwrap();
             assert!(
                 message.contains(&format!("use spec.{},", field.hub.join("."))),
