@@ -136,7 +136,7 @@ mod tests {
     use crate::packaging::tests::release;
 
     fn text(release: &Release, path: &str) -> String {
-        let config = crate::packaging::manifests(release).unwrap();
+        let config = crate::packaging::config(release).unwrap();
         let files = files(&config, release).unwrap();
         let file = files.iter().find(|it| it.path.to_str() == Some(path));
         file.unwrap_or_else(|| panic!("no {path}")).text.clone()
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn every_word_is_filled_in() {
         let release = release();
-        let config = crate::packaging::manifests(&release).unwrap();
+        let config = crate::packaging::config(&release).unwrap();
         for file in files(&config, &release).unwrap() {
             let words = file.text.split('$').skip(1).step_by(2);
             let is_word = |it: &str| {

@@ -2,6 +2,7 @@
 //! (`src/bin/generate`) and for tests; uses `api`, `operators` and constants, and writes
 //! no file itself.
 
+mod by_hand;
 mod chart;
 pub mod crd;
 mod installer;
@@ -34,7 +35,8 @@ pub fn kinds() -> Vec<&'static Kind> {
     OPERATORS.iter().map(|operator| operator.kind()).collect()
 }
 
-/// Every file under `config/` that is generated, in a stable order.
+/// Every file under `config/` that is generated, in a stable order. The other files there are
+/// edited by hand.
 ///
 /// # Errors
 /// When a type cannot be written as YAML, which a test rules out.
@@ -58,13 +60,12 @@ pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
 /// # Errors
 /// When a type cannot be written as YAML or JSON, which a test rules out.
 pub fn files(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
-    let config = manifests(release)?;
-    let installer = installer::manifest(&config, release)?;
-    let charted = chart::files(&config, release)?;
-    let mut files: Vec<Manifest> = config.into_iter().map(below("config")).collect();
-    files.extend(monitoring::dashboards()?.into_iter().map(below("grafana")));
-    files.push(installer);
-    files.extend(charted.into_iter().map(below("dist/chart")));
+    let mut files: Vec<Manifest> = manifests(release)?
+        .into_iter()
+        .map(below("config"))
+        .collect();
+    files.push(installer(release)?);
+    files.extend(chart(release)?.into_iter().map(below("dist/chart")));
     files.extend(bundle(release, Path::new("bundle"))?);
     files.extend(catalog(release, Path::new("catalog"))?);
     files.push(reference::manifest(&kinds()));
@@ -121,7 +122,7 @@ fn below(folder: impl AsRef<Path>) -> impl Fn(Manifest) -> Manifest {
 /// # Errors
 /// When a type cannot be written as YAML, which a test rules out.
 pub fn installer(release: &Release) -> Result<Manifest, ManifestError> {
-    installer::manifest(&manifests(release)?, release)
+    installer::manifest(&config(release)?, release)
 }
 
 /// The Helm chart of `release`, by the paths in its folder.
@@ -129,7 +130,13 @@ pub fn installer(release: &Release) -> Result<Manifest, ManifestError> {
 /// # Errors
 /// When a type cannot be written as YAML, which a test rules out.
 pub fn chart(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
-    chart::files(&manifests(release)?, release)
+    chart::files(&config(release)?, release)
+}
+
+/// What installer and chart are made of: the files of `config`, edited by hand and generated.
+fn config(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
+    let generated = manifests(release)?;
+    Ok(by_hand::manifests().chain(generated).collect())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! looked for in what a running manager shows.
 
 mod examples;
+mod files;
 mod picture;
 mod prometheus;
 
@@ -12,12 +13,11 @@ use std::time::{Duration, Instant};
 
 use devcluster::Component;
 
-use quartet_operator::packaging::monitoring::alert::{ALERTS, rule_file};
-use quartet_operator::packaging::monitoring::dashboard::DASHBOARDS;
 use quartet_operator::packaging::names::METRICS_SERVICE;
 use serde_json::json;
 
 use self::examples::{EXAMPLES, promtool_tests};
+use self::files::{DASHBOARDS, Dashboard, alerts, rule_file};
 use self::prometheus::{DEADLINE, Prometheus, promtool};
 use crate::webhooks;
 
@@ -34,8 +34,8 @@ fn folder(test: &str) -> PathBuf {
 
 #[test]
 fn every_alert_fires_when_it_should_and_only_then() {
-    let tried: BTreeSet<_> = EXAMPLES.iter().map(|example| example.alert).collect();
-    let all: BTreeSet<_> = ALERTS.iter().map(|alert| alert.name).collect();
+    let tried: BTreeSet<_> = EXAMPLES.iter().map(|it| it.alert.to_owned()).collect();
+    let all: BTreeSet<_> = alerts().into_iter().map(|(name, _)| name).collect();
     assert_eq!(tried, all);
     let folder = folder("rules");
     std::fs::write(folder.join("rules.json"), rule_file().to_string()).unwrap();
@@ -74,14 +74,13 @@ async fn every_metric_that_a_rule_or_a_dashboard_names_is_there() {
         .restart(Component::ApiServer)
         .expect("an API server");
 
-    let panels: BTreeSet<String> = DASHBOARDS
+    let dashboards = DASHBOARDS.map(Dashboard::read);
+    let panels: BTreeSet<String> = dashboards
         .iter()
-        .flat_map(|dashboard| dashboard.rows)
-        .flat_map(|row| row.panels)
-        .flat_map(|panel| panel.queries)
+        .flat_map(Dashboard::queries)
         .map(|query| query.expression_for_all())
         .collect();
-    let rules = ALERTS.iter().map(|alert| alert.expression());
+    let rules = alerts().into_iter().map(|(_, expression)| expression);
     let selectors: BTreeSet<String> = rules
         .chain(panels.iter().cloned())
         .flat_map(|query| prometheus.selectors(&query))
@@ -137,7 +136,11 @@ async fn a_dashboard_is_drawn() {
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let svg = picture::draw(&DASHBOARDS[0], &prometheus, (begin, begin + LASTS));
+    let svg = picture::draw(
+        &Dashboard::read(DASHBOARDS[0]),
+        &prometheus,
+        (begin, begin + LASTS),
+    );
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dashboard.svg");
     std::fs::write(path, svg).expect("docs/ is there");
 }

@@ -1,55 +1,268 @@
-//! The alerts have runbooks and the dashboards have room for their panels. Whether the
-//! metrics exist is for `tests/monitoring` to find out.
+//! The alerts and dashboards that people edit: they are complete, have runbooks and room for their
+//! panels, and name metrics and labels that the manager has. `tests/cluster/monitoring` evaluates
+//! each query.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::alert::ALERTS;
-use super::dashboard::DASHBOARDS;
+use serde_json::Value;
+
 use super::scrape;
+use crate::packaging::names::{LEASE, METRICS_SERVICE};
+use crate::packaging::project::project;
+use crate::packaging::tests::committed;
+
+/// The dashboards and their uids, which stay the same for ever: links name them. The first two have
+/// the names of kubebuilder's Grafana plugin.
+const DASHBOARDS: [(&str, &str); 3] = [
+    (
+        "controller-resources-metrics.json",
+        "quartet-operator-resources",
+    ),
+    (
+        "controller-runtime-metrics.json",
+        "quartet-operator-runtime",
+    ),
+    ("webhooks.json", "quartet-operator-webhooks"),
+];
+
+/// Labels that a scrape adds to every series.
+const OF_SCRAPES: [&str; 5] = ["job", "namespace", "pod", "instance", "exported_namespace"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    let text = value[field].as_str().unwrap_or_default();
+    assert!(!text.trim().is_empty(), "no {field}: {value}");
+    text
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    let fields = value.as_object().expect("an object");
+    fields.keys().map(String::as_str).collect()
+}
+
+fn alerts() -> Vec<Value> {
+    let rules = committed("config/prometheus/rules.yaml");
+    let [group] = list(&rules["spec"]["groups"]) else {
+        panic!("one group")
+    };
+    list(&group["rules"]).to_vec()
+}
+
+fn runbook(alert: &Value) -> String {
+    format!("docs/runbooks/{}.md", text(alert, "alert"))
+}
+
+fn dashboards() -> Vec<Value> {
+    let read = |(file, _): &(&str, &str)| {
+        let text = std::fs::read_to_string(root().join("grafana").join(file)).unwrap();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"))
+    };
+    DASHBOARDS.iter().map(read).collect()
+}
+
+/// The panels that show something.
+fn graphs(dashboard: &Value) -> impl Iterator<Item = &Value> {
+    let panels = list(&dashboard["panels"]).iter();
+    panels.filter(|panel| panel["type"] != "row")
+}
+
+fn queries() -> BTreeSet<String> {
+    let dashboards = dashboards();
+    let panels = dashboards.iter().flat_map(graphs);
+    let targets = panels.flat_map(|panel| list(&panel["targets"]));
+    targets.map(|it| text(it, "expr").to_owned()).collect()
+}
+
 #[test]
 fn each_alert_has_a_runbook_and_each_runbook_an_alert() {
-    let alerts: BTreeSet<_> = ALERTS
-        .iter()
-        .map(|alert| root().join(alert.runbook()))
-        .collect();
-    assert_eq!(alerts.len(), ALERTS.len(), "two alerts of one name");
+    let alerts = alerts();
+    let named: BTreeSet<_> = alerts.iter().map(|it| root().join(runbook(it))).collect();
+    assert_eq!(named.len(), alerts.len(), "two alerts of one name");
     let runbooks: BTreeSet<_> = std::fs::read_dir(root().join("docs/runbooks"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.file_name().is_some_and(|name| name != "README.md"))
         .collect();
-    assert_eq!(alerts, runbooks);
+    assert_eq!(named, runbooks);
 }
 
 #[test]
 fn a_runbook_says_what_it_means_what_it_does_and_how_it_ends() {
-    for alert in ALERTS {
-        let text = std::fs::read_to_string(root().join(alert.runbook())).unwrap();
+    for alert in alerts() {
+        let path = runbook(&alert);
+        let runbook = std::fs::read_to_string(root().join(&path)).unwrap();
         for part in [
-            &format!("# {}\n", alert.name),
+            &format!("# {}\n", text(&alert, "alert")),
             "## Meaning\n",
             "## Impact\n",
             "## Diagnosis\n",
             "## Mitigation\n",
         ] {
-            assert!(text.contains(part), "{} lacks {part:?}", alert.runbook());
+            assert!(runbook.contains(part), "{path} lacks {part:?}");
+        }
+    }
+}
+
+#[test]
+fn each_alert_is_complete_and_links_its_runbook_in_this_repository() {
+    for alert in alerts() {
+        assert_eq!(
+            keys(&alert),
+            ["alert", "annotations", "expr", "for", "labels"]
+        );
+        let severity = text(&alert["labels"], "severity");
+        assert!(["critical", "warning"].contains(&severity), "{alert}");
+        assert!(text(&alert, "for").ends_with('m'), "{alert}");
+        let annotations = &alert["annotations"];
+        assert_eq!(
+            keys(annotations),
+            ["description", "runbook_url", "summary"],
+            "{alert}"
+        );
+        assert!(text(annotations, "description").ends_with('.'), "{alert}");
+        assert!(text(annotations, "summary").ends_with('.'), "{alert}");
+        assert_eq!(
+            text(annotations, "runbook_url"),
+            format!("{}/blob/main/{}", project().repository, runbook(&alert)),
+            "src/packaging/project.yaml names the repository"
+        );
+    }
+}
+
+#[test]
+fn each_alert_looks_at_the_manager_alone() {
+    let job = ("job".to_owned(), format!("=\"{METRICS_SERVICE}\""));
+    let lease = ("name".to_owned(), format!("=\"{LEASE}\""));
+    for alert in alerts() {
+        for (metric, matchers) in selectors(text(&alert, "expr")) {
+            assert!(matchers.contains(&job), "{metric} in {alert}");
+            if metric == "leader_election_master_status" {
+                assert!(matchers.contains(&lease), "{alert}");
+            }
+        }
+    }
+}
+
+/// Each `metric{label="value",…}` of a query: the metric, and its labels with what they must be. A
+/// selector without braces would be of every job.
+fn selectors(query: &str) -> Vec<(String, Vec<(String, String)>)> {
+    let mut selectors = Vec::new();
+    let mut rest = query;
+    while let Some((before, after)) = rest.split_once('{') {
+        let is_name = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == ':';
+        let name = before.rsplit(|it| !is_name(it)).next().unwrap_or_default();
+        let (matchers, after) = after.split_once('}').expect("a closing brace");
+        let matchers = matchers.split(',').map(|matcher| {
+            let label = matcher.split(['=', '!']).next().unwrap_or_default();
+            let condition = matcher.get(label.len()..).unwrap_or_default();
+            (label.trim().to_owned(), condition.to_owned())
+        });
+        selectors.push((name.to_owned(), matchers.collect()));
+        rest = after;
+    }
+    assert!(!selectors.is_empty(), "{query}");
+    selectors
+}
+
+/// The labels in `by (…)` and `on (…)`.
+fn grouped(query: &str) -> Vec<&str> {
+    let lists = ["by (", "on ("]
+        .into_iter()
+        .flat_map(|word| query.split(word).skip(1));
+    let labels = lists.flat_map(|list| list.split(')').next().unwrap_or_default().split(','));
+    labels.map(str::trim).collect()
+}
+
+/// The labels of each metric, as `docs/metrics.md` lists them; `tests/support/metrics_list.rs`
+/// compares that list with a manager that runs.
+fn documented() -> BTreeMap<String, BTreeSet<String>> {
+    let text = include_str!("../../../docs/metrics.md");
+    let mut metrics = BTreeMap::new();
+    metrics.insert("up".to_owned(), BTreeSet::new());
+    for row in text.lines().filter(|line| line.starts_with("| `")) {
+        let [name, kind, labels, ..] = row.trim_matches('|').split('|').collect::<Vec<_>>()[..]
+        else {
+            panic!("{row}")
+        };
+        let words = labels.split(',').map(|it| it.trim().trim_matches('`'));
+        let mut labels: BTreeSet<String> = words.map(ToOwned::to_owned).collect();
+        let name = name.trim().trim_matches('`');
+        if kind.trim() == "histogram" {
+            for suffix in ["_sum", "_count"] {
+                metrics.insert(format!("{name}{suffix}"), labels.clone());
+            }
+            labels.insert("le".to_owned());
+            metrics.insert(format!("{name}_bucket"), labels);
+        } else {
+            metrics.insert(name.to_owned(), labels);
+        }
+    }
+    metrics
+}
+
+#[test]
+fn every_metric_and_label_that_a_query_names_is_one_of_the_manager() {
+    let documented = documented();
+    let alerts = alerts();
+    let alerts = alerts.iter().map(|alert| text(alert, "expr").to_owned());
+    for query in queries().into_iter().chain(alerts) {
+        let mut there: BTreeSet<&str> = OF_SCRAPES.into();
+        for (metric, matchers) in selectors(&query) {
+            let labels = documented
+                .get(&metric)
+                .unwrap_or_else(|| panic!("{metric} is not in docs/metrics.md: {query}"));
+            for (label, _) in matchers {
+                let known = labels.contains(&label) || OF_SCRAPES.contains(&label.as_str());
+                assert!(known, "{metric} has no label {label}: {query}");
+            }
+            there.extend(labels.iter().map(String::as_str));
+        }
+        for label in grouped(&query) {
+            assert!(there.contains(label), "no label {label}: {query}");
+        }
+    }
+}
+
+#[test]
+fn a_dashboard_keeps_its_uid_and_takes_its_data_source_from_a_variable() {
+    let files: BTreeSet<_> = std::fs::read_dir(root().join("grafana"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let named: BTreeSet<_> = DASHBOARDS.iter().map(|(file, _)| (*file).into()).collect();
+    assert_eq!(files, named);
+    for (dashboard, (file, uid)) in dashboards().iter().zip(DASHBOARDS) {
+        assert_eq!(dashboard["uid"], uid, "{file}");
+        assert_eq!(dashboard["id"], Value::Null, "{file}: of one Grafana");
+        assert!(text(dashboard, "title").starts_with("quartet-operator / "));
+        let variables = list(&dashboard["templating"]["list"]).iter();
+        let names: Vec<_> = variables.map(|it| text(it, "name")).collect();
+        assert_eq!(names, ["DS_PROMETHEUS", "job", "namespace", "pod"]);
+        for panel in graphs(dashboard) {
+            text(panel, "title");
+            text(panel, "description");
+            let sources = list(&panel["targets"]).iter().chain([panel]);
+            for source in sources.map(|it| &it["datasource"]) {
+                assert_eq!(source["uid"], "${DS_PROMETHEUS}", "{file}: {panel}");
+            }
         }
     }
 }
 
 #[test]
 fn panels_have_ids_of_their_own_and_do_not_overlap() {
-    for dashboard in DASHBOARDS {
-        let json = dashboard.to_json();
-        let panels = json["panels"].as_array().unwrap();
+    for dashboard in dashboards() {
+        let panels = list(&dashboard["panels"]);
         let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
-        assert_eq!(ids.len(), panels.len(), "{}", dashboard.file);
+        assert_eq!(ids.len(), panels.len(), "{}", dashboard["title"]);
         let mut taken = BTreeSet::new();
         for panel in panels {
             let at = |side: &str| panel["gridPos"][side].as_u64().unwrap();
@@ -65,15 +278,12 @@ fn panels_have_ids_of_their_own_and_do_not_overlap() {
 
 #[test]
 fn every_query_is_limited_to_what_the_variables_select() {
-    for dashboard in DASHBOARDS {
-        for query in dashboard
-            .rows
-            .iter()
-            .flat_map(|row| row.panels)
-            .flat_map(|panel| panel.queries)
-        {
-            let expression = query.expression();
-            assert!(expression.contains(r#"job=~"$job""#), "{expression}");
+    let selected = ["job", "namespace", "pod"].map(|it| (it.to_owned(), format!("=~\"${it}\"")));
+    for query in queries() {
+        for (metric, matchers) in selectors(&query) {
+            for variable in &selected {
+                assert!(matchers.contains(variable), "{metric} in {query}");
+            }
         }
     }
 }

@@ -3,8 +3,7 @@
 
 use plotters::prelude::*;
 
-use quartet_operator::packaging::monitoring::dashboard::{Dashboard, Panel};
-
+use super::files::{Dashboard, Panel};
 use super::prometheus::{Line, Prometheus};
 
 /// Of a panel, in pixels.
@@ -20,8 +19,8 @@ pub(crate) fn draw(
     prometheus: &Prometheus,
     (begin, end): (u64, u64),
 ) -> String {
-    let heights = dashboard
-        .rows
+    let rows = dashboard.rows();
+    let heights = rows
         .iter()
         .map(|row| HEADING + PANEL.1 * row.panels.len().div_ceil(2) as u32);
     let size = (2 * PANEL.0, HEADING + heights.clone().sum::<u32>());
@@ -30,8 +29,8 @@ pub(crate) fn draw(
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         root.fill(&WHITE).expect("a background");
         let (title, mut rest) = root.split_vertically(HEADING);
-        heading(&title, dashboard.title, 18);
-        for (row, height) in dashboard.rows.iter().zip(heights) {
+        heading(&title, &dashboard.title, 18);
+        for (row, height) in rows.iter().zip(heights) {
             let (area, below) = rest.split_vertically(height);
             rest = below;
             let (title, panels) = area.split_vertically(HEADING);
@@ -62,9 +61,9 @@ fn highest(
     (begin, end): (u64, u64),
 ) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut lines = Vec::new();
-    for query in panel.queries {
+    for query in &panel.targets {
         for line in prometheus.lines(&query.expression_for_all(), begin, end) {
-            lines.push((legend(query.legend, &line), line.points));
+            lines.push((legend(&query.legend_format, &line), line.points));
         }
     }
     let peak = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
@@ -95,7 +94,7 @@ fn graph(
     let mut chart = ChartBuilder::on(area)
         .margin(10)
         .caption(
-            format!("{} [{}]", panel.title, panel.unit),
+            format!("{} [{}]", panel.title, panel.unit()),
             ("sans-serif", 13).into_font().color(&BLACK),
         )
         .x_label_area_size(22)
