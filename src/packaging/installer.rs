@@ -3,11 +3,9 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
-
+use super::by_hand;
 use super::manager;
 use super::manifest::{Manifest, ManifestError};
-use super::overlay::SELF_MANAGED;
 use super::release::Release;
 
 /// What `config/default` is made of, below `config`, in the order in which it is applied: the
@@ -19,29 +17,29 @@ const PARTS: [&str; 5] = [
     "manager",
     "webhook",
 ];
-const NAMESPACE: &str = "manager/namespace.yaml";
-const DEPLOYMENT: &str = "manager/manager.yaml";
+/// Files beside them that are no objects.
+const NO_OBJECTS: [&str; 2] = ["kustomization.yaml", "release_patch.yaml"];
 
 /// `dist/install.yaml`, from the files below `config`.
 ///
 /// # Errors
 /// When the Deployment has no YAML form, which a test rules out.
 pub(super) fn manifest(config: &[Manifest], release: &Release) -> Result<Manifest, ManifestError> {
-    let deployment = Manifest::object(DEPLOYMENT, &deployment(release))?;
+    let deployment = Manifest::object(by_hand::DEPLOYMENT, &manager::self_managed(release)?)?;
     let mut text = format!(
         "# quartet-operator {}, for a cluster without cert-manager:\n\
          # kubectl apply --server-side -f install.yaml\n",
         release.version
     );
-    let namespace = config.iter().filter(|it| it.path == Path::new(NAMESPACE));
+    let is_namespace = |it: &&Manifest| it.path == Path::new(by_hand::NAMESPACE);
     let parts = PARTS.iter().flat_map(|part| {
         config.iter().filter(move |it| {
             it.path.parent() == Some(Path::new(part))
-                && !it.path.ends_with("kustomization.yaml")
-                && it.path != Path::new(NAMESPACE)
+                && !NO_OBJECTS.iter().any(|name| it.path.ends_with(name))
+                && !is_namespace(it)
         })
     });
-    for manifest in namespace.chain(parts) {
+    for manifest in config.iter().filter(is_namespace).chain(parts) {
         let is_deployment = manifest.path == deployment.path;
         let manifest = if is_deployment { &deployment } else { manifest };
         text.push_str(&manifest.text);
@@ -50,15 +48,4 @@ pub(super) fn manifest(config: &[Manifest], release: &Release) -> Result<Manifes
         path: "dist/install.yaml".into(),
         text,
     })
-}
-
-/// The Deployment of a manager that makes its own webhook certificate.
-fn deployment(release: &Release) -> Value {
-    let mut deployment = manager::deployment(release);
-    let environment = deployment.pointer_mut("/spec/template/spec/containers/0/env");
-    if let Some(environment) = environment.and_then(Value::as_array_mut) {
-        let (name, value) = SELF_MANAGED;
-        environment.push(json!({ "name": name, "value": value }));
-    }
-    deployment
 }

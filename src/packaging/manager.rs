@@ -1,244 +1,112 @@
-//! The manager in a cluster: its Namespace, its Deployment, the Service in front of its metrics
-//! and what a drain of nodes must leave of it. What it is told by flags and variables are the
-//! constants that it reads them by.
-#![allow(clippy::indexing_slicing, reason = "fields of JSON literals, in the generator alone")]
+//! The manager's Deployment in a release: `config/manager/manager.yaml`, which people edit, and a
+//! patch of what follows from the release and from the list of operators. kustomize merges them
+//! for `config`, and this module for the installer and the bundle.
 
 use serde_json::{Value, json};
 
-use super::crd::kustomization;
+use super::by_hand;
 use super::manifest::{Manifest, ManifestError};
-use super::metadata::{component_labels, metadata, selector};
-use super::names::{
-    CONTAINER, DEPLOYMENT, HEALTHZ, METRICS_PORT, METRICS_PORT_NAME, METRICS_SERVICE, NAMESPACE,
-    READYZ, SERVICE_ACCOUNT, TERMINATION_GRACE_SECONDS, WEBHOOK_PORT_NAME,
-};
+use super::names::{CONTAINER, DEPLOYMENT, NAMESPACE};
 use super::release::Release;
-use crate::config::{HEALTH_ADDRESS, WEBHOOK_PORT};
 
-/// One that reconciles and one that stands by; both serve webhooks.
-pub const REPLICAS: i32 = 2;
-/// Seconds between two looks at a replica's readiness. A rollout waits for it, and so does
-/// whoever applies a resource right after the manager.
-const READINESS_PERIOD_SECONDS: i32 = 2;
-const HEALTH_PORT_NAME: &str = "health";
-
-/// What the container is started with. Only what is no default; the webhook certificate is
-/// where OLM, cert-manager and the scaffold mount it, which is a default.
-pub fn arguments() -> Vec<String> {
-    vec![
-        "--leader-elect".to_owned(),
-        format!("--health-probe-bind-address={HEALTH_ADDRESS}"),
-        format!("--metrics-bind-address=:{METRICS_PORT}"),
-    ]
-}
-
-/// The container's environment.
-fn environment(release: &Release) -> Vec<Value> {
-    let mut variables: Vec<Value> = release
-        .operands
-        .iter()
-        .map(|operand| json!({ "name": operand.variable, "value": operand.image }))
-        .collect();
-    variables.push(json!({
-        "name": "POD_NAMESPACE",
-        "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } },
-    }));
-    variables
-}
-
-/// `spec` of the Deployment, which the ClusterServiceVersion has as well. Its webhook
-/// certificate is for somebody else to mount.
-pub fn deployment_spec(release: &Release) -> Value {
+/// A change of the pods of an object, merged by the names in its lists and never by their order.
+pub(super) fn patch(api_version: &str, kind: &str, name: &str, pod: &Value) -> Value {
     json!({
-        "replicas": REPLICAS,
-        "selector": { "matchLabels": selector() },
-        // A new replica serves before an old one goes.
-        "strategy": {
-            "type": "RollingUpdate",
-            "rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 },
-        },
-        "template": {
-            "metadata": {
-                "annotations": { "kubectl.kubernetes.io/default-container": CONTAINER },
-                "labels": component_labels(),
-            },
-            "spec": {
-                "serviceAccountName": SERVICE_ACCOUNT,
-                "terminationGracePeriodSeconds": TERMINATION_GRACE_SECONDS,
-                "enableServiceLinks": false,
-                // Without a user: the image names one that is not root, and OpenShift gives
-                // each namespace its own.
-                "securityContext": {
-                    "runAsNonRoot": true,
-                    "seccompProfile": { "type": "RuntimeDefault" },
-                },
-                "affinity": { "nodeAffinity": node_affinity(release) },
-                "topologySpreadConstraints": [
-                    spread("kubernetes.io/hostname"),
-                    spread("topology.kubernetes.io/zone"),
-                ],
-                "containers": [container(release)],
-            },
-        },
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "spec": { "template": { "spec": pod } },
     })
 }
 
-/// Only nodes that the image runs on.
-fn node_affinity(release: &Release) -> Value {
-    let one_of = |key: &str, values: Vec<&str>| {
-        json!({
-            "key": key,
-            "operator": "In",
-            "values": values,
-        })
-    };
-    json!({
-        "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [{
-            "matchExpressions": [
-                one_of("kubernetes.io/arch", release.architectures()),
-                one_of("kubernetes.io/os", release.systems()),
-            ],
-        }] },
-    })
-}
-
-/// Apart if there is room: a node that goes takes one replica along, and not both. Counted
-/// within one rollout, or the old replicas would decide where the new ones go.
-fn spread(topology: &str) -> Value {
-    json!({
-        "topologyKey": topology,
-        "maxSkew": 1,
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": { "matchLabels": selector() },
-        "matchLabelKeys": ["pod-template-hash"],
-    })
-}
-
-fn container(release: &Release) -> Value {
-    let port = |name: &str, port: u16| {
-        json!({
-            "name": name,
-            "containerPort": port,
-            "protocol": "TCP",
-        })
-    };
-    let probe = |path: &str, period: i32| {
-        json!({
-            "httpGet": { "path": format!("/{path}"), "port": HEALTH_PORT_NAME },
-            "periodSeconds": period,
-            "timeoutSeconds": 2,
-            "failureThreshold": 3,
-        })
-    };
-    json!({
+/// Images, and nodes that the manager's image runs on.
+fn release_patch(release: &Release) -> Value {
+    let operands = release.operands.iter();
+    let variables = operands.map(|it| json!({ "name": it.variable, "value": it.image }));
+    let container = json!({
         "name": CONTAINER,
         "image": release.image,
-        "args": arguments(),
-        "env": environment(release),
-        "ports": [
-            port(WEBHOOK_PORT_NAME, WEBHOOK_PORT),
-            port(METRICS_PORT_NAME, METRICS_PORT),
-            port(HEALTH_PORT_NAME, health_port()),
-        ],
-        "livenessProbe": probe(HEALTHZ, 20),
-        "readinessProbe": probe(READYZ, READINESS_PERIOD_SECONDS),
-        // 10 MiB idle, some 40 MiB with ten thousand resources, and below 64 MiB for whatever
-        // is sent to the webhooks at a time. No limit of CPU: it would be felt by whoever waits
-        // for a webhook.
-        "resources": {
-            "requests": { "cpu": "10m", "memory": "64Mi" },
-            "limits": { "memory": "256Mi" },
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": false,
-            "capabilities": { "drop": ["ALL"] },
-            "readOnlyRootFilesystem": true,
-        },
-    })
+        "env": variables.collect::<Vec<_>>(),
+    });
+    let affinity = json!({ "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [{
+            "matchExpressions": [
+                { "key": "kubernetes.io/arch", "operator": "In", "values": release.architectures() },
+                { "key": "kubernetes.io/os", "operator": "In", "values": release.systems() },
+            ],
+        }] },
+    } });
+    let pod = json!({ "affinity": affinity, "containers": [container] });
+    patch("apps/v1", "Deployment", DEPLOYMENT, &pod)
 }
 
-/// The port in [`HEALTH_ADDRESS`].
-fn health_port() -> u16 {
-    let port = HEALTH_ADDRESS.rsplit_once(':');
-    port.and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
+/// The Deployment. Its webhook certificate is for somebody else to mount.
+///
+/// # Errors
+/// When `config/manager/manager.yaml` is no YAML.
+pub(super) fn deployment(release: &Release) -> Result<Value, ManifestError> {
+    let mut deployment = by_hand::object(by_hand::DEPLOYMENT)?;
+    merge(&mut deployment, release_patch(release));
+    Ok(deployment)
 }
 
-/// The Deployment.
-pub fn deployment(release: &Release) -> Value {
-    let mut metadata = metadata(DEPLOYMENT, Some(NAMESPACE));
-    metadata["labels"] = component_labels();
-    json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata,
-        "spec": deployment_spec(release),
-    })
+/// The Deployment of a manager that makes its own webhook certificate.
+///
+/// # Errors
+/// When a file of `config` is no YAML.
+pub(super) fn self_managed(release: &Release) -> Result<Value, ManifestError> {
+    let mut deployment = deployment(release)?;
+    merge(&mut deployment, by_hand::object(by_hand::SELF_MANAGED)?);
+    Ok(deployment)
 }
 
-/// The Namespace, whose pods keep the Pod Security Standard *restricted*, as the manager does.
-pub fn namespace() -> Value {
-    let mut metadata = metadata(NAMESPACE, None);
-    for mode in ["enforce", "warn"] {
-        metadata["labels"][format!("pod-security.kubernetes.io/{mode}")] = "restricted".into();
+/// Merges as kustomize does: objects field by field; lists of what has names by these, with what is
+/// new in front. Anything else is replaced. `tests/install` compares the result with kustomize's.
+fn merge(base: &mut Value, patch: Value) {
+    match (base, patch) {
+        (Value::Object(base), Value::Object(patch)) => {
+            for (field, value) in patch {
+                merge(base.entry(field).or_insert(Value::Null), value);
+            }
+        }
+        (Value::Array(base), Value::Array(patch)) if patch.iter().all(|it| named(it).is_some()) => {
+            for item in patch.into_iter().rev() {
+                match base.iter_mut().find(|it| named(it) == named(&item)) {
+                    Some(there) => merge(there, item),
+                    None => base.insert(0, item),
+                }
+            }
+        }
+        (base, patch) => *base = patch,
     }
-    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata })
 }
 
-/// The Service in front of the metrics.
-pub fn metrics_service() -> Value {
-    let mut metadata = metadata(METRICS_SERVICE, Some(NAMESPACE));
-    metadata["labels"] = component_labels();
-    json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata,
-        "spec": {
-            "ports": [{
-                "name": METRICS_PORT_NAME,
-                "port": METRICS_PORT,
-                "protocol": "TCP",
-                "targetPort": METRICS_PORT_NAME,
-            }],
-            "selector": selector(),
-        },
-    })
+fn named(item: &Value) -> Option<&str> {
+    item.get("name")?.as_str()
 }
 
-/// What a drain of nodes must leave: one replica, since without any no resource can be written.
-/// A replica that is not ready may always go.
-pub fn disruption_budget() -> Value {
-    json!({
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": metadata(DEPLOYMENT, Some(NAMESPACE)),
-        "spec": {
-            "minAvailable": 1,
-            "selector": { "matchLabels": selector() },
-            "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        },
-    })
+/// A `kustomization.yaml` of the overlay at `path` with another image.
+///
+/// # Errors
+/// When it has no YAML form, which a test rules out.
+pub fn deployed(path: &str, image: &str) -> Result<Manifest, ManifestError> {
+    let pod = json!({ "containers": [{ "name": CONTAINER, "image": image }] });
+    let patch = patch("apps/v1", "Deployment", DEPLOYMENT, &pod);
+    Manifest::with_heading(
+        "kustomization.yaml",
+        "",
+        &json!({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": [path],
+            "patches": [{ "patch": patch.to_string() }],
+        }),
+    )
 }
 
-/// The files of `manager`.
-pub(super) fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
-    let objects = [
-        ("namespace.yaml", namespace()),
-        ("manager.yaml", deployment(release)),
-        ("metrics_service.yaml", metrics_service()),
-        ("disruption_budget.yaml", disruption_budget()),
-    ];
-    let mut manifests = Vec::new();
-    for (file, object) in &objects {
-        manifests.push(Manifest::object(format!("manager/{file}"), object)?);
-    }
-    let files = objects.map(|(file, _)| file.to_owned());
-    manifests.push(kustomization(
-        "manager/kustomization.yaml",
-        "# The manager, without rights and without a webhook certificate: config/default and\n\
-         # config/certmanager add them.\n",
-        &files,
-    )?);
-    Ok(manifests)
+/// What is generated below `config/manager`.
+pub(super) fn manifest(release: &Release) -> Result<Manifest, ManifestError> {
+    Manifest::object("manager/release_patch.yaml", &release_patch(release))
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub enum ManifestError {
         source: serde_saphyr::ser::Error,
     },
     /// A file of the repository cannot be read.
-    #[error("cannot read {path}: {source}; every version of a kind has a sample")]
+    #[error("cannot read {path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,

@@ -8,13 +8,9 @@ pub mod crd;
 mod installer;
 pub mod manager;
 pub mod manifest;
-mod metadata;
 mod migration;
-pub mod monitoring;
 pub mod names;
-mod namespaced;
 pub mod olm;
-pub mod overlay;
 mod project;
 pub mod rbac;
 mod reference;
@@ -44,12 +40,9 @@ pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     let kinds = kinds();
     let mut manifests = crd::manifests(&kinds)?;
     manifests.extend(sample::manifests(&kinds)?);
-    manifests.extend(webhook::manifests(&kinds)?);
-    manifests.extend(monitoring::manifests()?);
+    manifests.push(webhook::manifest(&kinds)?);
     manifests.extend(rbac::manifests(&kinds)?);
-    manifests.extend(manager::manifests(release)?);
-    manifests.extend(overlay::manifests(&kinds)?);
-    manifests.extend(namespaced::manifests(&kinds)?);
+    manifests.push(manager::manifest(release)?);
     manifests.extend(olm::manifests(release)?);
     manifests.extend(migration::manifests(&kinds, release)?);
     Ok(manifests)
@@ -135,8 +128,9 @@ pub fn chart(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
 
 /// What installer and chart are made of: the files of `config`, edited by hand and generated.
 fn config(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
-    let generated = manifests(release)?;
-    Ok(by_hand::manifests().chain(generated).collect())
+    let mut config = manifests(release)?;
+    config.extend(by_hand::manifests());
+    Ok(config)
 }
 
 #[cfg(test)]

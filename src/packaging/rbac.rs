@@ -97,7 +97,7 @@ fn rights_of_people(kind: &Kind, role: &str) -> Vec<PolicyRule> {
     rules
 }
 
-fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+pub(super) fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
     let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
     PolicyRule {
         api_groups: Some(vec![group.to_owned()]),
@@ -125,7 +125,7 @@ fn metadata(name: &str, namespace: Option<&str>) -> ObjectMeta {
     }
 }
 
-fn cluster_role(name: &str, rules: Vec<PolicyRule>) -> ClusterRole {
+pub(super) fn cluster_role(name: &str, rules: Vec<PolicyRule>) -> ClusterRole {
     ClusterRole {
         metadata: metadata(name, None),
         rules: Some(rules),
@@ -133,7 +133,7 @@ fn cluster_role(name: &str, rules: Vec<PolicyRule>) -> ClusterRole {
     }
 }
 
-pub(super) fn role(name: &str, rules: Vec<PolicyRule>) -> Role {
+fn role(name: &str, rules: Vec<PolicyRule>) -> Role {
     Role {
         metadata: metadata(name, Some(NAMESPACE)),
         rules: Some(rules),
@@ -165,7 +165,7 @@ fn cluster_binding(name: &str, role: &str) -> ClusterRoleBinding {
     }
 }
 
-pub(super) fn binding(name: &str, role: &str) -> RoleBinding {
+fn binding(name: &str, role: &str) -> RoleBinding {
     RoleBinding {
         metadata: metadata(name, Some(NAMESPACE)),
         role_ref: role_ref("Role", role),
@@ -173,7 +173,7 @@ pub(super) fn binding(name: &str, role: &str) -> RoleBinding {
     }
 }
 
-/// The files of `rbac` and `rbac-self-managed`.
+/// The files of `rbac` and `rbac-self-managed`, and the rights of `namespaced`.
 pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
     let mut core = core(kinds)?;
     for (file, role) in of_people(kinds) {
@@ -194,7 +194,18 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
         &resources,
     )?);
     core.extend(more);
+    core.extend(namespaced(kinds)?);
     Ok(core)
+}
+
+/// What a manager for one team may do: the rights of `rbac` in its own namespace alone.
+fn namespaced(kinds: &[&Kind]) -> Result<[Manifest; 2], ManifestError> {
+    let (file, rules) = ("namespaced/role.yaml", rights::rights(kinds));
+    let bound = binding("manager-rolebinding", "manager-role");
+    Ok([
+        Manifest::object(file, &role("manager-role", rules))?,
+        Manifest::object("namespaced/role_binding.yaml", &bound)?,
+    ])
 }
 
 fn file_names(manifests: &[Manifest]) -> Vec<String> {

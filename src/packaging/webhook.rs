@@ -1,18 +1,14 @@
-//! The ValidatingWebhookConfiguration and the Service that it names: one webhook for each
-//! version of each kind, for our groups only. Whether an object is right is not known here.
+//! The ValidatingWebhookConfiguration: one webhook for each version of each kind, for our groups
+//! only. Whether an object is right is not known here.
 
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, RuleWithOperations, ServiceReference, ValidatingWebhook,
     ValidatingWebhookConfiguration, WebhookClientConfig,
 };
-use serde_json::{Value, json};
 
-use super::crd::kustomization;
 use super::manifest::{Manifest, ManifestError};
-use super::metadata::{metadata, selector};
 use super::names::{
-    NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_PORT_NAME, WEBHOOK_SERVICE,
-    WEBHOOK_SERVICE_PORT,
+    NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT,
 };
 use crate::api::conversion::DATA_ANNOTATION;
 use crate::api::{Kind, Version};
@@ -146,37 +142,10 @@ pub(super) fn has_scale(version: &Version) -> bool {
         .any(|subresources| subresources.scale.is_some())
 }
 
-/// The Service in front of every replica's webhook server.
-pub fn service() -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata(WEBHOOK_SERVICE, Some(NAMESPACE)),
-        "spec": {
-            "ports": [{
-                "name": WEBHOOK_PORT_NAME,
-                "port": WEBHOOK_SERVICE_PORT,
-                "protocol": "TCP",
-                "targetPort": WEBHOOK_PORT_NAME,
-            }],
-            "selector": selector(),
-        },
-    })
-}
-
-/// The files of `webhook`.
-pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
-    Ok(vec![
-        Manifest::object(
-            "webhook/manifests.yaml",
-            &validating_webhook_configuration(kinds),
-        )?,
-        Manifest::object("webhook/service.yaml", &service())?,
-        kustomization(
-            "webhook/kustomization.yaml",
-            "# What has the API server ask the manager's webhook server. The caBundle is put in by what\n\
-             # makes the certificates.\n",
-            &["manifests.yaml".to_owned(), "service.yaml".to_owned()],
-        )?,
-    ])
+/// The file of `webhook` that is generated.
+pub(super) fn manifest(kinds: &[&Kind]) -> Result<Manifest, ManifestError> {
+    Manifest::object(
+        "webhook/manifests.yaml",
+        &validating_webhook_configuration(kinds),
+    )
 }

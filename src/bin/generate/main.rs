@@ -168,7 +168,7 @@ fn run(what: What) -> Result<(), Failure> {
             overlay,
             output,
         } => {
-            let file = packaging::overlay::deployed(&overlay, &release.read()?.image)?;
+            let file = packaging::manager::deployed(&overlay, &release.read()?.image)?;
             write(&[file], &output)
         }
     }

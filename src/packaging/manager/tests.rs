@@ -9,15 +9,32 @@ use super::super::tests::release;
 use super::*;
 use crate::config::{self, CertificateSource, Command, Config};
 use crate::operators::OPERATORS;
-use crate::packaging::overlay::SELF_MANAGED;
+use crate::packaging::names::{HEALTHZ, METRICS_PORT_NAME, READYZ, WEBHOOK_PORT_NAME};
+
+const HEALTH_PORT_NAME: &str = "health";
+
+fn deployment() -> Value {
+    super::deployment(&release()).unwrap()
+}
 
 fn container() -> Value {
-    super::container(&release())
+    deployment()["spec"]["template"]["spec"]["containers"][0].clone()
+}
+
+/// What `default` has besides.
+fn certificate_mode() -> (String, String) {
+    let patch = by_hand::object(by_hand::SELF_MANAGED).unwrap();
+    let variable = &patch["spec"]["template"]["spec"]["containers"][0]["env"][0];
+    let text = |field: &str| variable[field].as_str().unwrap().to_owned();
+    (text("name"), text("value"))
 }
 
 /// The configuration of a manager that is started as the Deployment has it.
 fn configuration() -> Config {
-    let arguments = ["manager".to_owned()].into_iter().chain(arguments());
+    let container = container();
+    let arguments = container["args"].as_array().unwrap().iter();
+    let arguments = arguments.map(|it| it.as_str().unwrap().to_owned());
+    let arguments = ["manager".to_owned()].into_iter().chain(arguments);
     match Command::from_arguments(arguments).unwrap() {
         Command::Run(config) => *config,
         Command::MigrateStorage(_) => panic!("a subcommand"),
@@ -45,6 +62,10 @@ fn the_manager_listens_on_the_ports_of_its_container() {
         assert_eq!(address.host, None, "{name}: reached from outside the pod");
     }
     assert_eq!(container()["ports"].as_array().unwrap().len(), 3);
+    for (probe, endpoint) in [("livenessProbe", HEALTHZ), ("readinessProbe", READYZ)] {
+        let expected = json!({ "path": format!("/{endpoint}"), "port": HEALTH_PORT_NAME });
+        assert_eq!(container()[probe]["httpGet"], expected);
+    }
 }
 
 #[test]
@@ -60,7 +81,8 @@ fn the_manager_knows_every_variable_that_it_is_given() {
         .iter()
         .map(|variable| variable["name"].as_str().unwrap())
         .collect();
-    for variable in given.iter().chain([&SELF_MANAGED.0, &"METRICS_CERT_PATH"]) {
+    let (name, mode) = certificate_mode();
+    for variable in given.iter().chain([&name.as_str(), &"METRICS_CERT_PATH"]) {
         assert!(known.contains(*variable), "{variable}");
     }
     for operator in OPERATORS {
@@ -68,7 +90,7 @@ fn the_manager_knows_every_variable_that_it_is_given() {
             assert!(given.contains(image.variable));
         }
     }
-    let (_, mode) = SELF_MANAGED;
+    assert_eq!(name, "CERT_MODE");
     Command::from_arguments(["manager", &format!("--cert-mode={mode}")]).unwrap();
 }
 
@@ -76,7 +98,7 @@ fn the_manager_knows_every_variable_that_it_is_given() {
 fn another_release_is_another_image_and_nothing_else() {
     let mut other = release();
     other.image = "registry.example.com/manager:other".to_owned();
-    let (ours, theirs) = (deployment(&release()), deployment(&other));
+    let (ours, theirs) = (deployment(), super::deployment(&other).unwrap());
     let changed = ours.to_string().replace(&release().image, &other.image);
     assert_eq!(changed, theirs.to_string());
     assert_ne!(ours, theirs);
@@ -85,7 +107,7 @@ fn another_release_is_another_image_and_nothing_else() {
 /// Pod Security Standards, profile *restricted*.
 #[test]
 fn the_pod_is_restricted_and_a_rollout_never_leaves_less_than_all_replicas() {
-    let spec = deployment_spec(&release());
+    let spec = &deployment()["spec"];
     let pod = &spec["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     assert_eq!(
@@ -117,4 +139,30 @@ fn the_webhook_certificate_is_mounted_where_the_manager_looks_for_it() {
     let folder = Path::new(mount["mountPath"].as_str().unwrap());
     assert_eq!(files.certificate, folder.join("tls.crt"));
     assert_eq!(files.key, folder.join("tls.key"));
+}
+
+#[test]
+fn a_patch_is_merged_by_the_names_in_its_lists_and_what_is_new_comes_first() {
+    let mut base = json!({
+        "args": ["--old"],
+        "env": [{ "name": "A", "value": "a" }, { "name": "B", "value": "b" }],
+        "kept": { "field": 1 },
+    });
+    let patch = json!({
+        "args": ["--new"],
+        "env": [{ "name": "C" }, { "name": "B", "value": "other" }, { "name": "D" }],
+        "kept": { "other": 2 },
+    });
+    merge(&mut base, patch);
+    let merged = json!({
+        "args": ["--new"],
+        "env": [
+            { "name": "C" },
+            { "name": "D" },
+            { "name": "A", "value": "a" },
+            { "name": "B", "value": "other" },
+        ],
+        "kept": { "field": 1, "other": 2 },
+    });
+    assert_eq!(base, merged);
 }

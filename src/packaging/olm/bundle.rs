@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::csv::{PACKAGE, csv};
 use crate::api::Kind;
+use crate::packaging::by_hand;
 use crate::packaging::crd;
-use crate::packaging::manager::{disruption_budget, metrics_service};
 use crate::packaging::manifest::{Manifest, ManifestError};
 use crate::packaging::rbac;
 use crate::packaging::release::Release;
@@ -45,7 +45,10 @@ pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, Manife
             &crd::both_versions(kind),
         )?);
     }
-    let mut objects = vec![metrics_service(), disruption_budget()];
+    let mut objects = vec![
+        by_hand::object(by_hand::METRICS_SERVICE)?,
+        by_hand::object(by_hand::DISRUPTION_BUDGET)?,
+    ];
     objects.extend(
         rbac::roles_beside_the_manager(kinds)
             .iter()

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::descriptor::{of_spec, of_status, words};
 use crate::api::{Kind, Version};
 use crate::config::WEBHOOK_PORT;
-use crate::packaging::manager::{deployment_spec, namespace};
+use crate::packaging::by_hand;
+use crate::packaging::manager::deployment;
 use crate::packaging::manifest::ManifestError;
-use crate::packaging::metadata::component_labels;
 use crate::packaging::names::{
     DEPLOYMENT, LEASE, NAMESPACE, PROJECT, SERVICE_ACCOUNT, WEBHOOK_SERVICE_PORT,
 };
@@ -67,7 +67,7 @@ pub fn csv(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
             ],
             "keywords": keywords(kinds),
             "customresourcedefinitions": { "owned": owned(kinds) },
-            "install": { "strategy": "deployment", "spec": install(kinds, release) },
+            "install": { "strategy": "deployment", "spec": install(kinds, release)? },
             "installModes": install_modes(),
             "webhookdefinitions": webhook_definitions(kinds),
             "relatedImages": release.related_images().into_iter()
@@ -110,7 +110,7 @@ fn annotations(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestErro
         "createdAt": release.created,
         "description": summary(kinds),
         "operatorframework.io/suggested-namespace": NAMESPACE,
-        "operatorframework.io/suggested-namespace-template": namespace().to_string(),
+        "operatorframework.io/suggested-namespace-template": by_hand::object(by_hand::NAMESPACE)?.to_string(),
         "repository": project().repository,
         "support": project().maintainer,
     });
@@ -188,12 +188,13 @@ fn owned(kinds: &[&Kind]) -> Vec<Value> {
 
 /// The Deployment and the rights of its ServiceAccount. OLM makes the webhook certificate and
 /// mounts it: a volume of ours for it would be of a Secret that never comes.
-fn install(kinds: &[&Kind], release: &Release) -> Value {
-    json!({
+fn install(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
+    let deployment = deployment(release)?;
+    Ok(json!({
         "deployments": [{
             "name": DEPLOYMENT,
-            "label": component_labels(),
-            "spec": deployment_spec(release),
+            "label": deployment["metadata"]["labels"],
+            "spec": deployment["spec"],
         }],
         "clusterPermissions": [{
             "serviceAccountName": SERVICE_ACCOUNT,
@@ -203,7 +204,7 @@ fn install(kinds: &[&Kind], release: &Release) -> Value {
             "serviceAccountName": SERVICE_ACCOUNT,
             "rules": rbac::namespace_rights(),
         }],
-    })
+    }))
 }
 
 /// Only everywhere: OLM lets no other operator convert.

@@ -7,10 +7,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::scrape;
+use super::{committed, object};
 use crate::packaging::names::{LEASE, METRICS_SERVICE};
 use crate::packaging::project::project;
-use crate::packaging::tests::committed;
 
 /// The dashboards and their uids, which stay the same for ever: links name them. The first two have
 /// the names of kubebuilder's Grafana plugin.
@@ -290,24 +289,17 @@ fn every_query_is_limited_to_what_the_variables_select() {
 
 #[test]
 fn the_reader_has_the_role_that_is_generated_and_the_token_that_is_shown() {
-    let role = crate::packaging::tests::manifests()
-        .unwrap()
-        .into_iter()
-        .find(|manifest| manifest.path.ends_with("metrics_reader_role.yaml"))
-        .expect("the role");
-    let binding = scrape::reader_binding();
-    let name = binding["roleRef"]["name"].as_str().unwrap();
-    assert!(
-        role.text.contains(&format!("name: {name}\n")),
-        "{}",
-        role.text
-    );
-    let account = &scrape::reader_account()["metadata"];
+    let role = object("rbac/metrics_reader_role.yaml");
+    let binding = object("prometheus/reader_role_binding.yaml");
+    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+    let account = object("prometheus/reader_service_account.yaml");
+    let account = &account["metadata"];
     assert_eq!(binding["subjects"][0]["name"], account["name"]);
     assert_eq!(binding["subjects"][0]["namespace"], account["namespace"]);
-    let token = scrape::reader_token();
+    let token = object("prometheus/reader_token.yaml");
     let of = &token["metadata"]["annotations"]["kubernetes.io/service-account.name"];
     assert_eq!(*of, account["name"]);
-    let shown = &scrape::service_monitor()["spec"]["endpoints"][0]["authorization"]["credentials"];
+    let monitor = object("prometheus/monitor.yaml");
+    let shown = &monitor["spec"]["endpoints"][0]["authorization"]["credentials"];
     assert_eq!(shown["name"], token["metadata"]["name"]);
 }
