@@ -14,7 +14,7 @@ ARGS ?=
 # Where the API server is to call the webhooks of `make run`. With kind or minikube, whose
 # API server is in a container, an address of this machine as seen from there.
 WEBHOOK_URL ?= https://127.0.0.1:9443
-# How many resources `make bench` creates.
+# How many resources `make bench` and `make bench-peer` create.
 N ?= 1000
 # How many restarts `make test-rollout` makes.
 RESTARTS ?= 20
@@ -86,6 +86,8 @@ KUBE_CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quartet-operator/kube
 KUBECTL_BUILT = $(firstword $(filter-out %/building/kubectl,$(wildcard $(KUBE_CACHE)/*/kubectl)))
 KUBECTL ?= $(or $(KUBECTL_BUILT),$(shell command -v kubectl),"$$(hack/build-go.sh hack/kube)"/kubectl)
 
+# A workspace of its own: nothing of it is shipped.
+KUBE_RS_PEER = hack/bench/peers/kube-rs/Cargo.toml
 DEVCLUSTER = $(CARGO_TARGET_DIR)/release/devcluster
 # --workspace with every build: cargo then compiles each dependency once, with the features
 # that all members need, and not again for each member.
@@ -147,6 +149,7 @@ generate: manifests ## Same as manifests: Rust derives what Go generates as Deep
 fmt: ## Format the code.
 	cargo fmt --all
 	cargo fmt --manifest-path fuzz/Cargo.toml
+	cargo fmt --manifest-path $(KUBE_RS_PEER)
 
 .PHONY: vet
 vet: ## Type-check everything, tests included.
@@ -157,6 +160,7 @@ vet: ## Type-check everything, tests included.
 lint: ## Formatting, clippy, rustdoc and actionlint, without a warning.
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	cargo fmt --manifest-path $(KUBE_RS_PEER) --check
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
 	cargo clippy --locked --workspace --test cluster_audit -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
@@ -172,6 +176,7 @@ lint-fix: ## Let clippy and rustfmt repair what they can.
 	cargo clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
 	cargo fmt --manifest-path fuzz/Cargo.toml
+	cargo fmt --manifest-path $(KUBE_RS_PEER)
 
 .PHONY: audit
 audit: ## Licences, sources and banned crates of the dependencies; known vulnerabilities too, where they can be looked up.
@@ -286,6 +291,15 @@ fuzz: ## Run each fuzz target for FUZZ_RUNS executions; FUZZ_TARGETS='children p
 bench: ## Measure requests, CPU and memory of the manager; N=10000 resources, ARGS=--help.
 	$(CARGO_BUILD) --release --bin manager --bin bench
 	@$(CARGO_TARGET_DIR)/release/bench --manager $(CARGO_TARGET_DIR)/release/manager --resources $(N) $(ARGS)
+
+.PHONY: bench-peer
+bench-peer: ## Measure the manager beside one on controller-runtime and one on kube-rs; writes docs/performance.md.
+	$(CARGO_BUILD) --release --bin manager --bin bench
+	cargo build --locked --release --manifest-path $(KUBE_RS_PEER) --target-dir $(CARGO_TARGET_DIR)/peers
+	@go=$$(hack/build-go.sh hack/bench/peers/go) && \
+	$(CARGO_TARGET_DIR)/release/bench peer --manager $(CARGO_TARGET_DIR)/release/manager \
+		--go "$$go/go-peer" --kube-rs $(CARGO_TARGET_DIR)/peers/release/kube-rs-peer \
+		--resources $(N) --write docs/performance.md $(ARGS)
 
 .PHONY: bench-pure
 bench-pure: ## Time and allocations of the pure functions: conversion, admission, children, status.

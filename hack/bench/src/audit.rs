@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 use crate::error::Error;
 
-/// What the manager's client calls itself.
-const USER_AGENT: &str = "quartet-operator/";
+/// What the fleet's client calls itself.
+pub(crate) const FLEET: &str = "bench/1.0";
 
 /// Requests, by what they did to what and how that ended.
 pub(crate) type Requests = BTreeMap<Request, u64>;
@@ -32,6 +32,11 @@ impl Request {
         self.verb == "watch"
     }
 
+    /// What a cache would answer.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self.verb.as_str(), "get" | "list")
+    }
+
     /// What keeps or looks at the lease, every 2 s.
     pub(crate) fn is_election(&self) -> bool {
         self.resource == "leases"
@@ -41,8 +46,7 @@ impl Request {
 /// What a user is told of one resource, and when.
 #[derive(Debug, Default)]
 struct Told {
-    /// When its last child was created.
-    children: Option<Timestamp>,
+    created: Option<Timestamp>,
     /// When its first status was written.
     status: Option<Timestamp>,
     /// Writes of its status.
@@ -52,24 +56,34 @@ struct Told {
 /// The statuses of all resources.
 #[derive(Debug, Default)]
 pub(crate) struct Statuses {
-    /// From the creation of the children to the first status, the shortest first; zero where the
-    /// status was first.
-    pub(crate) first_after: Vec<Duration>,
+    /// From the creation of a resource to its first status, the shortest first.
+    first_after: Vec<Duration>,
     /// The most writes of one status.
     pub(crate) most_writes: u32,
+}
+
+impl Statuses {
+    /// After what time that many percent of the resources had a status.
+    pub(crate) fn first_after(&self, percent: usize) -> Duration {
+        let last = self.first_after.len().saturating_sub(1);
+        let at = self.first_after.get(last * percent / 100);
+        at.copied().unwrap_or_default()
+    }
 }
 
 /// The log, and up to where it was read.
 pub(crate) struct AuditLog {
     path: PathBuf,
     log: devcluster::AuditLog,
-    /// By namespace and name; a child has the name of its resource.
-    told: BTreeMap<(String, String), Told>,
+    /// What the manager's client calls itself.
+    agent: &'static str,
+    /// By namespace and name: no two of the fleet share them.
+    told: ToldOf,
 }
 
 impl AuditLog {
-    /// The log at `path`, from its beginning.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    /// The log at `path`, from its beginning, for a manager whose client calls itself `agent`.
+    pub(crate) fn open(path: &Path, agent: &'static str) -> Result<Self, Error> {
         let log = devcluster::AuditLog::open(path).map_err(|source| Error::Read {
             path: path.to_owned(),
             source,
@@ -77,6 +91,7 @@ impl AuditLog {
         Ok(Self {
             path: path.to_owned(),
             log,
+            agent,
             told: BTreeMap::new(),
         })
     }
@@ -85,14 +100,17 @@ impl AuditLog {
     /// other request when it ends.
     pub(crate) fn new_requests(&mut self) -> Result<Requests, Error> {
         let mut requests = Requests::new();
-        let told = &mut self.told;
+        let (told, agent) = (&mut self.told, self.agent);
         let count = |event: AuditEvent| {
-            if event.user_agent.starts_with(USER_AGENT) {
-                note(told, &event);
+            if event.user_agent.starts_with(agent) {
+                note_status(told, &event);
                 *requests.entry(Request::from(event)).or_default() += 1;
+            } else if event.user_agent == FLEET {
+                note_creation(told, &event);
             }
         };
-        let read = self.log.read(|line| line.contains(USER_AGENT), count);
+        let concerns = |line: &str| line.contains(agent) || line.contains(FLEET);
+        let read = self.log.read(concerns, count);
         read.map_err(|source| Error::Read {
             path: self.path.clone(),
             source,
@@ -100,10 +118,10 @@ impl AuditLog {
         Ok(requests)
     }
 
-    /// The statuses of the resources whose children were created so far.
+    /// The statuses of the resources that were created so far.
     pub(crate) fn statuses(&self) -> Statuses {
         let first_after = |told: &Told| {
-            let after = told.status?.duration_since(told.children?);
+            let after = told.status?.duration_since(told.created?);
             Some(Duration::try_from(after).unwrap_or_default())
         };
         let mut first_after: Vec<_> = self.told.values().filter_map(first_after).collect();
@@ -115,20 +133,27 @@ impl AuditLog {
     }
 }
 
-fn note(told: &mut BTreeMap<(String, String), Told>, event: &AuditEvent) {
-    let is_status = event.resource.ends_with("/status");
-    let is_child = event.code == 201;
-    if event.verb != "patch" || !(is_status || is_child) {
-        return;
-    }
-    let key = (event.namespace.clone(), event.name.clone());
-    let told = told.entry(key).or_default();
-    if is_status {
+type ToldOf = BTreeMap<(String, String), Told>;
+
+fn note_status(told: &mut ToldOf, event: &AuditEvent) {
+    let is_write = matches!(event.verb.as_str(), "patch" | "update");
+    if is_write && event.resource.ends_with("/status") && event.code == 200 {
+        let told = told.entry(key(event)).or_default();
         told.writes += 1;
         told.status.get_or_insert(event.answered);
-    } else {
-        told.children = Some(event.answered);
     }
+}
+
+fn note_creation(told: &mut ToldOf, event: &AuditEvent) {
+    // The namespaces are the fleet's, too.
+    if event.verb == "create" && event.code == 201 && event.resource != "namespaces" {
+        let told = told.entry(key(event)).or_default();
+        told.created = Some(event.answered);
+    }
+}
+
+fn key(event: &AuditEvent) -> (String, String) {
+    (event.namespace.clone(), event.name.clone())
 }
 
 impl From<AuditEvent> for Request {

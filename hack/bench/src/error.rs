@@ -1,13 +1,14 @@
 //! What can go wrong with a measurement.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why there are no figures.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("{} is missing ({source}); `make build` makes it", path.display())]
+    #[error("{} is missing ({source}); `make bench` and `make bench-peer` build what they measure", path.display())]
     NoManager { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Cluster(#[from] devcluster::Error),
@@ -26,6 +27,20 @@ pub(crate) enum Error {
     Client(Box<kube::Error>),
     #[error("the manager did not grant what it should ({what}): {answer}")]
     Refused { what: String, answer: String },
+    #[error("{}: {reason}", path.display())]
+    Promises { path: PathBuf, reason: String },
+    #[error("promises of hack/bench/promises.yaml missed by more than {tolerance} %:\n  {rows}")]
+    Missed { tolerance: f64, rows: String },
+    #[error("{} has no lines {begin:?} and {end:?}, between which the table goes", path.display())]
+    NoPlace {
+        path: PathBuf,
+        begin: &'static str,
+        end: &'static str,
+    },
+    #[error("the metrics at {address}: {reason}")]
+    Metrics { address: SocketAddr, reason: String },
+    #[error("gzip: {0}; install gzip and put it in PATH")]
+    Gzip(io::Error),
     #[error("{what} did not happen within {limit:?}")]
     Late { what: String, limit: Duration },
 }

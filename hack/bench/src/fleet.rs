@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use hyper::header::{HeaderValue, USER_AGENT};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, ObjectMeta, PostParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -15,7 +16,9 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::audit::FLEET;
 use crate::error::Error;
+use crate::promises::Load;
 
 const NAMESPACES: u32 = 10;
 
@@ -85,31 +88,22 @@ impl Kind {
     }
 }
 
-/// A client of our own, and how many resources it is to create.
+/// A client of our own, and what it is to create.
 pub(crate) struct Fleet {
     client: Client,
-    resources: u32,
-    pods: u32,
+    load: Load,
 }
 
 impl Fleet {
-    /// `resources` resources of `pods` pods each, in the cluster of `kubeconfig`.
-    pub(crate) async fn new(kubeconfig: &Path, resources: u32, pods: u32) -> Result<Self, Error> {
+    /// What `load` says, in the cluster of `kubeconfig`.
+    pub(crate) async fn new(kubeconfig: &Path, load: Load) -> Result<Self, Error> {
         let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-        let config =
+        let mut config =
             Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let agent = (USER_AGENT, HeaderValue::from_static(FLEET));
+        config.headers.push(agent);
         let client = Client::try_from(config).map_err(|error| Error::Client(Box::new(error)))?;
-        Ok(Self {
-            client,
-            resources,
-            pods,
-        })
-    }
-
-    /// How many of them have a Service.
-    pub(crate) fn services(resources: u32) -> u32 {
-        // The numbers 2, 6, 10, …
-        (resources + 1) / 4
+        Ok(Self { client, load })
     }
 
     /// Creates the namespaces.
@@ -139,7 +133,7 @@ impl Fleet {
     pub(crate) async fn create(&self, limit: Duration) -> Result<(Duration, Duration), Error> {
         let began = Instant::now();
         let creation = async {
-            let numbers = stream::iter((0..self.resources).map(Ok));
+            let numbers = stream::iter((0..self.load.resources).map(Ok));
             numbers
                 .try_for_each_concurrent(CONCURRENCY, |number| self.create_one(number))
                 .await?;
@@ -160,7 +154,7 @@ impl Fleet {
         let name = format!("r{number}");
         let namespace = namespace(number % NAMESPACES);
         let mut object = DynamicObject::new(&name, &kind.resource());
-        object.data = json!({"spec": kind.spec(number, self.pods)});
+        object.data = json!({"spec": kind.spec(number, self.load.pods)});
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), &namespace, &kind.resource());
         match api.create(&PostParams::default(), &object).await {
@@ -180,7 +174,7 @@ impl Fleet {
         });
         let mut events = stream::select_all(watches);
         let mut ready = HashSet::new();
-        while ready.len() < self.resources as usize {
+        while ready.len() < self.load.resources as usize {
             match events.next().await {
                 Some(Ok(Event::Apply(object) | Event::InitApply(object))) => {
                     let key = object.metadata.uid.clone().unwrap_or_default();

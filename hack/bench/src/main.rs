@@ -9,6 +9,8 @@ mod error;
 mod fleet;
 mod interrupt;
 mod manager;
+mod peer;
+mod promises;
 mod report;
 mod run;
 mod usage;
@@ -22,6 +24,8 @@ use std::time::Duration;
 use clap::Parser as _;
 
 use crate::error::Error;
+use crate::manager::Subject;
+use crate::promises::{Load, Promises};
 use crate::run::Plan;
 
 /// Measure the manager on a real control plane.
@@ -37,7 +41,7 @@ struct Arguments {
     #[arg(long, value_delimiter = ',')]
     pods: Vec<u32>,
     /// Seconds of rest to observe
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     rest: u64,
     /// The manager's binary
     #[arg(long, default_value = "target/release/manager")]
@@ -45,6 +49,9 @@ struct Arguments {
     /// The folder that holds config/
     #[arg(long, default_value = ".")]
     root: PathBuf,
+    /// What is promised
+    #[arg(long, global = true, default_value = "hack/bench/promises.yaml")]
+    promises: PathBuf,
 }
 
 /// What else can be done.
@@ -52,6 +59,8 @@ struct Arguments {
 enum Other {
     /// Measure the webhooks, beside a TLS server that does nothing; needs no cluster
     Webhook(webhook::Plan),
+    /// Measure the manager beside one on controller-runtime and one on kube-rs
+    Peer(peer::Arguments),
     /// Be that TLS server
     #[command(hide = true)]
     BareServer {
@@ -95,26 +104,26 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         match webhook::bare::serve(*address, certificates)? {}
     }
     let interrupted = interrupt::flag()?;
-    if let Some(Other::Webhook(plan)) = &arguments.other {
-        return webhook::perform(plan, &interrupted);
+    let mut promises = Promises::read(&arguments.promises)?;
+    match &arguments.other {
+        Some(Other::Webhook(plan)) => return webhook::perform(plan, promises, &interrupted),
+        Some(Other::Peer(plan)) => return peer::perform(plan, promises, &interrupted),
+        _ => {}
     }
-    let size = std::fs::metadata(&arguments.manager)
-        .map_err(|source| Error::NoManager {
-            path: arguments.manager.clone(),
-            source,
-        })?
-        .len();
-    println!("{}", report::machine(size));
+    let subject = Subject::ours(&arguments.manager);
+    println!("{}\n", report::machine());
+    println!("{}", report::binary(&subject, &mut promises)?);
     for pods in arguments.pods() {
         let plan = Plan {
-            resources: arguments.resources,
-            pods,
+            load: Load {
+                resources: arguments.resources,
+                pods,
+            },
             rest: Duration::from_secs(arguments.rest),
-            manager: arguments.manager.clone(),
             root: arguments.root.clone(),
         };
-        let figures = run::perform(&plan, &interrupted)?;
-        println!("{}", report::table(&plan, &figures));
+        let figures = run::perform(&plan, &subject, &interrupted)?;
+        println!("{}", report::table(&plan, &figures, &mut promises));
     }
-    Ok(())
+    promises.verdict()
 }

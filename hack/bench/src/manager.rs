@@ -1,5 +1,7 @@
-//! The manager as a process.
+//! A manager as a process: ours, or a peer.
 
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,45 +12,109 @@ use crate::usage::{Cpu, Memory};
 
 const GRACE: Duration = Duration::from_secs(10);
 
+/// How long a manager may take to answer with its metrics, and how many bytes they may be.
+const METRICS_TIME: Duration = Duration::from_secs(10);
+const METRICS_SIZE: u64 = 16 << 20;
+
+/// What all of them count by this name, one line for each kind and result.
+const RECONCILES: &str = "controller_runtime_reconcile_total{";
+
+const PLAIN_METRICS: &str = "--metrics-secure=false";
+
+/// A manager that can be measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
+    pub(crate) binary: PathBuf,
+    /// What its client calls itself.
+    pub(crate) agent: &'static str,
+    /// The flags that only it has, to run alone.
+    alone: &'static [&'static str],
+}
+
+impl Subject {
+    /// Our own, whose binary is `binary`.
+    pub(crate) fn ours(binary: &Path) -> Self {
+        Self {
+            name: "manager",
+            binary: binary.to_owned(),
+            agent: "quartet-operator/",
+            alone: &[PLAIN_METRICS, "--leader-elect=false"],
+        }
+    }
+
+    /// The one on controller-runtime.
+    pub(crate) fn go(binary: &Path) -> Self {
+        Self {
+            name: "controller-runtime",
+            binary: binary.to_owned(),
+            agent: "go-peer/",
+            alone: &[],
+        }
+    }
+
+    /// The one on kube-rs.
+    pub(crate) fn kube_rs(binary: &Path) -> Self {
+        Self {
+            name: "kube-rs",
+            binary: binary.to_owned(),
+            agent: "kube-rs-peer/",
+            alone: &[],
+        }
+    }
+
+    /// Bytes of the binary.
+    pub(crate) fn size(&self) -> Result<u64, Error> {
+        let file = std::fs::metadata(&self.binary).map_err(|source| Error::NoManager {
+            path: self.binary.clone(),
+            source,
+        })?;
+        Ok(file.len())
+    }
+}
+
 /// A running manager. Dropping it kills it.
 pub(crate) struct Manager {
     process: Process,
+    metrics: SocketAddr,
     log: PathBuf,
 }
 
 impl Manager {
-    /// Starts `binary` against `cluster`, the only one.
-    pub(crate) fn start(cluster: &Cluster, binary: &Path) -> Result<Self, Error> {
-        Self::spawn(cluster, binary, "manager", &["--leader-elect=false"])
+    /// Starts `subject` against `cluster`, the only one.
+    pub(crate) fn start(cluster: &Cluster, subject: &Subject) -> Result<Self, Error> {
+        Self::spawn(cluster, subject, subject.name, subject.alone)
     }
 
-    /// Starts `binary` as the replica `name`, which waits for the lease.
-    pub(crate) fn replica(cluster: &Cluster, binary: &Path, name: &str) -> Result<Self, Error> {
-        Self::spawn(
-            cluster,
-            binary,
-            name,
-            &["--leader-election-namespace=default"],
-        )
+    /// Starts our own manager as the replica `name`, which waits for the lease.
+    pub(crate) fn replica(cluster: &Cluster, subject: &Subject, name: &str) -> Result<Self, Error> {
+        let flags = [PLAIN_METRICS, "--leader-election-namespace=default"];
+        Self::spawn(cluster, subject, name, &flags)
     }
 
     fn spawn(
         cluster: &Cluster,
-        binary: &Path,
+        subject: &Subject,
         name: &str,
-        election: &[&str],
+        flags: &[&str],
     ) -> Result<Self, Error> {
         let log = cluster.dir().join(format!("{name}.log"));
+        let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
         let arguments = [
             format!("--kubeconfig={}", cluster.kubeconfig().display()),
             format!("--health-probe-bind-address=127.0.0.1:{}", free_port()?),
+            format!("--metrics-bind-address={metrics}"),
         ]
         .into_iter()
-        .chain(election.iter().map(|&argument| argument.to_owned()));
+        .chain(flags.iter().map(|&flag| flag.to_owned()));
         let webhooks_off = ("ENABLE_WEBHOOKS".to_owned(), "false".to_owned());
-        let program = Program::foreign(std::path::absolute(binary)?);
+        let program = Program::foreign(std::path::absolute(&subject.binary)?);
         let process = Process::spawn(name, &program, arguments, [webhooks_off], &log)?;
-        Ok(Self { process, log })
+        Ok(Self {
+            process,
+            metrics,
+            log,
+        })
     }
 
     /// An error if it has ended.
@@ -66,6 +132,16 @@ impl Manager {
         Cpu::of(self.process.id())
     }
 
+    /// Reconciles since it started, by its own metrics.
+    pub(crate) fn reconciles(&self) -> Result<f64, Error> {
+        let failed = |reason: String| Error::Metrics {
+            address: self.metrics,
+            reason,
+        };
+        let text = get(self.metrics).map_err(|error| failed(error.to_string()))?;
+        reconciles(&text).ok_or_else(|| failed(format!("no {RECONCILES}")))
+    }
+
     /// Bytes that it has logged.
     pub(crate) fn logged(&self) -> u64 {
         std::fs::metadata(&self.log).map_or(0, |log| log.len())
@@ -74,5 +150,41 @@ impl Manager {
     /// Ends it in good order.
     pub(crate) fn stop(mut self) {
         self.process.stop(GRACE);
+    }
+}
+
+/// What `address` answers to a GET of /metrics.
+fn get(address: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, METRICS_TIME)?;
+    stream.set_read_timeout(Some(METRICS_TIME))?;
+    stream.set_write_timeout(Some(METRICS_TIME))?;
+    // With 1.0 no answer comes in chunks, and the server closes the connection at its end.
+    stream.write_all(b"GET /metrics HTTP/1.0\r\nhost: localhost\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.take(METRICS_SIZE).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// The sum over kinds and results.
+fn reconciles(metrics: &str) -> Option<f64> {
+    let lines = metrics.lines().filter(|it| it.starts_with(RECONCILES));
+    let counts: Vec<f64> = lines
+        .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
+        .collect();
+    (!counts.is_empty()).then(|| counts.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reconciles_are_summed_over_kinds_and_results() {
+        let metrics = "HTTP/1.0 200 OK\r\n\r\n# TYPE controller_runtime_reconcile counter\n\
+            controller_runtime_reconcile_total{controller=\"nginx\",result=\"success\"} 3\n\
+            controller_runtime_reconcile_total{controller=\"nginx\",result=\"error\"} 1\n\
+            controller_runtime_reconcile_errors_total{controller=\"nginx\"} 7\n";
+        assert_eq!(reconciles(metrics), Some(4.0));
+        assert_eq!(reconciles("HTTP/1.0 404 Not Found\r\n\r\n"), None);
     }
 }

@@ -1,188 +1,188 @@
-//! Figures as tables in Markdown, targets beside them. Decides what counts as what; measures
-//! nothing.
+//! Figures as tables in Markdown, promises beside them. Decides what counts as what; measures
+//! nothing but the binary.
 
 use std::fmt::Write as _;
 use std::fs;
+use std::process::{Command, Stdio};
 
-use crate::audit::{Request, Requests, Statuses};
-use crate::fleet::Fleet;
-use crate::run::{Figures, Plan};
+use crate::audit::{Request, Requests};
+use crate::error::Error;
+use crate::manager::Subject;
+use crate::promises::{Load, Promises, row};
+use crate::run::{Burst, Figures, Plan};
 use crate::usage::Memory;
 
 /// What the figures were measured on.
-pub(crate) fn machine(manager_bytes: u64) -> String {
+pub(crate) fn machine() -> String {
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!(
-        "manager: {:.2} MB; machine: {cpus} CPUs, Linux {}",
-        manager_bytes as f64 / 1e6,
-        kernel.trim()
-    )
+    format!("{cpus} CPUs, Linux {}", kernel.trim())
 }
 
-/// The table of one run.
-pub(crate) fn table(plan: &Plan, figures: &Figures) -> String {
-    let Plan {
-        resources, pods, ..
-    } = plan;
-    let mut table = Table::default();
-    requests(&mut table, plan, &figures.creation);
-    statuses(&mut table, &figures.statuses);
-    processor(&mut table, plan, figures);
-    memory(&mut table, plan, figures);
+/// The machine's load average.
+pub(crate) fn load_average() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let averages: Vec<_> = load.split(' ').take(3).collect();
+    averages.join(" ")
+}
+
+/// Sizes of a binary in 10^6 bytes: as it is, and with `gzip -9`.
+pub(crate) fn sizes(subject: &Subject) -> Result<[f64; 2], Error> {
+    let size = subject.size()?;
+    let mut gzip = Command::new("gzip")
+        .arg("-9c")
+        .arg(&subject.binary)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(Error::Gzip)?;
+    let mut zipped = 0;
+    if let Some(mut output) = gzip.stdout.take() {
+        zipped = std::io::copy(&mut output, &mut std::io::sink())?;
+    }
+    let status = gzip.wait()?;
+    if !status.success() {
+        return Err(Error::Gzip(std::io::Error::other(status.to_string())));
+    }
+    Ok([size as f64 / 1e6, zipped as f64 / 1e6])
+}
+
+/// The table of the binary.
+pub(crate) fn binary(subject: &Subject, promises: &mut Promises) -> Result<String, Error> {
+    let [size, zipped] = sizes(subject)?;
+    let mut table = Table::new(promises, Load::default());
+    table.row(row::BINARY, size, "");
+    table.row(row::BINARY_ZIPPED, zipped, "");
+    Ok(table.text)
+}
+
+/// A row of all managers, by its name, and how much of it a burst had.
+pub(crate) type Figure = (&'static str, fn(&Plan, &Burst) -> f64);
+
+/// What is measured of every manager.
+pub(crate) const FIGURES: [Figure; 11] = [
+    (row::REQUESTS, |plan, burst| {
+        per_resource(plan, count(&burst.creation, |it| !it.is_watch()))
+    }),
+    (row::READS, |plan, burst| {
+        per_resource(plan, count(&burst.creation, Request::is_read))
+    }),
+    (row::STATUS_WRITES, |_, burst| {
+        f64::from(burst.statuses.most_writes)
+    }),
+    (row::FIRST_STATUS, |_, burst| {
+        burst.statuses.first_after(99).as_secs_f64()
+    }),
+    (row::ALL_READY, |_, burst| burst.ready_after.as_secs_f64()),
+    (row::RECONCILES, |plan, burst| {
+        per_resource(plan, burst.reconciles)
+    }),
+    (row::CPU, |plan, burst| {
+        1000.0 * per_resource(plan, burst.creation_cpu.all.as_secs_f64())
+    }),
+    (row::MEMORY_IDLE, |_, burst| mebibytes(burst.idle.resident)),
+    (row::MEMORY_FULL, |_, burst| mebibytes(burst.full.resident)),
+    (row::REQUESTS_AT_REST, |_, burst| {
+        count(&burst.rest, |it| !it.is_watch() && !it.is_election())
+    }),
+    (row::CPU_AT_REST, |plan, burst| {
+        100.0 * burst.rest_cpu.all.as_secs_f64() / plan.rest.as_secs_f64()
+    }),
+];
+
+/// The table of one run of our own manager.
+pub(crate) fn table(plan: &Plan, figures: &Figures, promises: &mut Promises) -> String {
+    let burst = &figures.burst;
+    let mut table = Table::new(promises, plan.load);
+    for (what, figure) in FIGURES {
+        table.row(what, figure(plan, burst), note(what, plan, burst));
+    }
     table.row(
-        "created after",
-        None,
-        figures.created_after.as_secs_f64(),
-        "s",
+        row::MEMORY_RESTARTED,
+        mebibytes(figures.restarted.resident),
+        parts(&figures.restarted),
     );
-    table.row(
-        "all Ready after",
-        None,
-        figures.ready_after.as_secs_f64(),
-        "s",
-    );
+    unpromised(&mut table, plan, figures);
+    let Load { resources, pods } = plan.load;
     format!(
-        "\n{resources} resources with {pods} pods each\n\n{}\nrequests while creating: {}\n\
-         requests at rest: {}\nrequests of a restart: {}\nrequests of two replicas at rest: {}",
-        table.0,
-        listed(&figures.creation),
-        listed(&figures.rest),
+        "\n{resources} resources with {pods} pods each, {} s of rest\n\n{}\nrequests while \
+         creating: {}\nrequests at rest: {}\nrequests of a restart: {}\nrequests of two replicas \
+         at rest: {}",
+        plan.rest.as_secs(),
+        table.text,
+        listed(&burst.creation),
+        listed(&burst.rest),
         listed(&figures.restart),
         listed(&figures.pair.requests),
     )
 }
 
-/// What users are told, and how soon.
-fn statuses(table: &mut Table, statuses: &Statuses) {
-    let all = &statuses.first_after;
-    let percentile = |percent: usize| {
-        let last = all.len().saturating_sub(1);
-        all.get(last * percent / 100)
-            .map_or(0.0, |it| it.as_secs_f64())
-    };
-    let what = "from its children to the first status, P50";
-    table.row(what, None, percentile(50), "s");
-    let what = "from its children to the first status, P99";
-    table.row(what, Some(5.0), percentile(99), "s");
-    let what = "status writes of one resource, at most";
-    table.row(what, Some(2.0), f64::from(statuses.most_writes), "");
-}
-
-fn requests(table: &mut Table, plan: &Plan, creation: &Requests) {
-    let resources = f64::from(plan.resources);
-    let services = f64::from(Fleet::services(plan.resources));
-    let is_service = |request: &Request| request.resource == "services";
-    let is_read = |request: &Request| matches!(request.verb.as_str(), "get" | "list");
-    let target = match plan.pods {
-        0 => Some(2.5),
-        1 => Some(3.2),
-        _ => None,
-    };
-    let others = count(creation, |it| !it.is_watch() && !is_service(it));
-    table.row(
-        "requests per resource, its Service apart",
-        target,
-        others / resources,
-        "",
-    );
-    let for_services = count(creation, |it| !it.is_watch() && is_service(it));
-    table.row(
-        "requests per Service",
-        Some(1.0),
-        for_services / services,
-        "",
-    );
-    table.row("reads", Some(0.0), count(creation, is_read), "");
-}
-
-fn processor(table: &mut Table, plan: &Plan, figures: &Figures) {
-    let thousands = f64::from(plan.resources) / 1000.0;
-    let target = match plan.pods {
-        0 => Some(1.0),
-        1 => Some(1.5),
-        _ => None,
-    };
-    let creation = figures.creation_cpu.all.as_secs_f64() / thousands;
-    let kernel = figures.creation_cpu.kernel.as_secs_f64() / thousands;
-    table.row(
-        "CPU per 1000 resources created",
-        target,
-        creation,
-        &format!("s, {kernel:.2} of it in the kernel"),
-    );
-    let yardstick = figures.yardstick.all.as_secs_f64() / thousands;
-    table.row(
-        "the same of the benchmark's client, which creates and watches them",
-        None,
-        yardstick,
-        "s",
-    );
-    let logged = figures.logged as f64 / f64::from(plan.resources);
-    table.row("log per resource created", None, logged, "bytes");
-    if !plan.rest.is_zero() {
-        let seconds = plan.rest.as_secs();
-        let asked = count(&figures.rest, |it| !it.is_watch());
-        table.row(
-            &format!("requests in {seconds} s of rest, watches apart"),
-            Some(0.0),
-            asked,
-            "",
-        );
-        for (who, target, cpu) in [
-            ("", Some(0.05), &figures.rest_cpu),
-            (", leader of two", None, &figures.pair.leader_cpu),
-            (", standby", None, &figures.pair.standby_cpu),
-        ] {
-            let share = 100.0 * cpu.all.as_secs_f64() / plan.rest.as_secs_f64();
-            table.row(
-                &format!("CPU at rest, of one core{who}"),
-                target,
-                share,
-                "%",
-            );
+/// What else is worth knowing of a figure.
+fn note(what: &str, plan: &Plan, burst: &Burst) -> String {
+    match what {
+        row::CPU => {
+            let kernel = per_resource(plan, 1000.0 * burst.creation_cpu.kernel.as_secs_f64());
+            format!("{kernel:.2} of it in the kernel")
         }
+        row::MEMORY_IDLE => parts(&burst.idle),
+        row::MEMORY_FULL => parts(&burst.full),
+        _ => String::new(),
     }
-    table.row(
-        "CPU of a restart",
-        None,
-        figures.restart_cpu.all.as_secs_f64(),
-        "s",
-    );
 }
 
-fn memory(table: &mut Table, plan: &Plan, figures: &Figures) {
-    let full = match plan.resources {
-        ..=1000 => Some(14.0),
-        10_000 => Some(40.0),
-        _ => None,
-    };
-    for (when, target, memory) in [
-        ("idle", Some(10.0), &figures.idle),
-        ("with all", full, &figures.full),
-        ("restarted with all", full, &figures.restarted),
-        ("leader of two, with all", None, &figures.pair.leader),
-        ("standby, with all", None, &figures.pair.standby),
+/// Rows for comparison only.
+fn unpromised(table: &mut Table<'_>, plan: &Plan, figures: &Figures) {
+    let burst = &figures.burst;
+    let per_1000 = |seconds: f64| per_resource(plan, 1000.0 * seconds);
+    let share = |cpu: &crate::usage::Cpu| 100.0 * cpu.all.as_secs_f64() / plan.rest.as_secs_f64();
+    for (what, measured) in [
+        (
+            "from creation to the first status, P50, s",
+            burst.statuses.first_after(50).as_secs_f64(),
+        ),
+        ("created after, s", burst.created_after.as_secs_f64()),
+        (
+            "CPU per 1000 resources of the benchmark's client, s",
+            per_1000(burst.yardstick.all.as_secs_f64()),
+        ),
+        (
+            "log per resource, bytes",
+            per_resource(plan, burst.logged as f64),
+        ),
+        ("CPU of a restart, s", figures.restart_cpu.all.as_secs_f64()),
+        (
+            "CPU at rest, leader of two, % of a core",
+            share(&figures.pair.leader_cpu),
+        ),
+        (
+            "CPU at rest, standby, % of a core",
+            share(&figures.pair.standby_cpu),
+        ),
     ] {
-        let Memory {
-            resident,
-            peak,
-            anonymous,
-            file,
-        } = *memory;
-        let mebibytes = |kibibytes: u64| kibibytes as f64 / 1024.0;
-        table.row(
-            &format!("memory (RSS), {when}"),
-            target,
-            mebibytes(resident),
-            &format!(
-                "MiB: {:.1} own, {:.1} file; peak {:.1}",
-                mebibytes(anonymous),
-                mebibytes(file),
-                mebibytes(peak)
-            ),
-        );
+        table.row(what, measured, "");
     }
+    for (what, memory) in [
+        ("memory of the leader of two, MiB", &figures.pair.leader),
+        ("memory of the standby, MiB", &figures.pair.standby),
+    ] {
+        table.row(what, mebibytes(memory.resident), parts(memory));
+    }
+}
+
+fn parts(memory: &Memory) -> String {
+    format!(
+        "{:.1} own, {:.1} file; peak {:.1}",
+        mebibytes(memory.anonymous),
+        mebibytes(memory.file),
+        mebibytes(memory.peak)
+    )
+}
+
+fn per_resource(plan: &Plan, all: f64) -> f64 {
+    all / f64::from(plan.load.resources)
+}
+
+fn mebibytes(kibibytes: u64) -> f64 {
+    kibibytes as f64 / 1024.0
 }
 
 fn count(requests: &Requests, counts: impl Fn(&Request) -> bool) -> f64 {
@@ -207,32 +207,37 @@ fn listed(requests: &Requests) -> String {
     }
 }
 
-/// Rows of `what | target | measured`.
-struct Table(String);
-
-impl Default for Table {
-    fn default() -> Self {
-        Self("| what | target | measured |\n|---|---:|---:|\n".to_owned())
-    }
+/// Rows of `what | promised | measured`.
+struct Table<'a> {
+    text: String,
+    load: Load,
+    promises: &'a mut Promises,
 }
 
-impl Table {
-    fn row(&mut self, what: &str, target: Option<f64>, measured: f64, unit: &str) {
-        let limit = match target {
-            None => String::new(),
-            Some(0.0) => "0".to_owned(),
-            Some(target) => format!("≤ {target}"),
+impl<'a> Table<'a> {
+    fn new(promises: &'a mut Promises, load: Load) -> Self {
+        Self {
+            text: "| what | promised | measured |\n|---|---:|---:|\n".to_owned(),
+            load,
+            promises,
+        }
+    }
+
+    fn row(&mut self, what: &str, measured: f64, note: impl AsRef<str>) {
+        let verdict = self.promises.judge(what, self.load, measured, None);
+        let note = match note.as_ref() {
+            "" => String::new(),
+            note => format!(" ({note})"),
         };
-        let missed = target.is_some_and(|target| measured > target);
-        let mark = if missed { " (missed)" } else { "" };
-        let value = [number(measured).as_str(), unit].join(" ");
-        let value = value.trim();
-        let _ = writeln!(self.0, "| {what} | {limit} | {value}{mark} |");
+        let (promised, mark) = (verdict.promised, verdict.mark);
+        let value = number(measured);
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "| {what} | {promised} | {value}{note}{mark} |");
     }
 }
 
 /// Three significant digits, which is more than most of these are good for.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
         100.0.. => format!("{value:.0}"),
@@ -245,19 +250,6 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_missed_target_is_marked() {
-        let mut table = Table::default();
-        table.row("kept", Some(1.5), 1.5, "s");
-        table.row("missed", Some(0.0), 1.0, "");
-        assert!(table.0.contains("| kept | ≤ 1.5 | 1.50 s |"), "{}", table.0);
-        assert!(
-            table.0.contains("| missed | 0 | 1.00 (missed) |"),
-            "{}",
-            table.0
-        );
-    }
 
     #[test]
     fn numbers_have_three_digits_or_so() {

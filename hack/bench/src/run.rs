@@ -1,4 +1,5 @@
-//! One run: a cluster, a manager, resources, rest, the manager once more, and two of them.
+//! One run: a cluster, a manager, resources, and rest; of our own manager also a restart, and two
+//! of them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use tokio::runtime::Runtime;
 use crate::audit::{AuditLog, Requests, Statuses};
 use crate::error::Error;
 use crate::fleet::Fleet;
-use crate::manager::Manager;
+use crate::manager::{Manager, Subject};
+use crate::promises::Load;
 use crate::usage::{Cpu, Memory};
 
 /// The kinds' old versions alone, which need no conversion webhook.
@@ -28,22 +30,21 @@ const POLL: Duration = Duration::from_millis(500);
 
 /// What is to be measured.
 pub(crate) struct Plan {
-    pub(crate) resources: u32,
-    pub(crate) pods: u32,
+    pub(crate) load: Load,
     pub(crate) rest: Duration,
-    pub(crate) manager: PathBuf,
+    /// The folder that holds config/.
     pub(crate) root: PathBuf,
 }
 
 impl Plan {
     /// A slow machine gets 0.3 s for each resource.
     fn limit(&self) -> Duration {
-        Duration::from_secs(120) + self.resources * Duration::from_millis(300)
+        Duration::from_secs(120) + self.load.resources * Duration::from_millis(300)
     }
 }
 
-/// What was measured.
-pub(crate) struct Figures {
+/// What was measured of one burst, and of the rest after it.
+pub(crate) struct Burst {
     /// With nothing to do.
     pub(crate) idle: Memory,
     /// From the first creation until rest.
@@ -59,11 +60,17 @@ pub(crate) struct Figures {
     /// From the first creation until all were Ready.
     pub(crate) ready_after: Duration,
     pub(crate) statuses: Statuses,
+    pub(crate) reconciles: f64,
     /// With all resources, after creating them.
     pub(crate) full: Memory,
     /// In `Plan::rest`.
     pub(crate) rest: Requests,
     pub(crate) rest_cpu: Cpu,
+}
+
+/// What was measured of our own manager.
+pub(crate) struct Figures {
+    pub(crate) burst: Burst,
     /// Of a manager that found all of it there when it started.
     pub(crate) restarted: Memory,
     pub(crate) restart: Requests,
@@ -83,86 +90,119 @@ pub(crate) struct Pair {
 }
 
 /// Starts what is needed, measures, and leaves nothing behind.
-pub(crate) fn perform(plan: &Plan, interrupted: &Arc<AtomicBool>) -> Result<Figures, Error> {
-    let runtime = Runtime::new()?;
-    // The fleet's client and the cluster's both use ring.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let cluster = Cluster::start_api_server(Options {
-        interrupted: Arc::clone(interrupted),
-        ..Options::default()
-    })?;
-    cluster.install_definitions(&plan.root.join(DEFINITIONS))?;
-    cluster.start_controllers()?;
-    let mut stage = Stage {
-        cluster: &cluster,
-        audit: AuditLog::open(&cluster.audit_log())?,
-        interrupted,
-    };
-    let fleet = runtime.block_on(Fleet::new(&cluster.kubeconfig(), plan.resources, plan.pods))?;
-    runtime.block_on(fleet.prepare())?;
-
-    let mut manager = Manager::start(&cluster, &plan.manager)?;
-    stage.until_quiet(&mut manager)?;
-    let idle = manager.memory()?;
-
-    let (cpu, log) = (manager.cpu()?, manager.logged());
-    let own_cpu = Cpu::of(std::process::id())?;
-    let creation = fleet.create(plan.limit());
-    let (created_after, ready_after) = runtime.block_on(stage.unless_interrupted(creation))?;
-    let yardstick = Cpu::of(std::process::id())?.since(own_cpu);
-    let creation = stage.until_quiet(&mut manager)?;
-    let creation_cpu = manager.cpu()?.since(cpu);
-    let logged = manager.logged() - log;
-    let full = manager.memory()?;
-    let statuses = stage.audit.statuses();
-
-    let cpu = manager.cpu()?;
-    stage.wait(&mut manager, plan.rest)?;
-    let rest_cpu = manager.cpu()?.since(cpu);
-    let rest = stage.audit.new_requests()?;
-    manager.stop();
-
-    let mut manager = Manager::start(&cluster, &plan.manager)?;
+pub(crate) fn perform(
+    plan: &Plan,
+    subject: &Subject,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<Figures, Error> {
+    let mut stage = Stage::new(plan, subject, interrupted)?;
+    let burst = stage.burst()?;
+    let mut manager = Manager::start(&stage.cluster, subject)?;
     let restart = stage.until_quiet(&mut manager)?;
     let restart_cpu = manager.cpu()?;
     let restarted = manager.memory()?;
     manager.stop();
-    let pair = stage.pair(plan)?;
     Ok(Figures {
-        idle,
-        creation,
-        creation_cpu,
-        yardstick,
-        logged,
-        created_after,
-        ready_after,
-        statuses,
-        full,
-        rest,
-        rest_cpu,
+        burst,
         restarted,
         restart,
         restart_cpu,
-        pair,
+        pair: stage.pair()?,
     })
 }
 
+/// One burst alone, for which a manager needs no more than the flags of [`Subject`].
+pub(crate) fn burst(
+    plan: &Plan,
+    subject: &Subject,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<Burst, Error> {
+    Stage::new(plan, subject, interrupted)?.burst()
+}
+
+/// A cluster of its own for one manager.
 struct Stage<'a> {
-    cluster: &'a Cluster,
+    plan: &'a Plan,
+    subject: &'a Subject,
+    cluster: Cluster,
     audit: AuditLog,
     interrupted: &'a AtomicBool,
 }
 
-impl Stage<'_> {
+impl<'a> Stage<'a> {
+    fn new(
+        plan: &'a Plan,
+        subject: &'a Subject,
+        interrupted: &'a Arc<AtomicBool>,
+    ) -> Result<Self, Error> {
+        // The fleet's client and the cluster's both use ring.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let cluster = Cluster::start_api_server(Options {
+            interrupted: Arc::clone(interrupted),
+            ..Options::default()
+        })?;
+        cluster.install_definitions(&plan.root.join(DEFINITIONS))?;
+        cluster.start_controllers()?;
+        Ok(Self {
+            plan,
+            subject,
+            audit: AuditLog::open(&cluster.audit_log(), subject.agent)?,
+            cluster,
+            interrupted,
+        })
+    }
+
+    fn burst(&mut self) -> Result<Burst, Error> {
+        let Plan { load, rest, .. } = *self.plan;
+        let runtime = Runtime::new()?;
+        let fleet = runtime.block_on(Fleet::new(&self.cluster.kubeconfig(), load))?;
+        runtime.block_on(fleet.prepare())?;
+
+        let mut manager = Manager::start(&self.cluster, self.subject)?;
+        self.until_quiet(&mut manager)?;
+        let idle = manager.memory()?;
+
+        let (cpu, log) = (manager.cpu()?, manager.logged());
+        let own_cpu = Cpu::of(std::process::id())?;
+        let creation = fleet.create(self.plan.limit());
+        let (created_after, ready_after) = runtime.block_on(self.unless_interrupted(creation))?;
+        let yardstick = Cpu::of(std::process::id())?.since(own_cpu);
+        let creation = self.until_quiet(&mut manager)?;
+        let creation_cpu = manager.cpu()?.since(cpu);
+        let logged = manager.logged() - log;
+        let full = manager.memory()?;
+
+        let cpu = manager.cpu()?;
+        self.wait(&mut manager, rest)?;
+        let rest_cpu = manager.cpu()?.since(cpu);
+        let rest = self.audit.new_requests()?;
+        let reconciles = manager.reconciles()?;
+        manager.stop();
+        Ok(Burst {
+            idle,
+            creation,
+            creation_cpu,
+            yardstick,
+            logged,
+            created_after,
+            ready_after,
+            statuses: self.audit.statuses(),
+            reconciles,
+            full,
+            rest,
+            rest_cpu,
+        })
+    }
+
     /// Measures two replicas at rest. The first to be started leads: the other finds the
     /// lease taken.
-    fn pair(&mut self, plan: &Plan) -> Result<Pair, Error> {
-        let mut leader = Manager::replica(self.cluster, &plan.manager, "leader")?;
+    fn pair(&mut self) -> Result<Pair, Error> {
+        let mut leader = Manager::replica(&self.cluster, self.subject, "leader")?;
         self.until_quiet(&mut leader)?;
-        let mut standby = Manager::replica(self.cluster, &plan.manager, "standby")?;
+        let mut standby = Manager::replica(&self.cluster, self.subject, "standby")?;
         self.until_quiet(&mut standby)?;
         let (leader_cpu, standby_cpu) = (leader.cpu()?, standby.cpu()?);
-        self.wait(&mut leader, plan.rest)?;
+        self.wait(&mut leader, self.plan.rest)?;
         let pair = Pair {
             leader: leader.memory()?,
             leader_cpu: leader.cpu()?.since(leader_cpu),

@@ -16,6 +16,9 @@ use client::{Connection, Load};
 use server::{Identity, Server};
 
 use crate::error::Error;
+use crate::manager::Subject;
+use crate::promises::Promises;
+use crate::report;
 use crate::usage::Cpu;
 
 /// Calls before the first that counts, on each connection.
@@ -79,16 +82,16 @@ struct Figures {
 /// Measures everything and prints it as it comes.
 ///
 /// # Errors
-/// A server that does not start, dies, or answers otherwise than it should.
-pub(crate) fn perform(plan: &Plan, interrupted: &AtomicBool) -> Result<(), Error> {
+/// A server that does not start, dies, or answers otherwise than it should; a promise that is
+/// missed by too much.
+pub(crate) fn perform(
+    plan: &Plan,
+    mut promises: Promises,
+    interrupted: &AtomicBool,
+) -> Result<(), Error> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let size = std::fs::metadata(&plan.manager)
-        .map_err(|source| Error::NoManager {
-            path: plan.manager.clone(),
-            source,
-        })?
-        .len();
-    println!("{}\n{}", crate::report::machine(size), table::load());
+    Subject::ours(&plan.manager).size()?;
+    println!("{}\n{}", report::machine(), load_average());
     let identity = Identity::new()?;
     let mut stage = Stage {
         servers: [
@@ -104,13 +107,17 @@ pub(crate) fn perform(plan: &Plan, interrupted: &AtomicBool) -> Result<(), Error
     print!("{}", table::HEAD);
     for scenario in scenarios(plan) {
         let figures = stage.measure(&scenario)?;
-        print!("{}", table::row(&scenario, &figures));
+        print!("{}", table::line(&scenario, &figures, &mut promises));
     }
-    println!("{}", table::load());
+    println!("{}", load_average());
     for server in stage.servers {
         server.stop();
     }
-    Ok(())
+    promises.verdict()
+}
+
+fn load_average() -> String {
+    format!("load average: {}", report::load_average())
 }
 
 fn scenarios(plan: &Plan) -> Vec<Scenario> {
