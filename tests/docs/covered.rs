@@ -11,6 +11,10 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
         "measures for minutes, on a machine with nothing else to do",
     ),
     (
+        "make bench-peer",
+        "measures for half an hour, and builds two other managers",
+    ),
+    (
         "make bench-webhook",
         "measures for a minute, on a machine with nothing else to do",
     ),
