@@ -125,7 +125,7 @@ impl TryFrom<Entry> for Promise {
     }
 }
 
-/// What was created; not for webhooks.
+/// What was created: nothing for binaries and webhooks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Load {
     pub(crate) resources: u32,
@@ -221,10 +221,12 @@ impl Promises {
             (Bound::Peers, None) => return Verdict::default(),
         };
         if !is_near {
-            let pods = promise.pods.map(|pods| format!(" with {pods} pods each"));
-            let pods = pods.unwrap_or_default();
+            let of = match load.resources {
+                0 => String::new(),
+                many => format!(" ({many} resources with {} pods each)", load.pods),
+            };
             self.missed
-                .push(format!("{row}{pods}: {measured:.3}, promised {promised}"));
+                .push(format!("{row}{of}: {measured:.3}, promised {promised}"));
         }
         Verdict {
             promised,

@@ -115,7 +115,9 @@ fn the_first_promise_for_the_load_counts_and_a_miss_names_its_row() {
     promises.judge(row::RECONCILES, one_pod, 9.0, None);
     let error = promises.verdict().unwrap_err().to_string();
     assert!(
-        error.contains("reconciles per resource with 1 pods each: 9.000, promised ≤ 4"),
+        error.contains(
+            "reconciles per resource (1000 resources with 1 pods each): 9.000, promised ≤ 4"
+        ),
         "{error}"
     );
     assert!(error.contains("more than 10 %"), "{error}");
