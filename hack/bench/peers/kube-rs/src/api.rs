@@ -31,12 +31,7 @@ pub struct MemcachedSpec {
 }
 
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[kube(
-    group = "proxy.example.com",
-    version = "v1alpha1",
-    kind = "Nginx",
-    plural = "nginxes"
-)]
+#[kube(group = "proxy.example.com", version = "v1alpha1", kind = "Nginx", plural = "nginxes")]
 #[kube(namespaced, status = "Status")]
 pub struct NginxSpec {
     pub count: i32,
