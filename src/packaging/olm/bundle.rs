@@ -16,18 +16,9 @@ use crate::packaging::manifest::{Manifest, ManifestError};
 use crate::packaging::rbac;
 use crate::packaging::release::Release;
 
-/// What scorecard runs: the image that operator-sdk itself writes, of the version that
-/// `hack/operator-sdk` builds.
-pub const SCORECARD_IMAGE: &str = "quay.io/operator-framework/scorecard-test:v1.42.3";
-const SCORECARD: &str = "tests/scorecard";
-const SCORECARD_TESTS: [(&str, &str); 6] = [
-    ("basic", "basic-check-spec"),
-    ("olm", "olm-bundle-validation"),
-    ("olm", "olm-crds-have-validation"),
-    ("olm", "olm-crds-have-resources"),
-    ("olm", "olm-spec-descriptors"),
-    ("olm", "olm-status-descriptors"),
-];
+/// What scorecard runs, as operator-sdk writes it.
+const SCORECARD: &str = include_str!("scorecard.yaml");
+const SCORECARD_FOLDER: &str = "tests/scorecard";
 
 /// Every file of the bundle, below its folder.
 ///
@@ -73,10 +64,10 @@ pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, Manife
         "metadata/annotations.yaml",
         &json!({ "annotations": labels }),
     )?);
-    files.push(Manifest::object(
-        format!("{SCORECARD}/config.yaml"),
-        &scorecard(),
-    )?);
+    files.push(Manifest {
+        path: format!("{SCORECARD_FOLDER}/config.yaml").into(),
+        text: SCORECARD.to_owned(),
+    });
     Ok(files)
 }
 
@@ -125,27 +116,9 @@ fn labels(release: &Release) -> Vec<(&'static str, String)> {
         ),
         (
             "operators.operatorframework.io.test.config.v1",
-            format!("{SCORECARD}/"),
+            format!("{SCORECARD_FOLDER}/"),
         ),
     ]
-}
-
-fn scorecard() -> Value {
-    let tests = SCORECARD_TESTS.map(|(suite, test)| {
-        json!({
-            "image": SCORECARD_IMAGE,
-            "entrypoint": ["scorecard-test", test],
-            "labels": { "suite": suite, "test": format!("{test}-test") },
-            "storage": { "spec": { "mountPath": {} } },
-        })
-    });
-    json!({
-        "apiVersion": "scorecard.operatorframework.io/v1alpha3",
-        "kind": "Configuration",
-        "metadata": { "name": "config" },
-        "stages": [{ "parallel": true, "tests": tests }],
-        "storage": { "spec": { "mountPath": {} } },
-    })
 }
 
 /// The Dockerfile of the bundle in the folder `folder`, to be built beside it: the context is
@@ -162,7 +135,7 @@ pub fn dockerfile(folder: &Path, release: &Release) -> Manifest {
          {}\n\
          COPY {name}/manifests /manifests/\n\
          COPY {name}/metadata /metadata/\n\
-         COPY {name}/{SCORECARD} /{SCORECARD}/\n",
+         COPY {name}/{SCORECARD_FOLDER} /{SCORECARD_FOLDER}/\n",
         labels.collect::<String>()
     );
     Manifest {

@@ -23,11 +23,9 @@ use crate::webhook::paths;
 
 /// The oldest Kubernetes that the whole test suite has passed on.
 pub const OLDEST_KUBERNETES: &str = "1.34.0";
+const BASE: &str = include_str!("base.yaml");
 const DESCRIPTION: &str = include_str!("description.md");
 const ICON: &[u8] = include_bytes!("../../../docs/icon.svg");
-/// In the words of the capability model. Not *Seamless Upgrades*: while OLM upgrades, calls in the
-/// version that is not stored fail now and then (docs/decisions/0014).
-const CAPABILITIES: &str = "Basic Install";
 /// The processors on which CI runs the manager. There are images for more.
 const TESTED: [&str; 1] = ["amd64"];
 /// What belongs to a resource, all of version v1. Also Events: operator-sdk takes a right to
@@ -37,48 +35,47 @@ const CHILDREN: [&str; 4] = ["Deployment", "Event", "Pod", "Service"];
 /// The ClusterServiceVersion.
 ///
 /// # Errors
-/// When a sample cannot be read.
+/// When a sample cannot be read, or a file is no YAML.
 pub fn csv(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
-    let mut csv = json!({
-        "apiVersion": "operators.coreos.com/v1alpha1",
-        "kind": "ClusterServiceVersion",
-        "metadata": {
-            "name": release.csv_name(),
-            "namespace": "placeholder",
-            "annotations": annotations(kinds, release)?,
-            "labels": labels(release),
-        },
-        "spec": {
-            "displayName": "Quartet Operator",
-            "description": DESCRIPTION,
-            "icon": [{
-                "base64data": ByteString(ICON.to_vec()),
-                "mediatype": "image/svg+xml",
-            }],
-            "version": release.version,
-            "maturity": release.maturity(),
-            "minKubeVersion": OLDEST_KUBERNETES,
-            "provider": { "name": project().maintainer, "url": project().repository },
-            "maintainers": [{ "name": project().maintainer, "email": project().email }],
-            "links": [
-                { "name": "Source code", "url": project().repository },
-                { "name": "API reference", "url": document("docs/api.md") },
-                { "name": "Operations", "url": document("docs/operations.md") },
-            ],
-            "keywords": keywords(kinds),
-            "customresourcedefinitions": { "owned": owned(kinds) },
-            "install": { "strategy": "deployment", "spec": install(kinds, release)? },
-            "installModes": install_modes(),
-            "webhookdefinitions": webhook_definitions(kinds),
-            "relatedImages": release.related_images().into_iter()
-                .map(|(name, image)| json!({ "name": name, "image": image }))
-                .collect::<Vec<_>>(),
-        },
-    });
+    let mut csv = base()?;
+    csv["metadata"]["name"] = release.csv_name().into();
+    csv["metadata"]["labels"] = labels(release);
+    for (name, text) in annotations(kinds, release)? {
+        csv["metadata"]["annotations"][name] = text.into();
+    }
+    let spec = &mut csv["spec"];
+    spec["description"] = DESCRIPTION.into();
+    spec["icon"] = json!([{
+        "base64data": ByteString(ICON.to_vec()),
+        "mediatype": "image/svg+xml",
+    }]);
+    spec["version"] = release.version.clone().into();
+    spec["maturity"] = release.maturity().into();
+    spec["minKubeVersion"] = OLDEST_KUBERNETES.into();
+    spec["keywords"] = keywords(kinds, &spec["keywords"]);
+    spec["customresourcedefinitions"] = json!({ "owned": owned(kinds) });
+    spec["install"] = json!({ "strategy": "deployment", "spec": install(kinds, release)? });
+    spec["webhookdefinitions"] = webhook_definitions(kinds).into();
+    let images = release.related_images().into_iter();
+    let images = images.map(|(name, image)| json!({ "name": name, "image": image }));
+    spec["relatedImages"] = images.collect();
     if let Some(version) = &release.replaces {
-        csv["spec"]["replaces"] = csv_name(version).into();
+        spec["replaces"] = csv_name(version).into();
     }
     Ok(csv)
+}
+
+/// What does not follow from the code.
+fn base() -> Result<Value, ManifestError> {
+    let project = project();
+    let text = BASE
+        .replace("$REPOSITORY$", &project.repository)
+        .replace("$MAINTAINER$", &project.maintainer)
+        .replace("$EMAIL$", &project.email);
+    serde_saphyr::from_str(&text).map_err(|source| ManifestError::Read {
+        path: "src/packaging/olm/base.yaml".into(),
+        source: Box::new(source),
+    })
 }
 
 /// What hubs show on the tile.
@@ -90,49 +87,34 @@ pub(super) fn summary(kinds: &[&Kind]) -> String {
     )
 }
 
-fn keywords(kinds: &[&Kind]) -> Vec<String> {
-    let names = kinds.iter().map(|kind| kind.controller_name());
-    let others = ["cache", "proxy", "web", "autoscaling", "rust"];
-    names.chain(others.map(ToOwned::to_owned)).collect()
+/// The names of the kinds, and those in `others`.
+fn keywords(kinds: &[&Kind], others: &Value) -> Value {
+    let names = kinds.iter().map(|kind| kind.controller_name().into());
+    let others = others.as_array().into_iter().flatten().cloned();
+    names.chain(others).collect()
 }
 
-fn document(path: &str) -> String {
-    format!("{}/blob/main/{path}", project().repository)
-}
-
-fn annotations(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
-    let mut annotations = json!({
-        "alm-examples": examples(kinds)?,
-        "capabilities": CAPABILITIES,
-        "categories": "Application Runtime, Networking",
-        "certified": "false",
-        "containerImage": release.image,
-        "createdAt": release.created,
-        "description": summary(kinds),
-        "operatorframework.io/suggested-namespace": NAMESPACE,
-        "operatorframework.io/suggested-namespace-template": by_hand::object(by_hand::NAMESPACE)?.to_string(),
-        "repository": project().repository,
-        "support": project().maintainer,
-    });
+/// The annotations that follow from the code.
+fn annotations(
+    kinds: &[&Kind],
+    release: &Release,
+) -> Result<[(&'static str, String); 7], ManifestError> {
     // An air-gapped cluster mirrors by digest.
     let by_digest = |(_, image): (String, &str)| image.contains("@sha256:");
     let disconnected = release.related_images().into_iter().all(by_digest);
-    for (feature, has) in [
-        ("disconnected", disconnected),
-        ("fips-compliant", false),
-        ("proxy-aware", false),
-        ("tls-profiles", false),
-        ("token-auth-aws", false),
-        ("token-auth-azure", false),
-        ("token-auth-gcp", false),
-        ("cnf", false),
-        ("cni", false),
-        ("csi", false),
-    ] {
-        let name = format!("features.operators.openshift.io/{feature}");
-        annotations[name] = has.to_string().into();
-    }
-    Ok(annotations)
+    let namespace = by_hand::object(by_hand::NAMESPACE)?;
+    let suggested = "operatorframework.io/suggested-namespace";
+    let template = "operatorframework.io/suggested-namespace-template";
+    let feature = "features.operators.openshift.io/disconnected";
+    Ok([
+        ("alm-examples", examples(kinds)?),
+        ("containerImage", release.image.clone()),
+        ("createdAt", release.created.clone()),
+        ("description", summary(kinds)),
+        (suggested, NAMESPACE.to_owned()),
+        (template, namespace.to_string()),
+        (feature, disconnected.to_string()),
+    ])
 }
 
 /// The samples, one of each version of each kind, as the text of a JSON array.
@@ -205,20 +187,6 @@ fn install(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
             "rules": rbac::namespace_rights(),
         }],
     }))
-}
-
-/// Only everywhere: OLM lets no other operator convert.
-fn install_modes() -> Value {
-    let modes = [
-        ("OwnNamespace", false),
-        ("SingleNamespace", false),
-        ("MultiNamespace", false),
-        ("AllNamespaces", true),
-    ];
-    modes
-        .map(|(mode, supported)| json!({ "type": mode, "supported": supported }))
-        .into_iter()
-        .collect()
 }
 
 /// The webhooks of `config/webhook` and the conversion, as OLM registers them. The ports are

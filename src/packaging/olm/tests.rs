@@ -246,7 +246,11 @@ fn the_images_of_the_tools_are_of_the_versions_that_hack_builds() {
         "hack/operator-sdk/go.mod",
         "github.com/operator-framework/operator-sdk",
     );
-    assert!(super::bundle::SCORECARD_IMAGE.ends_with(&format!(":{sdk}")));
+    let scorecard = repository_file("src/packaging/olm/scorecard.yaml");
+    let images = scorecard.lines().filter(|line| line.contains("image: "));
+    let images: BTreeSet<_> = images.map(str::trim_start).collect();
+    let expected = format!("image: quay.io/operator-framework/scorecard-test:{sdk}");
+    assert_eq!(images, [expected.as_str()].into());
     let opm = module_version(
         "hack/olm/go.mod",
         "github.com/operator-framework/operator-registry",
