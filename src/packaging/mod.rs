@@ -1,6 +1,6 @@
-//! Every manifest, made from the Rust types that the manager runs on. For the generator
-//! (`src/bin/generate`) and for tests; uses `api`, `operators` and constants, and writes
-//! no file itself.
+//! The manifests that follow from the Rust types that the manager runs on, and what is made of these
+//! and of the files of `config` that people edit. For the generator (`src/bin/generate`) and for
+//! tests; uses `api`, `operators` and constants, and writes no file itself.
 
 mod by_hand;
 mod chart;

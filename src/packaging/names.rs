@@ -22,10 +22,6 @@ pub const PROJECT: &str = "quartet-operator";
 pub const METRICS_SERVICE: &str = "quartet-operator-controller-manager-metrics-service";
 /// The account of whoever reads the metrics, and the ClusterRole that allows it.
 pub const METRICS_READER: &str = "quartet-operator-metrics-reader";
-/// The Secret with the token that Prometheus shows when it scrapes.
-pub const METRICS_READER_TOKEN: &str = "quartet-operator-metrics-reader-token";
-/// The ServiceMonitor.
-pub const METRICS_MONITOR: &str = "quartet-operator-controller-manager-metrics-monitor";
 /// Port of that Service, and of the pods behind it: the scaffold's.
 pub const METRICS_PORT: u16 = 8443;
 /// Name of that Service's port, and of the container's.

@@ -72,7 +72,7 @@ fn base() -> Result<Value, ManifestError> {
         .replace("$REPOSITORY$", &project.repository)
         .replace("$MAINTAINER$", &project.maintainer)
         .replace("$EMAIL$", &project.email);
-    serde_saphyr::from_str(&text).map_err(|source| ManifestError::Read {
+    serde_saphyr::from_str(&text).map_err(|source| ManifestError::Parse {
         path: "src/packaging/olm/base.yaml".into(),
         source: Box::new(source),
     })
