@@ -193,7 +193,7 @@ COMPILE_TESTS = cargo build --locked --workspace --bin devcluster && \
 # hack/test.sh looks into the audit logs at the end.
 COMPILE_AUDIT = $(CARGO_BUILD) --test cluster_audit
 # A cluster around the tests.
-WITH_CLUSTER = $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-seed-only --
+WITH_CLUSTER = $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-original --
 # Whether TESTFLAGS select no test.
 WHOLE_RUN = $(if $(filter-out --no-fail-fast,$(TESTFLAGS)),,yes)
 

@@ -27,7 +27,7 @@ fn main() {
 /// The sample of a kind in one of its versions, as the API server stores it.
 fn stored(operator: &dyn Operator, is_hub: bool) -> Value {
     let kind = operator.kind();
-    let version = if is_hub { &kind.hub } else { &kind.seed };
+    let version = if is_hub { &kind.hub } else { &kind.spoke };
     let mut object = sample::sample(kind, version).expect("a sample");
     object["metadata"]["namespace"] = json!("default");
     object["metadata"]["uid"] = json!("7c7b0c3e-8a7e-4d0c-9a55-0d9a5e6f1b2c");
@@ -42,7 +42,7 @@ fn answer(bencher: Bencher<'_, '_>, path: &str, review: &Value) {
     bencher.bench(|| HANDLERS.answer(path, black_box(&body)));
 }
 
-/// From the seed version of each kind to its hub, so many objects in one call.
+/// From the spoke version of each kind to its hub, so many objects in one call.
 #[divan::bench(args = [1, 500])]
 fn conversion(bencher: Bencher<'_, '_>, objects: usize) {
     let operator = OPERATORS[0];
@@ -62,7 +62,7 @@ fn conversion(bencher: Bencher<'_, '_>, objects: usize) {
 #[divan::bench(args = [false, true])]
 fn admission(bencher: Bencher<'_, '_>, is_hub: bool) {
     let kind = OPERATORS[0].kind();
-    let version = if is_hub { &kind.hub } else { &kind.seed };
+    let version = if is_hub { &kind.hub } else { &kind.spoke };
     let review = json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",

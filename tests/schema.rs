@@ -262,7 +262,7 @@ async fn the_api_server_and_our_validation_blame_the_same_fields() {
     let client = client().await;
     let (mut compared, mut differences) = (0, Vec::new());
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let served = Served::install(&client, kind, version, "agreement").await;
             let full = full(&version.spec);
             assert_eq!(
@@ -302,7 +302,7 @@ async fn the_api_server_and_our_validation_blame_the_same_fields() {
 async fn samples_are_taken_and_an_object_without_a_spec_is_not() {
     let client = client().await;
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let served = Served::install(&client, kind, version, "samples").await;
             let sample = sample::sample(kind, version).unwrap();
             assert_eq!(
@@ -326,7 +326,7 @@ async fn a_name_that_no_service_can_carry_is_refused_where_a_service_is_made() {
     let name = BTreeSet::from(["metadata.name".to_owned()]);
     let long = "a".repeat(64);
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let served = Served::install(&client, kind, version, "names").await;
             let sample = sample::sample(kind, version).unwrap()["spec"].take();
             let makes_service = sample.get("service").is_some() || kind.kind == "ElasticWeb";

@@ -23,7 +23,7 @@ static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {
 
 static PATHS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let kinds = OPERATORS.iter().map(|operator| operator.kind());
-    let versions = kinds.flat_map(|kind| [(kind, &kind.seed), (kind, &kind.hub)]);
+    let versions = kinds.flat_map(|kind| [(kind, &kind.spoke), (kind, &kind.hub)]);
     versions
         .map(|(kind, version)| paths::validate(kind, version))
         .collect()

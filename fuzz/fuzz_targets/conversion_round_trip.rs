@@ -21,7 +21,7 @@ fuzz_target!(|input: &[u8]| {
         let tree = serde_json::from_str(text).ok();
         for operator in OPERATORS {
             let kind = operator.kind();
-            for to in [&kind.seed, &kind.hub] {
+            for to in [&kind.spoke, &kind.hub] {
                 check_text(kind, text, tree.as_ref(), to);
             }
             if let Some(object) = &tree {
@@ -34,7 +34,7 @@ fuzz_target!(|input: &[u8]| {
             sample.object.to_string(),
             serde_json::to_string_pretty(&sample.object).expect("has a text"),
         ] {
-            for to in [&kind.seed, &kind.hub] {
+            for to in [&kind.spoke, &kind.hub] {
                 check_text(kind, &text, Some(&sample.object), to);
             }
         }
@@ -69,7 +69,7 @@ fn check_text(kind: &Kind, text: &str, tree: Option<&Value>, to: &Version) {
 
 /// There and back, and there again.
 fn check_law(kind: &'static Kind, object: &Value) {
-    let versions = [&kind.seed, &kind.hub];
+    let versions = [&kind.spoke, &kind.hub];
     let version_of = |object: &Value| {
         let name = object["apiVersion"].as_str()?;
         versions.into_iter().find(|it| kind.api_version(it) == name)

@@ -48,7 +48,7 @@ fn recipe(bytes: &mut Unstructured<'_>) -> Result<()> {
     };
     object["spec"]["template"]["metadata"]["labels"] = labels;
     let controller = json!({
-        "apiVersion": sample.kind.api_version(&sample.kind.seed), "kind": sample.kind.kind,
+        "apiVersion": sample.kind.api_version(&sample.kind.spoke), "kind": sample.kind.kind,
         "name": "a", "uid": OWNER, "controller": true,
     });
     let metadata = object["metadata"]

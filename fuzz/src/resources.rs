@@ -28,7 +28,7 @@ impl Sample {
     /// The version that it is not in.
     pub fn other_version(&self) -> &'static Version {
         match self.version.name == self.kind.hub.name {
-            true => &self.kind.seed,
+            true => &self.kind.spoke,
             false => &self.kind.hub,
         }
     }
@@ -49,7 +49,7 @@ pub fn sample(bytes: &mut Unstructured<'_>) -> Result<Sample> {
     let kind = operator.kind();
     let version = match bytes.arbitrary()? {
         true => &kind.hub,
-        false => &kind.seed,
+        false => &kind.spoke,
     };
     let mut object = Map::new();
     object.insert("apiVersion".to_owned(), json!(kind.api_version(version)));
@@ -138,7 +138,7 @@ fn annotations(bytes: &mut Unstructured<'_>, kind: &Kind) -> Result<Value> {
 /// What stands in the annotation that conversion keeps fields in, or what a user might write.
 fn conversion_data(bytes: &mut Unstructured<'_>, kind: &Kind) -> Result<String> {
     let mut data = Map::new();
-    for version in [&kind.hub, &kind.seed] {
+    for version in [&kind.hub, &kind.spoke] {
         if bytes.ratio(1, 2)? {
             continue;
         }
@@ -287,14 +287,14 @@ fn quantity(bytes: &mut Unstructured<'_>) -> Result<Value> {
 }
 
 /// The resource that the reconcilers make of `object`, whichever version it is in; of the
-/// seed version, if it is in none.
+/// spoke version, if it is in none.
 pub fn resource(kind: &Kind, object: &Value) -> Resource {
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
-    let version = [&kind.hub, &kind.seed]
+    let version = [&kind.hub, &kind.spoke]
         .into_iter()
         .find(|version| object["apiVersion"] == kind.api_version(version).as_str())
-        .unwrap_or(&kind.seed);
+        .unwrap_or(&kind.spoke);
     Resource {
         namespace: text("namespace"),
         name: text("name"),

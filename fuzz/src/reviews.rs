@@ -75,7 +75,7 @@ pub fn conversion(bytes: &mut Unstructured<'_>) -> Result<Value> {
             1 => {}
             // Of the same kind, as in every review of a real API server.
             _ => {
-                let versioned = [&first.kind.seed, &first.kind.hub];
+                let versioned = [&first.kind.spoke, &first.kind.hub];
                 let version = *bytes.choose(&versioned)?;
                 more.object["apiVersion"] = json!(first.kind.api_version(version));
                 more.object["kind"] = json!(first.kind.kind);

@@ -93,10 +93,10 @@ pub static KIND: Kind = Kind {
     plural: "{plural}",
     field_manager: "quartet-operator-{kind}",
     legacy_finalizers: &[],
-    seed: Version::new(
+    spoke: Version::new(
         "v1alpha1",
         v1alpha1::{Kind}::crd,
-        || KIND.spec_of(&KIND.seed),
+        || KIND.spec_of(&KIND.spoke),
         Pods::Counted(&["size"]),
     ),
     hub: Version::new(
@@ -106,7 +106,7 @@ pub static KIND: Kind = Kind {
         Pods::Counted(&["replicas"]),
     ),
     moves: &[FieldMove {
-        seed: &["size"],
+        spoke: &["size"],
         hub: &["replicas"],
     }],
 };

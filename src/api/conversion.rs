@@ -134,7 +134,7 @@ pub fn data_needed(kind: &Kind, from: &Version, spec: Value) -> Option<String> {
 /// The version of `kind` that is not `version`.
 pub fn other<'a>(kind: &'a Kind, version: &Version) -> &'a Version {
     match version.name == kind.hub.name {
-        true => &kind.seed,
+        true => &kind.spoke,
         false => &kind.hub,
     }
 }
@@ -165,7 +165,7 @@ fn convert_spec(
     };
     let moves = Moves {
         moves: kind.moves,
-        from_seed: from.name == kind.seed.name,
+        from_spoke: from.name == kind.spoke.name,
     };
     let mut converted = moves.apply(&spec);
     let remainder = subtract(spec, &moves.reversed().apply(&converted));
@@ -189,26 +189,26 @@ fn convert_spec(
 /// The table of moves, read in one direction.
 struct Moves {
     moves: &'static [FieldMove],
-    from_seed: bool,
+    from_spoke: bool,
 }
 
 impl Moves {
     fn reversed(&self) -> Self {
         Self {
             moves: self.moves,
-            from_seed: !self.from_seed,
+            from_spoke: !self.from_spoke,
         }
     }
 
     /// Pairs of (path in the source, path in the target).
     fn pairs(&self) -> impl Iterator<Item = (&'static [&'static str], &'static [&'static str])> {
-        let from_seed = self.from_seed;
+        let from_spoke = self.from_spoke;
         let moves = self.moves.iter().chain([&omitted::OMITTED_MOVE]);
         moves.map(move |field| {
-            if from_seed {
-                (field.seed, field.hub)
+            if from_spoke {
+                (field.spoke, field.hub)
             } else {
-                (field.hub, field.seed)
+                (field.hub, field.spoke)
             }
         })
     }

@@ -193,10 +193,10 @@ pub static KIND: Kind = Kind {
     plural: "elasticwebs",
     field_manager: "quartet-operator-elasticweb",
     legacy_finalizers: &[],
-    seed: Version::new(
+    spoke: Version::new(
         "v1",
         v1::ElasticWeb::crd,
-        || KIND.spec_of(&KIND.seed),
+        || KIND.spec_of(&KIND.spoke),
         Pods::Derived {
             target: &["totalQPS"],
             per_pod: &["singlePodsQPS"],
@@ -217,19 +217,19 @@ pub static KIND: Kind = Kind {
     .with_service(ServiceName::Needed),
     moves: &[
         FieldMove {
-            seed: &["image"],
+            spoke: &["image"],
             hub: &["image"],
         },
         FieldMove {
-            seed: &["port"],
+            spoke: &["port"],
             hub: &["service", "nodePort"],
         },
         FieldMove {
-            seed: &["singlePodsQPS"],
+            spoke: &["singlePodsQPS"],
             hub: &["capacity", "perPodQPS"],
         },
         FieldMove {
-            seed: &["totalQPS"],
+            spoke: &["totalQPS"],
             hub: &["capacity", "targetQPS"],
         },
     ],

@@ -111,10 +111,10 @@ pub static KIND: Kind = Kind {
     plural: "helloworlds",
     field_manager: "quartet-operator-helloworld",
     legacy_finalizers: &[],
-    seed: Version::new(
+    spoke: Version::new(
         "v1alpha1",
         v1alpha1::HelloWorld::crd,
-        || KIND.spec_of(&KIND.seed),
+        || KIND.spec_of(&KIND.spoke),
         Pods::Counted(&["size"]),
     ),
     hub: Version::new(
@@ -125,7 +125,7 @@ pub static KIND: Kind = Kind {
     )
     .with_optional_service(),
     moves: &[FieldMove {
-        seed: &["size"],
+        spoke: &["size"],
         hub: &["replicas"],
     }],
 };

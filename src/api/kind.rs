@@ -27,18 +27,18 @@ pub struct Kind {
     /// them, so that the resource could not be deleted.
     pub legacy_finalizers: &'static [&'static str],
     /// The version that existing users have; served for ever.
-    pub seed: Version,
+    pub spoke: Version,
     /// The storage version, which the operators work on.
     pub hub: Version,
-    /// Where the seed's spec fields live in the hub's spec.
+    /// Where the spoke's spec fields live in the hub's spec.
     pub moves: &'static [FieldMove],
 }
 
-/// Where one field of the seed's spec lives in the hub's spec. Paths below `spec`.
+/// Where one field of the spoke's spec lives in the hub's spec. Paths below `spec`.
 #[derive(Debug)]
 pub struct FieldMove {
-    /// Path in the seed version.
-    pub seed: &'static [&'static str],
+    /// Path in the spoke version.
+    pub spoke: &'static [&'static str],
     /// Path in the hub version.
     pub hub: &'static [&'static str],
 }
@@ -140,17 +140,17 @@ impl Kind {
         if version.name != self.hub.name {
             return Vec::new();
         }
-        let moved = self.moves.iter().filter(|field| field.seed != field.hub);
+        let moved = self.moves.iter().filter(|field| field.spoke != field.hub);
         let message = |field: &FieldMove| {
             let (instead, resources) = (field.hub.join("."), self.plural);
-            let (original, group) = (self.seed.name, self.group);
+            let (original, group) = (self.spoke.name, self.group);
             format!(
                 "use spec.{instead}, or write the old version: \
                  kubectl patch {resources}.{original}.{group}"
             )
         };
         moved
-            .filter_map(|field| Some((*field.seed.first()?, message(field))))
+            .filter_map(|field| Some((*field.spoke.first()?, message(field))))
             .collect()
     }
 
@@ -161,7 +161,7 @@ impl Kind {
 
     /// The version called `name`, if this kind has it.
     pub fn version(&self, name: &str) -> Option<&Version> {
-        [&self.seed, &self.hub]
+        [&self.spoke, &self.hub]
             .into_iter()
             .find(|version| version.name == name)
     }

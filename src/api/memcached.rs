@@ -135,10 +135,10 @@ pub static KIND: Kind = Kind {
     plural: "memcacheds",
     field_manager: "quartet-operator-memcached",
     legacy_finalizers: &["cache.example.com/finalizer"],
-    seed: Version::new(
+    spoke: Version::new(
         "v1alpha1",
         v1alpha1::Memcached::crd,
-        || KIND.spec_of(&KIND.seed),
+        || KIND.spec_of(&KIND.spoke),
         Pods::Counted(&["size"]),
     ),
     hub: Version::new(
@@ -152,7 +152,7 @@ pub static KIND: Kind = Kind {
         enabled: Some("enabled"),
     }),
     moves: &[FieldMove {
-        seed: &["size"],
+        spoke: &["size"],
         hub: &["replicas"],
     }],
 };

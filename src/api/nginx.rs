@@ -111,10 +111,10 @@ pub static KIND: Kind = Kind {
     plural: "nginxes",
     field_manager: "quartet-operator-nginx",
     legacy_finalizers: &[],
-    seed: Version::new(
+    spoke: Version::new(
         "v1alpha1",
         v1alpha1::Nginx::crd,
-        || KIND.spec_of(&KIND.seed),
+        || KIND.spec_of(&KIND.spoke),
         Pods::Counted(&["count"]),
     ),
     hub: Version::new(
@@ -125,7 +125,7 @@ pub static KIND: Kind = Kind {
     )
     .with_optional_service(),
     moves: &[FieldMove {
-        seed: &["count"],
+        spoke: &["count"],
         hub: &["replicas"],
     }],
 };

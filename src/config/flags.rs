@@ -81,7 +81,7 @@ pub(super) struct Flags {
     pub(super) leader_election_namespace: String,
 
     /// Serve admission and conversion webhooks; false goes with the CRDs of
-    /// config/crd-seed-only.
+    /// config/crd-original.
     #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "true",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]

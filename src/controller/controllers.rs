@@ -69,7 +69,7 @@ pub struct Options {
     /// alone, which needs no rights outside it; with several, the watches are cluster-wide.
     pub namespaces: BTreeSet<String>,
     /// Watch each kind in the version that is stored, so that no conversion webhook is needed;
-    /// else always in its seed version, as the first release did.
+    /// else always in its spoke version, as the first release did.
     pub follow_stored_version: bool,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
@@ -332,7 +332,7 @@ fn watch_resources(
         let stream = stored_version::watch(kind, clients.0, clients.1, namespace);
         return inform(options, kind.kind, store, stream, informers, handler);
     }
-    let resource = stored_version::resource(kind, &kind.seed);
+    let resource = stored_version::resource(kind, &kind.spoke);
     let stream = informer::watch(clients.1, &resource, None, namespace);
     inform(options, kind.kind, store, stream, informers, handler)
 }

@@ -342,7 +342,9 @@ impl Reconciler {
 
     /// The version in which the resource was read: one of ours, since no other is watched.
     fn version_of(&self, cached: &CachedResource) -> &'static Version {
-        self.kind.version(cached.version).unwrap_or(&self.kind.seed)
+        self.kind
+            .version(cached.version)
+            .unwrap_or(&self.kind.spoke)
     }
 
     fn location<'a>(&'a self, cached: &'a CachedResource, api: &'a str) -> Location<'a> {

@@ -189,7 +189,7 @@ fn definition(plan: &Plan) -> Definition {
     let kind = plan.subject().operator().kind();
     Definition {
         is_custom: true,
-        others: vec![kind.seed.name.to_owned()],
+        others: vec![kind.spoke.name.to_owned()],
         storage_version_hash: storage_version_hash(kind, &kind.hub),
         ..Definition::built_in(kind.group, kind.hub.name, kind.kind, kind.plural)
     }

@@ -180,7 +180,7 @@ mod tests {
             "memcacheds.cache.example.com stores v1alpha1, and only what is stored in v1 can be \
              migrated to it; apply config/crd first"
         );
-        assert!(Definition::of(&KIND, &crd::seed_only(&KIND)).is_err());
+        assert!(Definition::of(&KIND, &crd::original_only(&KIND)).is_err());
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub struct ElasticWeb;
 
 /// Port that web servers' images listen on, which start as root.
 const DEFAULT_CONTAINER_PORT: i32 = 80;
-/// Port of the Service, which users of the seed know.
+/// Port of the Service, which users of the original version know.
 const DEFAULT_SERVICE_PORT: i32 = 8080;
 
 static PROGRAM: Program = Program {

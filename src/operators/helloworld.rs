@@ -29,7 +29,7 @@ static PROGRAM: Program = Program {
     read_only: false,
     health_path: Some("/"),
     lingers_seconds: 3,
-    // Users of the seed find their pods by it.
+    // Users of the original version find their pods by it.
     legacy_pod_label: Some("hello_name"),
 };
 

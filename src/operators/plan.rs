@@ -24,7 +24,7 @@ pub(super) struct Program {
     /// Seconds for which a pod that is to end still answers, while those who call it are told
     /// that it goes: a server that stops at once refuses whoever has not heard yet. 0 for none.
     pub(super) lingers_seconds: i64,
-    /// A label of pods that users of the seed know, whose value is the resource's name.
+    /// A label of pods that users of the original version know, whose value is the resource's name.
     pub(super) legacy_pod_label: Option<&'static str>,
 }
 

@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions, in the folders and under the names where kubebuilder's users
 //! look for them: both versions in `crd/bases`, the step before it of an upgrade in
-//! `crd-transition`, and in `crd-seed-only` the form for clusters without webhooks.
+//! `crd-transition`, and in `crd-original` the form for clusters without webhooks.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, ServiceReference, WebhookClientConfig,
@@ -22,21 +22,23 @@ pub fn both_versions(kind: &Kind) -> CustomResourceDefinition {
     serving_both(kind, &kind.hub)
 }
 
-/// The step between [`seed_only`] and [`both_versions`]: both versions are served, and the
-/// seed's is still stored.
+/// The step between [`original_only`] and [`both_versions`]: both versions are served, and the
+/// spoke's is still stored.
 ///
 /// So the conversion is in use, and can be looked at, before anything is stored that the
-/// old form could not read. The way back from here is `seed_only`; after the next step the
+/// old form could not read. The way back from here is `original_only`; after the next step the
 /// API server refuses a CRD without the hub.
 pub fn transition(kind: &Kind) -> CustomResourceDefinition {
-    serving_both(kind, &kind.seed)
+    serving_both(kind, &kind.spoke)
 }
 
 fn serving_both(kind: &Kind, stored: &Version) -> CustomResourceDefinition {
     // kube's `merge_crds` keeps the names of one version only and orders by input; both
     // versions have the same names (a test sees to it), so joining them is simple enough.
     let mut crd = kind.crd(&kind.hub);
-    crd.spec.versions.extend(kind.crd(&kind.seed).spec.versions);
+    crd.spec
+        .versions
+        .extend(kind.crd(&kind.spoke).spec.versions);
     for version in &mut crd.spec.versions {
         version.storage = version.name == stored.name;
         refuse_writes(kind, version);
@@ -62,12 +64,12 @@ fn serving_both(kind: &Kind, stored: &Version) -> CustomResourceDefinition {
     crd
 }
 
-/// The CRD that serves and stores the seed version only.
-pub fn seed_only(kind: &Kind) -> CustomResourceDefinition {
-    kind.crd(&kind.seed)
+/// The CRD that serves and stores the spoke version only.
+pub fn original_only(kind: &Kind) -> CustomResourceDefinition {
+    kind.crd(&kind.spoke)
 }
 
-/// The files of `crd`, `crd-transition` and `crd-seed-only`.
+/// The files of `crd`, `crd-transition` and `crd-original`.
 pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
     let file = |kind: &Kind| format!("{}_{}.yaml", kind.group, kind.plural);
     let mut manifests = Vec::new();
@@ -81,8 +83,8 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
             &transition(kind),
         )?);
         manifests.push(Manifest::object(
-            format!("crd-seed-only/{}", file(kind)),
-            &seed_only(kind),
+            format!("crd-original/{}", file(kind)),
+            &original_only(kind),
         )?);
     }
     let bases: Vec<String> = kinds
@@ -102,7 +104,7 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
         &files,
     )?);
     manifests.push(kustomization(
-        "crd-seed-only/kustomization.yaml",
+        "crd-original/kustomization.yaml",
         "# The old version of each kind alone, for clusters without webhooks (ENABLE_WEBHOOKS=false).\n",
         &files,
     )?);

@@ -91,7 +91,7 @@ fn rights_of_people(kind: &Kind, role: &str) -> Vec<PolicyRule> {
         rule(kind.group, &[kind.plural], verbs),
         rule(kind.group, &[&part("status")], &["get"]),
     ];
-    if has_scale(&kind.seed) || has_scale(&kind.hub) {
+    if has_scale(&kind.spoke) || has_scale(&kind.hub) {
         rules.push(rule(kind.group, &[&part("scale")], scaling));
     }
     rules

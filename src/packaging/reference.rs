@@ -38,7 +38,7 @@ pub(super) fn manifest(kinds: &[&Kind]) -> Manifest {
                     kind.controller_name(),
                     kind.group
                 ),
-                format!("{}, {}", link(kind, &kind.seed), link(kind, &kind.hub)),
+                format!("{}, {}", link(kind, &kind.spoke), link(kind, &kind.hub)),
                 format!("`{}`", kind.hub.name),
             ],
         );
@@ -84,7 +84,7 @@ fn of_kind(text: &mut String, kind: &Kind) {
             names.join("`, `")
         ),
     );
-    for version in [&kind.seed, &kind.hub] {
+    for version in [&kind.spoke, &kind.hub] {
         of_version(text, kind, version);
     }
 }

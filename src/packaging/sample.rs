@@ -34,11 +34,11 @@ pub(super) fn file(kind: &Kind, version: &Version) -> String {
 
 /// The files of `samples` that are generated.
 pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
-    let seeds: Vec<String> = kinds.iter().map(|kind| file(kind, &kind.seed)).collect();
+    let spokes: Vec<String> = kinds.iter().map(|kind| file(kind, &kind.spoke)).collect();
     Ok(vec![kustomization(
         "samples/kustomization.yaml",
         "# The samples that every cluster with our CRDs takes. Those of the new versions need the\n\
          # CRDs of config/crd; apply them by file name.\n",
-        &seeds,
+        &spokes,
     )?])
 }

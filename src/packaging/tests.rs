@@ -49,7 +49,7 @@ fn the_generated_folders_hold_no_file_that_nothing_generates() {
     // Written by hand, one for each version of each kind.
     let samples: BTreeSet<PathBuf> = kinds()
         .into_iter()
-        .flat_map(|kind| [&kind.seed, &kind.hub].map(|version| sample::file(kind, version)))
+        .flat_map(|kind| [&kind.spoke, &kind.hub].map(|version| sample::file(kind, version)))
         .map(|file| Path::new("config/samples").join(file))
         .collect();
     let mut folders = ["config", "bundle", "catalog", "dist"]
@@ -104,7 +104,7 @@ fn reading_a_manifest_gives_back_what_was_written() {
         for crd in [
             crd::both_versions(kind),
             crd::transition(kind),
-            crd::seed_only(kind),
+            crd::original_only(kind),
         ] {
             let manifest = Manifest::object("x", &crd).unwrap();
             let read: Value = serde_saphyr::from_str(&manifest.text).unwrap();
@@ -112,7 +112,7 @@ fn reading_a_manifest_gives_back_what_was_written() {
                 serde_json::from_value(read).unwrap();
             assert_eq!(back, crd);
         }
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let sample = sample::sample(kind, version).unwrap();
             let manifest = Manifest::object("x", &sample).unwrap();
             assert_eq!(
@@ -174,7 +174,7 @@ fn bounds_are_written_as_whole_numbers() {
 #[test]
 fn every_sample_keeps_the_rules_of_its_version() {
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let sample = sample::sample(kind, version).unwrap();
             assert_eq!(sample["apiVersion"], json!(kind.api_version(version)));
             assert_eq!(sample["kind"], json!(kind.kind));
@@ -187,7 +187,7 @@ fn every_sample_keeps_the_rules_of_its_version() {
 fn the_samples_of_the_old_versions_are_those_that_users_know() {
     let samples: Vec<Value> = kinds()
         .iter()
-        .map(|kind| sample::sample(kind, &kind.seed).unwrap())
+        .map(|kind| sample::sample(kind, &kind.spoke).unwrap())
         .collect();
     let known = [
         ("memcached-sample", json!({"size": 3})),
@@ -216,8 +216,8 @@ fn one_version_is_stored_and_every_version_is_served() {
     for kind in kinds() {
         for (crd, stored) in [
             (crd::both_versions(kind), kind.hub.name),
-            (crd::transition(kind), kind.seed.name),
-            (crd::seed_only(kind), kind.seed.name),
+            (crd::transition(kind), kind.spoke.name),
+            (crd::original_only(kind), kind.spoke.name),
         ] {
             let versions = &crd.spec.versions;
             assert!(versions.iter().all(|version| version.served));
@@ -250,7 +250,7 @@ fn the_crd_with_both_versions_is_converted_by_our_webhook_and_never_by_pruning()
                 },
             })
         );
-        assert_eq!(crd::seed_only(kind).spec.conversion, None);
+        assert_eq!(crd::original_only(kind).spec.conversion, None);
     }
 }
 

@@ -58,7 +58,7 @@ fn match_conditions() -> [(&'static str, String); 2] {
 pub fn validating_webhook_configuration(kinds: &[&Kind]) -> ValidatingWebhookConfiguration {
     let versions = kinds
         .iter()
-        .flat_map(|kind| [(*kind, &kind.seed), (*kind, &kind.hub)]);
+        .flat_map(|kind| [(*kind, &kind.spoke), (*kind, &kind.hub)]);
     let mut configuration = ValidatingWebhookConfiguration {
         webhooks: Some(
             versions

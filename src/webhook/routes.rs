@@ -68,7 +68,7 @@ impl Handlers {
         };
         let versions = kinds
             .iter()
-            .flat_map(|kind| [(*kind, &kind.seed), (*kind, &kind.hub)]);
+            .flat_map(|kind| [(*kind, &kind.spoke), (*kind, &kind.hub)]);
         let mut endpoints: Vec<_> = versions
             .map(|(kind, version)| {
                 let task = Task::Admit(Admission {

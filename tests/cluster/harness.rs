@@ -409,7 +409,7 @@ impl Stage {
 }
 
 impl Stage {
-    /// Applies the CRDs that serve the seed versions, and waits until they are served.
+    /// Applies the CRDs that serve the spoke versions, and waits until they are served.
     pub(crate) async fn install_crds(&self) {
         for (name, crd) in crds() {
             self.install_crd(&name, &crd).await;
@@ -450,9 +450,9 @@ impl Drop for Stage {
     }
 }
 
-/// The generated CRDs that serve the seed versions, by name.
+/// The generated CRDs that serve the spoke versions, by name.
 pub(crate) fn crds() -> Vec<(String, Value)> {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd-seed-only");
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd-original");
     let files = std::fs::read_dir(directory).expect("the generated CRDs");
     let paths = files.map(|file| file.expect("a file").path());
     paths

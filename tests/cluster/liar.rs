@@ -73,7 +73,7 @@ fn deployment(resource: &Value) -> Value {
             .as_i64()
             .unwrap_or_default(),
         api_version: MEMCACHED.api_version.to_owned(),
-        spec: quartet_operator::api::conversion::hub_spec(kind, &kind.seed, spec, None),
+        spec: quartet_operator::api::conversion::hub_spec(kind, &kind.spoke, spec, None),
         status: Default::default(),
         paused: false,
     };

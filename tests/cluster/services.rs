@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{DEPLOYMENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, is_ready};
 
-/// The annotation by which the seed version carries what only the hub version can say.
+/// The annotation by which the spoke version carries what only the hub version can say.
 const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
 
 /// Each kind whose Service is optional, a spec, and the hub's `service`.

@@ -52,7 +52,7 @@ pub(crate) async fn stage_with(
 }
 
 const CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
-const SEED: &str = "memcacheds.v1alpha1.cache.example.com";
+const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
 const HUB: &str = "memcacheds.v1.cache.example.com";
 
 fn text(output: &Output) -> String {
@@ -113,15 +113,15 @@ async fn what_is_written_in_one_version_is_read_in_the_other_without_loss() {
         before["memory"].is_number(),
         "the sample says what the old version cannot: {before}"
     );
-    let seed = read(&stage, SEED, "memcached-v1-sample");
-    assert_eq!(seed["spec"], json!({"size": before["replicas"]}));
+    let spoke = read(&stage, SPOKE, "memcached-v1-sample");
+    assert_eq!(spoke["spec"], json!({"size": before["replicas"]}));
 
     // An edit through the old version keeps what it cannot say.
     succeeds(
         &stage,
         &[
             "patch",
-            SEED,
+            SPOKE,
             "memcached-v1-sample",
             "--type=merge",
             "-p",
@@ -144,7 +144,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other_without_loss() {
         ],
     );
     assert_eq!(
-        read(&stage, SEED, "memcached-sample")["spec"],
+        read(&stage, SPOKE, "memcached-sample")["spec"],
         json!({"size": 1})
     );
     let deployment = stage
@@ -159,7 +159,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other_without_loss() {
         )
         .await;
     assert_eq!(deployment["spec"]["replicas"], 1);
-    for resource in [HUB, SEED] {
+    for resource in [HUB, SPOKE] {
         let list = succeeds(&stage, &["get", resource]);
         assert!(
             list.contains("memcached-sample") && list.contains("memcached-v1-sample"),
@@ -184,7 +184,7 @@ async fn what_the_schema_cannot_refuse_the_webhook_does_in_the_words_of_the_vers
         (
             vec![
                 "patch",
-                SEED,
+                SPOKE,
                 "memcached-sample",
                 "--type=merge",
                 "-p",
@@ -206,7 +206,7 @@ async fn what_the_schema_cannot_refuse_the_webhook_does_in_the_words_of_the_vers
         (
             vec![
                 "patch",
-                SEED,
+                SPOKE,
                 "memcached-sample",
                 "--type=merge",
                 "-p",
@@ -231,7 +231,7 @@ async fn what_the_schema_cannot_refuse_the_webhook_does_in_the_words_of_the_vers
         println!("{said}");
         assert!(said.contains(words), "{said}");
     }
-    assert_eq!(read(&stage, SEED, "memcached-sample")["spec"]["size"], 3);
+    assert_eq!(read(&stage, SPOKE, "memcached-sample")["spec"]["size"], 3);
 
     // What the URL replaced is put back when the manager stops.
     let exit = stage.stop_manager().expect("it ran");

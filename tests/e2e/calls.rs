@@ -57,7 +57,7 @@ impl Tally {
     }
 }
 
-/// Calls in both versions of the seed samples of all kinds, until stopped.
+/// Calls in both versions of the spoke samples of all kinds, until stopped.
 pub(crate) struct Calls {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<BTreeMap<Sort, Tally>>,
@@ -111,7 +111,7 @@ async fn call(kubeconfig: &Path, stop: &AtomicBool) -> BTreeMap<Sort, Tally> {
                 for kind in kinds() {
                     let version = match sort {
                         ReadStored | WriteStored => &kind.hub,
-                        ReadOther | WriteOther => &kind.seed,
+                        ReadOther | WriteOther => &kind.spoke,
                     };
                     let resource = ApiResource::from_gvk_with_plural(
                         &GroupVersionKind::gvk(kind.group, version.name, kind.kind),

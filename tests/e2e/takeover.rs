@@ -17,7 +17,7 @@ use crate::traffic::{Endpoints, Traffic};
 
 const OLD: [&str; 4] = ["memcached", "nginx", "elasticweb", "helloworld"];
 /// An ElasticWeb whose image listens on 8080, in the namespace `shop`.
-const SHOP: &str = include_str!("../support/seed/shop.yaml");
+const SHOP: &str = include_str!("../support/original/shop.yaml");
 /// Where NodePorts answer.
 const NODE: &str = "10.250.0.1";
 /// How long a user who asks again and again may be without an answer. The pods of the old
@@ -82,7 +82,7 @@ struct World(Vec<Left>);
 
 impl World {
     fn leave(shell: &Shell) -> Self {
-        shell.must("kubectl apply -f tests/support/seed/crds");
+        shell.must("kubectl apply -f tests/support/original/crds");
         shell.must("kubectl wait --for=condition=Established crd --all --timeout=60s");
         // kubectl remembers for hours which versions there were, and asks anew for this.
         for (group, version) in [
@@ -101,7 +101,7 @@ impl World {
         }
         for name in OLD {
             shell.must(&format!(
-                "sed 's/NAME/{name}/' tests/support/seed/operator.yaml | kubectl apply -f -"
+                "sed 's/NAME/{name}/' tests/support/original/operator.yaml | kubectl apply -f -"
             ));
         }
         shell.must(&format!("rm -rf {FILES} && mkdir -p {FILES}"));
@@ -116,7 +116,7 @@ impl World {
             "kubectl patch memcached memcached-sample --subresource=status --type=merge \
              -p '{\"status\":{\"nodes\":[\"of-long-ago\"]}}'",
         );
-        shell.must("kubectl apply -f tests/support/seed/site.yaml");
+        shell.must("kubectl apply -f tests/support/original/site.yaml");
         for one in &mut left {
             let (namespace, name) = (one.namespace, &one.name);
             shell.must(&format!(

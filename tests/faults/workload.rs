@@ -9,7 +9,7 @@ use crate::harness::{
     DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, is_ready,
 };
 
-/// The annotation by which the seed version carries what only the hub version can say.
+/// The annotation by which the spoke version carries what only the hub version can say.
 const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
 
 /// What the user does while the fault is there.

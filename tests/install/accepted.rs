@@ -168,7 +168,7 @@ async fn the_api_server_takes_every_object_with_strict_validation_of_its_fields(
         server.until_taken(&chart::chart(&values), mode).await;
     }
 
-    server.apply(&overlay("crd-seed-only"));
+    server.apply(&overlay("crd-original"));
     server.until_taken(&overlay("samples"), "samples").await;
 
     let mut misspelt = overlay("default");

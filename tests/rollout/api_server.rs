@@ -21,7 +21,7 @@ use crate::load::Load;
 use crate::{DEADLINE, POLL};
 
 const HUB: &str = "/apis/cache.example.com/v1/namespaces/default/memcacheds";
-const SEED: &str = "/apis/cache.example.com/v1alpha1/namespaces/default/memcacheds";
+const SPOKE: &str = "/apis/cache.example.com/v1alpha1/namespaces/default/memcacheds";
 /// More than the manager allows.
 const TOO_MANY: u32 = 2000;
 
@@ -111,7 +111,7 @@ impl ApiServer {
         Load::of(per_second, move |_| {
             let client = client.clone();
             async move {
-                let path = format!("{SEED}/stored");
+                let path = format!("{SPOKE}/stored");
                 match send(&client, Method::GET, &path, &Value::Null).await {
                     Ok(object) if object["spec"]["size"] == 3 => Ok(true),
                     answer => Err(format!("{answer:?}")),

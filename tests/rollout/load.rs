@@ -206,7 +206,7 @@ fn admission(uid: &str, number: u64) -> (String, Value) {
         "request": {"uid": uid, "operation": "CREATE", "name": "x",
             "object": object, "oldObject": null, "options": {"kind": "CreateOptions"}},
     });
-    (paths::validate(kind, &kind.seed), review)
+    (paths::validate(kind, &kind.spoke), review)
 }
 
 fn conversion(uid: &str) -> (String, Value) {

@@ -1,14 +1,14 @@
-//! What the four old operators left in a cluster, as `seed/*.yaml` have it, and how it looks
+//! What the four old operators left in a cluster, as `spoke/*.yaml` have it, and how it looks
 //! when it has been taken over. Data and comparisons; asks nothing of a cluster.
 
 use serde_json::{Value, json};
 
 /// Their kinds, each with its resource and then the children that its operator made of it.
 pub(crate) const ALL: [(&str, &str); 4] = [
-    ("Memcached", include_str!("seed/memcached.yaml")),
-    ("Nginx", include_str!("seed/nginx.yaml")),
-    ("ElasticWeb", include_str!("seed/elasticweb.yaml")),
-    ("HelloWorld", include_str!("seed/helloworld.yaml")),
+    ("Memcached", include_str!("original/memcached.yaml")),
+    ("Nginx", include_str!("original/nginx.yaml")),
+    ("ElasticWeb", include_str!("original/elasticweb.yaml")),
+    ("HelloWorld", include_str!("original/helloworld.yaml")),
 ];
 
 /// The resource and the children of one of [`ALL`].

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::stage::{Stage, collection, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
-const SEED: &str = "memcacheds.v1alpha1.cache.example.com";
+const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
 
 fn data(hub: Value) -> Value {
     json!({DATA_ANNOTATION: json!({"v1": hub}).to_string()})
 }
 
-fn seed(name: &str, size: i64, annotations: Value) -> Value {
-    let mut object = object(MEMCACHED, &MEMCACHED.seed, name, json!({"size": size}));
+fn spoke(name: &str, size: i64, annotations: Value) -> Value {
+    let mut object = object(MEMCACHED, &MEMCACHED.spoke, name, json!({"size": size}));
     object["metadata"]["annotations"] = annotations;
     object
 }
@@ -40,36 +40,36 @@ async fn conversion_data_is_checked_on_every_path_by_which_it_comes_in() {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::both_versions).await;
     // As an earlier version of the webhook let it in.
-    let wrong = seed("wrong", 1, data(json!({"memory": -5})));
-    let in_seed = collection_of(&MEMCACHED.seed);
-    stage.create(&in_seed, &wrong).await.expect("created");
+    let wrong = spoke("wrong", 1, data(json!({"memory": -5})));
+    let in_spoke = collection_of(&MEMCACHED.spoke);
+    stage.create(&in_spoke, &wrong).await.expect("created");
     stage.register_webhooks().await;
 
     let blamed = "metadata.annotations[quartet-operator.example.com/conversion-data]: \
                   Invalid value: spec.memory of v1: Invalid value: -5: must be greater than or \
                   equal to 1";
     let bad = || data(json!({"memory": -5}));
-    let created = stage.create(&in_seed, &seed("a", 1, bad())).await;
+    let created = stage.create(&in_spoke, &spoke("a", 1, bad())).await;
     let refused = created.expect_err("refused");
     assert!(refused.message.contains(blamed), "{refused:?}");
-    let good = seed("a", 1, data(json!({"memory": 128})));
-    stage.create(&in_seed, &good).await.expect("created");
+    let good = spoke("a", 1, data(json!({"memory": 128})));
+    stage.create(&in_spoke, &good).await.expect("created");
     let expected = json!({"replicas": 1, "memory": 128});
     assert_eq!(hub_spec(&stage).await, expected);
 
     // kubectl, as it was accepted before.
     let annotation = format!(r#"{DATA_ANNOTATION}={{"v1":{{"memory":-5}}}}"#);
-    let arguments = ["annotate", SEED, "a", "--overwrite", &annotation];
+    let arguments = ["annotate", SPOKE, "a", "--overwrite", &annotation];
     let (succeeded, written) = stage.kubectl(&arguments, &Value::Null);
     println!("$ kubectl {}\n{written}", arguments.join(" "));
     assert!(!succeeded && written.contains(blamed), "{written}");
 
-    let path = of(&MEMCACHED.seed, "a");
+    let path = of(&MEMCACHED.spoke, "a");
     let with_bad = json!({"metadata": {"annotations": bad()}});
     let read = stage.get(&path).await.expect("the object");
     let mut replaced = read.clone();
     replaced["metadata"]["annotations"] = bad();
-    let mut applied = seed("a", 1, bad());
+    let mut applied = spoke("a", 1, bad());
     applied.as_object_mut().expect("an object").remove("spec");
     let only_annotations = json!([
         {"op": "add", "path": "/metadata/annotations", "value": bad()},
@@ -82,7 +82,7 @@ async fn conversion_data_is_checked_on_every_path_by_which_it_comes_in() {
             .await,
         stage.replace(&path, &replaced).await,
         stage.apply(&apply, &applied).await,
-        stage.apply(&apply, &seed("a", 2, bad())).await,
+        stage.apply(&apply, &spoke("a", 2, bad())).await,
         stage.json_patch(&path, &only_annotations).await,
     ] {
         let refused = answer.expect_err("refused");
@@ -131,7 +131,7 @@ async fn conversion_data_is_checked_on_every_path_by_which_it_comes_in() {
 
 /// An update that leaves alone what was wrong, or makes it no worse, is accepted.
 async fn what_was_wrong_before_may_stay(stage: &Stage) {
-    let path = of(&MEMCACHED.seed, "wrong");
+    let path = of(&MEMCACHED.spoke, "wrong");
     let with = |data: Value| json!({"metadata": {"annotations": data}});
     for patch in [
         json!({"spec": {"size": 2}}),
@@ -159,18 +159,18 @@ async fn a_service_that_comes_in_by_the_annotation_needs_a_fit_name_too() {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::both_versions).await;
     stage.register_webhooks().await;
-    let in_seed = collection_of(&MEMCACHED.seed);
-    let of_name = |enabled: bool| seed("1.x", 1, data(json!({"service": {"enabled": enabled}})));
+    let in_spoke = collection_of(&MEMCACHED.spoke);
+    let of_name = |enabled: bool| spoke("1.x", 1, data(json!({"service": {"enabled": enabled}})));
     let blamed = "metadata.name: Invalid value: \"1.x\"";
-    let refused = stage.create(&in_seed, &of_name(true)).await;
+    let refused = stage.create(&in_spoke, &of_name(true)).await;
     let refused = refused.expect_err("refused");
     assert!(refused.message.contains(blamed), "{refused:?}");
     stage
-        .create(&in_seed, &of_name(false))
+        .create(&in_spoke, &of_name(false))
         .await
         .expect("created");
     let patch = json!({"metadata": {"annotations": data(json!({"service": {"enabled": true}}))}});
-    let refused = stage.merge(&of(&MEMCACHED.seed, "1.x"), patch).await;
+    let refused = stage.merge(&of(&MEMCACHED.spoke, "1.x"), patch).await;
     let refused = refused.expect_err("refused");
     assert!(refused.message.contains(blamed), "{refused:?}");
 }
@@ -181,9 +181,9 @@ async fn annotations_that_carry_nothing_and_leave_room_ask_no_webhook() {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::both_versions).await;
     stage.register_webhooks().await;
-    let in_seed = collection_of(&MEMCACHED.seed);
+    let in_spoke = collection_of(&MEMCACHED.spoke);
     stage
-        .create(&in_seed, &seed("a", 1, json!({})))
+        .create(&in_spoke, &spoke("a", 1, json!({})))
         .await
         .expect("created");
     let many: Value = (0..2000).map(|n| (format!("k{n}"), json!("v"))).collect();
@@ -198,7 +198,7 @@ async fn annotations_that_carry_nothing_and_leave_room_ask_no_webhook() {
         (json!({"note": "x".repeat(250_000)}), true),
         (data(json!({"memory": 8})), true),
     ] {
-        for version in [&MEMCACHED.seed, &MEMCACHED.hub] {
+        for version in [&MEMCACHED.spoke, &MEMCACHED.hub] {
             let before = stage.webhooks.decisions(MEMCACHED, version);
             let patch = json!([
                 {"op": "add", "path": "/metadata/annotations", "value": annotations},

@@ -23,8 +23,8 @@ async fn two_versions() -> Stage {
     stage
 }
 
-fn in_seed(kind: &Kind, name: &str) -> String {
-    path(kind, &kind.seed, "default", name)
+fn in_spoke(kind: &Kind, name: &str) -> String {
+    path(kind, &kind.spoke, "default", name)
 }
 
 fn in_hub(kind: &Kind, name: &str) -> String {
@@ -37,7 +37,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
 
     // Every sample comes back as it was written, by way of the other version.
     for kind in kinds() {
-        for (version, other) in [(&kind.seed, &kind.hub), (&kind.hub, &kind.seed)] {
+        for (version, other) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
             let sample = sample::sample(kind, version).expect("a sample");
             let name = sample["metadata"]["name"].as_str().expect("a name");
             let own = path(kind, version, "default", name);
@@ -58,17 +58,17 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
     let created = object(MEMCACHED, &MEMCACHED.hub, "m", full);
     let hub = collection(MEMCACHED, &MEMCACHED.hub, "default");
     stage.create(&hub, &created).await.expect("created");
-    let seed = in_seed(MEMCACHED, "m");
+    let spoke = in_spoke(MEMCACHED, "m");
     stage
-        .merge(&seed, json!({"spec": {"size": 5}}))
+        .merge(&spoke, json!({"spec": {"size": 5}}))
         .await
         .expect("patched");
-    let mut object = stage.get(&seed).await.expect("the object");
+    let mut object = stage.get(&spoke).await.expect("the object");
     assert_eq!(object["spec"], json!({"size": 5}));
     object["spec"]["size"] = json!(6);
     object["metadata"]["labels"] = json!({"edited": "yes"});
     stage
-        .replace(&seed, &object)
+        .replace(&spoke, &object)
         .await
         .expect("replaced, as kubectl edit does");
     let read = stage
@@ -83,7 +83,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
     // Without the annotation it is a new object in the old version's terms.
     object["metadata"]["annotations"] = json!({});
     object["metadata"]["resourceVersion"] = read["metadata"]["resourceVersion"].clone();
-    stage.replace(&seed, &object).await.expect("replaced");
+    stage.replace(&spoke, &object).await.expect("replaced");
     let read = stage
         .get(&in_hub(MEMCACHED, "m"))
         .await
@@ -98,7 +98,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
         .await
         .expect("patched");
     let read = stage
-        .get(&in_seed(ELASTIC_WEB, name))
+        .get(&in_spoke(ELASTIC_WEB, name))
         .await
         .expect("the object");
     let expected = json!({"image": "nginx:1.28.3-alpine", "port": 30099, "singlePodsQPS": 800, "totalQPS": 800});
@@ -109,14 +109,14 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
     assert_eq!(annotations.keys().collect::<Vec<_>>(), [DATA_ANNOTATION]);
 
     // kubectl scale, in the terms of each version, at the same number.
-    for version in [&MEMCACHED.seed, &MEMCACHED.hub] {
+    for version in [&MEMCACHED.spoke, &MEMCACHED.hub] {
         let scale = format!("{}/scale", path(MEMCACHED, version, "default", "m"));
         let read = stage.get(&scale).await.expect("a scale");
         let replicas = read["spec"]["replicas"].as_i64().expect("replicas") + 1;
         let patch = json!({"spec": {"replicas": replicas}});
         stage.merge(&scale, patch).await.expect("scaled");
     }
-    let read = stage.get(&seed).await.expect("the object");
+    let read = stage.get(&spoke).await.expect("the object");
     assert_eq!(read["spec"], json!({"size": 8}));
 }
 
@@ -129,8 +129,8 @@ async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_
         let body = object(MEMCACHED, version, "shared", spec);
         stage.apply(&target, &body).await
     };
-    let (seed, hub) = (&MEMCACHED.seed, &MEMCACHED.hub);
-    let applied = apply(seed, "old", false, json!({"size": 3})).await;
+    let (spoke, hub) = (&MEMCACHED.spoke, &MEMCACHED.hub);
+    let applied = apply(spoke, "old", false, json!({"size": 3})).await;
     applied.expect("applied in the old version");
     // The default of replicas is no value of this manager's.
     let applied = apply(hub, "new", false, json!({"memory": 128})).await;
@@ -141,7 +141,7 @@ async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_
     assert_owned(
         &stage,
         &[
-            ("old", seed, json!({"f:size": {}})),
+            ("old", spoke, json!({"f:size": {}})),
             ("new", hub, json!({"f:memory": {}})),
         ],
     )
@@ -155,7 +155,7 @@ async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_
         "{conflict:?}"
     );
 
-    let applied = apply(seed, "old", false, json!({"size": 4})).await;
+    let applied = apply(spoke, "old", false, json!({"size": 4})).await;
     applied.expect("applied again");
     let read = stage
         .get(&in_hub(MEMCACHED, "shared"))
@@ -168,7 +168,7 @@ async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_
     forced.expect("forced");
     let both = json!({"f:memory": {}, "f:replicas": {}});
     assert_owned(&stage, &[("new", hub, both)]).await;
-    let conflict = apply(seed, "old", false, json!({"size": 4})).await;
+    let conflict = apply(spoke, "old", false, json!({"size": 4})).await;
     let conflict = conflict.expect_err("the field is the new manager's now");
     assert!(
         conflict.message.contains("\"new\": .spec.replicas"),
@@ -190,7 +190,7 @@ async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_
 /// Whoever reads the applied object, in either version, sees who has applied which fields of
 /// the spec, and in the words of which version.
 async fn assert_owned(stage: &Stage, expected: &[(&str, &Version, Value)]) {
-    for path in [in_seed(MEMCACHED, "shared"), in_hub(MEMCACHED, "shared")] {
+    for path in [in_spoke(MEMCACHED, "shared"), in_hub(MEMCACHED, "shared")] {
         let read = stage.get(&path).await.expect("the object");
         let entries = read["metadata"]["managedFields"]
             .as_array()
@@ -249,14 +249,14 @@ async fn watch(
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_object_full_of_annotations_harms_nobody_and_watches_of_both_versions_tell_of_all() {
     let stage = two_versions().await;
-    let mut seed = watch(&stage, MEMCACHED, &MEMCACHED.seed).await;
+    let mut spoke = watch(&stage, MEMCACHED, &MEMCACHED.spoke).await;
     let mut hub = watch(&stage, MEMCACHED, &MEMCACHED.hub).await;
-    let mut both = async |happened: &str, in_seed: Value, in_hub: Value| {
-        let next = async { (seed.next().await, hub.next().await) };
-        let (seed, hub) = tokio::time::timeout(Duration::from_secs(60), next)
+    let mut both = async |happened: &str, in_spoke: Value, in_hub: Value| {
+        let next = async { (spoke.next().await, hub.next().await) };
+        let (spoke, hub) = tokio::time::timeout(Duration::from_secs(60), next)
             .await
             .unwrap_or_else(|_| panic!("not told: {happened}"));
-        assert_eq!(seed, Some((happened.to_owned(), in_seed)));
+        assert_eq!(spoke, Some((happened.to_owned(), in_spoke)));
         assert_eq!(hub, Some((happened.to_owned(), in_hub)));
     };
 
@@ -273,7 +273,7 @@ async fn an_object_full_of_annotations_harms_nobody_and_watches_of_both_versions
     both("added small", json!({"size": 1}), memory(1)).await;
     let patch = json!({"spec": {"size": 2}});
     stage
-        .merge(&in_seed(MEMCACHED, "small"), patch)
+        .merge(&in_spoke(MEMCACHED, "small"), patch)
         .await
         .expect("patched");
     both("modified small", json!({"size": 2}), memory(2)).await;
@@ -306,12 +306,12 @@ async fn an_object_full_of_annotations_harms_nobody_and_watches_of_both_versions
     let in_old = |size: i64| json!({"size": size, OMITTED: r#"{"v1":{"memory":16}}"#.len()});
     both("modified big", in_old(3), spec).await;
     let read = stage
-        .get(&in_seed(MEMCACHED, "big"))
+        .get(&in_spoke(MEMCACHED, "big"))
         .await
         .expect("readable");
     assert_eq!(read["spec"], in_old(3));
     assert_eq!(read["metadata"]["annotations"], json!({"note": note}));
-    for (version, field) in [(&MEMCACHED.seed, "size"), (&MEMCACHED.hub, "replicas")] {
+    for (version, field) in [(&MEMCACHED.spoke, "size"), (&MEMCACHED.hub, "replicas")] {
         let list = stage.get(&collection_of(version)).await.expect("a list");
         let items = list["items"].as_array().expect("items").iter();
         let sizes: Vec<_> = items.map(|item| item["spec"][field].clone()).collect();
@@ -330,7 +330,7 @@ async fn an_object_full_of_annotations_harms_nobody_and_watches_of_both_versions
     .await;
 
     stage
-        .delete(&in_seed(MEMCACHED, "big"))
+        .delete(&in_spoke(MEMCACHED, "big"))
         .await
         .expect("deleted");
     stage.until_gone(&in_hub(MEMCACHED, "big")).await;

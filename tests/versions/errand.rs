@@ -11,7 +11,7 @@ use quartet_operator::api::{Kind, memcached};
 use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
 
-use crate::seed;
+use crate::original;
 use crate::stage::{DEADLINE, Running, Stage, collection, crd_path, list_path, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
@@ -45,12 +45,12 @@ async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end
     assert_eq!(code, 0);
     assert_eq!(said.matches("not installed").count(), 4, "{said}");
 
-    stage.apply_crds(seed::crd).await;
-    let collection = collection(MEMCACHED, &MEMCACHED.seed, "default");
+    stage.apply_crds(original::crd).await;
+    let collection = collection(MEMCACHED, &MEMCACHED.spoke, "default");
     stream::iter(0..OBJECTS)
         .map(|number| {
             let name = format!("m-{number}");
-            let object = object(MEMCACHED, &MEMCACHED.seed, &name, json!({"size": 0}));
+            let object = object(MEMCACHED, &MEMCACHED.spoke, &name, json!({"size": 0}));
             let (stage, collection) = (&stage, &collection);
             async move { stage.create(collection, &object).await.map(drop) }
         })
@@ -60,7 +60,7 @@ async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end
         .expect("created");
 
     // Before the new version is stored there is nothing to migrate to.
-    for form in [crd::seed_only, crd::transition] {
+    for form in [crd::original_only, crd::transition] {
         stage.apply_crds(form).await;
         let (code, said, noted) = stage.errand(&["migrate-storage"]).await;
         assert_eq!((code, said.as_str()), (1, ""));
@@ -156,9 +156,9 @@ async fn a_rewritten_object_differs_in_its_resource_version_alone() {
     stage.apply_crds(crd::transition).await;
     let target = format!(
         "{}?fieldManager=user",
-        path(MEMCACHED, &MEMCACHED.seed, "default", "m")
+        path(MEMCACHED, &MEMCACHED.spoke, "default", "m")
     );
-    let applied = object(MEMCACHED, &MEMCACHED.seed, "m", json!({"size": 2}));
+    let applied = object(MEMCACHED, &MEMCACHED.spoke, "m", json!({"size": 2}));
     stage.apply(&target, &applied).await.expect("applied");
     stage.apply_crds(crd::both_versions).await;
     let path = path(MEMCACHED, &MEMCACHED.hub, "default", "m");
@@ -192,7 +192,7 @@ async fn the_job_has_the_rights_that_a_migration_needs() {
     const ACCOUNT: &str =
         "system:serviceaccount:quartet-operator-system:quartet-operator-storage-migration";
     let stage = Stage::with_api_server().await;
-    stage.apply_crds(seed::crd).await;
+    stage.apply_crds(original::crd).await;
     for kind in kinds() {
         let spec = match kind.kind {
             "ElasticWeb" => {
@@ -201,8 +201,8 @@ async fn the_job_has_the_rights_that_a_migration_needs() {
             "Nginx" => json!({"count": 0}),
             _ => json!({"size": 0}),
         };
-        let made = object(kind, &kind.seed, "stored-before", spec);
-        let collection = collection(kind, &kind.seed, "default");
+        let made = object(kind, &kind.spoke, "stored-before", spec);
+        let collection = collection(kind, &kind.spoke, "default");
         stage.create(&collection, &made).await.expect("created");
     }
     stage.apply_crds(crd::both_versions).await;

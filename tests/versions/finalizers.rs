@@ -5,7 +5,7 @@ use quartet_operator::api::{Kind, Version, memcached, nginx};
 use quartet_operator::packaging::crd;
 use serde_json::{Value, json};
 
-use crate::seed;
+use crate::original;
 use crate::stage::{Form, Stage, collection, is_ready_with, is_true, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
@@ -16,18 +16,18 @@ const LEGACY: &str = "cache.example.com/finalizer";
 /// finalizer, and a negative Nginx; the CRDs then become those of `form`.
 async fn cluster(form: Form, names: &[&str]) -> Stage {
     let stage = Stage::with_api_server().await;
-    stage.apply_crds(seed::crd).await;
+    stage.apply_crds(original::crd).await;
     stage.cluster.start_controllers().expect("controllers");
-    let seed = collection(MEMCACHED, &MEMCACHED.seed, "default");
+    let spoke = collection(MEMCACHED, &MEMCACHED.spoke, "default");
     for name in names {
-        let mut object = object(MEMCACHED, &MEMCACHED.seed, name, json!({"size": -5}));
+        let mut object = object(MEMCACHED, &MEMCACHED.spoke, name, json!({"size": -5}));
         object["metadata"]["finalizers"] = json!([LEGACY]);
-        let created = stage.create(&seed, &object).await;
+        let created = stage.create(&spoke, &object).await;
         created.expect("created");
     }
-    let negative = object(NGINX, &NGINX.seed, "n", json!({"count": -5}));
-    let seed = collection(NGINX, &NGINX.seed, "default");
-    stage.create(&seed, &negative).await.expect("created");
+    let negative = object(NGINX, &NGINX.spoke, "n", json!({"count": -5}));
+    let spoke = collection(NGINX, &NGINX.spoke, "default");
+    stage.create(&spoke, &negative).await.expect("created");
     stage.apply_crds(form).await;
     stage
 }
@@ -77,8 +77,8 @@ async fn is_removed_with_the_object_or_when_the_number_is_put_right(form: Form, 
 /// the operations guide has the user help with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_negative_object_that_is_deleted_in_the_foreground_goes_once_its_number_is_zero() {
-    let stage = cluster(crd::seed_only, &[]).await;
-    let at = path(NGINX, &NGINX.seed, "default", "n");
+    let stage = cluster(crd::original_only, &[]).await;
+    let at = path(NGINX, &NGINX.spoke, "default", "n");
     stage.delete_in_foreground(&at).await;
     let object = stage.get(&at).await.expect("still there");
     let finalizers = &object["metadata"]["finalizers"];
@@ -94,8 +94,11 @@ async fn a_negative_object_that_is_deleted_in_the_foreground_goes_once_its_numbe
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_negative_object_of_the_old_version_is_freed_of_the_legacy_finalizer_when_it_is_deleted()
 {
-    is_removed_with_the_object_or_when_the_number_is_put_right(crd::seed_only, &MEMCACHED.seed)
-        .await;
+    is_removed_with_the_object_or_when_the_number_is_put_right(
+        crd::original_only,
+        &MEMCACHED.spoke,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

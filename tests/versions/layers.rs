@@ -26,7 +26,7 @@ fn negative(kind: &Kind, version: &Version) -> (Value, String) {
 /// these words, by the webhook or not.
 async fn all_are_refused(stage: &Stage, by_webhook: bool, words: fn(field: &str) -> String) {
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let (object, field) = negative(kind, version);
             let refused = stage
                 .create(&collection(kind, version, NAMESPACE), &object)
@@ -84,7 +84,7 @@ async fn schema_webhook_and_reconciler_each_refuse_a_negative_number_of_pods() {
 
     stage.unregister_webhooks().await;
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let (object, _) = negative(kind, version);
             // Until the API server has heard that nobody is to be asked.
             stage
@@ -99,7 +99,7 @@ async fn schema_webhook_and_reconciler_each_refuse_a_negative_number_of_pods() {
 
     let _manager = stage.start_manager(NAMESPACE);
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let (object, _) = negative(kind, version);
             let name = object["metadata"]["name"].as_str().expect("a name");
             // Objects are watched in the hub version: its words.

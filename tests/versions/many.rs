@@ -21,9 +21,9 @@ const PUTS_AT_ONCE: usize = 100;
 /// would take longer than all that is measured here.
 async fn create_all(stage: &Stage) {
     let started = Instant::now();
-    let first = object(MEMCACHED, &MEMCACHED.seed, &name(0), json!({"size": 0}));
-    let seed = collection(MEMCACHED, &MEMCACHED.seed, "default");
-    stage.create(&seed, &first).await.expect("created");
+    let first = object(MEMCACHED, &MEMCACHED.spoke, &name(0), json!({"size": 0}));
+    let spoke = collection(MEMCACHED, &MEMCACHED.spoke, "default");
+    stage.create(&spoke, &first).await.expect("created");
     let etcd = Etcd::of(stage);
     let first = etcd.get(&key(0)).await;
     let numbers: Vec<usize> = (1..OBJECTS).collect();
@@ -110,10 +110,10 @@ async fn assert_all_are_listed(stage: &Stage, version: &Version, field: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ten_thousand_objects_are_readable_in_both_versions_right_after_a_change_of_their_crd() {
     let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::seed_only).await;
+    stage.apply_crds(crd::original_only).await;
     create_all(&stage).await;
-    let (seed, hub) = (&MEMCACHED.seed, &MEMCACHED.hub);
-    // The hub is served besides, then stored; then it is the seed's turn to be read through
+    let (spoke, hub) = (&MEMCACHED.spoke, &MEMCACHED.hub);
+    // The hub is served besides, then stored; then it is the spoke's turn to be read through
     // conversion, of objects that were written in the meantime.
     let changes: [(&str, Form); 2] = [
         ("both versions are served", crd::transition),
@@ -125,7 +125,7 @@ async fn ten_thousand_objects_are_readable_in_both_versions_right_after_a_change
         let crd = serde_json::to_value(form(MEMCACHED)).expect("JSON");
         stage.apply_crd(MEMCACHED, crd).await.expect("applied");
         assert_all_are_listed(&stage, hub, "replicas").await;
-        assert_all_are_listed(&stage, seed, "size").await;
+        assert_all_are_listed(&stage, spoke, "size").await;
         let took = started.elapsed();
         let converted = stage.webhooks.conversions() - converted;
         println!("{what}: {OBJECTS} objects read in both after {took:?}, {converted} conversions");

@@ -37,20 +37,20 @@ async fn memcached(stage: &Stage, name: &str) -> (Value, String, String) {
     let target = collection(MEMCACHED, &MEMCACHED.hub, "default");
     stage.create(&target, &made).await.expect("created");
     let path = |version| path(MEMCACHED, version, "default", name);
-    (spec, path(&MEMCACHED.hub), path(&MEMCACHED.seed))
+    (spec, path(&MEMCACHED.hub), path(&MEMCACHED.spoke))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn without_conversion_a_write_in_the_original_version_loses_fields() {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::both_versions).await;
-    let (spec, hub, seed) = memcached(&stage, "m").await;
+    let (spec, hub, spoke) = memcached(&stage, "m").await;
     without_conversion(&stage).await;
 
     let looks = |object: &Value| object["spec"]["size"].is_null();
-    stage.until(&seed, "is not converted", looks).await;
-    let read = stage.get(&seed).await.expect("readable");
-    stage.replace(&seed, &read).await.expect("written back");
+    stage.until(&spoke, "is not converted", looks).await;
+    let read = stage.get(&spoke).await.expect("readable");
+    stage.replace(&spoke, &read).await.expect("written back");
     let left = stage.get(&hub).await.expect("readable");
     assert_ne!(left["spec"], spec, "it would have been safe");
     assert!(left["spec"]["memory"].is_null(), "{left:#}");
@@ -60,7 +60,7 @@ async fn without_conversion_a_write_in_the_original_version_loses_fields() {
 async fn where_the_original_version_is_not_served_nothing_is_lost() {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::both_versions).await;
-    let (spec, hub, seed) = memcached(&stage, "m").await;
+    let (spec, hub, spoke) = memcached(&stage, "m").await;
 
     let commands = commands();
     assert_eq!(commands.len(), 2, "{commands:?}");
@@ -84,11 +84,11 @@ async fn where_the_original_version_is_not_served_nothing_is_lost() {
 
     // The API server hears of it within moments; what it answers meanwhile writes nothing.
     let started = std::time::Instant::now();
-    while stage.get(&seed).await.is_ok() {
+    while stage.get(&spoke).await.is_ok() {
         assert!(started.elapsed() < crate::stage::DEADLINE, "still served");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    let written = stage.merge(&seed, json!({"spec": {"size": 5}})).await;
+    let written = stage.merge(&spoke, json!({"spec": {"size": 5}})).await;
     assert_eq!(written.expect_err("is not served").code, 404);
     let grown = stage.merge(&hub, json!({"spec": {"replicas": 3}})).await;
     grown.expect("the stored version is written as before");
@@ -96,7 +96,7 @@ async fn where_the_original_version_is_not_served_nothing_is_lost() {
     // A manager and its CRDs come back.
     stage.apply_crds(crd::both_versions).await;
     let size = |object: &Value| object["spec"]["size"] == 3;
-    stage.until(&seed, "is converted", size).await;
+    stage.until(&spoke, "is converted", size).await;
     let mut kept = spec;
     kept["replicas"] = json!(3);
     assert_eq!(stage.get(&hub).await.expect("readable")["spec"], kept);

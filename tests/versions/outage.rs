@@ -14,24 +14,24 @@ const OUTAGE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "live";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/live/deployments";
 
-/// The hub's form of the seed's sample with so many pods. Names of two kinds differ, and so do
+/// The hub's form of the spoke's sample with so many pods. Names of two kinds differ, and so do
 /// the ports of two names.
 fn live(kind: &Kind, name: &str, pods: i64) -> Value {
-    let mut seed = sample::sample(kind, &kind.seed).expect("a sample");
-    let spec = &mut seed["spec"];
+    let mut spoke = sample::sample(kind, &kind.spoke).expect("a sample");
+    let spec = &mut spoke["spec"];
     match spec["singlePodsQPS"].as_i64() {
         Some(queries) => {
             spec["totalQPS"] = json!(queries * pods);
             spec["port"] = json!(30_200 + name.bytes().map(u32::from).sum::<u32>());
         }
         None => {
-            let (field, _) = kind.seed.pods.blamed(spec);
+            let (field, _) = kind.spoke.pods.blamed(spec);
             let field = field.trim_start_matches("spec.");
             spec[field] = json!(pods);
         }
     }
-    seed["metadata"] = json!({"name": format!("{name}-{}", kind.controller_name())});
-    convert(kind, seed, &kind.hub).expect("converts").object
+    spoke["metadata"] = json!({"name": format!("{name}-{}", kind.controller_name())});
+    convert(kind, spoke, &kind.hub).expect("converts").object
 }
 
 fn at(kind: &Kind, object: &Value) -> String {
@@ -158,9 +158,9 @@ async fn a_minute_without_webhooks_stops_no_reconciler_and_no_deletion() {
         new.scale(2).await;
         life(&stage, "old").scale(1 + rounds % 2).await;
         new.delete_in_foreground().await;
-        let in_seed = path(kind, &kind.seed, NAMESPACE, "old-memcached");
+        let in_spoke = path(kind, &kind.spoke, NAMESPACE, "old-memcached");
         let refused = stage
-            .get(&in_seed)
+            .get(&in_spoke)
             .await
             .expect_err("needs conversion")
             .message;
@@ -172,8 +172,10 @@ async fn a_minute_without_webhooks_stops_no_reconciler_and_no_deletion() {
     stage.webhooks.come_back().await;
     stage.register_webhooks().await;
     life(&stage, "old").scale(3).await;
-    let in_seed = path(kind, &kind.seed, NAMESPACE, "old-memcached");
+    let in_spoke = path(kind, &kind.spoke, NAMESPACE, "old-memcached");
     let has_three = |object: &Value| is_ready_with(object, 3) && object["spec"]["size"] == 3;
-    stage.until(&in_seed, "read by conversion", has_three).await;
+    stage
+        .until(&in_spoke, "read by conversion", has_three)
+        .await;
     stage.cluster.check().expect("everything still runs");
 }

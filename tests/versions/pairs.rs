@@ -231,7 +231,7 @@ async fn changing_a_field_gives_the_children_that_creating_with_its_value_gives(
     let started = Instant::now();
 
     let every_field = kinds().into_iter().flat_map(|kind| {
-        let versions = [&kind.seed, &kind.hub].into_iter();
+        let versions = [&kind.spoke, &kind.hub].into_iter();
         versions.flat_map(move |version| {
             let fields = values::fields(version).into_iter();
             fields.map(move |field| ((kind, version), field))
@@ -253,7 +253,7 @@ async fn changing_a_field_gives_the_children_that_creating_with_its_value_gives(
     let parts = fields.iter().flat_map(|field| {
         let parts = field.parts().into_iter();
         parts.flat_map(move |part| {
-            [&field.kind.seed, &field.kind.hub].map(|through| (field, through, part.clone()))
+            [&field.kind.spoke, &field.kind.hub].map(|through| (field, through, part.clone()))
         })
     });
     let walked = parts.map(|(field, through, part)| {

@@ -133,7 +133,7 @@ async fn any_valid_object_is_valid_in_the_other_version_too_and_the_api_server_t
     stage.register_webhooks().await;
     let stage = Arc::new(stage);
     for kind in kinds() {
-        for pair in [(&kind.seed, &kind.hub), (&kind.hub, &kind.seed)] {
+        for pair in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
             let stage = Arc::clone(&stage);
             let cases = tokio::task::spawn_blocking(move || {
                 let config = Config {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::stage::{Answer, Form, Stage, collection, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
-const SEED: &str = "memcacheds.v1alpha1.cache.example.com";
+const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
 const HUB: &str = "memcacheds.v1.cache.example.com";
 /// What everybody is told whose write is refused by the schema.
 const WAY_OUT: &str = "the annotations have no room for the fields that only";
@@ -29,8 +29,8 @@ fn hub_sample(kind: &Kind, name: &str) -> Value {
     sample
 }
 
-fn in_seed(kind: &Kind) -> String {
-    path(kind, &kind.seed, "default", "full")
+fn in_spoke(kind: &Kind) -> String {
+    path(kind, &kind.spoke, "default", "full")
 }
 
 fn in_hub(kind: &Kind) -> String {
@@ -53,7 +53,7 @@ fn scaled(version: &Version, spec: &Value) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_leaves_no_room_for_the_other_version_is_refused_with_what_to_do() {
     let stage = Stage::with_api_server().await;
-    let forms: [(&str, Form); 2] = [("seed", crd::transition), ("hub", crd::both_versions)];
+    let forms: [(&str, Form); 2] = [("spoke", crd::transition), ("hub", crd::both_versions)];
     for (stored, form) in forms {
         stage.apply_crds(form).await;
         stage.register_webhooks().await;
@@ -78,7 +78,7 @@ async fn what_leaves_no_room_for_the_other_version_is_refused_with_what_to_do() 
             refused(stage.apply(&target, &applied).await, "bytes of annotations");
             // The API server counts the conversion data itself.
             refused(
-                stage.merge(&in_seed(kind), annotated.clone()).await,
+                stage.merge(&in_spoke(kind), annotated.clone()).await,
                 "Too long",
             );
             let spec = stage.get(&in_hub(kind)).await.expect("the object")["spec"].take();
@@ -87,22 +87,22 @@ async fn what_leaves_no_room_for_the_other_version_is_refused_with_what_to_do() 
             let some = json!({"metadata": {"annotations": {"note": "x".repeat(200_000)}}});
             stage.merge(&in_hub(kind), some).await.expect("annotated");
             let label = json!({"metadata": {"labels": {"a": "b"}}});
-            stage.merge(&in_seed(kind), label).await.expect("labelled");
+            stage.merge(&in_spoke(kind), label).await.expect("labelled");
             let spec = stage.get(&in_hub(kind)).await.expect("the object")["spec"].take();
             assert_eq!(spec, before, "{kind:?} stored in the {stored}");
             stage.delete(&in_hub(kind)).await.expect("deleted");
 
             // Annotations first, fields later.
-            let mut sample = sample::sample(kind, &kind.seed).expect("a sample");
+            let mut sample = sample::sample(kind, &kind.spoke).expect("a sample");
             sample["metadata"] = json!({"name": "full", "annotations": full()});
-            let seed = collection(kind, &kind.seed, "default");
-            stage.create(&seed, &sample).await.expect("created");
+            let spoke = collection(kind, &kind.spoke, "default");
+            stage.create(&spoke, &sample).await.expect("created");
             let patch = json!({"spec": {"podSecurity": "Restricted"}});
             refused(
                 stage.merge(&in_hub(kind), patch).await,
                 "bytes of annotations",
             );
-            stage.delete(&in_seed(kind)).await.expect("deleted");
+            stage.delete(&in_spoke(kind)).await.expect("deleted");
         }
     }
 }
@@ -113,10 +113,10 @@ async fn with_full_objects() -> Stage {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::both_versions).await;
     for kind in kinds() {
-        let mut seed = sample::sample(kind, &kind.seed).expect("a sample");
-        seed["metadata"] = json!({"name": "full"});
-        let target = format!("{}?fieldManager=old", in_seed(kind));
-        stage.apply(&target, &seed).await.expect("applied");
+        let mut spoke = sample::sample(kind, &kind.spoke).expect("a sample");
+        spoke["metadata"] = json!({"name": "full"});
+        let target = format!("{}?fieldManager=old", in_spoke(kind));
+        stage.apply(&target, &spoke).await.expect("applied");
         let hub = hub_sample(kind, "full");
         let target = format!("{}?fieldManager=new&force=true", in_hub(kind));
         stage.apply(&target, &hub).await.expect("applied");
@@ -134,33 +134,33 @@ async fn no_write_loses_fields_of_an_object_that_is_full_already() {
     for kind in kinds() {
         let stored = stage.get(&in_hub(kind)).await.expect("the object");
         let hub_spec = || async { stage.get(&in_hub(kind)).await.expect("it")["spec"].take() };
-        let read = stage.get(&in_seed(kind)).await.expect("readable");
+        let read = stage.get(&in_spoke(kind)).await.expect("readable");
         assert!(read["spec"][OMITTED].is_number(), "{}", read["spec"]);
-        let list = stage.get(&collection(kind, &kind.seed, "default")).await;
+        let list = stage.get(&collection(kind, &kind.spoke, "default")).await;
         assert_eq!(list.expect("a list")["items"][0]["spec"], read["spec"]);
 
         // Through the old version: everything is refused.
-        let target = format!("{}?fieldManager=old&force=true", in_seed(kind));
-        let mut applied = sample::sample(kind, &kind.seed).expect("a sample");
+        let target = format!("{}?fieldManager=old&force=true", in_spoke(kind));
+        let mut applied = sample::sample(kind, &kind.spoke).expect("a sample");
         applied["metadata"] = json!({"name": "full", "labels": {"a": "b"}});
         let mut unmarked = read.clone();
         unmarked["spec"]
             .as_object_mut()
             .expect("a spec")
             .remove(OMITTED);
-        let status = format!("{}/status", in_seed(kind));
+        let status = format!("{}/status", in_spoke(kind));
         let label = json!({"metadata": {"labels": {"a": "b"}}});
         for answer in [
-            stage.merge(&in_seed(kind), label.clone()).await,
+            stage.merge(&in_spoke(kind), label.clone()).await,
             stage
-                .merge(&in_seed(kind), scaled(&kind.seed, &read["spec"]))
+                .merge(&in_spoke(kind), scaled(&kind.spoke, &read["spec"]))
                 .await,
             stage
                 .merge(&status, json!({"status": {"replicas": 1}}))
                 .await,
             stage.apply(&target, &applied).await,
-            stage.replace(&in_seed(kind), &read).await,
-            stage.replace(&in_seed(kind), &unmarked).await,
+            stage.replace(&in_spoke(kind), &read).await,
+            stage.replace(&in_spoke(kind), &unmarked).await,
         ] {
             refused(answer, WAY_OUT);
         }
@@ -200,7 +200,7 @@ async fn no_write_loses_fields_of_an_object_that_is_full_already() {
         let freed = json!({"metadata": {"annotations": {"note": null}}});
         stage.merge(&in_hub(kind), freed).await.expect("freed");
         let label = json!({"metadata": {"labels": {"e": "f"}}});
-        let labelled = stage.merge(&in_seed(kind), label).await.expect("labelled");
+        let labelled = stage.merge(&in_spoke(kind), label).await.expect("labelled");
         assert!(labelled["metadata"]["annotations"][DATA_ANNOTATION].is_string());
         assert_eq!(hub_spec().await, expected);
     }
@@ -210,19 +210,19 @@ async fn no_write_loses_fields_of_an_object_that_is_full_already() {
 async fn kubectl_is_told_why_a_full_object_cannot_be_written_in_the_old_version() {
     let stage = with_full_objects().await;
     let stored = stage.get(&in_hub(MEMCACHED)).await.expect("the object");
-    let seed = object(MEMCACHED, &MEMCACHED.seed, "full", json!({"size": 5}));
-    assert!(matches!(MEMCACHED.seed.pods, Pods::Counted(&["size"])));
+    let spoke = object(MEMCACHED, &MEMCACHED.spoke, "full", json!({"size": 5}));
+    assert!(matches!(MEMCACHED.spoke.pods, Pods::Counted(&["size"])));
     for arguments in [
-        vec!["label", SEED, "full", "a=b"],
-        vec!["annotate", SEED, "full", "a=b"],
-        vec!["annotate", SEED, "full", "note-"],
-        vec!["scale", SEED, "full", "--replicas=5"],
+        vec!["label", SPOKE, "full", "a=b"],
+        vec!["annotate", SPOKE, "full", "a=b"],
+        vec!["annotate", SPOKE, "full", "note-"],
+        vec!["scale", SPOKE, "full", "--replicas=5"],
         vec!["apply", "--validate=false", "-f", "-"],
         vec!["apply", "--server-side", "--force-conflicts", "-f", "-"],
         vec!["replace", "--validate=false", "-f", "-"],
         vec![
             "patch",
-            SEED,
+            SPOKE,
             "full",
             "--subresource=status",
             "--type=merge",
@@ -230,7 +230,7 @@ async fn kubectl_is_told_why_a_full_object_cannot_be_written_in_the_old_version(
             r#"{"status":{"replicas":1}}"#,
         ],
     ] {
-        let (succeeded, written) = stage.kubectl(&arguments, &seed);
+        let (succeeded, written) = stage.kubectl(&arguments, &spoke);
         println!("$ kubectl {}\n{written}", arguments.join(" "));
         assert!(!succeeded, "{arguments:?}: {written}");
         let is_told = written.contains(WAY_OUT)
@@ -243,8 +243,8 @@ async fn kubectl_is_told_why_a_full_object_cannot_be_written_in_the_old_version(
     // Its way out, and a deletion, which needs none.
     for arguments in [
         vec!["annotate", HUB, "full", "note-"],
-        vec!["label", SEED, "full", "a=b"],
-        vec!["delete", SEED, "full"],
+        vec!["label", SPOKE, "full", "a=b"],
+        vec!["delete", SPOKE, "full"],
     ] {
         if arguments[0] == "delete" {
             let read = stage.get(&in_hub(MEMCACHED)).await.expect("the object");

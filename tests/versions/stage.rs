@@ -99,7 +99,7 @@ impl Stage {
         let configuration = self.webhooks.endpoint.validation();
         self.register_validation(&configuration).await;
         for kind in kinds() {
-            for version in [&kind.seed, &kind.hub] {
+            for version in [&kind.spoke, &kind.hub] {
                 let sample = sample::sample(kind, version).expect("a sample");
                 let target = format!("{}?dryRun=All", collection(kind, version, "default"));
                 let (started, before) = (Instant::now(), self.webhooks.decisions(kind, version));

@@ -11,7 +11,7 @@ use quartet_operator::operators::{OPERATORS, Settings};
 use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
 
-use crate::seed;
+use crate::original;
 use crate::stage::{Stage, collection, crd_path, is_ready_with, object, path};
 
 /// Where nobody reconciles.
@@ -38,8 +38,8 @@ async fn objects(stage: &Stage, version: fn(&Kind) -> &Version) -> Objects {
     objects
 }
 
-fn in_seed(kind: &Kind) -> &Version {
-    &kind.seed
+fn in_spoke(kind: &Kind) -> &Version {
+    &kind.spoke
 }
 
 fn in_hub(kind: &Kind) -> &Version {
@@ -66,7 +66,7 @@ fn converted(objects: &Objects) -> Objects {
 /// The hub fills in its default where there is a spec; the old CRDs always had the field.
 async fn assert_nothing_is_lost(stage: &Stage, before: &Objects, when: &str) {
     assert_eq!(
-        &objects(stage, in_seed).await,
+        &objects(stage, in_spoke).await,
         before,
         "{when}, old version"
     );
@@ -127,8 +127,8 @@ fn live_spec(kind: &Kind, pods: i64) -> Value {
 /// Scales every live object through one version, and waits for the pods.
 async fn scale(stage: &Stage, version: fn(&Kind) -> &Version, pods: i64) {
     for kind in kinds() {
-        let seed = live_spec(kind, pods);
-        let object = object(kind, &kind.seed, &live(kind), seed);
+        let spoke = live_spec(kind, pods);
+        let object = object(kind, &kind.spoke, &live(kind), spoke);
         let spec = convert(kind, object, version(kind))
             .expect("converts")
             .object["spec"]
@@ -184,17 +184,17 @@ fn start_controllers_of_the_original_version(stage: &Stage) -> tokio::task::Join
 /// The cluster as the old operators left it, with the objects of [`ODD`] and [`LIVE`].
 async fn cluster_of_the_old_operators() -> Stage {
     let stage = Stage::with_api_server().await;
-    stage.apply_crds(seed::crd).await;
+    stage.apply_crds(original::crd).await;
     stage.cluster.start_controllers().expect("controllers");
     stage.create_namespace(ODD).await;
     stage.create_namespace(LIVE).await;
     for kind in kinds() {
-        for (name, spec) in seed::specs(kind) {
-            let mut object = object(kind, &kind.seed, name, spec);
+        for (name, spec) in original::specs(kind) {
+            let mut object = object(kind, &kind.spoke, name, spec);
             object["metadata"]["labels"] = json!({"team": "a"});
             object["metadata"]["annotations"] = json!({"note": "kept"});
             let created = stage
-                .create(&collection(kind, &kind.seed, ODD), &object)
+                .create(&collection(kind, &kind.spoke, ODD), &object)
                 .await;
             created.unwrap_or_else(|error| panic!("{name}: {error:?}"));
         }
@@ -202,12 +202,12 @@ async fn cluster_of_the_old_operators() -> Stage {
             "ElasticWeb" => json!({"realQPS": 2400}),
             _ => json!({"nodes": ["b", "a"]}),
         };
-        let path = format!("{}/status", path(kind, &kind.seed, ODD, "usual"));
+        let path = format!("{}/status", path(kind, &kind.spoke, ODD, "usual"));
         let written = stage.merge(&path, json!({"status": status})).await;
         written.expect("a status");
-        let live = object(kind, &kind.seed, &live(kind), live_spec(kind, 2));
+        let live = object(kind, &kind.spoke, &live(kind), live_spec(kind, 2));
         let created = stage
-            .create(&collection(kind, &kind.seed, LIVE), &live)
+            .create(&collection(kind, &kind.spoke, LIVE), &live)
             .await;
         created.expect("a live object");
     }
@@ -217,14 +217,14 @@ async fn cluster_of_the_old_operators() -> Stage {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothing_is_lost() {
     let mut stage = cluster_of_the_old_operators().await;
-    let before = objects(&stage, in_seed).await;
+    let before = objects(&stage, in_spoke).await;
 
     // Our manager takes over the cluster, on CRDs of one version still.
-    stage.apply_crds(crd::seed_only).await;
-    assert_eq!(objects(&stage, in_seed).await, before, "bounds came in");
+    stage.apply_crds(crd::original_only).await;
+    assert_eq!(objects(&stage, in_spoke).await, before, "bounds came in");
     let manager = stage.start_manager(LIVE);
     for kind in kinds() {
-        let path = path(kind, &kind.seed, LIVE, &live(kind));
+        let path = path(kind, &kind.spoke, LIVE, &live(kind));
         let ready = |object: &Value| is_ready_with(object, 2);
         stage.until(&path, "ready", ready).await;
     }
@@ -234,15 +234,15 @@ async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothin
     // Served, not stored: the way back is still open.
     stage.apply_crds(crd::transition).await;
     assert_nothing_is_lost(&stage, &before, "both are served").await;
-    stage.apply_crds(crd::seed_only).await;
-    assert_eq!(objects(&stage, in_seed).await, before, "one step back");
+    stage.apply_crds(crd::original_only).await;
+    assert_eq!(objects(&stage, in_spoke).await, before, "one step back");
     stage.apply_crds(crd::transition).await;
     assert_eq!(children(&stage).await, running, "no child was touched");
 
     // Stored, and what was stored before rewritten.
     stage.apply_crds(crd::both_versions).await;
     for kind in kinds() {
-        let both = json!([kind.seed.name, kind.hub.name]);
+        let both = json!([kind.spoke.name, kind.hub.name]);
         assert_eq!(stage.stored_versions(kind).await, both);
     }
     assert_nothing_is_lost(&stage, &before, "the new version is stored").await;
@@ -254,7 +254,7 @@ async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothin
     assert_nothing_is_lost(&stage, &before, "the storage is migrated").await;
     until_owned_in(&stage, in_hub).await;
     assert_eq!(children(&stage).await, running, "no child was touched");
-    scale(&stage, in_seed, 3).await;
+    scale(&stage, in_spoke, 3).await;
     scale(&stage, in_hub, 2).await;
 
     without_conversion(&mut stage, &before).await;
@@ -263,10 +263,10 @@ async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothin
     drop(manager);
     let deployments = children_named(&stage, "deployments").await;
     let original = start_controllers_of_the_original_version(&stage);
-    until_owned_in(&stage, in_seed).await;
+    until_owned_in(&stage, in_spoke).await;
     assert_eq!(children_named(&stage, "deployments").await, deployments);
     scale(&stage, in_hub, 3).await;
-    scale(&stage, in_seed, 2).await;
+    scale(&stage, in_spoke, 2).await;
     assert!(!original.is_finished());
     original.abort();
     let _manager = stage.start_manager(LIVE);
@@ -275,7 +275,7 @@ async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothin
     // The API server refuses the CRDs that do not know what is stored; the step between is
     // as far back as they go.
     for kind in kinds() {
-        let crd = serde_json::to_value(crd::seed_only(kind)).expect("JSON");
+        let crd = serde_json::to_value(crd::original_only(kind)).expect("JSON");
         let target = format!("{}?fieldManager=installer&force=true", crd_path(kind));
         let refused = stage.apply(&target, &crd).await;
         let refused = refused.expect_err("would lose objects");
@@ -286,11 +286,11 @@ async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothin
     }
     stage.apply_crds(crd::transition).await;
     for kind in kinds() {
-        let both = json!([kind.hub.name, kind.seed.name]);
+        let both = json!([kind.hub.name, kind.spoke.name]);
         assert_eq!(stage.stored_versions(kind).await, both);
     }
     assert_nothing_is_lost(&stage, &before, "the old version is stored again").await;
-    scale(&stage, in_seed, 1).await;
+    scale(&stage, in_spoke, 1).await;
     stage.cluster.check().expect("everything still runs");
 }
 
@@ -302,7 +302,7 @@ async fn without_conversion(stage: &mut Stage, before: &Objects) {
     let hub = objects(stage, in_hub).await;
     assert_eq!(hub, converted(before), "without conversion");
     for kind in kinds() {
-        let refused = stage.get(&path(kind, &kind.seed, ODD, "usual")).await;
+        let refused = stage.get(&path(kind, &kind.spoke, ODD, "usual")).await;
         let refused = refused.expect_err("needs conversion");
         assert!(
             refused.message.contains("conversion webhook"),
@@ -320,5 +320,5 @@ async fn without_conversion(stage: &mut Stage, before: &Objects) {
     stage.delete_in_foreground(&new).await;
     stage.until_gone(&new).await;
     stage.webhooks.come_back().await;
-    scale(stage, in_seed, 2).await;
+    scale(stage, in_spoke, 2).await;
 }

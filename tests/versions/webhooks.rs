@@ -75,7 +75,7 @@ async fn install(stage: &Stage) {
     applied.expect("the API server takes the webhook configuration");
     // Served, and asked.
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let objects = stage.objects(kind, version).await;
             let start = Instant::now();
             let dry_run = PostParams {
@@ -101,7 +101,7 @@ async fn install(stage: &Stage) {
 
 /// Every version of every kind.
 fn versions() -> impl Iterator<Item = (&'static Kind, &'static Version)> {
-    let both = |kind: &'static Kind| [(kind, &kind.seed), (kind, &kind.hub)];
+    let both = |kind: &'static Kind| [(kind, &kind.spoke), (kind, &kind.hub)];
     kinds().into_iter().flat_map(both)
 }
 
@@ -199,7 +199,7 @@ fn every_object_reads_in_the_other_version_as_conversion_says_and_keeps_what_tha
     let (stage, _turn) = (stage(), turn());
     block_on(async {
         for kind in kinds() {
-            for (written, other) in [(&kind.seed, &kind.hub), (&kind.hub, &kind.seed)] {
+            for (written, other) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
                 let mut sample = sample::sample(kind, written).unwrap();
                 let name = format!("conversion-{}", written.name);
                 sample["metadata"] = json!({"name": name});
@@ -246,10 +246,10 @@ fn what_only_the_webhook_refuses_is_told_with_its_cause_in_the_version_that_was_
     block_on(async {
         for kind in kinds() {
             let decisions = || {
-                stage.webhooks.decisions(kind, &kind.seed)
+                stage.webhooks.decisions(kind, &kind.spoke)
                     + stage.webhooks.decisions(kind, &kind.hub)
             };
-            for version in [&kind.seed, &kind.hub] {
+            for version in [&kind.spoke, &kind.hub] {
                 let (wrong, detail) = wrong(kind, version);
                 let objects = stage.objects(kind, version).await;
                 let before = decisions();
@@ -362,14 +362,14 @@ fn hub_fields_that_come_in_by_the_annotation_of_the_old_version_are_stored_and_c
     let (stage, _turn) = (stage(), turn());
     block_on(async {
         let kind = kinds()[0];
-        let seed = stage.objects(kind, &kind.seed).await;
+        let spoke = stage.objects(kind, &kind.spoke).await;
         let of = |memory: i64| {
             let data = json!({kind.hub.name: {"memory": memory}}).to_string();
-            let mut sample = sample::sample(kind, &kind.seed).unwrap();
+            let mut sample = sample::sample(kind, &kind.spoke).unwrap();
             sample["metadata"] = json!({"name": "carried", "annotations": {DATA_ANNOTATION: data}});
             object(&sample)
         };
-        let refused = seed
+        let refused = spoke
             .create(&PostParams::default(), &of(-5))
             .await
             .unwrap_err();
@@ -379,7 +379,10 @@ fn hub_fields_that_come_in_by_the_annotation_of_the_old_version_are_stored_and_c
                 .contains("spec.memory of v1: Invalid value: -5"),
             "{refused}"
         );
-        seed.create(&PostParams::default(), &of(128)).await.unwrap();
+        spoke
+            .create(&PostParams::default(), &of(128))
+            .await
+            .unwrap();
         let hub = stage
             .objects(kind, &kind.hub)
             .await
@@ -388,7 +391,8 @@ fn hub_fields_that_come_in_by_the_annotation_of_the_old_version_are_stored_and_c
             .unwrap();
         assert_eq!(hub.data["spec"]["memory"], 128);
         assert_eq!(hub.metadata.annotations, None);
-        seed.delete("carried", &DeleteParams::default())
+        spoke
+            .delete("carried", &DeleteParams::default())
             .await
             .unwrap();
     });

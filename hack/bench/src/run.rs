@@ -18,7 +18,7 @@ use crate::promises::Load;
 use crate::usage::{Cpu, Memory};
 
 /// The kinds' old versions alone, which need no conversion webhook.
-const DEFINITIONS: &str = "config/crd-seed-only";
+const DEFINITIONS: &str = "config/crd-original";
 
 /// The manager has come to rest when it has asked for nothing for this long.
 const QUIET: Duration = Duration::from_secs(5);

@@ -21,7 +21,7 @@ pub const OMITTED: &str = "conversionDataOmitted";
 /// The field is passed on as it is, so that the API server's own conversions there and back
 /// (server-side apply with managers in both versions) do not hide a loss.
 pub(super) const OMITTED_MOVE: FieldMove = FieldMove {
-    seed: &[OMITTED],
+    spoke: &[OMITTED],
     hub: &[OMITTED],
 };
 
@@ -33,11 +33,11 @@ pub(super) fn mark(spec: &mut Value, bytes: usize) {
 }
 
 /// Adds the field to the schema of a version that is converted, with the rules that refuse
-/// writes. An update through the seed is refused whenever the stored object has the field,
+/// writes. An update through the spoke is refused whenever the stored object has the field,
 /// whatever the update does: even a status write stores the whole object.
 pub(crate) fn refuse_writes(kind: &Kind, version: &mut CustomResourceDefinitionVersion) {
     let (hub, group, plural) = (kind.hub.name, kind.group, kind.plural);
-    let is_seed = version.name == kind.seed.name;
+    let is_spoke = version.name == kind.spoke.name;
     let message = format!(
         "the annotations have no room for the fields that only {hub} has: write \
          {plural}.{hub}.{group}, and remove annotations there first"
@@ -56,7 +56,7 @@ pub(crate) fn refuse_writes(kind: &Kind, version: &mut CustomResourceDefinitionV
     else {
         return;
     };
-    if is_seed {
+    if is_spoke {
         // A transition rule: the API server tolerates no violation of one, even where nothing
         // of the spec changes.
         let rule = rule(
@@ -72,7 +72,7 @@ pub(crate) fn refuse_writes(kind: &Kind, version: &mut CustomResourceDefinitionV
             "Set by the conversion webhook, never by users: bytes of the fields that only {hub} \
              has, for which the annotations of the object have no room. While it is set, writes \
              in {} are refused.",
-            kind.seed.name
+            kind.spoke.name
         )),
         type_: Some("integer".to_owned()),
         format: Some("int64".to_owned()),

@@ -20,16 +20,19 @@ pub(crate) fn kinds_and_versions() -> impl Strategy<Value = (&'static Kind, &'st
     prop::sample::select(kinds()).prop_flat_map(|kind| {
         (
             Just(kind),
-            prop::sample::select(vec![kind.seed.name, kind.hub.name]),
+            prop::sample::select(vec![kind.spoke.name, kind.hub.name]),
         )
     })
 }
 
 /// Every ordered pair of versions.
 fn pairs() -> impl Strategy<Value = (&'static Kind, &'static Version, &'static Version)> {
-    let pairs = kinds()
-        .into_iter()
-        .flat_map(|kind| [(kind, &kind.seed, &kind.hub), (kind, &kind.hub, &kind.seed)]);
+    let pairs = kinds().into_iter().flat_map(|kind| {
+        [
+            (kind, &kind.spoke, &kind.hub),
+            (kind, &kind.hub, &kind.spoke),
+        ]
+    });
     prop::sample::select(pairs.collect::<Vec<_>>())
 }
 
@@ -222,7 +225,7 @@ proptest! {
     ) {
         let mut there = converted(kind, &object, to);
         let field = index.get(kind.moves);
-        let (path, origin) = if from.name == kind.hub.name { (field.seed, field.hub) } else { (field.hub, field.seed) };
+        let (path, origin) = if from.name == kind.hub.name { (field.spoke, field.hub) } else { (field.hub, field.spoke) };
         let Some(spec) = there.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         match &change {
             // A PATCH that goes below something that is no object would be refused.
@@ -251,10 +254,10 @@ proptest! {
     }
 }
 
-fn seed_memcached(spec: Value) -> Value {
+fn spoke_memcached(spec: Value) -> Value {
     object(
         &memcached::KIND,
-        &memcached::KIND.seed,
+        &memcached::KIND.spoke,
         json!({"name": "x"}),
         Some(spec),
         json!({}),
@@ -266,7 +269,7 @@ fn what_the_old_crds_stored_moves_as_it_is_and_needs_no_annotation() {
     for size in [json!(3), json!(0), json!(-5), Value::Null, json!("3")] {
         let hub = converted(
             &memcached::KIND,
-            &seed_memcached(json!({"size": size})),
+            &spoke_memcached(json!({"size": size})),
             &memcached::KIND.hub,
         );
         assert_eq!(hub["spec"], json!({"replicas": size}));
@@ -274,7 +277,7 @@ fn what_the_old_crds_stored_moves_as_it_is_and_needs_no_annotation() {
     }
     let hub = converted(
         &memcached::KIND,
-        &seed_memcached(json!({})),
+        &spoke_memcached(json!({})),
         &memcached::KIND.hub,
     );
     assert_eq!(
@@ -289,14 +292,14 @@ fn an_elasticweb_is_nested_and_flattened() {
     let kind = &elasticweb::KIND;
     let spec =
         json!({"image": "nginx:1.17.1", "port": 30003, "singlePodsQPS": 800, "totalQPS": 2400});
-    let seed = object(
+    let spoke = object(
         kind,
-        &kind.seed,
+        &kind.spoke,
         json!({"name": "x"}),
         Some(spec),
         json!({"realQPS": 800}),
     );
-    let hub = converted(kind, &seed, &kind.hub);
+    let hub = converted(kind, &spoke, &kind.hub);
     let nested = json!({
         "image": "nginx:1.17.1",
         "capacity": {"perPodQPS": 800, "targetQPS": 2400},
@@ -316,13 +319,13 @@ fn the_annotation_holds_only_what_the_target_cannot_say() {
         "service": {"port": 81, "nodePort": 30003},
     });
     let hub = object(kind, &kind.hub, json!({"name": "x"}), Some(spec), json!({}));
-    let seed = converted(kind, &hub, &kind.seed);
+    let spoke = converted(kind, &hub, &kind.spoke);
     assert_eq!(
-        seed["spec"],
+        spoke["spec"],
         json!({"image": "a", "port": 30003, "singlePodsQPS": 1})
     );
     let data: Value = serde_json::from_str(
-        seed["metadata"]["annotations"][DATA_ANNOTATION]
+        spoke["metadata"]["annotations"][DATA_ANNOTATION]
             .as_str()
             .unwrap(),
     )
@@ -338,7 +341,7 @@ fn data_meant_for_the_other_version_is_not_mistaken_for_ours() {
     let kind = &memcached::KIND;
     let data = json!({"v1": {"memory": 128}}).to_string();
     let metadata = json!({"name": "x", "annotations": {DATA_ANNOTATION: data}});
-    // A manifest of the seed version, taken over by hand with its annotation.
+    // A manifest of the spoke version, taken over by hand with its annotation.
     let hub = object(
         kind,
         &kind.hub,
@@ -347,7 +350,7 @@ fn data_meant_for_the_other_version_is_not_mistaken_for_ours() {
         json!({}),
     );
     assert_eq!(
-        converted(kind, &hub, &kind.seed)["spec"],
+        converted(kind, &hub, &kind.spoke)["spec"],
         json!({"size": 1})
     );
 }
@@ -357,7 +360,7 @@ fn data_cannot_bring_back_what_the_version_that_was_written_can_say_itself() {
     let kind = &memcached::KIND;
     let data = json!({"v1": {"replicas": 9, "memory": 128}}).to_string();
     let metadata = json!({"name": "x", "annotations": {DATA_ANNOTATION: data}});
-    for (seed, hub) in [
+    for (spoke, hub) in [
         (json!({}), json!({"memory": 128})),
         (json!({"size": 2}), json!({"replicas": 2, "memory": 128})),
         (
@@ -365,8 +368,8 @@ fn data_cannot_bring_back_what_the_version_that_was_written_can_say_itself() {
             json!({"replicas": null, "memory": 128}),
         ),
     ] {
-        let seed = object(kind, &kind.seed, metadata.clone(), Some(seed), json!({}));
-        assert_eq!(converted(kind, &seed, &kind.hub)["spec"], hub);
+        let spoke = object(kind, &kind.spoke, metadata.clone(), Some(spoke), json!({}));
+        assert_eq!(converted(kind, &spoke, &kind.hub)["spec"], hub);
     }
 }
 
@@ -398,18 +401,18 @@ fn data_that_passes_the_limit_of_annotations_is_left_out_and_told() {
             Some(json!({"replicas": 1, "image": "a"})),
             json!({}),
         );
-        let seed = convert(kind, hub, &kind.seed).unwrap();
-        assert_eq!(seed.data_left_out, left_out);
+        let spoke = convert(kind, hub, &kind.spoke).unwrap();
+        assert_eq!(spoke.data_left_out, left_out);
         let omitted = json!({"size": 1, OMITTED: text.len()});
         let expected = if left_out {
             omitted
         } else {
             json!({"size": 1})
         };
-        assert_eq!(seed.object["spec"], expected);
-        assert_eq!(seed.object["metadata"] == metadata, left_out);
+        assert_eq!(spoke.object["spec"], expected);
+        assert_eq!(spoke.object["metadata"] == metadata, left_out);
         // There and back, as the API server converts for server-side apply: the loss shows.
-        let hub = convert(kind, seed.object, &kind.hub).unwrap();
+        let hub = convert(kind, spoke.object, &kind.hub).unwrap();
         assert_eq!(hub.object["spec"].get(OMITTED).is_some(), left_out);
         assert_eq!(hub.object["spec"].get("image").is_none(), left_out);
     }
@@ -421,7 +424,7 @@ fn the_annotation_cannot_say_that_data_was_left_out() {
     let omitted = json!({OMITTED: 1, "memory": 8});
     let data = json!({"v1": omitted, "v1alpha1": omitted}).to_string();
     let metadata = json!({"name": "x", "annotations": {DATA_ANNOTATION: data}});
-    for (from, to) in [(&kind.seed, &kind.hub), (&kind.hub, &kind.seed)] {
+    for (from, to) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
         let object = object(kind, from, metadata.clone(), Some(json!({})), json!({}));
         assert_eq!(converted(kind, &object, to)["spec"].get(OMITTED), None);
     }
@@ -438,7 +441,7 @@ fn objects_without_a_place_for_the_annotation_still_convert() {
             Some(json!({"image": "a"})),
             json!({}),
         );
-        assert!(convert(kind, hub, &kind.seed).unwrap().data_left_out);
+        assert!(convert(kind, hub, &kind.spoke).unwrap().data_left_out);
     }
 }
 
@@ -512,7 +515,7 @@ fn largest(shape: &Shape) -> Value {
 #[test]
 fn the_data_of_every_valid_object_is_below_32_kib() {
     for kind in kinds() {
-        for (from, to) in [(&kind.seed, &kind.hub), (&kind.hub, &kind.seed)] {
+        for (from, to) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
             let object = object(
                 kind,
                 from,

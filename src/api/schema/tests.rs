@@ -40,7 +40,7 @@ fn parts<'a>(
 /// Runs `check` on every part of every version's schema that is ours.
 fn for_every_part(check: impl Fn(&str, &JSONSchemaProps)) {
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let crd = kind.crd(version);
             let mut found = Vec::new();
             parts("", root(&crd), &mut found);
@@ -163,7 +163,7 @@ fn the_status_has_one_schema_in_both_versions() {
             root(&crd).properties.as_ref().unwrap()["status"].clone()
         };
         assert_eq!(
-            status(kind.crd(&kind.seed)),
+            status(kind.crd(&kind.spoke)),
             status(kind.crd(&kind.hub)),
             "{}",
             kind.kind
@@ -174,14 +174,17 @@ fn the_status_has_one_schema_in_both_versions() {
 #[test]
 fn both_versions_have_the_names_that_the_kind_says() {
     for kind in kinds() {
-        let (seed, hub) = (kind.crd(&kind.seed), kind.crd(&kind.hub));
-        assert_eq!(seed.spec.names, hub.spec.names);
-        assert_eq!(seed.spec.group, kind.group);
-        assert_eq!(seed.spec.names.plural, kind.plural);
-        assert_eq!(seed.spec.names.kind, kind.kind);
-        assert_eq!(seed.spec.names.categories, Some(vec!["quartet".to_owned()]));
-        assert_eq!(seed.spec.names.short_names.as_ref().map(Vec::len), Some(1));
-        assert_eq!(seed.spec.versions[0].name, kind.seed.name);
+        let (spoke, hub) = (kind.crd(&kind.spoke), kind.crd(&kind.hub));
+        assert_eq!(spoke.spec.names, hub.spec.names);
+        assert_eq!(spoke.spec.group, kind.group);
+        assert_eq!(spoke.spec.names.plural, kind.plural);
+        assert_eq!(spoke.spec.names.kind, kind.kind);
+        assert_eq!(
+            spoke.spec.names.categories,
+            Some(vec!["quartet".to_owned()])
+        );
+        assert_eq!(spoke.spec.names.short_names.as_ref().map(Vec::len), Some(1));
+        assert_eq!(spoke.spec.versions[0].name, kind.spoke.name);
         assert_eq!(hub.spec.versions[0].name, kind.hub.name);
         assert_eq!(
             kind.field_manager,
@@ -194,16 +197,16 @@ fn both_versions_have_the_names_that_the_kind_says() {
 fn every_field_that_moved_leaves_a_field_that_names_its_new_place() {
     for kind in kinds() {
         let crd = kind.crd(&kind.hub);
-        for field in kind.moves.iter().filter(|field| field.seed != field.hub) {
+        for field in kind.moves.iter().filter(|field| field.spoke != field.hub) {
             let spec = &root(&crd).properties.as_ref().unwrap()["spec"];
-            let left = &spec.properties.as_ref().unwrap()[field.seed[0]];
+            let left = &spec.properties.as_ref().unwrap()[field.spoke[0]];
             let rule = &left.x_kubernetes_validations.as_ref().unwrap()[0];
             let message = rule.message.as_deref().unwrap();
             assert!(
                 message.contains(&format!("use spec.{},", field.hub.join("."))),
                 "{message}"
             );
-            let old = format!("{}.{}.{}", kind.plural, kind.seed.name, kind.group);
+            let old = format!("{}.{}.{}", kind.plural, kind.spoke.name, kind.group);
             assert!(message.ends_with(&old), "{message}");
         }
     }
@@ -213,7 +216,7 @@ fn every_field_that_moved_leaves_a_field_that_names_its_new_place() {
 fn the_three_kinds_that_count_replicas_can_be_scaled_in_both_versions() {
     for kind in kinds().into_iter().filter(|kind| kind.kind != "ElasticWeb") {
         for (version, path) in [
-            (&kind.seed, kind.moves[0].seed),
+            (&kind.spoke, kind.moves[0].spoke),
             (&kind.hub, kind.moves[0].hub),
         ] {
             let crd = kind.crd(version);

@@ -62,9 +62,9 @@ fn a_spec_that_is_no_object_is_told_so() {
 
 #[test]
 fn errors_speak_of_the_fields_of_the_version_that_was_written() {
-    let seed = json!({"image": "nginx", "port": 0, "singlePodsQPS": 0, "totalQPS": -1});
+    let spoke = json!({"image": "nginx", "port": 0, "singlePodsQPS": 0, "totalQPS": -1});
     assert_eq!(
-        said(&elasticweb::KIND, "v1", seed),
+        said(&elasticweb::KIND, "v1", spoke),
         [
             "spec.port: Invalid value: 0: must be greater than or equal to 1",
             "spec.singlePodsQPS: Invalid value: 0: must be greater than or equal to 1",

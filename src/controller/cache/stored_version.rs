@@ -36,17 +36,17 @@ const LOOK_SELDOM: Duration = Duration::from_secs(600);
 enum Found {
     /// The hub version is stored.
     HubStored,
-    /// It is served, and the seed version is stored.
+    /// It is served, and the spoke version is stored.
     HubServed,
     /// It is not served.
-    SeedOnly,
+    HubAbsent,
 }
 
 impl Found {
     fn version(self, kind: &'static Kind) -> &'static Version {
         match self {
             Found::HubStored => &kind.hub,
-            Found::HubServed | Found::SeedOnly => &kind.seed,
+            Found::HubServed | Found::HubAbsent => &kind.spoke,
         }
     }
 
@@ -55,7 +55,7 @@ impl Found {
         let after = match self {
             Found::HubStored => return None,
             Found::HubServed => LOOK_EVERY,
-            Found::SeedOnly => LOOK_SELDOM,
+            Found::HubAbsent => LOOK_SELDOM,
         };
         Some(Instant::now() + after)
     }
@@ -180,7 +180,7 @@ pub(crate) fn resource(kind: &Kind, version: &Version) -> ApiResource {
     }
 }
 
-/// In which version the objects of `kind` are stored; the seed version if the hub version is
+/// In which version the objects of `kind` are stored; the spoke version if the hub version is
 /// not served, whatever the reason.
 async fn stored_version(client: &Client, kind: &'static Kind) -> Result<Found, Error> {
     let hub = kind.api_version(&kind.hub);
@@ -188,7 +188,7 @@ async fn stored_version(client: &Client, kind: &'static Kind) -> Result<Found, E
     match discovered {
         Ok(Ok(resources)) if is_stored(kind, &kind.hub, &resources) => Ok(Found::HubStored),
         Ok(Ok(_)) => Ok(Found::HubServed),
-        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(Found::SeedOnly),
+        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(Found::HubAbsent),
         Ok(Err(error)) => Err(error),
         Err(elapsed) => Err(Error::Service(Box::new(elapsed))),
     }

@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn finalizers_of_others_stay_and_without_one_of_ours_there_is_nothing_to_do() {
         let spec = || json!({"size": 1});
-        let operations = of(&KIND, &KIND.seed, spec(), stuck(false)).expect("a patch");
+        let operations = of(&KIND, &KIND.spoke, spec(), stuck(false)).expect("a patch");
         let expected = json!([
             {"op": "test", "path": "/metadata/uid", "value": "u"},
             {"op": "test", "path": "/metadata/finalizers", "value": ["theirs.example.com/one", OURS]},
@@ -87,9 +87,9 @@ mod tests {
         ]);
         assert_eq!(operations, expected);
         let theirs = json!({"finalizers": ["theirs.example.com/one"]});
-        assert_eq!(of(&KIND, &KIND.seed, spec(), theirs), None);
+        assert_eq!(of(&KIND, &KIND.spoke, spec(), theirs), None);
         let web = &elasticweb::KIND;
-        assert_eq!(of(web, &web.seed, json!({}), stuck(false)), None);
+        assert_eq!(of(web, &web.spoke, json!({}), stuck(false)), None);
     }
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
             json!("3"),
             Value::Null,
         ] {
-            for (version, field) in [(&KIND.seed, "size"), (&KIND.hub, "replicas")] {
+            for (version, field) in [(&KIND.spoke, "size"), (&KIND.hub, "replicas")] {
                 let spec = || json!({field: number});
                 assert_eq!(of(&KIND, version, spec(), stuck(false)), None);
                 let operations = of(&KIND, version, spec(), stuck(true)).expect("a patch");
@@ -121,7 +121,7 @@ mod tests {
             json!({"size": i32::MAX}),
             Value::Null,
         ] {
-            let operations = of(&KIND, &KIND.seed, spec, stuck(true)).expect("a patch");
+            let operations = of(&KIND, &KIND.spoke, spec, stuck(true)).expect("a patch");
             assert_eq!(operations.as_array().map(Vec::len), Some(3));
         }
     }

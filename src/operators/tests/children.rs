@@ -23,18 +23,18 @@ fn the_list_of_operators_holds_each_kind_once() {
 }
 
 #[test]
-fn a_seed_object_gets_no_service_that_it_did_not_have() {
+fn a_spoke_object_gets_no_service_that_it_did_not_have() {
     assert!(!has_service(
         &Memcached,
-        from_seed(&Memcached, &json!({ "size": 3 }))
+        from_spoke(&Memcached, &json!({ "size": 3 }))
     ));
     assert!(!has_service(
         &Nginx,
-        from_seed(&Nginx, &json!({ "count": 3 }))
+        from_spoke(&Nginx, &json!({ "count": 3 }))
     ));
     assert!(!has_service(
         &HelloWorld,
-        from_seed(&HelloWorld, &json!({ "size": 3 }))
+        from_spoke(&HelloWorld, &json!({ "size": 3 }))
     ));
 }
 
@@ -125,7 +125,7 @@ fn what_only_our_image_can_do_is_not_asked_of_the_users() {
     );
 }
 
-/// Users of the seed find their pods by it; a label value may not be longer than 63.
+/// Users of the original version find their pods by it; a label value may not be longer than 63.
 #[test]
 fn hello_world_pods_keep_their_label() {
     let long = "a".repeat(100);

@@ -1,5 +1,5 @@
 //! The faults of the Go operators that these replace, as far as they could occur in pure
-//! code: one test each that shows that they do not. `docs/seed-faults.md` lists all of them.
+//! code: one test each that shows that they do not. `docs/original-faults.md` lists all of them.
 
 use std::collections::BTreeSet;
 
@@ -24,9 +24,9 @@ fn refused_as(operator: &dyn Operator, spec: Value) -> Reason {
     refused.problem().reason
 }
 
-fn elastic_web_seed(total: Value) -> Value {
-    let seed = json!({ "image": "nginx", "port": 30003, "singlePodsQPS": 800, "totalQPS": total });
-    from_seed(&ElasticWeb, &seed)
+fn elastic_web_spoke(total: Value) -> Value {
+    let spoke = json!({ "image": "nginx", "port": 30003, "singlePodsQPS": 800, "totalQPS": total });
+    from_spoke(&ElasticWeb, &spoke)
 }
 
 /// Ten pods of the user's, nine of ours ready.
@@ -101,7 +101,7 @@ fn fault_04_derived_replicas_are_capped() {
 #[test]
 fn fault_05_a_total_of_zero_leaves_no_pods_running_and_is_told() {
     for total in [json!(0), json!(null)] {
-        let resource = resource(&ElasticWeb, elastic_web_seed(total));
+        let resource = resource(&ElasticWeb, elastic_web_spoke(total));
         assert_eq!(deployment(&ElasticWeb, &resource)["spec"]["replicas"], 0);
         assert_eq!(
             service(&ElasticWeb, &resource)["spec"]["ports"][0]["nodePort"],
@@ -549,8 +549,8 @@ fn fault_51_children_belong_to_this_resource_and_not_to_an_earlier_namesake() {
 
 /// The list in the documentation is whole, and the tests that it names exist.
 #[test]
-fn the_list_of_seed_faults_is_complete() {
-    const LIST: &str = include_str!("../../../docs/seed-faults.md");
+fn the_list_of_original_faults_is_complete() {
+    const LIST: &str = include_str!("../../../docs/original-faults.md");
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |file: &str| {
         let text = std::fs::read_to_string(root.join(file));

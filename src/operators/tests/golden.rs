@@ -17,7 +17,7 @@ use crate::packaging::sample::sample;
 fn cases() -> Vec<(String, &'static dyn Operator, Value)> {
     let samples = OPERATORS.iter().flat_map(|operator| {
         let kind = operator.kind();
-        [&kind.seed, &kind.hub].map(|version| {
+        [&kind.spoke, &kind.hub].map(|version| {
             let sample = sample(kind, version).expect("a sample");
             let spec = conversion::hub_spec(kind, version, &sample["spec"], None);
             let name = format!("{}-{}", kind.controller_name(), version.name);

@@ -44,9 +44,9 @@ fn named(operator: &dyn Operator, name: &str, spec: Value) -> Resource {
     }
 }
 
-/// The hub spec of a seed spec, as the controller hands it over.
-fn from_seed(operator: &dyn Operator, spec: &Value) -> Value {
-    conversion::hub_spec(operator.kind(), &operator.kind().seed, spec, None)
+/// The hub spec of a spoke spec, as the controller hands it over.
+fn from_spoke(operator: &dyn Operator, spec: &Value) -> Value {
+    conversion::hub_spec(operator.kind(), &operator.kind().spoke, spec, None)
 }
 
 fn desired(operator: &dyn Operator, resource: &Resource) -> Result<Vec<Child>, Refused> {

@@ -99,7 +99,7 @@ fn bundle(kinds: &[&Kind], release: &Release, csv: &Value) -> Value {
     let mut apis: Vec<Value> = kinds
         .iter()
         .flat_map(|kind| {
-            [&kind.seed, &kind.hub].map(|version| {
+            [&kind.spoke, &kind.hub].map(|version| {
                 json!({ "group": kind.group, "kind": kind.kind, "version": version.name })
             })
         })

@@ -128,7 +128,7 @@ fn examples(kinds: &[&Kind]) -> Result<String, ManifestError> {
 }
 
 fn versions<'a>(kinds: &'a [&'a Kind]) -> impl Iterator<Item = (&'a Kind, &'a Version)> {
-    let both = |kind: &&'a Kind| [(*kind, &kind.seed), (*kind, &kind.hub)];
+    let both = |kind: &&'a Kind| [(*kind, &kind.spoke), (*kind, &kind.hub)];
     kinds.iter().flat_map(both)
 }
 

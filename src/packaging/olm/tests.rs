@@ -86,7 +86,7 @@ fn every_field_of_every_version_has_a_descriptor_that_says_something() {
     let owned = list(&csv["spec"]["customresourcedefinitions"]["owned"]);
     assert_eq!(owned.len(), 2 * kinds().len());
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let entry = owned
                 .iter()
                 .find(|it| it["kind"] == kind.kind && it["version"] == version.name)
@@ -180,7 +180,7 @@ fn every_example_is_a_sample_that_its_own_type_takes() {
     let examples: Vec<Value> = serde_json::from_str(examples).unwrap();
     assert_eq!(examples.len(), 2 * kinds().len());
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let of_version = |it: &&Value| {
                 it["kind"] == kind.kind && it["apiVersion"] == kind.api_version(version)
             };

@@ -25,7 +25,7 @@ pub(super) fn message(response: &Value) -> &str {
 async fn a_negative_size_is_refused_in_the_words_of_the_api_server() {
     let server = Server::start().await;
     let object = memcached("v1alpha1", json!({"size": -1}));
-    let response = asked(&server, MEMCACHED_SEED, &creation(&object)).await;
+    let response = asked(&server, MEMCACHED_SPOKE, &creation(&object)).await;
     assert_eq!(
         response,
         json!({
@@ -51,11 +51,11 @@ async fn a_negative_size_is_refused_in_the_words_of_the_api_server() {
 async fn every_sample_is_allowed_at_the_endpoint_of_its_kind_and_version_and_at_no_other() {
     let server = Server::start().await;
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let sample = crate::packaging::sample::sample(kind, version).unwrap();
             for (endpoint_kind, endpoint_version) in kinds()
                 .iter()
-                .flat_map(|kind| [(kind, &kind.seed), (kind, &kind.hub)])
+                .flat_map(|kind| [(kind, &kind.spoke), (kind, &kind.hub)])
             {
                 let path = paths::validate(endpoint_kind, endpoint_version);
                 let response = asked(&server, &path, &creation(&sample)).await;
@@ -98,12 +98,12 @@ async fn deletions_connects_and_status_are_never_refused_whatever_the_object() {
             let mut review = creation(object);
             review["request"]["operation"] = json!(operation);
             review["request"]["oldObject"] = broken.clone();
-            let response = asked(&server, MEMCACHED_SEED, &review).await;
+            let response = asked(&server, MEMCACHED_SPOKE, &review).await;
             assert_eq!(message(&response), "");
         }
         let mut review = update(&broken, object);
         review["request"]["subResource"] = json!("status");
-        assert_eq!(message(&asked(&server, MEMCACHED_SEED, &review).await), "");
+        assert_eq!(message(&asked(&server, MEMCACHED_SPOKE, &review).await), "");
     }
 }
 
@@ -113,7 +113,7 @@ async fn an_object_that_goes_away_may_lose_its_finalizers_whatever_its_spec() {
     let old = memcached("v1alpha1", json!({"size": 1}));
     let mut new = memcached("v1alpha1", json!({"size": -1}));
     new["metadata"]["deletionTimestamp"] = json!("2026-11-21T06:39:00Z");
-    let response = asked(&server, MEMCACHED_SEED, &update(&old, &new)).await;
+    let response = asked(&server, MEMCACHED_SPOKE, &update(&old, &new)).await;
     assert_eq!(message(&response), "");
 }
 
@@ -141,11 +141,11 @@ async fn more_pods_than_the_limit_are_refused_but_fewer_than_before_are_not() {
     let server = Server::start_with(TlsVersion::Tls12, 10).await;
     let of = |size: i64| memcached("v1alpha1", json!({"size": size}));
     let create = async |size| {
-        let response = asked(&server, MEMCACHED_SEED, &creation(&of(size))).await;
+        let response = asked(&server, MEMCACHED_SPOKE, &creation(&of(size))).await;
         message(&response).to_owned()
     };
     let change = async |old, new| {
-        let response = asked(&server, MEMCACHED_SEED, &update(&of(old), &of(new))).await;
+        let response = asked(&server, MEMCACHED_SPOKE, &update(&of(old), &of(new))).await;
         message(&response).to_owned()
     };
     assert_eq!(create(10).await, "");
@@ -166,7 +166,7 @@ async fn derived_pods_are_counted_in_the_version_that_was_written() {
         json!({"apiVersion": format!("elasticweb.example.com/{version}"), "kind": "ElasticWeb",
             "metadata": {"name": "x"}, "spec": spec})
     };
-    let seed = |total: i64| {
+    let spoke = |total: i64| {
         of(
             "v1",
             json!({"image": "i", "port": 30003, "singlePodsQPS": 800, "totalQPS": total}),
@@ -174,11 +174,11 @@ async fn derived_pods_are_counted_in_the_version_that_was_written() {
     };
     let path = "/validate-elasticweb-example-com-v1-elasticweb";
     assert_eq!(
-        message(&asked(&server, path, &creation(&seed(2400))).await),
+        message(&asked(&server, path, &creation(&spoke(2400))).await),
         ""
     );
     assert!(
-        message(&asked(&server, path, &creation(&seed(2401))).await).ends_with(
+        message(&asked(&server, path, &creation(&spoke(2401))).await).ends_with(
             "spec.totalQPS: Invalid value: 2401: gives 4 pods, which must be less than or equal \
              to 3, the operator's limit (--max-replicas)"
         )
@@ -295,7 +295,7 @@ async fn decisions_are_counted_by_their_reason() {
         update(&of(11), &of(11)),
         creation(&Value::Null),
     ] {
-        asked(&server, MEMCACHED_SEED, &review).await;
+        asked(&server, MEMCACHED_SPOKE, &review).await;
     }
     for (operation, reason) in [
         ("CREATE", "valid"),
@@ -316,13 +316,14 @@ async fn decisions_are_counted_by_their_reason() {
         );
     }
     let requests = format!(
-        "controller_runtime_webhook_requests_total{{webhook=\"{MEMCACHED_SEED}\",code=\"200\"}}"
+        "controller_runtime_webhook_requests_total{{webhook=\"{MEMCACHED_SPOKE}\",code=\"200\"}}"
     );
     assert_eq!(server.metric(&requests), 5.0);
     let in_flight =
-        format!("controller_runtime_webhook_requests_in_flight{{webhook=\"{MEMCACHED_SEED}\"}}");
+        format!("controller_runtime_webhook_requests_in_flight{{webhook=\"{MEMCACHED_SPOKE}\"}}");
     assert_eq!(server.metric(&in_flight), 0.0);
-    let latency =
-        format!("controller_runtime_webhook_latency_seconds_count{{webhook=\"{MEMCACHED_SEED}\"}}");
+    let latency = format!(
+        "controller_runtime_webhook_latency_seconds_count{{webhook=\"{MEMCACHED_SPOKE}\"}}"
+    );
     assert_eq!(server.metric(&latency), 5.0);
 }

@@ -111,8 +111,8 @@ fn stored_objects() -> impl Strategy<Value = (String, Vec<Value>)> {
         metadata
     };
     prop::sample::select(kinds()).prop_flat_map(move |kind| {
-        let to = prop::sample::select(vec![&kind.seed, &kind.hub]);
-        let versions = prop::sample::select(vec![kind.seed.name, kind.hub.name]);
+        let to = prop::sample::select(vec![&kind.spoke, &kind.hub]);
+        let versions = prop::sample::select(vec![kind.spoke.name, kind.hub.name]);
         let others = prop_oneof![4 => 0_usize..100, 1 => 250_000_usize..ANNOTATIONS_LIMIT_BYTES];
         let object = versions.prop_flat_map(move |version| {
             (

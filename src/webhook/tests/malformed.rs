@@ -7,7 +7,7 @@ use super::*;
 /// Far more than a good call takes on a busy machine; a hang takes longer.
 const LIMIT: Duration = Duration::from_secs(10);
 
-const ENDPOINTS: [&str; 2] = [MEMCACHED_SEED, "/convert"];
+const ENDPOINTS: [&str; 2] = [MEMCACHED_SPOKE, "/convert"];
 
 /// Runs `trouble` while a good client calls both endpoints over and over; each of its calls
 /// must be answered well. Prints the slowest.
@@ -19,7 +19,7 @@ async fn unaffected<T>(server: &Server, trouble: impl Future<Output = T>) -> T {
         let conversion = conversion("cache.example.com/v1", &[object]);
         let (mut calls, mut slowest) = (0, Duration::ZERO);
         loop {
-            for (path, review) in [(MEMCACHED_SEED, &admission), ("/convert", &conversion)] {
+            for (path, review) in [(MEMCACHED_SPOKE, &admission), ("/convert", &conversion)] {
                 let began = tokio::time::Instant::now();
                 let reply = timeout(client.post(path, review)).await;
                 assert_eq!(reply.unwrap().code, 200);
@@ -139,7 +139,7 @@ async fn a_review_whose_object_makes_no_sense_is_answered_with_its_uid() {
                 let review = format!(
                     r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"u-9","operation":"{operation}","object":{object},"oldObject":null}}}}"#
                 );
-                let reply = send(&server, MEMCACHED_SEED, "application/json", review.as_bytes()).await;
+                let reply = send(&server, MEMCACHED_SPOKE, "application/json", review.as_bytes()).await;
                 assert_eq!(reply.code, 200);
                 let response = reply.json()["response"].clone();
                 assert_eq!((&response["uid"], &response["allowed"]), (&json!("u-9"), &json!(false)));
@@ -209,7 +209,7 @@ async fn bodies_over_the_limit_are_refused_declared_or_not() {
     const MIB: usize = 1024 * 1024;
     let server = Server::start().await;
     unaffected(&server, async {
-        for (path, limit) in [(MEMCACHED_SEED, 7 * MIB), ("/convert", 64 * MIB)] {
+        for (path, limit) in [(MEMCACHED_SPOKE, 7 * MIB), ("/convert", 64 * MIB)] {
             for length in [limit + 1, 1024 * MIB, usize::MAX, 0] {
                 let declared = match length {
                     0 => format!("{}0", usize::MAX),
@@ -246,7 +246,7 @@ async fn bodies_over_the_limit_are_refused_declared_or_not() {
         }
         // The limit itself is read whole.
         let body = vec![b' '; 7 * MIB];
-        let reply = send(&server, MEMCACHED_SEED, "application/json", &body).await;
+        let reply = send(&server, MEMCACHED_SPOKE, "application/json", &body).await;
         assert_refused(&reply, 400, "at the limit");
     })
     .await;

@@ -229,7 +229,7 @@ async fn read_reply(from: &mut (impl tokio::io::AsyncRead + Unpin)) -> std::io::
     Ok(reply)
 }
 
-const MEMCACHED_SEED: &str = "/validate-cache-example-com-v1alpha1-memcached";
+const MEMCACHED_SPOKE: &str = "/validate-cache-example-com-v1alpha1-memcached";
 const MEMCACHED_HUB: &str = "/validate-cache-example-com-v1-memcached";
 
 /// A review of the creation of `object`.

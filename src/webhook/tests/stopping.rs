@@ -26,7 +26,7 @@ async fn a_stop_under_load_fails_no_call() {
                         Err(error) => panic!("{error}"),
                     };
                     loop {
-                        let reply = client.post(MEMCACHED_SEED, &review).await.unwrap();
+                        let reply = client.post(MEMCACHED_SPOKE, &review).await.unwrap();
                         assert_eq!(reply.code, 200);
                         answered.fetch_add(1, Ordering::Relaxed);
                         if reply.header("connection") == Some("close") {

@@ -205,9 +205,9 @@ async fn this_release_goes_on_with_what_the_previous_one_left() {
             let hub = stage.get(&path(kind, &kind.hub, LIVE, name)).await;
             let hub = hub.expect("the resource");
             assert_eq!(hub["spec"], before["spec"], "{name}");
-            let seed = stage.get(&path(kind, &kind.seed, LIVE, name)).await;
-            let seed = seed.expect("in the original version");
-            let back = convert(kind, seed.clone(), &kind.hub).expect("converts");
+            let spoke = stage.get(&path(kind, &kind.spoke, LIVE, name)).await;
+            let spoke = spoke.expect("in the original version");
+            let back = convert(kind, spoke.clone(), &kind.hub).expect("converts");
             assert_eq!(
                 back.object["spec"], before["spec"],
                 "{name}, there and back"
@@ -218,7 +218,7 @@ async fn this_release_goes_on_with_what_the_previous_one_left() {
                 "Nginx" => json!({"count": 2}),
                 _ => json!({"size": 2}),
             };
-            let target = path(kind, &kind.seed, LIVE, name);
+            let target = path(kind, &kind.spoke, LIVE, name);
             let patched = stage.merge(&target, json!({"spec": pods})).await;
             patched.unwrap_or_else(|error| panic!("{name}: {error:?}"));
             let ready = |object: &Value| is_ready_with(object, 2);

@@ -18,7 +18,7 @@ use crate::stage::{Stage, collection, is_ready_with, object, path};
 pub(crate) const LIVE: &str = "live";
 
 /// The names of the resources of each kind: changed all the time, or never.
-const CHANGED: [&str; 2] = ["changed-seed", "changed-hub"];
+const CHANGED: [&str; 2] = ["changed-spoke", "changed-hub"];
 const LEFT_ALONE: &str = "left-alone";
 
 /// Every write that was refused, and what was asked for last.
@@ -70,11 +70,11 @@ pub(crate) async fn begin(stage: &Stage) {
             let made = object(kind, &kind.hub, &name(kind, one), spec);
             // One of them begins in the original version, with what that cannot say beside it.
             let made = match one {
-                "changed-seed" => convert(kind, made, &kind.seed).expect("converts").object,
+                "changed-spoke" => convert(kind, made, &kind.spoke).expect("converts").object,
                 _ => made,
             };
             let version = match one {
-                "changed-seed" => &kind.seed,
+                "changed-spoke" => &kind.spoke,
                 _ => &kind.hub,
             };
             let path = collection(kind, version, LIVE);
@@ -108,7 +108,7 @@ pub(crate) async fn change(stage: &Stage, is_over: Arc<AtomicBool>) -> Asked {
                 turn += 1;
                 // Each in the version that it was not made in, every other time.
                 let version = match turn % 2 {
-                    0 => &kind.seed,
+                    0 => &kind.spoke,
                     _ => &kind.hub,
                 };
                 let pods = 1 + i64::from(turn % 3);
@@ -136,7 +136,7 @@ pub(crate) async fn change(stage: &Stage, is_over: Arc<AtomicBool>) -> Asked {
 pub(crate) async fn specs(stage: &Stage) -> BTreeMap<String, Value> {
     let mut specs = BTreeMap::new();
     for kind in kinds() {
-        for version in [&kind.seed, &kind.hub] {
+        for version in [&kind.spoke, &kind.hub] {
             let list = stage.get(&collection(kind, version, LIVE)).await;
             for object in list.expect("a list")["items"].as_array().expect("items") {
                 let mut spec = object["spec"].clone();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 pub(crate) const ADMISSION_PATH: &str = "/validate-cache-example-com-v1-memcached";
 pub(crate) const CONVERSION_PATH: &str = "/convert";
 const HUB: &str = "cache.example.com/v1";
-const SEED: &str = "cache.example.com/v1alpha1";
+const SPOKE: &str = "cache.example.com/v1alpha1";
 
 /// The review of a creation, some 2 KB.
 pub(crate) fn creation() -> Vec<u8> {
@@ -26,7 +26,7 @@ pub(crate) fn update() -> Vec<u8> {
     admission("UPDATE", &new, &old)
 }
 
-/// The review that asks for `objects` objects of the hub version in the seed version, as all
+/// The review that asks for `objects` objects of the hub version in the spoke version, as all
 /// clients of the old version cause it: 1.1 KB each.
 pub(crate) fn conversion(objects: u32) -> Vec<u8> {
     let objects: Vec<_> = (0..objects).map(hub_object).collect();
@@ -35,7 +35,7 @@ pub(crate) fn conversion(objects: u32) -> Vec<u8> {
         "apiVersion": "apiextensions.k8s.io/v1",
         "request": {
             "uid": "b4e6a2c6-7cc1-44c7-93f5-0d3c1c7e0c0a",
-            "desiredAPIVersion": SEED,
+            "desiredAPIVersion": SPOKE,
             "objects": objects,
         },
     }))
@@ -53,7 +53,7 @@ pub(crate) fn is_granted(answer: &[u8], objects: Option<u32>) -> bool {
     response["result"]["status"] == json!("Success")
         && converted.is_some_and(|converted| {
             converted.len() == objects as usize
-                && converted.iter().all(|object| object["apiVersion"] == SEED)
+                && converted.iter().all(|object| object["apiVersion"] == SPOKE)
         })
 }
 

@@ -141,9 +141,9 @@ fn the_limit_of_annotations_counts_characters_and_not_their_escapes() {
             Some(json!({"replicas": 1, "image": "a"})),
             json!({}),
         );
-        let converted = convert_text(kind, &hub.to_string(), &kind.seed).unwrap();
+        let converted = convert_text(kind, &hub.to_string(), &kind.spoke).unwrap();
         assert_eq!(converted.data_left_out, left_out);
-        assert_eq!(Ok(converted), convert(kind, hub, &kind.seed));
+        assert_eq!(Ok(converted), convert(kind, hub, &kind.spoke));
     }
 }
 
@@ -159,9 +159,9 @@ fn a_spec_that_could_not_have_been_stored_is_an_error_and_not_a_tree() {
         (r#"{"a":1e400}"#, "number out of range"),
         (r#"{"a":"\ud800"}"#, "unexpected end of hex escape"),
     ] {
-        let error = convert_text(kind, &spec_of(spec), &kind.seed).unwrap_err();
+        let error = convert_text(kind, &spec_of(spec), &kind.spoke).unwrap_err();
         assert!(error.to_string().contains(problem), "{error}");
     }
     let long_text = format!(r#"{{"image":"{}"}}"#, ",".repeat(2 * MOST_VALUES));
-    assert!(convert_text(kind, &spec_of(&long_text), &kind.seed).is_ok());
+    assert!(convert_text(kind, &spec_of(&long_text), &kind.spoke).is_ok());
 }

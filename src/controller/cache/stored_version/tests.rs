@@ -68,7 +68,7 @@ fn discovery(hub: Hub) -> (u16, Value) {
     let stored = match hub {
         Hub::NotServed => return (404, json!({"kind": "Status", "code": 404})),
         Hub::Unknown => return (503, json!({"kind": "Status", "code": 503})),
-        Hub::Served => &KIND.seed,
+        Hub::Served => &KIND.spoke,
         Hub::Stored => &KIND.hub,
     };
     let resource = |name: &str| {

@@ -1,4 +1,4 @@
-//! The four kinds (seed versions), and what the reconciler needs to know of each.
+//! The four kinds (spoke versions), and what the reconciler needs to know of each.
 
 use std::fmt::Debug;
 

@@ -5,10 +5,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use quartet_operator::api::Kind;
 use serde_json::{Value, json};
 
-const MEMCACHED: &str = include_str!("../support/seed/crds/memcacheds.yaml");
-const NGINX: &str = include_str!("../support/seed/crds/nginxes.yaml");
-const ELASTIC_WEB: &str = include_str!("../support/seed/crds/elasticwebs.yaml");
-const HELLO_WORLD: &str = include_str!("../support/seed/crds/helloworlds.yaml");
+const MEMCACHED: &str = include_str!("../support/original/crds/memcacheds.yaml");
+const NGINX: &str = include_str!("../support/original/crds/nginxes.yaml");
+const ELASTIC_WEB: &str = include_str!("../support/original/crds/elasticwebs.yaml");
+const HELLO_WORLD: &str = include_str!("../support/original/crds/helloworlds.yaml");
 
 /// The CRD that the old operator of this kind installed.
 pub(crate) fn crd(kind: &Kind) -> CustomResourceDefinition {
