@@ -182,6 +182,14 @@ impl Children {
         (is_theirs && !cached.meta.deleting).then_some((cached.fingerprint, cached.stamp))
     }
 
+    /// The resource version of a child in the cache.
+    pub(crate) fn resource_version(&self, kind: ChildKind, key: &ObjectKey) -> Option<u64> {
+        match kind {
+            ChildKind::Deployment => Some(self.deployments.get(key)?.meta.resource_version),
+            ChildKind::Service => Some(self.services.get(key)?.meta.resource_version),
+        }
+    }
+
     /// The Service of the resource `uid` as far as its status depends on it.
     pub(crate) fn service(&self, uid: &str) -> Option<ObservedService> {
         Some(self.services(uid).first()?.state.clone())

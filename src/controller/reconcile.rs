@@ -159,6 +159,12 @@ impl Reconciler {
             Err(refused) => Ok(Outcome::problem(refused.problem())),
             Ok(children) => {
                 let ensured = self.applier.ensure(&resource, &children).await;
+                if self.becomes_ready(&resource)
+                    && let Ok(ensured) = &ensured
+                    && !self.applier.is_current(&resource, ensured).await?
+                {
+                    return Ok(Action::RequeueAfter(STALE_RETRY));
+                }
                 self.outcome(&resource, ensured)
             }
         };
@@ -185,6 +191,14 @@ impl Reconciler {
                 [outcome.look_again, settle].into_iter().flatten().min(),
             )),
         }
+    }
+
+    /// Whether the caches show it rolled out, and its status does not say so yet.
+    fn becomes_ready(&self, resource: &Resource) -> bool {
+        let is_told = status::condition(&resource.status, status::READY).is_some_and(|ready| {
+            ready.status == "True" && ready.observed_generation == Some(resource.generation)
+        });
+        !is_told && self.children.is_rolled_out(&resource.uid)
     }
 
     /// The result of applying the children; `Err` if no status is written.

@@ -369,6 +369,23 @@ fn trace(outcome: &Outcome) -> Vec<String> {
     text.collect()
 }
 
+/// Plans of `make explore` that once failed.
+const FOUND: [&str; 1] = [
+    // A new manager said Ready of a Deployment that only its old list showed.
+    "ElasticWeb/drift:3/-l-/6449159492126872108/restart:2:fresh,restart:4:watch-5,restart:6:list-3",
+];
+
+#[test]
+fn what_random_plans_have_found_stays_mended() {
+    let (mut references, mut tally) = (References::default(), Tally::default());
+    for plan in FOUND {
+        let plan: Plan = plan.parse().unwrap();
+        references.of(&plan);
+        tally.run(&plan, &mut references);
+    }
+    tally.assert_none();
+}
+
 #[test]
 fn the_same_plan_gives_the_same_run_to_the_last_event() {
     let mut references = References::default();

@@ -4,7 +4,9 @@
 use serde_json::Value;
 use tracing::{debug, info};
 
-use super::{Applier, ApplyError, Existing, Wanted, pending_deletion, pending_rollout};
+use super::{
+    Applier, ApplyError, Ensured, Existing, Expected, Wanted, pending_deletion, pending_rollout,
+};
 use crate::controller::cache::cached::Owner;
 use crate::controller::call::{CallError, Location, Part};
 use crate::controller::children::{taken, terminating};
@@ -121,6 +123,33 @@ impl Applier {
             Ok(revision_of(&list))
         });
         begun.await.copied()
+    }
+
+    /// Whether the API server has the children as the caches show them. Only those are asked for
+    /// that did not change since this process leads: the first lists may have come from an API
+    /// server that is behind.
+    pub(in crate::controller) async fn is_current(
+        &self,
+        resource: &Resource,
+        ensured: &Ensured,
+    ) -> Result<bool, CallError> {
+        for Expected { kind, key, .. } in &ensured.expected {
+            let Some(cached) = self.children.resource_version(*kind, key) else {
+                return Ok(false);
+            };
+            if cached > self.begin(&resource.namespace).await? {
+                continue;
+            }
+            let at = Location::of_child(*kind, key.namespace(), key.name());
+            let found = self.caller.list_one(at).await?;
+            let now = found.pointer("/items/0").and_then(version_of);
+            if now != Some(cached) {
+                let (kind, name) = (kind.name(), key.name());
+                debug!(child = kind, name, "the cache is behind");
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The generation of the resource as it is now, whatever the cache says.
