@@ -18,7 +18,7 @@ use crate::stage::{Stage, collection, is_ready_with, object, path};
 pub(crate) const LIVE: &str = "live";
 
 /// The names of the resources of each kind: changed all the time, or never.
-const CHANGED: [&str; 2] = ["changed-spoke", "changed-hub"];
+const CHANGED: [&str; 2] = ["changed-seed", "changed-hub"];
 const LEFT_ALONE: &str = "left-alone";
 
 /// Every write that was refused, and what was asked for last.
@@ -70,11 +70,11 @@ pub(crate) async fn begin(stage: &Stage) {
             let made = object(kind, &kind.hub, &name(kind, one), spec);
             // One of them begins in the original version, with what that cannot say beside it.
             let made = match one {
-                "changed-spoke" => convert(kind, made, &kind.spoke).expect("converts").object,
+                "changed-seed" => convert(kind, made, &kind.spoke).expect("converts").object,
                 _ => made,
             };
             let version = match one {
-                "changed-spoke" => &kind.spoke,
+                "changed-seed" => &kind.spoke,
                 _ => &kind.hub,
             };
             let path = collection(kind, version, LIVE);
