@@ -39,14 +39,14 @@ enum Found {
     /// It is served, and the spoke version is stored.
     HubServed,
     /// It is not served.
-    HubAbsent,
+    SpokeOnly,
 }
 
 impl Found {
     fn version(self, kind: &'static Kind) -> &'static Version {
         match self {
             Found::HubStored => &kind.hub,
-            Found::HubServed | Found::HubAbsent => &kind.spoke,
+            Found::HubServed | Found::SpokeOnly => &kind.spoke,
         }
     }
 
@@ -55,7 +55,7 @@ impl Found {
         let after = match self {
             Found::HubStored => return None,
             Found::HubServed => LOOK_EVERY,
-            Found::HubAbsent => LOOK_SELDOM,
+            Found::SpokeOnly => LOOK_SELDOM,
         };
         Some(Instant::now() + after)
     }
@@ -188,7 +188,7 @@ async fn stored_version(client: &Client, kind: &'static Kind) -> Result<Found, E
     match discovered {
         Ok(Ok(resources)) if is_stored(kind, &kind.hub, &resources) => Ok(Found::HubStored),
         Ok(Ok(_)) => Ok(Found::HubServed),
-        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(Found::HubAbsent),
+        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(Found::SpokeOnly),
         Ok(Err(error)) => Err(error),
         Err(elapsed) => Err(Error::Service(Box::new(elapsed))),
     }
