@@ -92,11 +92,12 @@ fn desired(bencher: Bencher<'_, '_>, operator: usize) {
 fn status(bencher: Bencher<'_, '_>, operator: usize) {
     let operator = OPERATORS[operator];
     let (resource, settings) = (resource(operator), Settings::default());
+    let desired = operator.desired(&resource, &settings);
     let observed = Observed {
         now: "2026-11-21T12:00:00Z".to_owned(),
         ..Observed::default()
     };
-    bencher.bench(|| operator.status(black_box(&resource), &settings, &observed));
+    bencher.bench(|| operator.status(black_box(&resource), &desired, &observed));
 }
 
 fn resource(operator: &dyn Operator) -> Resource {

@@ -5,7 +5,8 @@
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use quartet_operator::operators::{
-    ChildKind, OPERATORS, Observed, Operator, Reason, Refused, Resource, Settings,
+    ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, Operator, Reason, Refused, Resource, SERVICE,
+    Settings,
 };
 use quartet_operator_fuzz::{is_json, resources};
 use serde_json::{Map, Value};
@@ -54,8 +55,7 @@ fn check(operator: &dyn Operator, resource: &Resource, settings: &Settings, obse
         Ok(children) => {
             assert!(errors.is_empty(), "{errors:?}");
             let kinds: Vec<ChildKind> = children.iter().map(|child| child.kind).collect();
-            let (deployment, service) = (ChildKind::Deployment, ChildKind::Service);
-            assert!(kinds == [deployment] || kinds == [deployment, service]);
+            assert!(kinds == [DEPLOYMENT] || kinds == [DEPLOYMENT, SERVICE]);
             for child in children {
                 check_child(&child.body, resource);
                 assert_eq!(child.body["metadata"]["name"], child.name.as_str());
@@ -76,7 +76,7 @@ fn check(operator: &dyn Operator, resource: &Resource, settings: &Settings, obse
         Err(Refused::ReplicasOverLimit { wanted, limit }) => assert!(wanted > limit),
     }
     assert_eq!(operator.desired(resource, settings), desired);
-    check_status(operator, resource, settings, observed, desired.err());
+    check_status(operator, resource, observed, &desired);
 }
 
 fn check_child(body: &Value, resource: &Resource) {
@@ -119,11 +119,10 @@ fn assert_nothing_absent(path: &str, value: &Value) {
 fn check_status(
     operator: &dyn Operator,
     resource: &Resource,
-    settings: &Settings,
     observed: &Observed,
-    refused: Option<Refused>,
+    desired: &Desired,
 ) {
-    let status = operator.status(resource, settings, observed);
+    let status = operator.status(resource, desired, observed);
     assert!(status.nodes.len() <= 1000 && status.nodes.is_sorted());
     assert!(
         status
@@ -140,7 +139,7 @@ fn check_status(
     let condition = |type_: &str| status.conditions.iter().find(|it| it.type_ == type_);
     let ready = condition("Ready").expect("is always there");
     let degraded = condition("Degraded").expect("is always there");
-    if let Some(refused) = refused {
+    if let Err(refused) = desired {
         assert_ne!(ready.status, "True");
         let is_pause = |reason: Reason| reason == Reason::Paused;
         if observed
@@ -161,7 +160,7 @@ fn check_status(
         now: "2026-11-21T12:00:01Z".to_owned(),
         ..observed.clone()
     };
-    assert_eq!(operator.status(&resource, settings, &later), status);
+    assert_eq!(operator.status(&resource, desired, &later), status);
     let text = serde_json::to_string(&status).expect("a status has a text");
     assert_eq!(
         serde_json::from_str::<Value>(&text).ok(),

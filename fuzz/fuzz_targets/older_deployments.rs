@@ -7,7 +7,7 @@ use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use quartet_operator::controller::fuzzing::{adopt, deployment, observed};
 use quartet_operator::operators::kept::keeping;
-use quartet_operator::operators::{Child, ChildKind, OPERATORS, Settings};
+use quartet_operator::operators::{Child, DEPLOYMENT, OPERATORS, Settings};
 use quartet_operator_fuzz::{is_json, json, resources};
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ fn check(object: &Value, children: &[Child]) {
     let theirs = selector["matchLabels"].as_object();
     for child in children {
         let kept = keeping(child, &selector);
-        if child.kind != ChildKind::Deployment {
+        if child.kind != DEPLOYMENT {
             continue;
         }
         assert_eq!(kept.body["spec"]["selector"], selector);

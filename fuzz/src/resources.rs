@@ -8,7 +8,7 @@ use quartet_operator::api::shape::{Characters, Field, Shape};
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::operators::observed::ObservedCondition;
 use quartet_operator::operators::{
-    OPERATORS, Observed, ObservedDeployment, ObservedPod, ObservedService, Operator, Problem,
+    OPERATORS, Observed, ObservedChild, ObservedPod, ObservedWorkload, Operator, Problem, SERVICE,
     Reason, Resource,
 };
 use serde_json::{Map, Value, json};
@@ -335,8 +335,15 @@ pub fn observed(bytes: &mut Unstructured<'_>) -> Result<Observed> {
         false => None,
     };
     Ok(Observed {
-        deployment,
-        service: bytes.ratio(1, 2)?.then(ObservedService::default),
+        workload: deployment,
+        others: match bytes.ratio(1, 2)? {
+            true => vec![ObservedChild {
+                kind: SERVICE,
+                name: json::text(bytes)?,
+                not_ready: None,
+            }],
+            false => Vec::new(),
+        },
         pods: names
             .map(|name| ObservedPod {
                 name,
@@ -350,7 +357,7 @@ pub fn observed(bytes: &mut Unstructured<'_>) -> Result<Observed> {
     })
 }
 
-fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedDeployment> {
+fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedWorkload> {
     // An API server gives counts that a Deployment can have.
     let mut count = || match bytes.ratio(1, 8)? {
         true => bytes.int_in_range(0..=i64::from(i32::MAX)),
@@ -372,7 +379,8 @@ fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedDeployment> {
             false => None,
         })
     };
-    Ok(ObservedDeployment {
+    Ok(ObservedWorkload {
+        kind: "Deployment",
         generation,
         observed_generation,
         paused: false,

@@ -45,6 +45,9 @@ impl Operand for {Kind} {
             memory_request: "32Mi".to_owned(),
             workload: spec.workload,
             service: None,
+            config: None,
+            storage: None,
+            others: Vec::new(),
         })
     }
 }

@@ -18,6 +18,7 @@ pub mod rules;
 pub mod schema;
 pub mod shape;
 pub mod status;
+pub mod transition;
 pub mod validation;
 pub mod workload;
 

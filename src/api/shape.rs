@@ -8,6 +8,8 @@ use std::str::Chars;
 
 pub use of_schema::of_schema;
 
+use super::transition::Transition;
+
 /// One field of an object.
 #[derive(Debug)]
 pub struct Field {
@@ -17,6 +19,8 @@ pub struct Field {
     pub required: bool,
     /// What it may hold.
     pub shape: Shape,
+    /// How it may change once it is set, if not in any way.
+    pub transition: Option<Transition>,
 }
 
 /// What a value may be.

@@ -387,7 +387,17 @@ impl Errors {
                 self.add(&path(), ErrorReason::Required, None, String::new());
             }
             None | Some(Value::Null) => {}
-            Some(value) => self.check(&path(), &field.shape, value, old.flatten()),
+            Some(value) => {
+                let before = self.found.len();
+                let old = old.flatten().filter(is_set);
+                self.check(&path(), &field.shape, value, old);
+                let broken = field.transition.zip(old);
+                let broken = broken.filter(|(rule, old)| !rule.allows(old, value));
+                if let Some((rule, _)) = broken.filter(|_| self.found.len() == before) {
+                    let (quoted, why) = (Some(value.clone()), rule.message().to_owned());
+                    self.add(&path(), ErrorReason::Invalid, quoted, why);
+                }
+            }
         }
     }
 

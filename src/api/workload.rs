@@ -57,6 +57,17 @@ pub enum ImagePullPolicy {
     Never,
 }
 
+impl ImagePullPolicy {
+    /// As Kubernetes writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ImagePullPolicy::Always => "Always",
+            ImagePullPolicy::IfNotPresent => "IfNotPresent",
+            ImagePullPolicy::Never => "Never",
+        }
+    }
+}
+
 /// The name of an object in the same namespace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -131,8 +131,8 @@ impl CallError {
 /// Where an object lives on the API server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Location<'a> {
-    /// URL up to the namespace, e.g. `/apis/apps/v1`.
-    pub(crate) api: &'a str,
+    /// Group and version, e.g. `apps/v1`, or `v1` of the core.
+    pub(crate) api_version: &'a str,
     /// Plural, e.g. `deployments`.
     pub(crate) plural: &'a str,
     /// Namespace.
@@ -144,29 +144,27 @@ pub(crate) struct Location<'a> {
 impl<'a> Location<'a> {
     /// The location of a child.
     pub(crate) fn of_child(kind: ChildKind, namespace: &'a str, name: &'a str) -> Self {
-        let (api, plural) = match kind {
-            ChildKind::Deployment => ("/apis/apps/v1", "deployments"),
-            ChildKind::Service => ("/api/v1", "services"),
-        };
         Location {
-            api,
-            plural,
+            api_version: kind.api_version,
+            plural: kind.plural,
             namespace,
             name,
         }
     }
 
-    /// API group, empty for the core.
-    pub(super) fn group(&self) -> &'a str {
-        let group = self.api.strip_prefix("/apis/");
-        group.map_or("", |group| group.split('/').next().unwrap_or(group))
+    fn collection(&self) -> String {
+        let root = match self.api_version.contains('/') {
+            true => "apis",
+            false => "api",
+        };
+        format!(
+            "/{root}/{}/namespaces/{}/{}",
+            self.api_version, self.namespace, self.plural
+        )
     }
 
     fn path(&self) -> String {
-        format!(
-            "{}/namespaces/{}/{}/{}",
-            self.api, self.namespace, self.plural, self.name
-        )
+        format!("{}/{}", self.collection(), self.name)
     }
 
     fn action(&self, verb: &str) -> String {
@@ -231,15 +229,8 @@ impl Caller {
     /// # Errors
     /// As the API server answers.
     pub(crate) async fn list_one(&self, at: Location<'_>) -> Result<Value, CallError> {
-        let Location {
-            api,
-            plural,
-            namespace,
-            name,
-        } = at;
-        let target = format!(
-            "{api}/namespaces/{namespace}/{plural}?fieldSelector=metadata.name%3D{name}&limit=1"
-        );
+        let (collection, name) = (at.collection(), at.name);
+        let target = format!("{collection}?fieldSelector=metadata.name%3D{name}&limit=1");
         self.send(
             at.action("look for"),
             Method::GET,
@@ -320,7 +311,7 @@ impl Caller {
     /// # Errors
     /// 409 when it exists.
     pub(crate) async fn create(&self, at: Location<'_>, body: &Value) -> Result<Value, CallError> {
-        let target = format!("{}/namespaces/{}/{}", at.api, at.namespace, at.plural);
+        let target = at.collection();
         self.send(at.action("create"), Method::POST, target, JSON, body)
             .await
     }

@@ -1,4 +1,4 @@
-//! The children of all resources: one cache each for Deployments, Services and Pods, shared by all
+//! The children of all resources: a cache for each type of child and one for pods, shared by all
 //! controllers, and the reserved names. Finds from the caches who owns a child. No I/O.
 
 pub(in crate::controller) mod lost_children;
@@ -8,24 +8,22 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::controller::cache::cached::{
-    CachedChild, CachedDeployment, CachedPod, CachedService, Meta, Owner, pod_index,
-};
-use crate::controller::cache::decode::Decode;
+use crate::controller::cache::cached::{CachedChild, CachedPod, Owner, pod_index};
 use crate::controller::cache::store::Store;
 use crate::controller::children::lost_children::LostChildren;
 use crate::controller::children::reservations::NameReservations;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::stamp::Stamp;
-use crate::controller::object::{Object, ObjectKey};
-use crate::operators::observed::{ObservedDeployment, ObservedPod, ObservedService};
-use crate::operators::{ChildKind, Problem, Reason};
+use crate::controller::object::ObjectKey;
+use crate::operators::{
+    ChildKind, ChildState, DEPLOYMENT, OPERATORS, ObservedChild, ObservedPod, ObservedWorkload,
+    Owned, Problem, Reason, owned_by,
+};
 
 /// The caches of children.
-#[derive(Default)]
 pub(crate) struct Children {
-    pub(crate) deployments: Arc<Store<CachedDeployment>>,
-    pub(crate) services: Arc<Store<CachedService>>,
+    /// One for each type. There are few, so that a search of them costs less than a map.
+    stores: Vec<(ChildKind, Arc<Store<CachedChild>>)>,
     pub(crate) pods: Arc<Store<CachedPod>>,
     pub(crate) reservations: NameReservations,
     pub(crate) lost_children: LostChildren,
@@ -55,26 +53,36 @@ pub(crate) enum Ownership {
     Foreign(Problem),
 }
 
-/// The fields of a cached child that decide its ownership.
-struct Known {
-    meta: Meta,
-    owner: Option<Owner>,
-    fingerprint: Option<Fingerprint>,
-    stamp: Option<Stamp>,
-}
-
-impl<S> From<&CachedChild<S>> for Known {
-    fn from(child: &CachedChild<S>) -> Self {
-        Known {
-            meta: child.meta.clone(),
-            owner: child.owner.clone(),
-            fingerprint: child.fingerprint,
-            stamp: child.stamp,
-        }
+/// The caches of all types that the operators own.
+impl Default for Children {
+    fn default() -> Self {
+        Children::new(&owned_by(OPERATORS))
     }
 }
 
 impl Children {
+    /// Empty caches of these types.
+    pub(crate) fn new(owned: &[Owned]) -> Self {
+        let stores = owned.iter().map(|owned| (owned.kind, Arc::default()));
+        Children {
+            stores: stores.collect(),
+            pods: Arc::default(),
+            reservations: NameReservations::default(),
+            lost_children: LostChildren::default(),
+        }
+    }
+
+    /// The caches by type.
+    pub(crate) fn stores(&self) -> &[(ChildKind, Arc<Store<CachedChild>>)] {
+        &self.stores
+    }
+
+    /// The cache of a type; `None` if no operator owns it.
+    pub(crate) fn store(&self, kind: ChildKind) -> Option<&Arc<Store<CachedChild>>> {
+        let mut stores = self.stores.iter();
+        Some(&stores.find(|(it, _)| *it == kind)?.1)
+    }
+
     /// What is known of a child that the resource `wanted_by` wants.
     pub(crate) fn standing(
         &self,
@@ -85,25 +93,23 @@ impl Children {
         let Some(cached) = self.cached(kind, key) else {
             return Ownership::Unknown;
         };
-        let Some(owner) = cached.owner else {
+        let Some(owner) = &cached.owner else {
             return Ownership::Unknown;
         };
-        // The same name with another UID is a deleted resource, whose children the garbage
-        // collector is about to delete.
-        let earlier_life = owner.name == wanted_by.name
-            && owner.kind == wanted_by.kind
-            && owner.group == wanted_by.group;
-        if owner.uid == wanted_by.uid && !cached.meta.deleting {
+        if owner.gives_to(wanted_by) && !cached.meta.deleting {
             Ownership::Ours {
-                uid: cached.meta.uid,
+                uid: cached.meta.uid.clone(),
                 resource_version: cached.meta.resource_version,
                 fingerprint: cached.fingerprint,
-                stamp: cached.stamp,
+                // A write for an earlier life says nothing of this one.
+                stamp: cached.stamp.filter(|_| owner.uid == wanted_by.uid),
             }
-        } else if earlier_life {
+        } else if owner.is_namesake(wanted_by) {
+            // The same name with another UID is a deleted resource, whose children the garbage
+            // collector is about to delete.
             Ownership::Ending(terminating(kind, key))
         } else {
-            Ownership::Foreign(taken(kind, key, Some(&owner)))
+            Ownership::Foreign(taken(kind, key, Some(owner)))
         }
     }
 
@@ -114,59 +120,53 @@ impl Children {
         key: &ObjectKey,
     ) -> Option<(Box<str>, Option<Owner>)> {
         let cached = self.cached(kind, key)?;
-        Some((cached.meta.uid, cached.owner))
+        Some((cached.meta.uid.clone(), cached.owner.clone()))
     }
 
-    fn cached(&self, kind: ChildKind, key: &ObjectKey) -> Option<Known> {
-        match kind {
-            ChildKind::Deployment => self.deployments.get(key).map(|child| (&*child).into()),
-            ChildKind::Service => self.services.get(key).map(|child| (&*child).into()),
-        }
+    fn cached(&self, kind: ChildKind, key: &ObjectKey) -> Option<Arc<CachedChild>> {
+        self.store(kind)?.get(key)
     }
 
     /// Puts the API server's answer to a write of ours into the cache, ahead of the watch.
     /// Returns what our fields look like there; `None` when the answer cannot be read.
     pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
-        match kind {
-            ChildKind::Deployment => {
-                let child = CachedDeployment::from_json(answer).ok()?;
-                let fingerprint = child.fingerprint;
-                self.deployments.put_written(child);
-                fingerprint
-            }
-            ChildKind::Service => {
-                let child = CachedService::from_json(answer).ok()?;
-                let fingerprint = child.fingerprint;
-                self.services.put_written(child);
-                fingerprint
-            }
-        }
+        let child = CachedChild::decode(kind, answer).ok()?;
+        let fingerprint = child.fingerprint;
+        self.store(kind)?.put_written(child);
+        fingerprint
     }
 
-    /// The Deployment of the resource `uid`.
-    pub(crate) fn deployment(&self, uid: &str) -> Option<(ObjectKey, ObservedDeployment)> {
-        let child = self.deployments.indexed(uid).into_iter().next()?;
-        Some((child.key().clone(), child.state.clone()))
+    /// All children of the resource `uid`, those that make pods first.
+    pub(crate) fn of(&self, uid: &str) -> Vec<(ChildKind, Arc<CachedChild>)> {
+        let all = self.stores.iter().flat_map(|(kind, store)| {
+            let children = store.indexed(uid);
+            children.into_iter().map(|child| (*kind, child))
+        });
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_key(|(kind, _)| !kind.has_pods);
+        all
+    }
+
+    /// The child that makes pods, by kind and name.
+    pub(crate) fn workload_called(&self, kind: &str, key: &ObjectKey) -> Option<Arc<CachedChild>> {
+        let mut stores = self.stores.iter();
+        let (_, store) = stores.find(|(it, _)| it.has_pods && it.kind == kind)?;
+        store.get(key)
     }
 
     /// The selector that an older operator gave the Deployment of the resource `uid`.
     pub(crate) fn preserved_selector(&self, uid: &str) -> Option<Box<Value>> {
-        let deployments = self.deployments.indexed(uid);
-        deployments.first()?.state.preserved_selector.clone()
+        let deployments = self.store(DEPLOYMENT)?.indexed(uid);
+        let deployment = deployments.first()?.workload()?;
+        deployment.preserved_selector.clone()
     }
 
-    /// Whether the Deployment of the resource `uid` is there and its latest spec rolled out,
-    /// with every pod available.
+    /// Whether the resource `uid` has a child that makes pods, and all such have rolled out their
+    /// latest spec, with every pod available.
     pub(crate) fn is_rolled_out(&self, uid: &str) -> bool {
-        let deployments = self.deployments.indexed(uid);
-        deployments
-            .first()
-            .is_some_and(|deployment| deployment.state.is_complete())
-    }
-
-    /// The Services of the resource `uid`.
-    pub(crate) fn services(&self, uid: &str) -> Vec<Arc<CachedService>> {
-        self.services.indexed(uid)
+        let makers = self.stores.iter().filter(|(kind, _)| kind.has_pods);
+        let mut children = makers.flat_map(|(_, store)| store.indexed(uid)).peekable();
+        children.peek().is_some() && !children.any(|child| child.is_moving())
     }
 
     /// The child `kind` called `key`, if it belongs to the resource `uid`: what our fields look
@@ -178,26 +178,57 @@ impl Children {
         uid: &str,
     ) -> Option<(Option<Fingerprint>, Option<Stamp>)> {
         let cached = self.cached(kind, key)?;
-        let is_theirs = cached.owner.is_some_and(|owner| *owner.uid == *uid);
+        let is_theirs = cached
+            .owner
+            .as_ref()
+            .is_some_and(|owner| *owner.uid == *uid);
         (is_theirs && !cached.meta.deleting).then_some((cached.fingerprint, cached.stamp))
     }
 
     /// The resource version of a child in the cache.
     pub(crate) fn resource_version(&self, kind: ChildKind, key: &ObjectKey) -> Option<u64> {
-        match kind {
-            ChildKind::Deployment => Some(self.deployments.get(key)?.meta.resource_version),
-            ChildKind::Service => Some(self.services.get(key)?.meta.resource_version),
-        }
+        Some(self.cached(kind, key)?.meta.resource_version)
     }
 
-    /// The Service of the resource `uid` as far as its status depends on it.
-    pub(crate) fn service(&self, uid: &str) -> Option<ObservedService> {
-        Some(self.services(uid).first()?.state.clone())
+    /// The children of the resource `uid` as its status is computed from them: the one that makes
+    /// the pods, those pods, and all others. Of several that make pods the status counts those of
+    /// the one that is `wanted`.
+    pub(crate) fn observed(
+        &self,
+        uid: &str,
+        wanted: Option<(ChildKind, &str)>,
+    ) -> (
+        Option<ObservedWorkload>,
+        Vec<ObservedPod>,
+        Vec<ObservedChild>,
+    ) {
+        let mut children = self.of(uid);
+        let is_wanted = |(kind, child): &(ChildKind, Arc<CachedChild>)| {
+            wanted.is_none_or(|wanted| wanted == (*kind, child.meta.key.name()))
+        };
+        let main = children
+            .iter()
+            .position(|it| it.0.has_pods && is_wanted(it));
+        let main = main.map(|index| children.remove(index));
+        let workload = main
+            .as_ref()
+            .and_then(|(_, child)| child.workload().cloned());
+        let pods = main.map(|(kind, child)| self.pods(kind, &child.meta.key));
+        let others = children.into_iter().map(|(kind, child)| ObservedChild {
+            kind,
+            name: child.meta.key.name().to_owned(),
+            not_ready: match &child.state {
+                ChildState::NotReady(why) => Some(why.clone()),
+                ChildState::Workload(_) if child.is_moving() => Some("it is rolling out".into()),
+                ChildState::Workload(_) | ChildState::Ready => None,
+            },
+        });
+        (workload, pods.unwrap_or_default(), others.collect())
     }
 
-    /// The live pods of a Deployment, sorted by name.
-    pub(crate) fn pods(&self, deployment: &ObjectKey) -> Vec<ObservedPod> {
-        let index = pod_index(deployment.namespace(), deployment.name());
+    /// The live pods that the child `kind` called `key` made, sorted by name.
+    fn pods(&self, kind: ChildKind, key: &ObjectKey) -> Vec<ObservedPod> {
+        let index = pod_index(kind.kind, key.namespace(), key.name());
         let pods = self.pods.indexed(&index);
         let mut live: Vec<_> = pods
             .iter()
@@ -211,7 +242,7 @@ impl Children {
 
 /// The problem of a child that is being deleted.
 pub(crate) fn terminating(kind: ChildKind, key: &ObjectKey) -> Problem {
-    let kind = kind.name();
+    let kind = kind.kind;
     Problem {
         reason: Reason::ChildTerminating,
         message: format!(

@@ -13,16 +13,15 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::Stream;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::core::ApiResource;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::watcher::{self, Event};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::api::Kind;
-use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::cached::{CachedChild, CachedResource};
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::informer::{self, Change, Informer, InformerError, Synced};
 use crate::controller::cache::store::Store;
@@ -40,7 +39,7 @@ use crate::controller::reconcile::Reconciler;
 use crate::controller::reconcile::pacing::Pacer;
 use crate::controller::reconcile::worker::{self, Fenced};
 use crate::operators::names::KIND_LABEL;
-use crate::operators::{Operator, Settings};
+use crate::operators::{ChildKind, Operator, Settings, owned_by};
 
 /// Label that selects the children in the shared watches; every child has it.
 const CHILD_SELECTOR: &str = "app.kubernetes.io/managed-by=quartet-operator";
@@ -99,7 +98,7 @@ pub async fn run(
     options: Options,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ControllersError> {
-    let children = Arc::new(Children::default());
+    let children = Arc::new(Children::new(&owned_by(&options.operators)));
     let controllers: Vec<QueueHandle> = options
         .operators
         .iter()
@@ -148,7 +147,9 @@ pub async fn run(
             &reconciler,
             &mut running.informers,
         ));
-        options.metrics.controller_started(&name, options.workers);
+        options
+            .metrics
+            .controller_started(&name, operator.owns(), options.workers);
         let reported = Reported {
             resources: Arc::downgrade(&controller.resources),
             namespaces: options.namespaces.clone(),
@@ -276,38 +277,42 @@ async fn all_synced(synced: Vec<Synced>) {
     }
 }
 
-/// Starts the informers of the children, which all controllers share.
+/// Starts the informers of the children and of their pods, which all controllers share.
 fn watch_children(
     options: &Options,
     handlers: &Arc<EventHandlers>,
     informers: &mut JoinSet<Result<Infallible, InformerError>>,
 ) -> Vec<Synced> {
     let children = &handlers.children;
-    let deployments = (
-        ApiResource::erase::<Deployment>(&()),
-        Arc::clone(&children.deployments),
-    );
-    let services = (
-        ApiResource::erase::<Service>(&()),
-        Arc::clone(&children.services),
-    );
-    let pods = (ApiResource::erase::<Pod>(&()), Arc::clone(&children.pods));
-    let (of_deployments, of_services, of_pods) = (
-        Arc::clone(handlers),
-        Arc::clone(handlers),
-        Arc::clone(handlers),
-    );
-    vec![
-        inform_selected(options, deployments, CHILD_SELECTOR, informers, {
-            move |change, _| of_deployments.child_changed(&change)
-        }),
-        inform_selected(options, services, CHILD_SELECTOR, informers, {
-            move |change, _| of_services.child_changed(&change)
-        }),
-        inform_selected(options, pods, POD_SELECTOR, informers, {
-            move |change, _| of_pods.pod_changed(&change)
-        }),
-    ]
+    let mut synced: Vec<Synced> = Vec::new();
+    for (kind, store) in children.stores() {
+        let handlers = Arc::clone(handlers);
+        let informer = Informer::new(kind.kind, Arc::clone(store), Arc::clone(&options.metrics));
+        synced.push(informer.synced());
+        let stream = watch_selected::<CachedChild>(options, &resource_of(kind), CHILD_SELECTOR);
+        let run = informer.run(stream, move |change, _| handlers.child_changed(&change));
+        informers.spawn(CachedChild::watched_as(kind, run));
+    }
+    let (handlers, store) = (Arc::clone(handlers), Arc::clone(&children.pods));
+    let resource = ApiResource::erase::<Pod>(&());
+    let stream = watch_selected(options, &resource, POD_SELECTOR);
+    let handler = move |change: Change<_>, _| handlers.pod_changed(&change);
+    synced.push(inform(
+        options,
+        &resource.kind,
+        store,
+        stream,
+        informers,
+        handler,
+    ));
+    synced
+}
+
+/// A type of child, as kube names it.
+fn resource_of(kind: ChildKind) -> ApiResource {
+    let version = kind.api_version.rsplit('/').next().unwrap_or_default();
+    let kind_of_api = GroupVersionKind::gvk(kind.group, version, kind.kind);
+    ApiResource::from_gvk_with_plural(&kind_of_api, kind.plural)
 }
 
 /// Starts the informer of one kind of ours.
@@ -337,20 +342,17 @@ fn watch_resources(
     inform(options, kind.kind, store, stream, informers, handler)
 }
 
-/// Starts the informer of one kind of child, or of their pods.
-fn inform_selected<T>(
+/// A watch of objects with a label, where this manager reconciles.
+fn watch_selected<T>(
     options: &Options,
-    (resource, store): (ApiResource, Arc<Store<T>>),
+    resource: &ApiResource,
     selector: &str,
-    informers: &mut JoinSet<Result<Infallible, InformerError>>,
-    handler: impl FnMut(Change<T>, bool) + Send + 'static,
-) -> Synced
+) -> impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send + use<T>
 where
-    T: Object + Decode,
+    T: Decode + Send + Sync + 'static,
 {
     let (client, namespace) = (options.watch_client.clone(), only_namespace(options));
-    let stream = informer::watch(client, &resource, Some(selector), namespace);
-    inform(options, &resource.kind, store, stream, informers, handler)
+    informer::watch(client, resource, Some(selector), namespace)
 }
 
 fn inform<T>(

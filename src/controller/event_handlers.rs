@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::Kind;
-use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource, ChildState, Owner};
+use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource, Owner, of_index};
 use crate::controller::cache::store::{Change, Store};
 use crate::controller::children::Children;
 use crate::controller::metrics::Metrics;
@@ -126,7 +126,7 @@ impl EventHandlers {
         }
     }
 
-    pub(super) fn child_changed<S: ChildState>(&self, change: &Change<CachedChild<S>>) {
+    pub(super) fn child_changed(&self, change: &Change<CachedChild>) {
         let (before, after) = (change.before(), change.after());
         if before
             .zip(after)
@@ -138,8 +138,7 @@ impl EventHandlers {
         if after.is_none() && twins::is(Twin::LostWakeup) {
             return;
         }
-        let is_free =
-            |before: &&CachedChild<S>| after.is_none_or(|after| after.owner != before.owner);
+        let is_free = |before: &&CachedChild| after.is_none_or(|after| after.owner != before.owner);
         let freed = before.filter(is_free);
         if let Some((child, owner)) = freed.and_then(|child| Some((child, child.owner.as_ref()?))) {
             // Before the owner is enqueued.
@@ -147,7 +146,7 @@ impl EventHandlers {
         }
         let is_step = before
             .zip(after)
-            .is_some_and(|(before, after)| before.is_spec_equal(after) && after.state.is_moving());
+            .is_some_and(|(before, after)| before.is_spec_equal(after) && after.is_moving());
         let delay = if is_step { COALESCE } else { Duration::ZERO };
         for child in [before, after].into_iter().flatten() {
             if let Some(owner) = &child.owner {
@@ -168,20 +167,17 @@ impl EventHandlers {
             return;
         }
         for pod in [before, after].into_iter().flatten() {
-            let Some((_, deployment)) = pod
-                .deployment
-                .as_deref()
-                .and_then(|index| index.split_once('/'))
-            else {
-                continue;
-            };
-            let key = ObjectKey::new(pod.meta.key.namespace(), deployment);
-            if let Some(deployment) = self.children.deployments.get(&key)
-                && let Some(owner) = &deployment.owner
+            let workload = pod.workload.as_deref().and_then(of_index);
+            let workload =
+                workload.and_then(|(kind, key)| self.children.workload_called(kind, &key));
+            if let Some(workload) = workload
+                && let Some(owner) = &workload.owner
             {
-                let is_moving = deployment.state.is_moving();
-                let delay = if is_moving { COALESCE } else { Duration::ZERO };
-                self.enqueue_owner(key.namespace(), owner, delay);
+                let delay = match workload.is_moving() {
+                    true => COALESCE,
+                    false => Duration::ZERO,
+                };
+                self.enqueue_owner(pod.meta.key.namespace(), owner, delay);
             }
         }
     }

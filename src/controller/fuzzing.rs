@@ -7,14 +7,13 @@ use kube::core::{ApiResource, WatchEvent};
 use kube::runtime::watcher::Error;
 use serde_json::Value;
 
-use crate::controller::cache::cached::{
-    CachedDeployment, CachedPod, CachedResource, CachedService,
-};
+use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource};
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::store::Store;
 use crate::controller::drift::fingerprint;
 use crate::controller::legacy::adoption;
 use crate::controller::object::Object;
+use crate::operators::{DEPLOYMENT, OPERATORS, owned_by};
 
 /// What became of the lines of a watch.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -29,8 +28,11 @@ pub struct Followed {
 pub fn follow(lines: &[&[u8]]) -> Followed {
     let mut followed = Followed::default();
     follow_as::<CachedResource>(lines, &mut followed);
-    follow_as::<CachedDeployment>(lines, &mut followed);
-    follow_as::<CachedService>(lines, &mut followed);
+    for owned in owned_by(OPERATORS) {
+        CachedChild::watched_in(owned.kind, || {
+            follow_as::<CachedChild>(lines, &mut followed)
+        });
+    }
     follow_as::<CachedPod>(lines, &mut followed);
     followed.cached.sort();
     followed
@@ -98,9 +100,9 @@ pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
 /// A Deployment of somebody else as the cache has it: the name and uid of its controller, the
 /// selector that stays, and whether it was ever applied by us.
 pub fn deployment(object: &Value) -> Option<(String, String, Option<Value>, bool)> {
-    let cached = CachedDeployment::from_json(object).ok()?;
-    let owner = cached.owner?;
-    let selector = cached.state.preserved_selector.map(|it| *it);
+    let cached = CachedChild::decode(DEPLOYMENT, object).ok()?;
+    let preserved = cached.workload()?.preserved_selector.clone();
+    let (owner, selector) = (cached.owner?, preserved.map(|it| *it));
     Some((
         owner.name.into(),
         owner.uid.into(),

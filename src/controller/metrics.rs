@@ -21,7 +21,7 @@ use self::conditions::ResourceCollector;
 pub(crate) use self::conditions::{ConditionView, ObserveConditions};
 use self::workqueue::QueueFamilies;
 pub(crate) use self::workqueue::{Backlog, ObserveBacklog, QueueMetrics};
-use crate::operators::ChildKind;
+use crate::operators::Owned;
 
 /// Buckets of `controller_runtime_reconcile_time_seconds`.
 const RECONCILE_SECONDS: [f64; 40] = [
@@ -243,7 +243,7 @@ impl Metrics {
     /// Makes every series of a controller appear with the value 0, as controller-runtime does
     /// at its start (`pkg/internal/controller/controller.go`, `initMetrics`): a rate over a
     /// series that is not there yet misses its first step.
-    pub fn controller_started(&self, controller: &str, workers: usize) {
+    pub fn controller_started(&self, controller: &str, owned: &[Owned], workers: usize) {
         for result in RESULTS {
             let labels = vec![
                 ("controller", controller.to_owned()),
@@ -261,9 +261,9 @@ impl Metrics {
             family.get_or_create_owned(&labels);
         }
         self.paced(controller, 0, 0);
-        for child in [ChildKind::Deployment, ChildKind::Service] {
+        for Owned { kind, .. } in owned {
             self.field_conflicts
-                .get_or_create_owned(&of_child(controller, child.name()));
+                .get_or_create_owned(&of_child(controller, kind.kind));
         }
         self.time.get_or_create_owned(&labels);
         self.active.get_or_create_owned(&labels);

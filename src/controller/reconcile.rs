@@ -33,7 +33,9 @@ use crate::controller::reconcile::state::{ReconcileStates, jittered_retry};
 use crate::controller::status::writer::StatusWriter;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-use crate::operators::{Child, Operator, Problem, Reason, Refused, Resource, Settings, status};
+use crate::operators::{
+    Child, Desired, Operator, Problem, Reason, Refused, Resource, Settings, status,
+};
 
 /// How long to wait for a cache that is behind, if no event comes.
 const STALE_RETRY: Duration = Duration::from_secs(1);
@@ -69,7 +71,7 @@ impl Reconciler {
             operator,
             kind,
             applier: Applier::new(
-                kind,
+                (kind, operator.owns()),
                 (caller.clone(), recorder.clone()),
                 Arc::clone(&resources),
                 Arc::clone(&children),
@@ -78,7 +80,6 @@ impl Reconciler {
             ),
             status_writer: StatusWriter::new(
                 operator,
-                settings.clone(),
                 (caller.clone(), recorder),
                 Arc::clone(&resources),
                 Arc::clone(&children),
@@ -154,12 +155,13 @@ impl Reconciler {
         let read: Value = serde_json::from_str(&cached.spec).unwrap_or_default();
         let version = self.version_of(cached);
         let resource = self.resource(cached, version, &read);
-        let outcome = match self.desired(&resource, version, &read) {
+        let desired = self.desired(&resource, version, &read);
+        let outcome = match &desired {
             _ if resource.paused => Ok(Outcome::default()),
             Err(refused) => Ok(Outcome::problem(refused.problem())),
             Ok(children) => {
-                let ensured = self.applier.ensure(&resource, &children).await;
-                if self.becomes_ready(&resource)
+                let ensured = self.applier.ensure(&resource, children).await;
+                if self.becomes_ready(&resource, children)
                     && let Ok(ensured) = &ensured
                     && !self.applier.is_current(&resource, ensured).await?
                 {
@@ -175,11 +177,10 @@ impl Reconciler {
         if let Some(error) = outcome.failure.take_if(|error| error.is_fenced()) {
             return Err(error.into());
         }
-        let api = format!("/apis/{}", resource.api_version);
-        let at = self.location(cached, &api);
+        let at = self.location(cached, &resource.api_version);
         let told = self
             .status_writer
-            .write_if_due(at, cached, &resource, &outcome)
+            .write_if_due(at, cached, (&resource, &desired), &outcome)
             .await;
         match (outcome.failure, told) {
             (Some(error), _) => Err(Failure {
@@ -194,11 +195,15 @@ impl Reconciler {
     }
 
     /// Whether the caches show it rolled out, and its status does not say so yet.
-    fn becomes_ready(&self, resource: &Resource) -> bool {
+    fn becomes_ready(&self, resource: &Resource, children: &[Child]) -> bool {
         let is_told = status::condition(&resource.status, status::READY).is_some_and(|ready| {
             ready.status == "True" && ready.observed_generation == Some(resource.generation)
         });
-        !is_told && self.children.is_rolled_out(&resource.uid)
+        let is_rolled_out = || {
+            self.children.is_rolled_out(&resource.uid)
+                || children.iter().all(|child| !child.kind.has_pods)
+        };
+        !is_told && is_rolled_out()
     }
 
     /// The result of applying the children; `Err` if no status is written.
@@ -320,12 +325,7 @@ impl Reconciler {
 
     /// The desired children. The spec is validated first in the version that was read, so that
     /// errors name its fields, and again in the hub version.
-    fn desired(
-        &self,
-        resource: &Resource,
-        version: &Version,
-        read: &Value,
-    ) -> Result<Vec<Child>, Refused> {
+    fn desired(&self, resource: &Resource, version: &Version, read: &Value) -> Desired {
         let errors = version.validate(read);
         if errors.is_empty() {
             self.operator.desired(resource, &self.settings)
@@ -341,8 +341,8 @@ impl Reconciler {
             return Ok(());
         };
         let manager = self.kind.field_manager;
-        let api = format!("/apis/{}", self.kind.api_version(version));
-        let at = self.location(cached, &api);
+        let api_version = self.kind.api_version(version);
+        let at = self.location(cached, &api_version);
         match self
             .caller
             .json_patch(at, Part::Object, manager, &operations)
@@ -361,9 +361,9 @@ impl Reconciler {
             .unwrap_or(&self.kind.spoke)
     }
 
-    fn location<'a>(&'a self, cached: &'a CachedResource, api: &'a str) -> Location<'a> {
+    fn location<'a>(&'a self, cached: &'a CachedResource, api_version: &'a str) -> Location<'a> {
         Location {
-            api,
+            api_version,
             plural: self.kind.plural,
             namespace: cached.meta.key.namespace(),
             name: cached.meta.key.name(),

@@ -4,24 +4,13 @@
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use crate::api::Kind;
-use crate::controller::call::Location;
-use crate::operators::ChildKind;
+use crate::operators::Owned;
 
-/// The rules that controllers of these kinds need wherever they reconcile.
-pub fn rights(kinds: &[&Kind]) -> Vec<PolicyRule> {
-    let mut rules = vec![
-        // `create` because an apply that creates needs it, `get` to see whose a name is.
-        of_child(
-            ChildKind::Deployment,
-            &["create", "get", "list", "patch", "watch"],
-        ),
-        of_child(
-            ChildKind::Service,
-            &["create", "delete", "get", "list", "patch", "watch"],
-        ),
-        rule("", "pods", &["list", "watch"]),
-        rule("events.k8s.io", "events", &["create", "patch"]),
-    ];
+/// The rules that controllers of these kinds need wherever they reconcile, if they own such children.
+pub fn rights(kinds: &[&Kind], owned: &[Owned]) -> Vec<PolicyRule> {
+    let mut rules: Vec<_> = owned.iter().map(of_child).collect();
+    rules.push(rule("", "pods", &["list", "watch"]));
+    rules.push(rule("events.k8s.io", "events", &["create", "patch"]));
     for kind in kinds {
         let part = |subresource: &str| format!("{}/{subresource}", kind.plural);
         // To strip a finalizer that an older operator left.
@@ -38,9 +27,13 @@ pub fn rights(kinds: &[&Kind]) -> Vec<PolicyRule> {
     rules
 }
 
-fn of_child(kind: ChildKind, verbs: &[&str]) -> PolicyRule {
-    let at = Location::of_child(kind, "", "");
-    rule(at.group(), at.plural, verbs)
+fn of_child(Owned { kind, optional }: &Owned) -> PolicyRule {
+    // `create` because an apply that creates needs it, `get` to see whose a name is.
+    let verbs: &[&str] = match optional {
+        true => &["create", "delete", "get", "list", "patch", "watch"],
+        false => &["create", "get", "list", "patch", "watch"],
+    };
+    rule(kind.group, kind.plural, verbs)
 }
 
 fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {

@@ -14,7 +14,7 @@ use super::compare::{lacking, unfinished_rollout};
 use super::life::{NAME, NAMESPACE};
 use super::plan::{Fault, Plan, View, WriteFault};
 use super::run::Outcome;
-use crate::operators::{Child, ChildKind, Resource, Settings};
+use crate::operators::{Child, Resource, SERVICE, Settings};
 
 /// Something that must not be.
 #[derive(Debug, Clone)]
@@ -38,13 +38,6 @@ const WRITES_WHILE_STALE: usize = 30;
 const WRITES_PER_OUTAGE: usize = 50;
 
 type Objects = BTreeMap<ObjectId, Arc<Value>>;
-
-fn plural(kind: ChildKind) -> &'static str {
-    match kind {
-        ChildKind::Deployment => "deployments",
-        ChildKind::Service => "services",
-    }
-}
 
 /// What a resource asks for, or why it may not.
 fn desired(plan: &Plan, object: &Value) -> Vec<Child> {
@@ -78,7 +71,7 @@ fn ready(object: &Value) -> Option<&Value> {
 
 /// Why a child is not as wanted, if it is not.
 fn unlike(objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>, child: &Child) -> Option<String> {
-    let id = ObjectId::new(plural(child.kind), NAMESPACE, &child.name);
+    let id = ObjectId::new(child.kind.plural, NAMESPACE, &child.name);
     let Some(found) = objects(&id) else {
         return Some(format!("{} {} is not there", id.plural, id.name));
     };
@@ -89,9 +82,9 @@ fn unlike(objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>, child: &Child) -> O
     if let Some((path, what)) = lacking.first() {
         return Some(format!("{} {}: {path}: {what}", id.plural, id.name));
     }
-    match child.kind {
-        ChildKind::Deployment => unfinished_rollout(&found),
-        ChildKind::Service => None,
+    match child.kind.has_pods {
+        true => unfinished_rollout(&found),
+        false => None,
     }
 }
 
@@ -115,7 +108,7 @@ fn unsettled(plan: &Plan, objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>) -> 
     if let Some(unlike) = desired.iter().find_map(|child| unlike(objects, child)) {
         return Some(unlike);
     }
-    let wants_service = desired.iter().any(|it| it.kind == ChildKind::Service);
+    let wants_service = desired.iter().any(|it| it.kind == SERVICE);
     let service = objects(&ObjectId::new("services", NAMESPACE, NAME));
     (service.is_some() && !wants_service).then(|| "a Service that nobody asks for".to_owned())
 }

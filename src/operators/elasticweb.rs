@@ -61,6 +61,9 @@ impl Operand for ElasticWeb {
                 port: spec.service.port.unwrap_or(DEFAULT_SERVICE_PORT),
                 node_port: Some(spec.service.node_port),
             }),
+            config: None,
+            storage: None,
+            others: Vec::new(),
         })
     }
 

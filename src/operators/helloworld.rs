@@ -49,6 +49,9 @@ impl Operand for HelloWorld {
             memory_request: MEMORY_REQUEST.to_owned(),
             workload: spec.workload,
             service: spec.service.as_ref().map(Into::into),
+            config: None,
+            storage: None,
+            others: Vec::new(),
         })
     }
 }

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Child, ChildKind, names};
+use super::{Child, DEPLOYMENT, SERVICE, names};
 
 /// `spec.selector` of a Deployment, unless it is the one that we would give to that of the
 /// resource `name`, whose controller is called `controller_name`.
@@ -33,21 +33,20 @@ pub fn keeping(child: &Child, kept: &Value) -> Child {
     let mut child = child.clone();
     let (body, theirs) = (&mut child.body, labels(kept));
     let theirs = theirs.into_iter().flatten();
-    match child.kind {
-        ChildKind::Deployment => {
-            if let Some(selector) = body.pointer_mut("/spec/selector") {
-                *selector = kept.clone();
-            }
-            if let Some(Value::Object(labels)) = body.pointer_mut("/spec/template/metadata/labels")
-            {
-                labels.extend(theirs.map(|(label, value)| (label.clone(), value.clone())));
-            }
-            let spread = body.pointer_mut("/spec/template/spec/topologySpreadConstraints");
-            for constraint in spread.and_then(Value::as_array_mut).into_iter().flatten() {
-                follow(constraint.pointer_mut("/labelSelector/matchLabels"), kept);
-            }
+    if child.kind == DEPLOYMENT {
+        if let Some(selector) = body.pointer_mut("/spec/selector") {
+            *selector = kept.clone();
         }
-        ChildKind::Service => follow(body.pointer_mut("/spec/selector"), kept),
+        if let Some(Value::Object(labels)) = body.pointer_mut("/spec/template/metadata/labels") {
+            labels.extend(theirs.map(|(label, value)| (label.clone(), value.clone())));
+        }
+        let spread = body.pointer_mut("/spec/template/spec/topologySpreadConstraints");
+        for constraint in spread.and_then(Value::as_array_mut).into_iter().flatten() {
+            follow(constraint.pointer_mut("/labelSelector/matchLabels"), kept);
+        }
+    }
+    if child.kind == SERVICE {
+        follow(body.pointer_mut("/spec/selector"), kept);
     }
     child
 }
@@ -71,7 +70,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{keeping, selector_of, value};
-    use crate::operators::{Child, ChildKind};
+    use crate::operators::{Child, DEPLOYMENT, SERVICE};
 
     fn ours() -> Value {
         json!({"app.kubernetes.io/instance": "a", "app.kubernetes.io/name": "cache"})
@@ -113,7 +112,7 @@ mod tests {
     #[test]
     fn the_pods_have_both_operators_labels_and_where_they_differ_the_selectors() {
         let child = Child {
-            kind: ChildKind::Deployment,
+            kind: DEPLOYMENT,
             name: "a".to_owned(),
             body: json!({"spec": {
                 "selector": {"matchLabels": ours()},
@@ -141,7 +140,7 @@ mod tests {
     #[test]
     fn the_service_selects_the_pods_by_what_they_have() {
         let child = Child {
-            kind: ChildKind::Service,
+            kind: SERVICE,
             name: "a".to_owned(),
             body: json!({"spec": {"selector": ours(), "type": "ClusterIP"}}),
         };

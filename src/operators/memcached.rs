@@ -76,6 +76,9 @@ impl Operand for Memcached {
                 port,
                 node_port: None,
             }),
+            config: None,
+            storage: None,
+            others: Vec::new(),
         })
     }
 }

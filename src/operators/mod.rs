@@ -4,6 +4,7 @@
 //! A new operator is one file under `api/`, one under `operators/`, and one line in
 //! [`OPERATORS`].
 
+pub mod child;
 pub mod elasticweb;
 pub mod helloworld;
 mod image;
@@ -23,8 +24,12 @@ mod workload;
 
 use serde_json::Value;
 
+pub use child::{
+    CONFIG_MAP, ChildKind, ChildObject, ChildState, ChildType, DEPLOYMENT, Owned, SERVICE,
+    STATEFUL_SET,
+};
 pub use observed::{
-    Observed, ObservedDeployment, ObservedPod, ObservedService, PodFailure, Problem, Reason,
+    Observed, ObservedChild, ObservedPod, ObservedWorkload, PodFailure, Problem, Reason,
 };
 pub use settings::{OperandImage, Settings};
 
@@ -46,16 +51,35 @@ pub trait Operator: Send + Sync + 'static {
     /// The image of its pods; `None` where every resource must name one.
     fn image(&self) -> Option<&'static OperandImage>;
 
-    /// The children that the resource asks for, in the order they are to be applied.
+    /// The types of its children. No other is watched for it, and it has rights to no other.
+    fn owns(&self) -> &'static [Owned];
+
+    /// The children that the resource asks for, in the order they are to be applied; each of a
+    /// type that is owned. The status counts the pods of the first that makes pods.
     ///
     /// # Errors
     /// [`Refused`] when the spec breaks a rule or a limit; then nothing is applied.
-    fn desired(&self, resource: &Resource, settings: &Settings) -> Result<Vec<Child>, Refused>;
+    fn desired(&self, resource: &Resource, settings: &Settings) -> Desired;
 
-    /// The status that tells what was observed, which is at least as new as the last apply.
-    /// Deterministic: the same input gives the same status, and times of conditions change
-    /// only with their status.
-    fn status(&self, resource: &Resource, settings: &Settings, observed: &Observed) -> Status;
+    /// The status that tells what was observed, which is at least as new as the last apply of
+    /// `desired`. Deterministic: the same input gives the same status, and times of conditions
+    /// change only with their status.
+    fn status(&self, resource: &Resource, desired: &Desired, observed: &Observed) -> Status;
+}
+
+/// The children that a resource asks for, or why nothing is applied.
+pub type Desired = Result<Vec<Child>, Refused>;
+
+/// The types of the children of `operators`, each once: optional if one of them may drop it.
+pub fn owned_by(operators: &[&dyn Operator]) -> Vec<Owned> {
+    let mut all: Vec<Owned> = Vec::new();
+    for owned in operators.iter().flat_map(|operator| operator.owns()) {
+        match all.iter_mut().find(|known| known.kind == owned.kind) {
+            Some(known) => known.optional |= owned.optional,
+            None => all.push(*owned),
+        }
+    }
+    all
 }
 
 impl std::fmt::Debug for dyn Operator {
@@ -83,25 +107,6 @@ pub struct Resource {
     pub status: Status,
     /// Annotation `quartet-operator.example.com/paused: "true"`: nothing is applied.
     pub paused: bool,
-}
-
-/// The kinds of children.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ChildKind {
-    /// `apps/v1` Deployment.
-    Deployment,
-    /// `v1` Service.
-    Service,
-}
-
-impl ChildKind {
-    /// The kind as the API server calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            ChildKind::Deployment => "Deployment",
-            ChildKind::Service => "Service",
-        }
-    }
 }
 
 /// One object that a resource asks for.

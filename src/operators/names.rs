@@ -1,6 +1,8 @@
 //! Names and labels of children, derived from the name of the resource alone: a function of
 //! what the user wrote, never of what the cluster holds. Pure, and total for any string.
 
+use std::collections::BTreeMap;
+
 use sha2::{Digest, Sha256};
 
 /// Value of `app.kubernetes.io/managed-by` and `app.kubernetes.io/part-of` on every child
@@ -22,6 +24,12 @@ pub const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
 /// those above to have another value on the pods.
 pub const KIND_LABEL: &str = "quartet-operator.example.com/kind";
 
+/// Annotation of a child that outlives its resource, with the resource as `<group>/<kind>/<name>/<uid>`:
+/// an owner reference would have it deleted.
+pub const RETAINED_FOR: &str = "quartet-operator.example.com/retained-for";
+/// Annotation of pods with the hash of the files that they mount.
+pub const CONFIG_HASH: &str = "quartet-operator.example.com/config-hash";
+
 /// Longest name of a resource or a Deployment: a DNS-1123 subdomain (RFC 1123).
 const SUBDOMAIN_MAX: usize = 253;
 /// Longest `pod-template-hash` with the dash before it: a ReplicaSet is called
@@ -40,6 +48,33 @@ const HASH_DIGITS: usize = 10;
 /// of its SHA-256.
 pub fn child_name(name: &str) -> String {
     shortened(name, SUBDOMAIN_MAX - REPLICA_SET_SUFFIX)
+}
+
+/// The StatefulSet's name for the resource `name`: the same, unless it is longer than 52, since its
+/// pods have `<name>-<hash of up to 10>` as a label (`controller-revision-hash`).
+pub fn stateful_name(name: &str) -> String {
+    shortened(name, LABEL_MAX - REPLICA_SET_SUFFIX)
+}
+
+/// The name of the ConfigMap with the files of the resource `name`.
+pub fn config_name(name: &str) -> String {
+    const SUFFIX: &str = "-config";
+    shortened(name, SUBDOMAIN_MAX - SUFFIX.len()) + SUFFIX
+}
+
+/// Hash of files: 64 bits of a SHA-256, in hexadecimal digits.
+pub fn hash_of(files: &BTreeMap<String, String>) -> String {
+    let mut digest = Sha256::new();
+    for text in files.iter().flat_map(|(name, text)| [name, text]) {
+        digest.update(text.len().to_le_bytes());
+        digest.update(text);
+    }
+    let digest = digest.finalize();
+    digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// `name` as a label value: the same, unless it is longer than 63. Then 52 characters of it,

@@ -52,6 +52,9 @@ impl Operand for Nginx {
             memory_request: MEMORY_REQUEST.to_owned(),
             workload: spec.workload,
             service: spec.service.as_ref().map(Into::into),
+            config: None,
+            storage: None,
+            others: Vec::new(),
         })
     }
 }

@@ -2,13 +2,16 @@
 
 use serde_json::Value;
 
+use super::child::ChildKind;
+use crate::bounded::cut;
+
 /// Everything a status is computed from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// The Deployment, if it is there and ours.
-    pub deployment: Option<ObservedDeployment>,
-    /// The Service, if it is there and ours.
-    pub service: Option<ObservedService>,
+    /// The child that makes the pods, if it is there and ours.
+    pub workload: Option<ObservedWorkload>,
+    /// The other children that are there and ours.
+    pub others: Vec<ObservedChild>,
     /// Live pods (not ending, not failed), sorted by name.
     pub pods: Vec<ObservedPod>,
     /// What keeps the children from being as desired. The resource is degraded.
@@ -20,14 +23,27 @@ pub struct Observed {
     pub now: String,
 }
 
-/// The few fields of a Deployment's status that matter.
+/// A child that makes no pods, or whose pods are not those that the status counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObservedChild {
+    /// Its type.
+    pub kind: ChildKind,
+    /// Its name.
+    pub name: String,
+    /// Why it is not ready, if it is not.
+    pub not_ready: Option<Box<str>>,
+}
+
+/// The few fields of a Deployment or StatefulSet that matter. A StatefulSet has no conditions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ObservedDeployment {
+pub struct ObservedWorkload {
+    /// Its kind, for messages.
+    pub kind: &'static str,
     /// `metadata.generation`.
     pub generation: i64,
     /// `status.observedGeneration`.
     pub observed_generation: i64,
-    /// `spec.paused`: the Deployment controller rolls nothing out.
+    /// `spec.paused` of a Deployment: nothing is rolled out.
     pub paused: bool,
     /// `spec.replicas`.
     pub desired: i64,
@@ -59,13 +75,6 @@ pub struct ObservedCondition {
     pub reason: String,
     /// Message, at most 512 bytes of it.
     pub message: String,
-}
-
-/// A Service of ours.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ObservedService {
-    /// NodePorts that were allocated, in the order of its ports.
-    pub node_ports: Vec<i32>,
 }
 
 /// A live pod.
@@ -192,8 +201,57 @@ impl std::fmt::Display for Reason {
     }
 }
 
-impl ObservedDeployment {
-    /// The Deployment controller has seen the latest spec: its counts and conditions tell of it.
+impl ObservedWorkload {
+    /// That of `object`, a Deployment or StatefulSet as the API server sends it.
+    pub(super) fn of(kind: ChildKind, object: &Value) -> Self {
+        let none = Value::Null;
+        let [spec, status] = ["spec", "status"].map(|part| object.get(part).unwrap_or(&none));
+        let text = |object: &Value, field: &str| {
+            let text = object.get(field).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let count = |field: &str| {
+            status
+                .get(field)
+                .and_then(Value::as_i64)
+                .unwrap_or_default()
+        };
+        let condition = |wanted: &str, healthy: bool| {
+            let conditions = status.get("conditions")?.as_array()?;
+            let found = conditions
+                .iter()
+                .find(|condition| condition.get("type").is_some_and(|it| it == wanted))?;
+            let is_true = found.get("status").is_some_and(|it| it == "True");
+            // The message of a healthy condition is told nowhere: not worth its memory.
+            let message = match is_true == healthy {
+                true => String::new(),
+                false => text(found, "message"),
+            };
+            Some(ObservedCondition {
+                is_true,
+                reason: text(found, "reason"),
+                message: cut(&message, 512).to_owned(),
+            })
+        };
+        let generation = object.pointer("/metadata/generation");
+        ObservedWorkload {
+            kind: kind.kind,
+            generation: generation.and_then(Value::as_i64).unwrap_or_default(),
+            observed_generation: count("observedGeneration"),
+            paused: spec.get("paused") == Some(&Value::Bool(true)),
+            desired: spec.get("replicas").and_then(Value::as_i64).unwrap_or(1),
+            replicas: count("replicas"),
+            updated: count("updatedReplicas"),
+            ready: count("readyReplicas"),
+            available: count("availableReplicas"),
+            available_condition: condition("Available", true),
+            progressing_condition: condition("Progressing", true),
+            replica_failure: condition("ReplicaFailure", false),
+            preserved_selector: None,
+        }
+    }
+
+    /// Its controller has seen the latest spec: its counts and conditions tell of it.
     pub fn is_current(&self) -> bool {
         self.observed_generation >= self.generation
     }

@@ -6,7 +6,10 @@ use serde_json::Value;
 
 use super::plan::Plan;
 use super::workload;
-use super::{Child, Observed, OperandImage, Operator, Refused, Resource, Settings, status};
+use super::{
+    DEPLOYMENT, Desired, Observed, OperandImage, Operator, Owned, Refused, Resource, SERVICE,
+    Settings, status,
+};
 use crate::api::replicas::{NotAllowed, within_limit};
 use crate::api::validation::{ErrorReason, FieldError, service_name_error};
 use crate::api::{Kind, Status};
@@ -19,6 +22,8 @@ pub(super) trait Operand: Send + Sync + 'static {
     const IMAGE: Option<&'static OperandImage>;
     /// The hub's spec.
     type Spec: DeserializeOwned;
+    /// The types of its children.
+    const OWNS: &'static [Owned] = &[Owned::always(DEPLOYMENT), Owned::optional(SERVICE)];
 
     /// What a spec asks for that keeps the rules of its kind.
     ///
@@ -42,21 +47,21 @@ impl<O: Operand> Operator for O {
         O::IMAGE
     }
 
-    fn desired(&self, resource: &Resource, settings: &Settings) -> Result<Vec<Child>, Refused> {
+    fn owns(&self) -> &'static [Owned] {
+        O::OWNS
+    }
+
+    fn desired(&self, resource: &Resource, settings: &Settings) -> Desired {
         let plan = plan(self, resource, settings)?;
         Ok(workload::children(O::KIND, resource, &plan))
     }
 
-    fn status(&self, resource: &Resource, settings: &Settings, observed: &Observed) -> Status {
-        let wanted = plan(self, resource, settings).map(|plan| status::Wanted {
-            replicas: plan.replicas,
-            service: plan.service.is_some(),
-        });
-        let deployment = observed.deployment.as_ref();
-        let kept = deployment.and_then(|deployment| deployment.preserved_selector.as_deref());
+    fn status(&self, resource: &Resource, desired: &Desired, observed: &Observed) -> Status {
+        let workload = observed.workload.as_ref();
+        let kept = workload.and_then(|workload| workload.preserved_selector.as_deref());
         let selector = workload::selector_text(O::KIND, resource, kept);
         let per_pod_qps = self.per_pod_qps(&resource.spec);
-        status::of(resource, wanted, selector, per_pod_qps, observed)
+        status::of(resource, desired, selector, per_pod_qps, observed)
     }
 }
 

@@ -1,6 +1,9 @@
 //! What one resource asks for, in words that fit every kind. Data only: kinds fill it in,
 //! `workload` makes children of it.
 
+use std::collections::BTreeMap;
+
+use super::Child;
 use crate::api::workload::{PodSecurity, ServiceSpec, ServiceType, Workload};
 
 /// What is the same for every instance of a kind.
@@ -45,6 +48,33 @@ pub(super) struct Plan {
     /// What the user says of the container and where it runs.
     pub(super) workload: Workload,
     pub(super) service: Option<ServicePlan>,
+    /// Files that the pods read; a change of them restarts the pods.
+    pub(super) config: Option<ConfigPlan>,
+    /// A volume for each pod, which then is of a StatefulSet.
+    pub(super) storage: Option<StoragePlan>,
+    /// Children of any other type that the kind owns, made with [`Child::of`]. They are applied
+    /// first. Namespace, labels and owner are added to each.
+    pub(super) others: Vec<Child>,
+}
+
+/// Files of a ConfigMap.
+#[derive(Debug)]
+pub(super) struct ConfigPlan {
+    /// Folder in which the container finds them, read-only.
+    pub(super) folder: &'static str,
+    /// Text by name of the file, together less than 1 MiB.
+    pub(super) files: BTreeMap<String, String>,
+}
+
+/// The volume of each pod. Nothing of it can change while the StatefulSet exists.
+#[derive(Debug)]
+pub(super) struct StoragePlan {
+    /// Folder in which the container finds it.
+    pub(super) folder: &'static str,
+    /// Its size, a quantity.
+    pub(super) size: String,
+    /// Its storage class; `None` for the cluster's default.
+    pub(super) class: Option<String>,
 }
 
 /// An image and what may be assumed of it.

@@ -21,8 +21,12 @@ mod pods;
 use std::time::Duration;
 
 pub use self::pods::PATIENCE_WITH_PODS;
-use super::observed::{Observed, ObservedCondition, ObservedDeployment, Problem, Reason};
-use super::{Refused, Resource};
+use serde_json::Value;
+
+use super::observed::{
+    Observed, ObservedChild, ObservedCondition, ObservedWorkload, Problem, Reason,
+};
+use super::{Child, Desired, Refused, Resource};
 use crate::api::shape::INT64_MAX;
 use crate::api::status::NODES_MAX;
 use crate::api::{Condition, Status};
@@ -43,44 +47,33 @@ const PAUSED: &str = "paused by annotation: nothing is applied";
 const NOTHING_WRONG: &str = "nothing is wrong";
 /// Message of `Ready` while the children are not confirmed, and nothing is known to be wrong.
 pub const CHILDREN_MISSING: &str = "waiting for the children to be as the spec asks";
-const ROLLING_OUT: &str = "the Deployment is rolling out";
 const ROLLED_OUT: &str = "this generation is rolled out and available";
 const PODS_UNAVAILABLE: &str = "every pod is up to date, but not every one is available";
 const ENOUGH_PODS: &str = "enough pods are available";
 const DEPLOYMENT_PAUSED: &str = "the Deployment is paused (spec.paused), so that nothing is rolled out; resume it with kubectl rollout resume";
-const TOO_FEW_PODS: &str = "fewer pods are available than the Deployment needs";
-const NO_DEPLOYMENT: &str = "there is no Deployment";
+const NO_WORKLOAD: &str = "the object that makes the pods does not exist";
 
-/// What a spec asks for, as far as the status depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wanted {
-    /// Pods.
-    pub(super) replicas: i32,
-    /// A Service.
-    pub(super) service: bool,
-}
-
-/// The status of `resource`, which asks for `wanted`.
+/// The status of `resource`, which asks for `desired`.
 ///
-/// `observed` must be at least as new as the last apply: its Deployment is that of the spec.
+/// `observed` must be at least as new as the last apply: its workload is that of the spec.
 pub(super) fn of(
     resource: &Resource,
-    wanted: Result<Wanted, Refused>,
+    desired: &Desired,
     selector: String,
     per_pod_qps: Option<i64>,
     observed: &Observed,
 ) -> Status {
-    let deployment = observed.deployment.as_ref();
+    let workload = observed.workload.as_ref();
     let mut nodes: Vec<String> = observed.pods.iter().map(|pod| pod.name.clone()).collect();
     nodes.sort_unstable();
     nodes.truncate(NODES_MAX.into());
     Status {
         observed_generation: Some(resource.generation),
-        replicas: Some(deployment.map_or(0, |deployment| deployment.replicas)),
-        ready_replicas: Some(deployment.map_or(0, |deployment| deployment.ready)),
+        replicas: Some(workload.map_or(0, |workload| workload.replicas)),
+        ready_replicas: Some(workload.map_or(0, |workload| workload.ready)),
         selector: Some(selector),
         nodes,
-        conditions: conditions(resource, wanted, observed),
+        conditions: conditions(resource, desired, observed),
         // From ready pods, not from those wanted: what the cluster really serves now. Within
         // the bounds of its schema, or what is told of a spec that is refused would be, too.
         real_qps: per_pod_qps.map(|qps| {
@@ -98,17 +91,30 @@ pub fn condition<'a>(status: &'a Status, type_: &str) -> Option<&'a Condition> {
         .find(|condition| condition.type_ == type_)
 }
 
-/// Whether the children have come to rest: the Deployment controller has seen the latest
-/// spec, all counts agree, and the pods that are known are those that it counts. If not,
-/// more is about to be observed, and a status written now would soon be written again.
-pub fn is_settled(observed: &Observed) -> bool {
-    let Some(deployment) = &observed.deployment else {
-        return observed.problem.is_some();
+/// Whether the children have come to rest: their controllers have seen the latest spec, all counts
+/// agree, and the pods that are known are those that are counted. If not, more is about to be
+/// observed, and a status written now would soon be written again.
+pub fn is_settled(desired: &Desired, observed: &Observed) -> bool {
+    let desired = desired.as_deref().unwrap_or_default();
+    let others = || {
+        observed
+            .others
+            .iter()
+            .all(|child| child.not_ready.is_none())
     };
-    deployment.is_complete()
-        && deployment.ready == deployment.desired
-        && i64::try_from(observed.pods.len()) == Ok(deployment.replicas)
-        && observed.ready_pods() == deployment.ready
+    let Some(workload) = &observed.workload else {
+        let is_without_pods = desired.iter().all(|child| !child.kind.has_pods);
+        return observed.problem.is_some()
+            || !desired.is_empty()
+                && is_without_pods
+                && is_as_wanted(desired, observed)
+                && others();
+    };
+    workload.is_complete()
+        && workload.ready == workload.desired
+        && i64::try_from(observed.pods.len()) == Ok(workload.replicas)
+        && observed.ready_pods() == workload.ready
+        && others()
 }
 
 /// When a status may change though nothing that is observed does: a pod that does not start
@@ -120,26 +126,22 @@ pub fn next_change(observed: &Observed) -> Option<Duration> {
 /// Status, reason and message of a condition.
 type Finding = (&'static str, Reason, String);
 
-fn conditions(
-    resource: &Resource,
-    wanted: Result<Wanted, Refused>,
-    observed: &Observed,
-) -> Vec<Condition> {
-    let deployment = observed.deployment.as_ref();
-    let (wanted, refusal) = match wanted {
-        Ok(wanted) => (Some(wanted), None),
-        Err(refused) => (None, Some(refused.problem())),
-    };
+fn conditions(resource: &Resource, desired: &Desired, observed: &Observed) -> Vec<Condition> {
+    let workload = observed.workload.as_ref();
+    let refusal = desired.as_ref().err().map(Refused::problem);
+    let wanted = desired.as_deref().unwrap_or_default();
     let failing_pods = pods::failing(observed);
     let view = View {
-        deployment,
-        as_wanted: wanted.is_some_and(|wanted| is_as_wanted(wanted, observed)),
+        workload,
+        makes_pods: desired.is_err() || wanted.iter().any(|child| child.kind.has_pods),
+        as_wanted: desired.is_ok() && is_as_wanted(wanted, observed),
         paused: resource.paused,
         trouble: trouble(refusal, observed, failing_pods.as_ref()),
         pending: observed
             .unconfirmed
             .clone()
-            .or_else(|| failing_pods.map(|pods| pods.problem)),
+            .or_else(|| failing_pods.map(|pods| pods.problem))
+            .or_else(|| not_ready(observed)),
     };
     let condition = |type_: &str, (status, reason, message): Finding| {
         // API conventions: the time changes with the status and with nothing else.
@@ -166,7 +168,9 @@ fn conditions(
 
 /// What the four conditions are told from.
 struct View<'a> {
-    deployment: Option<&'a ObservedDeployment>,
+    workload: Option<&'a ObservedWorkload>,
+    /// The spec asks for a child that makes pods, or cannot be read.
+    makes_pods: bool,
     /// The children that the spec asks for are there; they may not be rolled out yet.
     as_wanted: bool,
     paused: bool,
@@ -184,32 +188,38 @@ impl View<'_> {
         if let Some(Problem { reason, message }) = self.trouble.as_ref().or(self.pending.as_ref()) {
             return ("False", *reason, message.clone());
         }
-        match self.deployment.filter(|_| self.as_wanted) {
-            None => ("False", Reason::RollingOut, CHILDREN_MISSING.to_owned()),
-            Some(deployment) if deployment.is_complete() => {
+        match self.workload.filter(|_| self.as_wanted) {
+            None if self.as_wanted && !self.makes_pods => {
                 ("True", Reason::RolloutComplete, ROLLED_OUT.to_owned())
             }
-            Some(deployment) if deployment.is_updated() => (
+            None => ("False", Reason::RollingOut, CHILDREN_MISSING.to_owned()),
+            Some(workload) if workload.is_complete() => {
+                ("True", Reason::RolloutComplete, ROLLED_OUT.to_owned())
+            }
+            Some(workload) if workload.is_updated() => (
                 "False",
                 Reason::MinimumReplicasUnavailable,
                 PODS_UNAVAILABLE.to_owned(),
             ),
-            Some(_) => ("False", Reason::RollingOut, ROLLING_OUT.to_owned()),
+            Some(workload) => ("False", Reason::RollingOut, rolling_out(workload)),
         }
     }
 
     fn available(&self) -> Finding {
-        let Some(deployment) = self.deployment else {
+        let Some(workload) = self.workload else {
+            if self.as_wanted && !self.makes_pods {
+                return ("True", Reason::RolloutComplete, ROLLED_OUT.to_owned());
+            }
             let reason = self
                 .blocker()
                 .map_or(Reason::RollingOut, |(reason, _)| reason);
-            return ("False", reason, NO_DEPLOYMENT.to_owned());
+            return ("False", reason, NO_WORKLOAD.to_owned());
         };
         // The Deployment's own condition allows for maxUnavailable; it is absent only until
         // the Deployment controller has first looked.
-        let is_available = match &deployment.available_condition {
+        let is_available = match &workload.available_condition {
             Some(condition) => condition.is_true,
-            None => deployment.is_complete(),
+            None => workload.is_complete(),
         };
         if is_available {
             (
@@ -221,7 +231,7 @@ impl View<'_> {
             (
                 "False",
                 Reason::MinimumReplicasUnavailable,
-                TOO_FEW_PODS.to_owned(),
+                format!("fewer pods are available than the {} needs", workload.kind),
             )
         }
     }
@@ -230,16 +240,13 @@ impl View<'_> {
         let trouble = self.trouble.clone();
         let halted = trouble.filter(|problem| halts_rollout(problem.reason));
         if let Some(Problem { reason, message }) =
-            halted.or_else(|| self.deployment.and_then(stalled))
+            halted.or_else(|| self.workload.and_then(stalled))
         {
             return ("False", reason, message);
         }
-        if self
-            .deployment
-            .is_some_and(|deployment| !deployment.is_complete())
-        {
+        if let Some(workload) = self.workload.filter(|workload| !workload.is_complete()) {
             // True even while a Service or a newer spec is refused: these pods are coming.
-            return ("True", Reason::RollingOut, ROLLING_OUT.to_owned());
+            return ("True", Reason::RollingOut, rolling_out(workload));
         }
         if let Some((reason, message)) = self.blocker() {
             return ("False", reason, message.to_owned());
@@ -278,14 +285,38 @@ fn halts_rollout(reason: Reason) -> bool {
     matches!(reason, DeploymentPaused | ProgressDeadlineExceeded) || pods::REASONS.contains(&reason)
 }
 
-/// The children are those that the spec asks for. The count is compared since the Deployment
+/// The children are those that the spec asks for. The count of pods is compared since the workload
 /// may be older than the spec, where the resource is paused.
-fn is_as_wanted(wanted: Wanted, observed: &Observed) -> bool {
-    let replicas = observed
-        .deployment
-        .as_ref()
-        .map(|deployment| deployment.desired);
-    replicas == Some(wanted.replicas.into()) && (!wanted.service || observed.service.is_some())
+fn is_as_wanted(wanted: &[Child], observed: &Observed) -> bool {
+    let mut workload = observed.workload.as_ref();
+    wanted
+        .iter()
+        .all(|child| match workload.take_if(|_| child.kind.has_pods) {
+            Some(found) => {
+                let replicas = child.body.pointer("/spec/replicas").and_then(Value::as_i64);
+                found.kind == child.kind.kind
+                    && replicas.is_none_or(|wanted| wanted == found.desired)
+            }
+            None => {
+                let is_it = |it: &ObservedChild| it.kind == child.kind && it.name == child.name;
+                observed.others.iter().any(is_it)
+            }
+        })
+}
+
+/// The first child that is there and not ready.
+fn not_ready(observed: &Observed) -> Option<Problem> {
+    observed.others.iter().find_map(|child| {
+        let why = child.not_ready.as_deref()?;
+        Some(Problem {
+            reason: Reason::RollingOut,
+            message: format!("{:?} {}: {why}", child.kind, child.name),
+        })
+    })
+}
+
+fn rolling_out(workload: &ObservedWorkload) -> String {
+    format!("the {} is rolling out", workload.kind)
 }
 
 /// The first thing that is wrong: what kept a child from being applied, a spec that is
@@ -300,13 +331,13 @@ fn trouble(
         .problem
         .clone()
         .filter(|problem| problem.reason != Reason::Paused);
-    let deployment = observed.deployment.as_ref();
+    let workload = observed.workload.as_ref();
     problem
         .or(refusal)
-        .or_else(|| deployment.and_then(replica_failure))
-        .or_else(|| deployment.and_then(paused))
+        .or_else(|| workload.and_then(replica_failure))
+        .or_else(|| workload.and_then(paused))
         .or_else(|| {
-            let stalled = deployment.and_then(stalled)?;
+            let stalled = workload.and_then(stalled)?;
             Some(match failing_pods {
                 // The Deployment's own message names a ReplicaSet and no cause.
                 Some(pods) => Problem {
@@ -320,8 +351,8 @@ fn trouble(
 }
 
 /// The Deployment is paused before its latest template is rolled out.
-fn paused(deployment: &ObservedDeployment) -> Option<Problem> {
-    (deployment.paused && !deployment.is_updated()).then(|| Problem {
+fn paused(workload: &ObservedWorkload) -> Option<Problem> {
+    (workload.paused && !workload.is_updated()).then(|| Problem {
         reason: Reason::DeploymentPaused,
         message: DEPLOYMENT_PAUSED.to_owned(),
     })
@@ -329,9 +360,9 @@ fn paused(deployment: &ObservedDeployment) -> Option<Problem> {
 
 /// Pods cannot be made. A quota on pods never reaches us as an answer of the API server: it
 /// meets the ReplicaSet controller, and shows here.
-fn replica_failure(deployment: &ObservedDeployment) -> Option<Problem> {
+fn replica_failure(workload: &ObservedWorkload) -> Option<Problem> {
     const QUOTA: &str = "exceeded quota";
-    let failure = current(deployment, deployment.replica_failure.as_ref())?;
+    let failure = current(workload, workload.replica_failure.as_ref())?;
     if !failure.is_true {
         return None;
     }
@@ -353,8 +384,8 @@ fn replica_failure(deployment: &ObservedDeployment) -> Option<Problem> {
 }
 
 /// The rollout made no progress within the Deployment's deadline.
-fn stalled(deployment: &ObservedDeployment) -> Option<Problem> {
-    let progressing = current(deployment, deployment.progressing_condition.as_ref())?;
+fn stalled(workload: &ObservedWorkload) -> Option<Problem> {
+    let progressing = current(workload, workload.progressing_condition.as_ref())?;
     let exceeded =
         !progressing.is_true && progressing.reason == Reason::ProgressDeadlineExceeded.as_str();
     exceeded.then(|| Problem {
@@ -366,10 +397,10 @@ fn stalled(deployment: &ObservedDeployment) -> Option<Problem> {
 /// A condition of the Deployment, unless it tells of an older spec: the cure for a stalled
 /// rollout must not be reported as stalled.
 fn current<'a>(
-    deployment: &ObservedDeployment,
+    workload: &ObservedWorkload,
     condition: Option<&'a ObservedCondition>,
 ) -> Option<&'a ObservedCondition> {
-    condition.filter(|_| deployment.is_current())
+    condition.filter(|_| workload.is_current())
 }
 
 impl Refused {

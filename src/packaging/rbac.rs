@@ -18,6 +18,7 @@ use super::names::{LEASE, METRICS_PATH, NAMESPACE, PROJECT, SERVICE_ACCOUNT};
 use super::webhook::{has_scale, registered};
 use crate::api::Kind;
 use crate::controller::rights;
+use crate::operators::{OPERATORS, owned_by};
 use crate::webhook::certificates::{SECRET, registered_rights, secret_rights};
 
 const API_GROUP: &str = "rbac.authorization.k8s.io";
@@ -47,9 +48,14 @@ fn metrics_auth_rights() -> Vec<PolicyRule> {
     ]
 }
 
+/// What the controllers may do wherever they reconcile.
+fn controller_rights(kinds: &[&Kind]) -> Vec<PolicyRule> {
+    rights::rights(kinds, &owned_by(OPERATORS))
+}
+
 /// What the manager may do everywhere, where somebody else makes the webhook certificate.
 pub(super) fn cluster_rights(kinds: &[&Kind]) -> Vec<PolicyRule> {
-    let mut rules = rights::rights(kinds);
+    let mut rules = controller_rights(kinds);
     rules.extend(metrics_auth_rights());
     rules
 }
@@ -200,7 +206,7 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
 
 /// What a manager for one team may do: the rights of `rbac` in its own namespace alone.
 fn namespaced(kinds: &[&Kind]) -> Result<[Manifest; 2], ManifestError> {
-    let (file, rules) = ("namespaced/role.yaml", rights::rights(kinds));
+    let (file, rules) = ("namespaced/role.yaml", controller_rights(kinds));
     let bound = binding("manager-rolebinding", "manager-role");
     Ok([
         Manifest::object(file, &role("manager-role", rules))?,
@@ -226,7 +232,7 @@ fn core(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
         Manifest::object(file("service_account"), &account)?,
         Manifest::object(
             file("role"),
-            &cluster_role("manager-role", rights::rights(kinds)),
+            &cluster_role("manager-role", controller_rights(kinds)),
         )?,
         Manifest::object(
             file("role_binding"),

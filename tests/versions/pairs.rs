@@ -18,7 +18,7 @@ use std::time::Instant;
 use futures::{StreamExt as _, TryStreamExt as _};
 use quartet_operator::api::{Kind, Status, Version};
 use quartet_operator::operators::nginx::Nginx;
-use quartet_operator::operators::{ChildKind, Operator as _, Resource, Settings};
+use quartet_operator::operators::{DEPLOYMENT, Operator as _, Resource, Settings};
 use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
 
@@ -375,7 +375,7 @@ fn our_pull_policy(image: &str) -> Value {
         return json!("IfNotPresent");
     };
     let mut children = children.into_iter();
-    let deployment = children.find(|child| child.kind == ChildKind::Deployment);
+    let deployment = children.find(|child| child.kind == DEPLOYMENT);
     deployment.expect("a Deployment").body["spec"]["template"]["spec"]["containers"][0]
         ["imagePullPolicy"]
         .take()

@@ -7,6 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use super::{Characters, Field, Merge, Shape};
 use crate::api::rules::{self, KeyRule};
+use crate::api::transition::Transition;
 
 /// What `schema` allows.
 pub fn of_schema(schema: &JSONSchemaProps) -> Shape {
@@ -85,6 +86,7 @@ fn object(schema: &JSONSchemaProps) -> Shape {
                 name: name.clone(),
                 required: is_required(name),
                 shape: of_schema(property),
+                transition: rules_of(property).find_map(|rule| Transition::of_cel(&rule.rule)),
             })
             .collect(),
         rules: rules_of(schema)

@@ -1,4 +1,4 @@
-//! What the caches store of Deployments, Services, Pods and custom resources: small structs with
+//! What the caches store of children, Pods and custom resources: small structs with
 //! the fields that a reconcile reads, never whole objects. Decoding never fails on a field: a
 //! missing field, or one of another type, counts as absent. One malformed object must not end a
 //! watch.
@@ -8,16 +8,15 @@ mod resource;
 
 use serde_json::Value;
 
-pub(crate) use self::pod::{CachedPod, pod_index};
+pub(crate) use self::pod::{CachedPod, of_index, pod_index};
 pub(crate) use self::resource::CachedResource;
 
-use crate::bounded::cut;
 use crate::controller::cache::decode::Decode;
 use crate::controller::drift::fingerprint::{self, Fingerprint};
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::object::{Object, ObjectKey};
-use crate::operators::kept;
-use crate::operators::observed::{ObservedCondition, ObservedDeployment, ObservedService};
+use crate::operators::names::RETAINED_FOR;
+use crate::operators::{ChildKind, ChildState, DEPLOYMENT, ObservedWorkload, kept};
 
 /// Annotation that, when `"true"`, keeps the controller from applying anything.
 pub(crate) const PAUSED: &str = "quartet-operator.example.com/paused";
@@ -60,19 +59,49 @@ impl Meta {
     }
 }
 
-/// The controller owner reference of a child. The version of its API is left out: it changes
-/// with the storage version, and the owner stays the same.
+/// The controller owner reference of a child, or the annotation of one that outlives its owner. The
+/// version of its API is left out: it changes with the storage version, and the owner stays the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) group: Box<str>,
     pub(crate) kind: Box<str>,
     pub(crate) name: Box<str>,
     pub(crate) uid: Box<str>,
+    /// The child outlives it, and belongs to its successor with the same name.
+    pub(crate) retained: bool,
 }
 
 impl Owner {
-    /// The controller owner reference of an object.
+    /// The owner of an object.
     pub(crate) fn of(object: &Value) -> Option<Self> {
+        Self::referenced(object).or_else(|| Self::annotated(object))
+    }
+
+    fn annotated(object: &Value) -> Option<Self> {
+        let annotations = object.get("metadata")?.get("annotations")?;
+        let mut parts = annotations.get(RETAINED_FOR)?.as_str()?.splitn(4, '/');
+        let [group, kind, name, uid] = std::array::from_fn(|_| parts.next().map(Box::from));
+        Some(Owner {
+            group: group?,
+            kind: kind?,
+            name: name?,
+            uid: uid?,
+            retained: true,
+        })
+    }
+
+    /// Whether a child of this owner is a child of `other`, too.
+    pub(crate) fn gives_to(&self, other: &Owner) -> bool {
+        self.uid == other.uid || self.retained && self.is_namesake(other)
+    }
+
+    /// Whether the one may be an earlier life of the other.
+    pub(crate) fn is_namesake(&self, other: &Owner) -> bool {
+        (&self.name, &self.kind, &self.group) == (&other.name, &other.kind, &other.group)
+    }
+
+    /// The controller owner reference of an object.
+    fn referenced(object: &Value) -> Option<Self> {
         let references = object.get("metadata")?.get("ownerReferences")?.as_array()?;
         let controller = references
             .iter()
@@ -86,6 +115,7 @@ impl Owner {
             kind: text(controller, "kind").into(),
             name: text(controller, "name").into(),
             uid: text(controller, "uid").into(),
+            retained: false,
         })
     }
 
@@ -99,34 +129,81 @@ impl Owner {
     }
 }
 
-/// A Deployment or Service that carries our label.
+/// A child that carries our label.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct CachedChild<S> {
+pub(crate) struct CachedChild {
     pub(crate) meta: Meta,
     pub(crate) owner: Option<Owner>,
     /// Of the fields that the owner's field manager applied; `None` when it never did.
     pub(crate) fingerprint: Option<Fingerprint>,
     /// Which write of ours changed it last.
     pub(crate) stamp: Option<Stamp>,
-    pub(crate) state: S,
+    /// What its status is computed from.
+    pub(crate) state: ChildState,
 }
 
-/// A Deployment.
-pub(crate) type CachedDeployment = CachedChild<ObservedDeployment>;
-/// A Service.
-pub(crate) type CachedService = CachedChild<ObservedService>;
+tokio::task_local! {
+    /// The type of the children that a watch yields: an object in a list of the API server does not
+    /// name its own.
+    static WATCHED: ChildKind;
+}
 
-/// The part of a child that its status is computed from.
-pub(crate) trait ChildState:
-    Sized + PartialEq + Clone + std::fmt::Debug + Send + Sync + 'static
-{
-    fn of(object: &Value, generation: i64, owner: Option<&Owner>) -> Self;
+impl CachedChild {
+    /// `watch`, in which objects are decoded as children of the type `kind`.
+    pub(crate) fn watched_as<F: Future>(
+        kind: ChildKind,
+        watch: F,
+    ) -> impl Future<Output = F::Output> {
+        WATCHED.scope(kind, watch)
+    }
+
+    /// As [`CachedChild::watched_as`], of what is no future.
+    #[cfg(fuzzing)]
+    pub(crate) fn watched_in<T>(kind: ChildKind, watch: impl FnOnce() -> T) -> T {
+        WATCHED.sync_scope(kind, watch)
+    }
+
+    /// Decodes an object of the type `kind`, as the API server sends it.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the log.
+    pub(crate) fn decode(kind: ChildKind, object: &Value) -> Result<Self, String> {
+        let meta = Meta::of(object)?;
+        let owner = Owner::of(object);
+        let fingerprint = owner
+            .as_ref()
+            .and_then(|owner| fingerprint::of_observed(object, &owner.field_manager()));
+        let mut state = (kind.observe)(object);
+        if kind == DEPLOYMENT
+            && let ChildState::Workload(workload) = &mut state
+            && let Some(owner) = &owner
+        {
+            workload.preserved_selector =
+                kept::selector_of(object, &owner.controller_name(), &owner.name);
+        }
+        Ok(CachedChild {
+            meta,
+            owner,
+            fingerprint,
+            stamp: Stamp::of(object),
+            state,
+        })
+    }
+
+    /// The rollout of its pods, if it makes pods.
+    pub(crate) fn workload(&self) -> Option<&ObservedWorkload> {
+        match &self.state {
+            ChildState::Workload(workload) => Some(workload),
+            ChildState::Ready | ChildState::NotReady(_) => None,
+        }
+    }
 
     /// Whether a rollout is under way, so that the next change is near.
-    fn is_moving(&self) -> bool;
-}
+    pub(crate) fn is_moving(&self) -> bool {
+        self.workload()
+            .is_some_and(|workload| !workload.is_complete())
+    }
 
-impl<S: PartialEq> CachedChild<S> {
     /// Whether nothing differs but the resourceVersion.
     pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
         self.state == other.state && self.is_spec_equal(other)
@@ -140,27 +217,17 @@ impl<S: PartialEq> CachedChild<S> {
     }
 }
 
-impl<S: ChildState> Decode for CachedChild<S> {
+impl Decode for CachedChild {
     const LOOKS_AT_MANAGERS: bool = true;
 
     fn from_json(object: &Value) -> Result<Self, String> {
-        let meta = Meta::of(object)?;
-        let owner = Owner::of(object);
-        let fingerprint = owner
-            .as_ref()
-            .and_then(|owner| fingerprint::of_observed(object, &owner.field_manager()));
-        let state = S::of(object, meta.generation, owner.as_ref());
-        Ok(CachedChild {
-            meta,
-            owner,
-            fingerprint,
-            stamp: Stamp::of(object),
-            state,
-        })
+        let kind = WATCHED.try_with(|kind| *kind);
+        let kind = kind.map_err(|_| "a child outside of a watch of its type")?;
+        CachedChild::decode(kind, object)
     }
 }
 
-impl<S: ChildState> Object for CachedChild<S> {
+impl Object for CachedChild {
     fn key(&self) -> &ObjectKey {
         &self.meta.key
     }
@@ -172,71 +239,6 @@ impl<S: ChildState> Object for CachedChild<S> {
     }
     fn index(&self) -> Option<&str> {
         self.owner.as_ref().map(|owner| &*owner.uid)
-    }
-}
-
-impl ChildState for ObservedDeployment {
-    fn of(object: &Value, generation: i64, owner: Option<&Owner>) -> Self {
-        let none = Value::Null;
-        let spec = object.get("spec").unwrap_or(&none);
-        let status = object.get("status").unwrap_or(&none);
-        let condition = |wanted: &str, healthy: bool| {
-            let conditions = status.get("conditions")?.as_array()?;
-            let found = conditions
-                .iter()
-                .find(|condition| text(condition, "type") == wanted)?;
-            let is_true = text(found, "status") == "True";
-            // The message of a healthy condition is told nowhere: not worth its memory.
-            let message = if is_true == healthy {
-                ""
-            } else {
-                text(found, "message")
-            };
-            Some(ObservedCondition {
-                is_true,
-                reason: text(found, "reason").to_owned(),
-                message: cut(message, 512).to_owned(),
-            })
-        };
-        ObservedDeployment {
-            generation,
-            observed_generation: integer(status, "observedGeneration"),
-            paused: spec.get("paused") == Some(&Value::Bool(true)),
-            desired: spec.get("replicas").and_then(Value::as_i64).unwrap_or(1),
-            replicas: integer(status, "replicas"),
-            updated: integer(status, "updatedReplicas"),
-            ready: integer(status, "readyReplicas"),
-            available: integer(status, "availableReplicas"),
-            available_condition: condition("Available", true),
-            progressing_condition: condition("Progressing", true),
-            replica_failure: condition("ReplicaFailure", false),
-            preserved_selector: owner
-                .and_then(|owner| kept::selector_of(object, &owner.controller_name(), &owner.name)),
-        }
-    }
-
-    fn is_moving(&self) -> bool {
-        !self.is_complete()
-    }
-}
-
-impl ChildState for ObservedService {
-    fn of(object: &Value, _generation: i64, _owner: Option<&Owner>) -> Self {
-        let ports = object
-            .get("spec")
-            .and_then(|spec| spec.get("ports"))
-            .and_then(Value::as_array);
-        let node_ports = ports
-            .into_iter()
-            .flatten()
-            .filter_map(|port| port.get("nodePort")?.as_i64());
-        ObservedService {
-            node_ports: node_ports.filter_map(|port| port.try_into().ok()).collect(),
-        }
-    }
-
-    fn is_moving(&self) -> bool {
-        false
     }
 }
 

@@ -56,7 +56,7 @@ fn scene(leave: Option<Duration>) -> Scene {
 }
 
 const AT: Location<'static> = Location {
-    api: "/apis/apps/v1",
+    api_version: "apps/v1",
     plural: "deployments",
     namespace: "ns",
     name: "a",

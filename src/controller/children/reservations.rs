@@ -6,24 +6,42 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::controller::object::ObjectKey;
 use crate::operators::ChildKind;
 
+/// A name of a child.
+pub(crate) type ChildName = (ChildKind, ObjectKey);
+
 /// The table of reserved names.
 #[derive(Debug, Default)]
 pub(crate) struct NameReservations {
-    owners: Mutex<HashMap<(ChildKind, ObjectKey), Box<str>>>,
+    reserved: Mutex<Reserved>,
+}
+
+/// Both maps hold the same pairs.
+#[derive(Debug, Default)]
+struct Reserved {
+    owners: HashMap<ChildName, Arc<str>>,
+    names: HashMap<Arc<str>, Vec<ChildName>>,
 }
 
 impl NameReservations {
     /// Reserves the child's name for the resource `uid`; false if another resource has it.
     pub(crate) fn reserve(&self, kind: ChildKind, child: &ObjectKey, uid: &str) -> bool {
-        match self.lock().entry((kind, child.clone())) {
-            Entry::Occupied(claimed) => claimed.get().as_ref() == uid,
+        let mut reserved = self.lock();
+        let Reserved { owners, names } = &mut *reserved;
+        match owners.entry((kind, child.clone())) {
+            Entry::Occupied(owner) => **owner.get() == *uid,
             Entry::Vacant(free) => {
-                free.insert(uid.into());
+                let known = names.get_key_value(uid).map(|(known, _)| Arc::clone(known));
+                let uid = known.unwrap_or_else(|| uid.into());
+                names
+                    .entry(Arc::clone(&uid))
+                    .or_default()
+                    .push(free.key().clone());
+                free.insert(uid);
                 true
             }
         }
@@ -31,16 +49,34 @@ impl NameReservations {
 
     /// Releases a reservation of `uid`; one of another resource is kept.
     pub(crate) fn release(&self, kind: ChildKind, child: &ObjectKey, uid: &str) {
-        if let Entry::Occupied(claimed) = self.lock().entry((kind, child.clone()))
-            && claimed.get().as_ref() == uid
+        let mut reserved = self.lock();
+        let name = (kind, child.clone());
+        if let Some(names) = reserved.names.get_mut(uid) {
+            names.retain(|it| *it != name);
+            if names.is_empty() {
+                reserved.names.remove(uid);
+            }
+        }
+        if let Entry::Occupied(owner) = reserved.owners.entry(name)
+            && **owner.get() == *uid
         {
-            claimed.remove();
+            owner.remove();
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(ChildKind, ObjectKey), Box<str>>> {
+    /// Releases all reservations of `uid`, and returns their names.
+    pub(crate) fn release_all(&self, uid: &str) -> Vec<ChildName> {
+        let mut reserved = self.lock();
+        let names = reserved.names.remove(uid).unwrap_or_default();
+        for name in &names {
+            reserved.owners.remove(name);
+        }
+        names
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Reserved> {
         // Nothing can panic while the lock is held, and the table is valid after each step.
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -48,32 +84,52 @@ impl NameReservations {
 mod tests {
     use super::NameReservations;
     use crate::controller::object::ObjectKey;
-    use crate::operators::ChildKind::{Deployment, Service};
+    use crate::operators::{DEPLOYMENT, SERVICE};
 
     #[test]
     fn the_first_claimant_stays_until_it_gives_the_name_back() {
         let claims = NameReservations::default();
         let name = ObjectKey::new("ns", "one");
-        assert!(claims.reserve(Deployment, &name, "first"));
+        assert!(claims.reserve(DEPLOYMENT, &name, "first"));
         assert!(
-            claims.reserve(Deployment, &name, "first"),
+            claims.reserve(DEPLOYMENT, &name, "first"),
             "claiming again is no conflict"
         );
-        assert!(!claims.reserve(Deployment, &name, "second"));
-        claims.release(Deployment, &name, "second");
+        assert!(!claims.reserve(DEPLOYMENT, &name, "second"));
+        claims.release(DEPLOYMENT, &name, "second");
         assert!(
-            !claims.reserve(Deployment, &name, "second"),
+            !claims.reserve(DEPLOYMENT, &name, "second"),
             "only the holder can release"
         );
-        claims.release(Deployment, &name, "first");
-        assert!(claims.reserve(Deployment, &name, "second"));
+        claims.release(DEPLOYMENT, &name, "first");
+        assert!(claims.reserve(DEPLOYMENT, &name, "second"));
+    }
+
+    #[test]
+    fn all_names_of_a_resource_are_released_at_once_and_no_others() {
+        let claims = NameReservations::default();
+        let [one, two] = ["one", "two"].map(|name| ObjectKey::new("ns", name));
+        assert!(
+            claims.reserve(DEPLOYMENT, &one, "first") && claims.reserve(SERVICE, &two, "first")
+        );
+        assert!(claims.reserve(SERVICE, &one, "second"));
+        let released = claims.release_all("first");
+        assert_eq!(
+            released,
+            [(DEPLOYMENT, one.clone()), (SERVICE, two.clone())]
+        );
+        assert!(
+            claims.reserve(DEPLOYMENT, &one, "third") && claims.reserve(SERVICE, &two, "third")
+        );
+        assert!(!claims.reserve(SERVICE, &one, "third"));
+        assert_eq!(claims.release_all("first"), []);
     }
 
     #[test]
     fn names_are_claimed_per_kind_of_child_and_namespace() {
         let claims = NameReservations::default();
-        assert!(claims.reserve(Deployment, &ObjectKey::new("ns", "one"), "first"));
-        assert!(claims.reserve(Service, &ObjectKey::new("ns", "one"), "second"));
-        assert!(claims.reserve(Deployment, &ObjectKey::new("other", "one"), "second"));
+        assert!(claims.reserve(DEPLOYMENT, &ObjectKey::new("ns", "one"), "first"));
+        assert!(claims.reserve(SERVICE, &ObjectKey::new("ns", "one"), "second"));
+        assert!(claims.reserve(DEPLOYMENT, &ObjectKey::new("other", "one"), "second"));
     }
 }

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
-use crate::controller::cache::cached::{CachedDeployment, CachedPod, CachedService};
+use crate::controller::cache::cached::CachedPod;
 use crate::controller::event_handlers::COALESCE;
 use crate::controller::leadership::MayWrite;
-use crate::operators::OPERATORS;
+use crate::operators::{DEPLOYMENT, OPERATORS, SERVICE};
 
 /// A moment that no healthy start or stop needs.
 const LONG: Duration = Duration::from_secs(3600);
@@ -58,7 +58,7 @@ impl Scene {
             .resource_changed(self.controller(kind).kind, change, is_first_list);
     }
 
-    fn deployment_changed(&self, change: Change<CachedDeployment>) {
+    fn deployment_changed(&self, change: Change<CachedChild>) {
         self.handlers.child_changed(&change);
     }
 
@@ -109,8 +109,8 @@ fn child(name: &str, owners: &[Value]) -> Value {
     }})
 }
 
-fn deployment(object: &Value) -> Arc<CachedDeployment> {
-    Arc::new(CachedDeployment::from_json(object).unwrap())
+fn deployment(object: &Value) -> Arc<CachedChild> {
+    Arc::new(CachedChild::decode(DEPLOYMENT, object).unwrap())
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn a_service_wakes_its_owner_like_a_deployment() {
     let scene = Scene::new(&[]);
     scene.holds("ElasticWeb", "ns", "web");
     let owner = reference("elasticweb.example.com/v1", "ElasticWeb web");
-    let service = CachedService::from_json(&child("web", &[owner])).unwrap();
+    let service = CachedChild::decode(SERVICE, &child("web", &[owner])).unwrap();
     scene
         .handlers
         .child_changed(&Change::Deleted(Arc::new(service)));
@@ -364,17 +364,17 @@ async fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
     let added = |name| Change::Added(Arc::new(pod(name, true)));
     scene.handlers.pod_changed(&added("web"));
     assert_eq!(scene.enqueued(), NOBODY, "its Deployment is not known yet");
-    let children = &scene.handlers.children.deployments;
+    let children = &scene.handlers.children;
     let mut owned = child("web", &[reference(NGINX, "Nginx web")]);
-    children.put_written(CachedDeployment::from_json(&owned).unwrap());
-    children.put_written(CachedDeployment::from_json(&child("orphan", &[])).unwrap());
+    children.put_written(DEPLOYMENT, &owned);
+    children.put_written(DEPLOYMENT, &child("orphan", &[]));
     scene.handlers.pod_changed(&added("orphan"));
     assert_eq!(scene.enqueued(), NOBODY, "its Deployment is nobody's");
     scene.handlers.pod_changed(&added("web"));
     assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"]);
     owned["metadata"]["resourceVersion"] = "9".into();
     owned["status"] = rolled_out();
-    children.put_written(CachedDeployment::from_json(&owned).unwrap());
+    children.put_written(DEPLOYMENT, &owned);
     let (old, same) = (Arc::new(pod("web", true)), Arc::new(pod("web", true)));
     scene.handlers.pod_changed(&Change::Updated {
         old: Arc::clone(&old),

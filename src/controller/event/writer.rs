@@ -163,7 +163,7 @@ fn is_passing(error: &CallError) -> bool {
 
 fn location<'a>(namespace: &'a str, name: &'a str) -> Location<'a> {
     Location {
-        api: "/apis/events.k8s.io/v1",
+        api_version: "events.k8s.io/v1",
         plural: "events",
         namespace,
         name,

@@ -6,6 +6,7 @@ use prometheus_client::encoding::text::encode;
 
 use super::*;
 use crate::controller::queue::{Priority, Queue};
+use crate::operators::DEPLOYMENT;
 
 fn scrape(registry: &Registry) -> String {
     let mut text = String::new();
@@ -23,7 +24,11 @@ fn assert_has(text: &str, line: &str) {
 #[test]
 fn every_series_of_a_controller_is_there_from_its_start() {
     let mut registry = Registry::default();
-    Metrics::register(&mut registry).controller_started("memcached", 5);
+    Metrics::register(&mut registry).controller_started(
+        "memcached",
+        &[Owned::always(DEPLOYMENT)],
+        5,
+    );
     let text = scrape(&registry);
     for line in [
         "controller_runtime_reconcile_total{controller=\"memcached\",result=\"success\"} 0",

@@ -34,7 +34,7 @@ use crate::controller::reconcile::state::{
 };
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-use crate::operators::{Child, ChildKind, Problem, Reason, Resource, kept, names};
+use crate::operators::{Child, ChildKind, Owned, Problem, Reason, Resource, kept};
 
 /// The result of applying all children of a resource.
 #[derive(Debug, Default)]
@@ -58,6 +58,7 @@ pub(in crate::controller) struct Expected {
 /// Applies the children of the resources of one kind.
 pub(in crate::controller) struct Applier {
     kind: &'static Kind,
+    owned: &'static [Owned],
     controller: String,
     caller: Caller,
     recorder: Recorder,
@@ -122,7 +123,7 @@ impl<'a> Wanted<'a> {
 impl Applier {
     /// An applier for `kind`.
     pub(in crate::controller) fn new(
-        kind: &'static Kind,
+        (kind, owned): (&'static Kind, &'static [Owned]),
         (caller, recorder): (Caller, Recorder),
         resources: Arc<Store<CachedResource>>,
         children: Arc<Children>,
@@ -131,6 +132,7 @@ impl Applier {
     ) -> Self {
         Applier {
             kind,
+            owned,
             controller: kind.controller_name(),
             caller,
             recorder,
@@ -187,19 +189,28 @@ impl Applier {
             } = expected;
             let found = self.children.of_owner(*kind, key, &resource.uid);
             let observed = found.and_then(|(observed, _)| observed);
-            self.is_settled(resource, *kind, *fingerprint, observed)
+            self.is_settled(resource, (*kind, key.name()), *fingerprint, observed)
         })
     }
 
     /// Releases the names of a resource that is deleted or has no children any more.
     pub(in crate::controller) fn release(&self, resource: &ObjectKey, uid: &str) {
-        let child = ObjectKey::new(resource.namespace(), &names::child_name(resource.name()));
-        for kind in [ChildKind::Deployment, ChildKind::Service] {
-            self.children.reservations.release(kind, &child, uid);
-            self.repairs.forget(&(kind, child.clone()));
+        for child in self.children.reservations.release_all(uid) {
+            self.repairs.forget(&child);
         }
         self.pacer.ended(resource);
         self.children.lost_children.forget(uid);
+    }
+
+    /// A resource as the owner of its children.
+    fn owner(&self, resource: &Resource) -> Owner {
+        Owner {
+            group: self.kind.group.into(),
+            kind: self.kind.kind.into(),
+            name: resource.name.as_str().into(),
+            uid: resource.uid.as_str().into(),
+            retained: false,
+        }
     }
 
     async fn ensure_child(
@@ -213,12 +224,7 @@ impl Applier {
             desired,
         } = wanted;
         let key = wanted.key();
-        let owner = Owner {
-            group: self.kind.group.into(),
-            kind: self.kind.kind.into(),
-            name: resource.name.as_str().into(),
-            uid: resource.uid.as_str().into(),
-        };
+        let owner = self.owner(resource);
         let standing = self.children.standing(child.kind, &key, &owner);
         match &standing {
             Ownership::Foreign(problem) => {
@@ -240,7 +246,7 @@ impl Applier {
             fingerprint, stamp, ..
         } = &standing
         {
-            if self.is_settled(resource, child.kind, desired, *fingerprint) {
+            if self.is_settled(resource, (child.kind, &child.name), desired, *fingerprint) {
                 ensured.expected.push(wanted.expected());
                 return self.settled(wanted);
             }
@@ -248,7 +254,7 @@ impl Applier {
                 self.check_generation(resource, *stamp).await?;
             }
             self.check_repairs(wanted).await?;
-            if child.kind == ChildKind::Deployment {
+            if child.kind.has_pods {
                 match self.pace(wanted, *fingerprint, *stamp) {
                     Pace::Now => self.pacer.ended(&wanted.resource_key()),
                     Pace::Turn => paced = true,
@@ -326,18 +332,20 @@ impl Applier {
     fn is_settled(
         &self,
         resource: &Resource,
-        kind: ChildKind,
+        (kind, name): (ChildKind, &str),
         desired: Fingerprint,
         observed: Option<Fingerprint>,
     ) -> bool {
-        observed.is_some_and(|observed| {
-            let rewritten = ServerMutated {
-                kind,
-                desired,
-                answered: observed,
-            };
-            observed == desired || self.states.is_rewritten(resource, rewritten)
-        })
+        let Some(answered) = observed.filter(|observed| *observed != desired) else {
+            return observed.is_some();
+        };
+        let rewritten = ServerMutated {
+            kind,
+            name: name.into(),
+            desired,
+            answered,
+        };
+        self.states.is_rewritten(resource, &rewritten)
     }
 
     /// The child is as desired. A field conflict is reported until this has lasted for a while.
@@ -428,13 +436,14 @@ impl Applier {
             .filter(|answered| *answered != desired)
             .map(|answered| ServerMutated {
                 kind: child.kind,
+                name: child.name.as_str().into(),
                 desired,
                 answered,
             });
         if rewritten.is_some() {
-            self.metrics.rewritten(&self.controller, child.kind.name());
+            self.metrics.rewritten(&self.controller, child.kind.kind);
         }
-        self.states.applied(resource, child.kind, rewritten);
-        info!(child = child.kind.name(), name = child.name, "applied");
+        self.states.applied(resource, child, rewritten);
+        info!(child = child.kind.kind, name = child.name, "applied");
     }
 }

@@ -142,15 +142,16 @@ impl Pacer {
 
     /// The resources whose paced rollouts were begun by an earlier leader.
     fn found_rolling(&self) -> BTreeSet<ObjectKey> {
-        let deployments = self.children.deployments.snapshot();
-        deployments
-            .iter()
-            .filter(|deployment| {
-                deployment.stamp.is_some_and(|stamp| stamp.paced) && !deployment.state.is_updated()
+        let stores = self.children.stores().iter();
+        stores
+            .flat_map(|(_, store)| store.snapshot())
+            .filter(|child| {
+                child.stamp.is_some_and(|stamp| stamp.paced)
+                    && child.workload().is_some_and(|it| !it.is_updated())
             })
-            .filter_map(|deployment| {
-                let owner = deployment.owner.as_ref()?;
-                let namespace = deployment.meta.key.namespace();
+            .filter_map(|child| {
+                let owner = child.owner.as_ref()?;
+                let namespace = child.meta.key.namespace();
                 (*owner.kind == *self.kind).then(|| ObjectKey::new(namespace, &owner.name))
             })
             .collect()

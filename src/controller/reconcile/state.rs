@@ -13,7 +13,7 @@ use crate::controller::cache::cached::Owner;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::object::ObjectKey;
 use crate::controller::status::debounce::{Difference, StatusDebounce};
-use crate::operators::{ChildKind, Observed, Problem, Reason, Resource};
+use crate::operators::{Child, ChildKind, Observed, Problem, Reason, Resource};
 
 /// Retry interval of an external blocker (a name or port that is taken, a quota); ± 20 %, so that
 /// many of them do not retry at once.
@@ -90,9 +90,10 @@ pub(in crate::controller) fn jittered_retry() -> Duration {
 }
 
 /// An apply that the API server changed on admission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::controller) struct ServerMutated {
     pub(in crate::controller) kind: ChildKind,
+    pub(in crate::controller) name: Box<str>,
     pub(in crate::controller) desired: Fingerprint,
     pub(in crate::controller) answered: Fingerprint,
 }
@@ -102,11 +103,12 @@ impl ReconcileStates {
     pub(in crate::controller) fn applied(
         &self,
         resource: &Resource,
-        child: ChildKind,
+        child: &Child,
         rewritten: Option<ServerMutated>,
     ) {
         self.change(resource, |state| {
-            state.rewritten.retain(|earlier| earlier.kind != child);
+            let is_other = |it: &ServerMutated| it.kind != child.kind || *it.name != *child.name;
+            state.rewritten.retain(is_other);
             state.rewritten.extend(rewritten);
         });
     }
@@ -115,7 +117,7 @@ impl ReconcileStates {
     pub(in crate::controller) fn is_rewritten(
         &self,
         resource: &Resource,
-        rewritten: ServerMutated,
+        rewritten: &ServerMutated,
     ) -> bool {
         let known = self.lock();
         let states = &known.by_resource;
@@ -168,6 +170,7 @@ impl ReconcileStates {
         &self,
         resource: &Resource,
         observed: Observed,
+        is_settled: bool,
         difference: Difference,
     ) -> Option<Duration> {
         let now = Instant::now();
@@ -176,7 +179,7 @@ impl ReconcileStates {
             let pending = state
                 .pending
                 .get_or_insert_with(|| StatusDebounce::new(now));
-            pending.wait(observed, difference, others, now)
+            pending.wait(observed, is_settled, difference, others, now)
         })
     }
 

@@ -17,7 +17,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::controller::cache::cached::{CachedDeployment, CachedResource};
+use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::Decode;
 use crate::controller::cache::store::Store;
 use crate::controller::call::Caller;
@@ -30,7 +30,7 @@ use crate::controller::queue::Queue;
 use crate::controller::reconcile::pacing::Pacer;
 use crate::controller::reconcile::{Action, Reconciler};
 use crate::operators::memcached::Memcached;
-use crate::operators::{ChildKind, Settings};
+use crate::operators::{DEPLOYMENT, Settings};
 
 /// Answers one request, or leaves it unanswered for ever.
 type Script = dyn Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync;
@@ -200,8 +200,8 @@ impl Scenario {
         let body = applies.next_back().expect("it was applied").1.clone();
         let mut object = applied(&body, resource_version);
         merge(&mut object, more);
-        let deployment = CachedDeployment::from_json(&object).expect("decodes");
-        self.children.deployments.put_written(deployment);
+        let written = self.children.put_written(DEPLOYMENT, &object);
+        assert!(written.is_some(), "decodes, and is ours");
     }
 
     async fn reconcile(&self) -> Result<Action, String> {
@@ -413,7 +413,7 @@ async fn a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
     assert!(
         scenario
             .children
-            .put_written(ChildKind::Deployment, &stranger)
+            .put_written(DEPLOYMENT, &stranger)
             .is_none()
     );
     scenario.reconcile().await.expect("reconciled");
@@ -551,7 +551,7 @@ async fn fault_43_a_name_that_another_resource_claimed_is_not_applied() {
         scenario
             .children
             .reservations
-            .reserve(ChildKind::Deployment, &name, "another")
+            .reserve(DEPLOYMENT, &name, "another")
     );
     scenario.holds(1, json!({}));
     scenario.reconcile().await.expect("reconciled");
@@ -559,7 +559,7 @@ async fn fault_43_a_name_that_another_resource_claimed_is_not_applied() {
     scenario
         .children
         .reservations
-        .release(ChildKind::Deployment, &name, "another");
+        .release(DEPLOYMENT, &name, "another");
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent()[0], APPLY);
 }
@@ -622,7 +622,7 @@ async fn a_resource_that_goes_in_the_middle_of_its_reconcile_keeps_no_name() {
         scenario
             .children
             .reservations
-            .reserve(ChildKind::Deployment, &name, "another")
+            .reserve(DEPLOYMENT, &name, "another")
     );
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::api::Status;
-use crate::operators::{Observed, ObservedDeployment, Reason, status};
+use crate::operators::{Observed, ObservedWorkload, Reason, status};
 
 /// How the wanted status differs from the stored one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,11 +100,12 @@ impl StatusDebounce {
         }
     }
 
-    /// How long the write has to wait, given what is observed `now`, how the status differs, and
-    /// how many other resources are `waiting` for such a write; `None` if it is due.
+    /// How long the write has to wait, given what is observed `now`, whether the children are at
+    /// rest, how the status differs, and how many other resources are `waiting` for such a write; `None` if it is due.
     pub(in crate::controller) fn wait(
         &mut self,
         observed: Observed,
+        is_settled: bool,
         difference: Difference,
         waiting: u32,
         now: Instant,
@@ -114,7 +115,7 @@ impl StatusDebounce {
             now: String::new(),
             ..observed
         };
-        let is_due = observed.problem.is_some() || status::is_settled(&observed);
+        let is_due = observed.problem.is_some() || is_settled;
         if observed != self.seen {
             self.seen = observed;
             self.moved = now;
@@ -132,12 +133,12 @@ impl StatusDebounce {
     }
 }
 
-/// Whether the Deployment controller has looked at the Deployment, or a child is not as it
+/// Whether the workload was looked at by its controller, or a child is not as it
 /// should be.
 fn is_worth_telling(observed: &Observed) -> bool {
-    let deployment = observed.deployment.as_ref();
+    let workload = observed.workload.as_ref();
     let unconfirmed = observed.unconfirmed.as_ref();
-    deployment.is_some_and(ObservedDeployment::is_current)
+    workload.is_some_and(ObservedWorkload::is_current)
         || unconfirmed.is_some_and(|problem| problem.reason != Reason::RollingOut)
 }
 
@@ -150,7 +151,7 @@ mod tests {
 
     use super::{Difference, StatusDebounce};
     use crate::api::Status;
-    use crate::operators::{Observed, ObservedDeployment, ObservedPod, Problem, Reason};
+    use crate::operators::{Observed, ObservedPod, ObservedWorkload, Problem, Reason};
 
     fn rollout(ready: i64, wanted: i64) -> Observed {
         let pod = |number| ObservedPod {
@@ -159,7 +160,7 @@ mod tests {
             failure: None,
         };
         Observed {
-            deployment: Some(ObservedDeployment {
+            workload: Some(ObservedWorkload {
                 generation: 1,
                 observed_generation: 1,
                 desired: wanted,
@@ -167,7 +168,7 @@ mod tests {
                 updated: wanted,
                 ready,
                 available: ready,
-                ..ObservedDeployment::default()
+                ..ObservedWorkload::default()
             }),
             pods: (0..wanted).map(pod).collect(),
             now: format!("{ready}"),
@@ -191,7 +192,13 @@ mod tests {
         };
         for observed in [rollout(3, 3), trouble] {
             for difference in [Difference::Conditions, Difference::CountsOnly] {
-                let wait = StatusDebounce::new(now).wait(observed.clone(), difference, 5000, now);
+                let wait = StatusDebounce::new(now).wait(
+                    observed.clone(),
+                    observed.problem.is_none(),
+                    difference,
+                    5000,
+                    now,
+                );
                 assert_eq!(wait, None);
             }
         }
@@ -203,13 +210,20 @@ mod tests {
         let mut pending = StatusDebounce::new(start);
         for step in 0..10 {
             let now = start + 400 * step * MILLISECOND;
-            let wait = pending.wait(rollout(step.into(), 100), Difference::Conditions, 0, now);
+            let wait = pending.wait(
+                rollout(step.into(), 100),
+                false,
+                Difference::Conditions,
+                0,
+                now,
+            );
             let expected = (500 * MILLISECOND).min(4000 * MILLISECOND - 400 * step * MILLISECOND);
             assert_eq!(wait, Some(expected), "it moves every 400 ms");
         }
         let mut at = |ready, since| {
             pending.wait(
                 rollout(ready, 100),
+                false,
                 Difference::Conditions,
                 0,
                 start + since,
@@ -224,8 +238,14 @@ mod tests {
         let start = Instant::now();
         let mut waits = [0, 250, 10_000].map(|waiting| {
             let mut pending = StatusDebounce::new(start);
-            pending.wait(Observed::default(), Difference::Conditions, waiting, start);
-            pending.wait(rollout(0, 3), Difference::Conditions, waiting, start)
+            pending.wait(
+                Observed::default(),
+                false,
+                Difference::Conditions,
+                waiting,
+                start,
+            );
+            pending.wait(rollout(0, 3), false, Difference::Conditions, waiting, start)
         });
         waits.sort();
         let expected = [500, 1500, 4000].map(|wait| Some(wait * MILLISECOND));
@@ -236,8 +256,9 @@ mod tests {
     fn the_first_status_waits_for_the_deployment_controller_but_not_over_four_seconds() {
         let start = Instant::now();
         let mut pending = StatusDebounce::new(start);
-        let mut at =
-            |observed, since| pending.wait(observed, Difference::Conditions, 0, start + since);
+        let mut at = |observed, since| {
+            pending.wait(observed, false, Difference::Conditions, 0, start + since)
+        };
         let none = Observed::default();
         assert_eq!(at(none.clone(), Duration::ZERO), Some(4 * SECOND));
         assert_eq!(at(rollout(0, 3), 3 * SECOND), Some(500 * MILLISECOND));
@@ -256,6 +277,7 @@ mod tests {
             let mut at = |ready, since| {
                 pending.wait(
                     rollout(ready, 100),
+                    false,
                     Difference::CountsOnly,
                     waiting,
                     start + since,

@@ -22,7 +22,7 @@ use crate::controller::reconcile::state::{ReconcileStates, jittered_retry};
 use crate::controller::status::debounce::Difference;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-use crate::operators::{Observed, Operator, Resource, Settings, status};
+use crate::operators::{Desired, Observed, Operator, Resource, status};
 
 /// Retry delay after a conflict, if the event of the other change does not come earlier.
 const CHANGED_RETRY: Duration = Duration::from_secs(1);
@@ -31,7 +31,6 @@ const CHANGED_RETRY: Duration = Duration::from_secs(1);
 pub(in crate::controller) struct StatusWriter {
     operator: &'static dyn Operator,
     kind: &'static Kind,
-    settings: Settings,
     caller: Caller,
     recorder: Recorder,
     resources: Arc<Store<CachedResource>>,
@@ -46,7 +45,6 @@ impl StatusWriter {
     /// A status writer for the resources of `operator`.
     pub(in crate::controller) fn new(
         operator: &'static dyn Operator,
-        settings: Settings,
         (caller, recorder): (Caller, Recorder),
         resources: Arc<Store<CachedResource>>,
         children: Arc<Children>,
@@ -56,7 +54,6 @@ impl StatusWriter {
         StatusWriter {
             operator,
             kind,
-            settings,
             caller,
             recorder,
             resources,
@@ -81,12 +78,13 @@ impl StatusWriter {
         &self,
         at: Location<'_>,
         cached: &CachedResource,
-        resource: &Resource,
+        (resource, desired): (&Resource, &Desired),
         outcome: &Outcome,
     ) -> Result<Option<Duration>, CallError> {
-        let observed = self.observe(resource, outcome);
+        let observed = self.observe(resource, desired, outcome);
         let next_change = status::next_change(&observed);
-        let mut wanted = self.operator.status(resource, &self.settings, &observed);
+        let is_settled = status::is_settled(desired, &observed);
+        let mut wanted = self.operator.status(resource, desired, &observed);
         if let Some(unanswered) = self.states.unanswered_status(resource) {
             keep_times(&mut wanted, &resource.status, &unanswered);
         }
@@ -106,7 +104,10 @@ impl StatusWriter {
             return Ok(next_change);
         }
         let difference = Difference::by(&resource.status, &wanted);
-        if let Some(wait) = self.states.status_differs(resource, observed, difference) {
+        if let Some(wait) = self
+            .states
+            .status_differs(resource, observed, is_settled, difference)
+        {
             return Ok(Some(next_change.map_or(wait, |change| change.min(wait))));
         }
         let key = &cached.meta.key;
@@ -186,21 +187,20 @@ impl StatusWriter {
         is_as_read
     }
 
-    fn observe(&self, resource: &Resource, outcome: &Outcome) -> Observed {
-        let mut observed = Observed {
-            service: self.children.service(&resource.uid),
+    fn observe(&self, resource: &Resource, desired: &Desired, outcome: &Outcome) -> Observed {
+        let desired = desired.as_deref().unwrap_or_default();
+        let makes_pods = desired.iter().find(|child| child.kind.has_pods);
+        let wanted = makes_pods.map(|child| (child.kind, child.name.as_str()));
+        let (workload, pods, others) = self.children.observed(&resource.uid, wanted);
+        let now = crate::controller::clock::now();
+        Observed {
+            workload,
+            others,
+            pods,
             problem: outcome.problem.clone(),
             unconfirmed: outcome.unconfirmed.clone(),
-            now: crate::controller::clock::now()
-                .strftime("%Y-%m-%dT%H:%M:%SZ")
-                .to_string(),
-            ..Observed::default()
-        };
-        if let Some((key, deployment)) = self.children.deployment(&resource.uid) {
-            observed.pods = self.children.pods(&key);
-            observed.deployment = Some(deployment);
+            now: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         }
-        observed
     }
 
     /// Logs each transition of Ready, and records Events for transitions that a person should see.

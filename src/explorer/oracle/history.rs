@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::super::plan::{Fault, Plan, View};
 use super::super::run::Outcome;
 use super::{Add, Objects, desired, is_paused, ready, unlike};
-use crate::operators::ChildKind;
+use crate::operators::SERVICE;
 
 /// A change by somebody else that the manager may not know of yet when it writes: the time of
 /// a request and of an event.
@@ -128,7 +128,7 @@ fn child_deleted(plan: &Plan, outcome: &Outcome, index: usize, add: &mut Add<'_>
         let asks = version.change != Change::Deleted
             && desired(plan, &version.object)
                 .iter()
-                .any(|child| child.kind == ChildKind::Service);
+                .any(|child| child.kind == SERVICE);
         if !asks {
             return;
         }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::operators::observed::{Observed, ObservedPod, PodFailure, Problem, Reason};
+use crate::operators::observed::{
+    Observed, ObservedPod, ObservedWorkload, PodFailure, Problem, Reason,
+};
 
 /// How long a pod may fail to start before the resource is degraded.
 pub const PATIENCE_WITH_PODS: Duration = Duration::from_secs(60);
@@ -26,12 +28,12 @@ pub(super) struct Failing {
     pub(super) persists: bool,
 }
 
-/// The pods that do not start, of a Deployment whose rollout is not complete.
+/// The pods that do not start, of a workload whose rollout is not complete.
 pub(super) fn failing(observed: &Observed) -> Option<Failing> {
     if observed
-        .deployment
+        .workload
         .as_ref()
-        .is_none_or(|deployment| deployment.is_complete())
+        .is_none_or(ObservedWorkload::is_complete)
     {
         return None;
     }

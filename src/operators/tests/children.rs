@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const SERVICE: ChildKind = ChildKind::Service;
-
 fn has_service(operator: &dyn Operator, spec: Value) -> bool {
     children(operator, &resource(operator, spec))
         .iter()
@@ -63,7 +61,7 @@ fn the_deployment_is_applied_before_the_service() {
         &resource(&ElasticWeb, elastic_web(json!(1), 1)),
     );
     let kinds: Vec<_> = children.iter().map(|child| child.kind).collect();
-    assert_eq!(kinds, [ChildKind::Deployment, ChildKind::Service]);
+    assert_eq!(kinds, [DEPLOYMENT, SERVICE]);
 }
 
 #[test]

@@ -31,13 +31,13 @@ fn elastic_web_spoke(total: Value) -> Value {
 
 /// Ten pods of the user's, nine of ours ready.
 fn nine_of_ten_ready() -> Observed {
-    let deployment = ObservedDeployment {
+    let deployment = ObservedWorkload {
         ready: 9,
         available: 9,
         ..rolled_out(10)
     };
     Observed {
-        deployment: Some(deployment),
+        workload: Some(deployment),
         pods: pods(10, 9),
         ..at_rest(10)
     }
@@ -193,7 +193,7 @@ fn fault_13_a_taken_node_port_is_told_as_such() {
     };
     let observed = Observed {
         problem: Some(problem),
-        service: None,
+        others: Vec::new(),
         ..at_rest(1)
     };
     let status = status(&ElasticWeb, &resource, &observed);
@@ -368,13 +368,13 @@ fn fault_36_a_resource_just_created_is_not_available() {
     for operator in OPERATORS {
         let resource = resource(*operator, one_pod(*operator));
         // Applied, and not yet seen by the Deployment controller.
-        let deployment = ObservedDeployment {
+        let deployment = ObservedWorkload {
             generation: 1,
             desired: 1,
             ..Default::default()
         };
         let observed = Observed {
-            deployment: Some(deployment),
+            workload: Some(deployment),
             pods: Vec::new(),
             ..at_rest(1)
         };

@@ -148,7 +148,7 @@ pub(super) fn any_resource() -> impl Strategy<Value = (&'static dyn Operator, Re
     prop_oneof![odd, spoilt, valid_resource()]
 }
 
-fn any_deployment() -> impl Strategy<Value = ObservedDeployment> {
+fn any_deployment() -> impl Strategy<Value = ObservedWorkload> {
     let counts = (0_i64..4, 0_i64..4, 0_i64..4, 0_i64..4, 0_i64..4);
     let condition = || {
         proptest::option::of((any::<bool>(), any::<bool>(), ".{0,2000}").prop_map(
@@ -177,7 +177,8 @@ fn any_deployment() -> impl Strategy<Value = ObservedDeployment> {
             |(generation, observed_generation, counts, conditions, paused)| {
                 let (available, progressing, failure) = conditions;
                 let (desired, replicas, updated, ready, available_count) = counts;
-                ObservedDeployment {
+                ObservedWorkload {
+                    kind: "Deployment",
                     generation,
                     observed_generation,
                     paused,
@@ -222,8 +223,8 @@ pub(super) fn any_observed() -> impl Strategy<Value = Observed> {
                     }));
                 }
                 Observed {
-                    deployment,
-                    service: service.then(ObservedService::default),
+                    workload: deployment,
+                    others: service.then(observed_service).into_iter().collect(),
                     pods,
                     problem,
                     unconfirmed,

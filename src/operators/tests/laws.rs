@@ -46,15 +46,16 @@ proptest! {
         (operator, resource) in any_resource(), observed in any_observed(), max_replicas: u32,
     ) {
         let settings = Settings { max_replicas, ..Settings::default() };
-        let refused = operator.desired(&resource, &settings).err();
-        let status = operator.status(&resource, &settings, &observed);
+        let desired = operator.desired(&resource, &settings);
+        let status = status_with(operator, &resource, &desired, &observed);
+        let _ = is_settled(&desired, &observed);
+        let refused = desired.err();
         if let Some(refused) = refused {
             let paused = Some(Reason::Paused);
             if observed.problem.as_ref().is_none_or(|problem| Some(problem.reason) == paused) {
                 prop_assert_eq!(told(&status, "Degraded"), ("True", refused.problem().reason.as_str()));
             }
         }
-        let _ = is_settled(&observed);
     }
 
     #[test]
@@ -77,7 +78,7 @@ proptest! {
     #[test]
     fn pods_are_selected_by_their_own_instance_and_watched((operator, resource) in valid_resource()) {
         let children = children(operator, &resource);
-        let deployment = body(&children, ChildKind::Deployment);
+        let deployment = body(&children, DEPLOYMENT);
         let pod_labels = &deployment["spec"]["template"]["metadata"]["labels"];
         let selector = &deployment["spec"]["selector"]["matchLabels"];
         prop_assert!(contains(pod_labels, selector));
@@ -92,7 +93,7 @@ proptest! {
             let metadata = &child.body["metadata"];
             prop_assert_eq!(&metadata["labels"]["app.kubernetes.io/managed-by"], "quartet-operator");
             prop_assert_eq!(&metadata["name"], child.name.as_str());
-            if child.kind == ChildKind::Service {
+            if child.kind == SERVICE {
                 prop_assert_eq!(&child.body["spec"]["selector"], selector);
             }
         }
@@ -201,7 +202,7 @@ proptest! {
             prop_assert_eq!(told(&status, "Degraded").0, "False");
             prop_assert_eq!(told(&status, "Progressing").0, "False");
             prop_assert!(observed.unconfirmed.is_none());
-            prop_assert!(observed.deployment.is_some_and(|deployment| deployment.is_complete()));
+            prop_assert!(observed.workload.is_some_and(|workload| workload.is_complete()));
         }
         if told(&status, "Degraded").0 == "True" {
             prop_assert_eq!(told(&status, "Ready").0, "False");

@@ -17,8 +17,8 @@ use super::memcached::Memcached;
 use super::nginx::Nginx;
 use super::observed::ObservedCondition;
 use super::{
-    Child, ChildKind, OPERATORS, Observed, ObservedDeployment, ObservedPod, ObservedService,
-    Operator, Refused, Resource, Settings,
+    Child, ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, ObservedChild, ObservedPod,
+    ObservedWorkload, Operator, Refused, Resource, SERVICE, Settings,
 };
 use crate::api::{Condition, Status, conversion};
 
@@ -49,7 +49,7 @@ fn from_spoke(operator: &dyn Operator, spec: &Value) -> Value {
     conversion::hub_spec(operator.kind(), &operator.kind().spoke, spec, None)
 }
 
-fn desired(operator: &dyn Operator, resource: &Resource) -> Result<Vec<Child>, Refused> {
+fn desired(operator: &dyn Operator, resource: &Resource) -> Desired {
     operator.desired(resource, &Settings::default())
 }
 
@@ -66,11 +66,11 @@ fn body(children: &[Child], kind: ChildKind) -> &Value {
 }
 
 fn deployment(operator: &dyn Operator, resource: &Resource) -> Value {
-    body(&children(operator, resource), ChildKind::Deployment).clone()
+    body(&children(operator, resource), DEPLOYMENT).clone()
 }
 
 fn service(operator: &dyn Operator, resource: &Resource) -> Value {
-    body(&children(operator, resource), ChildKind::Service).clone()
+    body(&children(operator, resource), SERVICE).clone()
 }
 
 /// The one container of a Deployment.
@@ -91,8 +91,9 @@ fn elastic_web(target: Value, per_pod: i64) -> Value {
 }
 
 /// A Deployment of `replicas` pods that is rolled out and available.
-fn rolled_out(replicas: i64) -> ObservedDeployment {
-    ObservedDeployment {
+fn rolled_out(replicas: i64) -> ObservedWorkload {
+    ObservedWorkload {
+        kind: "Deployment",
         generation: 1,
         observed_generation: 1,
         paused: false,
@@ -116,13 +117,20 @@ fn healthy(reason: &str) -> ObservedCondition {
     }
 }
 
+/// A Service, which [`status`] takes for that of its resource.
+fn observed_service() -> ObservedChild {
+    ObservedChild {
+        kind: SERVICE,
+        name: String::new(),
+        not_ready: None,
+    }
+}
+
 /// Children at rest: that Deployment, its pods and a Service.
 fn at_rest(replicas: i64) -> Observed {
     Observed {
-        deployment: Some(rolled_out(replicas)),
-        service: Some(ObservedService {
-            node_ports: vec![30003],
-        }),
+        workload: Some(rolled_out(replicas)),
+        others: vec![observed_service()],
         pods: pods(replicas, replicas),
         problem: None,
         unconfirmed: None,
@@ -145,7 +153,20 @@ fn pods(count: i64, ready: i64) -> Vec<ObservedPod> {
 }
 
 fn status(operator: &dyn Operator, resource: &Resource, observed: &Observed) -> Status {
-    operator.status(resource, &Settings::default(), observed)
+    status_with(operator, resource, &desired(operator, resource), observed)
+}
+
+fn status_with(
+    operator: &dyn Operator,
+    resource: &Resource,
+    desired: &Desired,
+    observed: &Observed,
+) -> Status {
+    let mut observed = observed.clone();
+    for child in &mut observed.others {
+        child.name.clone_from(&resource.name);
+    }
+    operator.status(resource, desired, &observed)
 }
 
 /// `Ready=True/RolloutComplete` and the like.

@@ -8,7 +8,7 @@ use super::*;
 /// The status of a Memcached of 3 of whose pods one is not available, and what `change` does.
 fn of_three(change: impl FnOnce(&mut Observed)) -> (Status, Observed) {
     let mut observed = at_rest(3);
-    if let Some(deployment) = &mut observed.deployment {
+    if let Some(deployment) = &mut observed.workload {
         deployment.available = 2;
     }
     change(&mut observed);
@@ -65,7 +65,7 @@ fn of_several_pods_the_one_that_has_failed_longest_is_named() {
 fn a_stalled_rollout_names_the_pod_that_stalls_it() {
     let (status, _) = of_three(|observed| {
         fails(observed, 0, Reason::CrashLoopBackOff, A_MINUTE_AGO);
-        let deployment = observed.deployment.as_mut().expect("there");
+        let deployment = observed.workload.as_mut().expect("there");
         deployment.progressing_condition = Some(ObservedCondition {
             is_true: false,
             reason: "ProgressDeadlineExceeded".to_owned(),
@@ -104,7 +104,7 @@ fn a_pod_beyond_a_complete_rollout_is_no_trouble() {
 #[test]
 fn a_paused_deployment_is_named_until_its_template_is_rolled_out() {
     let (paused, _) = of_three(|observed| {
-        let deployment = observed.deployment.as_mut().expect("there");
+        let deployment = observed.workload.as_mut().expect("there");
         (deployment.paused, deployment.updated) = (true, 0);
     });
     for (type_, expected) in [
@@ -120,7 +120,7 @@ fn a_paused_deployment_is_named_until_its_template_is_rolled_out() {
             .contains("kubectl rollout resume")
     );
     let mut observed = at_rest(3);
-    observed.deployment.as_mut().expect("there").paused = true;
+    observed.workload.as_mut().expect("there").paused = true;
     let resource = resource(&Memcached, json!({ "replicas": 3 }));
     assert_eq!(
         told(&super::status(&Memcached, &resource, &observed), "Ready").0,

@@ -15,8 +15,8 @@ fn of_three(change: impl FnOnce(&mut Observed)) -> Status {
     status(&Memcached, &memcached(3), &observed)
 }
 
-fn of_deployment(change: impl FnOnce(&mut ObservedDeployment)) -> Status {
-    of_three(|observed| change(observed.deployment.as_mut().expect("there is one")))
+fn of_deployment(change: impl FnOnce(&mut ObservedWorkload)) -> Status {
+    of_three(|observed| change(observed.workload.as_mut().expect("there is one")))
 }
 
 fn unhealthy(reason: &str, message: &str) -> Option<ObservedCondition> {
@@ -87,7 +87,7 @@ fn before_anything_is_observed_a_resource_is_on_its_way() {
 #[test]
 fn a_rollout_is_not_ready_until_the_last_old_pod_is_gone() {
     for change in [
-        (|deployment| deployment.observed_generation = 0) as fn(&mut ObservedDeployment),
+        (|deployment| deployment.observed_generation = 0) as fn(&mut ObservedWorkload),
         |deployment| deployment.updated = 2,
         |deployment| deployment.replicas = 4,
     ] {
@@ -130,7 +130,7 @@ fn a_resource_that_asks_for_a_service_is_not_ready_without_it() {
         told(&status(&ElasticWeb, &resource, &observed), "Ready").0,
         "True"
     );
-    observed.service = None;
+    observed.others = Vec::new();
     assert_eq!(
         told(&status(&ElasticWeb, &resource, &observed), "Ready").0,
         "False"
@@ -139,7 +139,7 @@ fn a_resource_that_asks_for_a_service_is_not_ready_without_it() {
 
 #[test]
 fn a_rollout_past_its_deadline_is_degraded_until_a_newer_spec_is_tried() {
-    let stalled = |deployment: &mut ObservedDeployment| {
+    let stalled = |deployment: &mut ObservedWorkload| {
         deployment.updated = 1;
         deployment.progressing_condition = unhealthy("ProgressDeadlineExceeded", "timed out");
     };
@@ -194,7 +194,7 @@ fn pods_that_cannot_be_made_for_another_reason_are_a_replica_failure() {
 fn a_problem_of_the_service_leaves_the_pods_available() {
     let resource = resource(&ElasticWeb, elastic_web(json!(3), 1));
     let observed = Observed {
-        service: None,
+        others: Vec::new(),
         problem: Some(Problem {
             reason: Reason::NodePortUnavailable,
             message: "30003 is taken".to_owned(),
@@ -294,34 +294,46 @@ fn a_message_is_cut_to_one_kibibyte_between_characters() {
 
 #[test]
 fn children_are_settled_once_all_counts_agree_with_the_pods_that_are_known() {
-    assert!(is_settled(&at_rest(3)));
-    assert!(is_settled(&at_rest(0)));
-    assert!(!is_settled(&Observed::default()));
-    assert!(!is_settled(&Observed {
-        pods: pods(2, 2),
-        ..at_rest(3)
-    }));
-    assert!(!is_settled(&Observed {
-        pods: pods(3, 2),
-        ..at_rest(3)
-    }));
-    let starting = ObservedDeployment {
+    assert!(is_settled(&Ok(Vec::new()), &at_rest(3)));
+    assert!(is_settled(&Ok(Vec::new()), &at_rest(0)));
+    assert!(!is_settled(&Ok(Vec::new()), &Observed::default()));
+    assert!(!is_settled(
+        &Ok(Vec::new()),
+        &Observed {
+            pods: pods(2, 2),
+            ..at_rest(3)
+        }
+    ));
+    assert!(!is_settled(
+        &Ok(Vec::new()),
+        &Observed {
+            pods: pods(3, 2),
+            ..at_rest(3)
+        }
+    ));
+    let starting = ObservedWorkload {
         ready: 2,
         available: 2,
         ..rolled_out(3)
     };
-    assert!(!is_settled(&Observed {
-        deployment: Some(starting),
-        ..at_rest(3)
-    }));
-    let unseen = ObservedDeployment {
+    assert!(!is_settled(
+        &Ok(Vec::new()),
+        &Observed {
+            workload: Some(starting),
+            ..at_rest(3)
+        }
+    ));
+    let unseen = ObservedWorkload {
         generation: 2,
         ..rolled_out(3)
     };
-    assert!(!is_settled(&Observed {
-        deployment: Some(unseen),
-        ..at_rest(3)
-    }));
+    assert!(!is_settled(
+        &Ok(Vec::new()),
+        &Observed {
+            workload: Some(unseen),
+            ..at_rest(3)
+        }
+    ));
 }
 
 #[test]
@@ -330,8 +342,11 @@ fn where_nothing_is_made_there_is_nothing_to_wait_for() {
         reason: Reason::NameConflict,
         message: String::new(),
     });
-    assert!(is_settled(&Observed {
-        problem,
-        ..Observed::default()
-    }));
+    assert!(is_settled(
+        &Ok(Vec::new()),
+        &Observed {
+            problem,
+            ..Observed::default()
+        }
+    ));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quartet_operator::operators::{
-    Child, ChildKind, OPERATORS, Operator, Resource, Settings, kept,
+    Child, DEPLOYMENT, OPERATORS, Operator, Resource, Settings, kept,
 };
 use serde_json::Value;
 
@@ -73,10 +73,7 @@ pub(super) fn children(
     // Two images that no manager has: what differs between them is the settings' to say.
     let [one, other] = ["oracle.invalid/one:1", "oracle.invalid/other"].map(bodies);
     let key = |child: &Child| Key {
-        plural: match child.kind {
-            ChildKind::Deployment => "deployments".to_owned(),
-            ChildKind::Service => "services".to_owned(),
-        },
+        plural: child.kind.plural.to_owned(),
         namespace: write.key.namespace.clone(),
         name: child.name.clone(),
     };
@@ -84,7 +81,7 @@ pub(super) fn children(
     let mut wanted = Vec::new();
     for (mut child, mut other) in one?.into_iter().zip(other?) {
         let key = key(&child);
-        if child.kind == ChildKind::Deployment {
+        if child.kind == DEPLOYMENT {
             let stored = history.past(&key, write).first().map(|it| it.object());
             let controller = kind.controller_name();
             selector = stored.and_then(|it| kept::selector_of(&it, &controller, &resource.name));

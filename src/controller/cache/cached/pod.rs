@@ -1,4 +1,4 @@
-//! Pods, and how they are found by their Deployment without a watch of ReplicaSets.
+//! Pods, and how they are found by the child that makes them, without a watch of ReplicaSets.
 
 use serde_json::Value;
 
@@ -6,14 +6,15 @@ use super::{Meta, Owner, text};
 use crate::controller::cache::decode::Decode;
 use crate::controller::cache::pod_failure;
 use crate::controller::object::{Object, ObjectKey};
+use crate::operators::DEPLOYMENT;
 use crate::operators::observed::{ObservedPod, PodFailure};
 
 /// A Pod that carries our label.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CachedPod {
     pub(crate) meta: Meta,
-    /// `<namespace>/<name>` of the Deployment whose ReplicaSet controls it.
-    pub(crate) deployment: Option<Box<str>>,
+    /// The [`pod_index`] of the object that made it: of its ReplicaSet's Deployment, or the owner.
+    pub(crate) workload: Option<Box<str>>,
     /// Neither ending nor ended.
     pub(crate) live: bool,
     pub(crate) ready: bool,
@@ -24,7 +25,7 @@ pub(crate) struct CachedPod {
 impl CachedPod {
     /// Whether nothing differs that a status depends on.
     pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
-        (self.live, self.ready, &self.deployment) == (other.live, other.ready, &other.deployment)
+        (self.live, self.ready, &self.workload) == (other.live, other.ready, &other.workload)
             && self.failure == other.failure
             && self.meta.uid == other.meta.uid
     }
@@ -50,7 +51,7 @@ impl Decode for CachedPod {
             text(condition, "type") == "Ready" && text(condition, "status") == "True"
         });
         Ok(CachedPod {
-            deployment: deployment_of_pod(object, meta.key.namespace()),
+            workload: workload_of_pod(object, meta.key.namespace()),
             live: !meta.deleting && !matches!(text(status, "phase"), "Succeeded" | "Failed"),
             ready,
             failure: (!ready).then(|| pod_failure::of(object)).flatten(),
@@ -70,25 +71,35 @@ impl Object for CachedPod {
         self.meta.resource_version
     }
     fn index(&self) -> Option<&str> {
-        self.deployment.as_deref()
+        self.workload.as_deref()
     }
 }
 
 /// A ReplicaSet of a Deployment is called `<deployment>-<pod-template-hash>`
 /// (kubernetes `pkg/controller/deployment/sync.go`, `getNewReplicaSet`), and its pods carry
 /// that hash as a label: so the Deployment is known without watching ReplicaSets.
-fn deployment_of_pod(object: &Value, namespace: &str) -> Option<Box<str>> {
-    let owner = Owner::of(object).filter(|owner| &*owner.kind == "ReplicaSet")?;
+fn workload_of_pod(object: &Value, namespace: &str) -> Option<Box<str>> {
+    let owner = Owner::of(object)?;
+    if &*owner.kind != "ReplicaSet" {
+        return Some(pod_index(&owner.kind, namespace, &owner.name).into());
+    }
     let hash = object
         .get("metadata")?
         .get("labels")?
         .get("pod-template-hash")?
         .as_str()?;
     let deployment = owner.name.strip_suffix(hash)?.strip_suffix('-')?;
-    Some(pod_index(namespace, deployment).into())
+    Some(pod_index(DEPLOYMENT.kind, namespace, deployment).into())
 }
 
-/// The index under which the pods of a Deployment are found.
-pub(crate) fn pod_index(namespace: &str, deployment: &str) -> String {
-    format!("{namespace}/{deployment}")
+/// The index under which the pods of a child are found.
+pub(crate) fn pod_index(kind: &str, namespace: &str, name: &str) -> String {
+    format!("{kind}/{namespace}/{name}")
+}
+
+/// Kind, namespace and name of the child that a [`pod_index`] names.
+pub(crate) fn of_index(index: &str) -> Option<(&str, ObjectKey)> {
+    let (kind, key) = index.split_once('/')?;
+    let (namespace, name) = key.split_once('/')?;
+    Some((kind, ObjectKey::new(namespace, name)))
 }

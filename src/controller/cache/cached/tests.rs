@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
 
-use super::{CachedDeployment, CachedPod, CachedResource, Owner};
+use super::{CachedChild, CachedPod, CachedResource, Owner, of_index};
 use crate::controller::cache::decode::Decode;
+use crate::controller::object::ObjectKey;
+use crate::operators::{DEPLOYMENT, OPERATORS, owned_by as owned_types};
 
 fn owned_by(api_version: &str) -> Value {
     json!({"metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9", "ownerReferences": [
@@ -22,24 +24,29 @@ fn an_owner_is_the_same_in_whatever_version_the_reference_names_it() {
 }
 
 #[test]
-fn a_pod_is_found_by_its_deployment_through_its_replica_set_alone() {
+fn a_pod_is_found_by_what_made_it_and_by_the_deployment_of_its_replica_set() {
     let pod = |owner: &str, kind: &str| {
         json!({"metadata": {
             "name": "p", "namespace": "n", "uid": "u", "resourceVersion": "9", "labels": {"pod-template-hash": "5d4f"},
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "r", "controller": true}],
         }})
     };
-    let deployment = |object: Value| CachedPod::from_json(&object).expect("decodes").deployment;
+    let maker = |object: Value| CachedPod::from_json(&object).expect("decodes").workload;
     assert_eq!(
-        deployment(pod("web-5d4f", "ReplicaSet")).as_deref(),
-        Some("n/web")
+        maker(pod("web-5d4f", "ReplicaSet")).as_deref(),
+        Some("Deployment/n/web")
     );
     assert_eq!(
-        deployment(pod("web-other", "ReplicaSet")),
+        maker(pod("web-other", "ReplicaSet")),
         None,
         "another's label on our pod"
     );
-    assert_eq!(deployment(pod("web-5d4f", "Job")), None);
+    let of_set = maker(pod("web", "StatefulSet"));
+    assert_eq!(of_set.as_deref(), Some("StatefulSet/n/web"));
+    assert_eq!(
+        of_set.as_deref().and_then(of_index),
+        Some(("StatefulSet", ObjectKey::new("n", "web")))
+    );
 }
 
 #[test]
@@ -63,7 +70,9 @@ fn decoding_takes_whatever_there_is_and_refuses_only_what_has_no_version() {
         "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9", "ownerReferences": "none", "finalizers": 3},
         "spec": [], "status": {"conditions": {"type": 1}, "replicas": "many"},
     });
-    assert!(CachedDeployment::from_json(&odd).is_ok());
+    for owned in owned_types(OPERATORS) {
+        assert!(CachedChild::decode(owned.kind, &odd).is_ok());
+    }
     assert!(CachedPod::from_json(&odd).is_ok());
     assert!(CachedResource::from_json(&odd).is_ok());
     assert!(CachedResource::from_json(&json!({})).is_err());
@@ -77,12 +86,10 @@ fn the_message_of_a_condition_is_kept_only_where_something_is_wrong() {
             "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9"},
             "status": {"conditions": [{"type": "Progressing", "status": status, "reason": "R", "message": "é".repeat(400)}]},
         });
-        let deployment = CachedDeployment::from_json(&object).expect("decodes");
-        deployment
-            .state
-            .progressing_condition
-            .expect("there")
-            .message
+        let deployment = CachedChild::decode(DEPLOYMENT, &object).expect("decodes");
+        let workload = deployment.workload().expect("it makes pods");
+        let progressing = workload.progressing_condition.clone();
+        progressing.expect("there").message
     };
     assert_eq!(deployment("True"), "");
     assert_eq!(
@@ -90,4 +97,16 @@ fn the_message_of_a_condition_is_kept_only_where_something_is_wrong() {
         512,
         "cut at a character's border"
     );
+}
+
+/// An object in a list of the API server does not say what it is.
+#[tokio::test]
+async fn a_child_is_decoded_as_what_is_watched_and_not_without_a_watch() {
+    let object = owned_by("cache.example.com/v1");
+    assert!(CachedChild::from_json(&object).is_err());
+    for owned in owned_types(OPERATORS) {
+        let decode = async { CachedChild::from_json(&object).expect("decodes") };
+        let child = CachedChild::watched_as(owned.kind, decode).await;
+        assert_eq!(child.workload().is_some(), owned.kind.has_pods);
+    }
 }

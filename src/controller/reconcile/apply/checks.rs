@@ -88,7 +88,7 @@ impl Applier {
             Decision::Wait(Some(problem), left) => return Err(ApplyError::Blocked(problem, left)),
             Decision::Wait(None, left) | Decision::Investigate(left) => left,
         };
-        let kind = wanted.child.kind.name();
+        let kind = wanted.child.kind.kind;
         self.metrics.field_conflict(&self.controller, kind);
         let manager = self.kind.field_manager;
         let live = self.caller.get(wanted.location()).await?;

@@ -1,62 +1,66 @@
-//! Deletes children that the spec no longer wants. Only Services are optional.
+//! Deletes children that the spec no longer wants.
 
 use tracing::info;
 
 use super::{Applier, ApplyError, pending_deletion};
-use crate::controller::cache::cached::CachedService;
+use crate::controller::cache::cached::Meta;
 use crate::controller::call::{CallError, Location};
 use crate::controller::children::terminating;
 use crate::operators::{Child, ChildKind, Resource};
 
 impl Applier {
-    /// Deletes the Services of the resource that are not among its desired `children`.
+    /// Deletes the children of the resource that are not among its desired `children`, of the types
+    /// of which it may drop one.
     ///
     /// # Errors
     /// [`ApplyError::Stale`] if the resource has changed since it was read,
-    /// [`ApplyError::Pending`] while a finalizer holds a Service.
+    /// [`ApplyError::Pending`] while a finalizer holds a child.
     pub(super) async fn delete_unwanted(
         &self,
         resource: &Resource,
         children: &[Child],
     ) -> Result<(), ApplyError> {
-        for service in self.children.services(&resource.uid) {
-            let is_asked_for = children.iter().any(|child| {
-                child.kind == ChildKind::Service && child.name == service.meta.key.name()
-            });
-            if is_asked_for {
-                continue;
-            }
-            if !service.meta.deleting {
-                // A Service that is deleted for an old generation cannot be restored with its IP.
-                if self.live_generation(resource).await? > resource.generation {
-                    return Err(ApplyError::Stale);
-                }
-                if !self.delete_service(resource, &service).await? {
+        let optional = self.owned.iter().filter(|owned| owned.optional);
+        for (kind, store) in
+            optional.filter_map(|it| Some((it.kind, self.children.store(it.kind)?)))
+        {
+            for found in store.indexed(&resource.uid) {
+                let (meta, key) = (&found.meta, &found.meta.key);
+                let is_it = |child: &Child| child.kind == kind && child.name == key.name();
+                let is_retained = found.owner.as_ref().is_some_and(|owner| owner.retained);
+                if is_retained || children.iter().any(is_it) {
                     continue;
                 }
-            }
-            // Still there: a finalizer holds it.
-            let left = self.children.services(&resource.uid);
-            if left.iter().any(|it| it.meta.deleting) {
-                return Err(pending_deletion(terminating(
-                    ChildKind::Service,
-                    &service.meta.key,
-                )));
+                if !meta.deleting {
+                    // A child that is deleted for an old generation cannot be restored as it was: a
+                    // Service, for one, loses its IP.
+                    if self.live_generation(resource).await? > resource.generation {
+                        return Err(ApplyError::Stale);
+                    }
+                    if !self.delete(resource, kind, meta).await? {
+                        continue;
+                    }
+                }
+                // Still there: a finalizer holds it.
+                let left = store.get(key);
+                if left.is_some_and(|it| it.meta.uid == meta.uid && it.meta.deleting) {
+                    return Err(pending_deletion(terminating(kind, key)));
+                }
             }
         }
         Ok(())
     }
 
-    /// Deletes a Service of ours that the spec no longer wants, the only delete there is. Returns
+    /// Deletes a child of ours that the spec no longer wants, the only delete there is. Returns
     /// whether a finalizer holds it.
-    async fn delete_service(
+    async fn delete(
         &self,
         resource: &Resource,
-        service: &CachedService,
+        kind: ChildKind,
+        meta: &Meta,
     ) -> Result<bool, CallError> {
-        let meta = &service.meta;
         let mut is_held = false;
-        let at = Location::of_child(ChildKind::Service, meta.key.namespace(), meta.key.name());
+        let at = Location::of_child(kind, meta.key.namespace(), meta.key.name());
         match self
             .caller
             .delete(at, &meta.uid, meta.resource_version)
@@ -65,14 +69,13 @@ impl Applier {
             Ok(answer) => {
                 is_held = answer.pointer("/metadata/deletionTimestamp").is_some();
                 if is_held {
-                    self.children.put_written(ChildKind::Service, &answer);
-                } else {
-                    // Until the watch reports the deletion, the Service counts as terminating.
-                    let services = &self.children.services;
-                    services.amend(&meta.key, &meta.uid, |it| it.meta.deleting = true);
+                    self.children.put_written(kind, &answer);
+                } else if let Some(store) = self.children.store(kind) {
+                    // Until the watch reports the deletion, it counts as terminating.
+                    store.amend(&meta.key, &meta.uid, |it| it.meta.deleting = true);
                 }
                 info!(
-                    child = "Service",
+                    child = kind.kind,
                     name = meta.key.name(),
                     "deleted, not asked for"
                 );
@@ -82,7 +85,7 @@ impl Applier {
         }
         self.children
             .reservations
-            .release(ChildKind::Service, &meta.key, &resource.uid);
+            .release(kind, &meta.key, &resource.uid);
         Ok(is_held)
     }
 }

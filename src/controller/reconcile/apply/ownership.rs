@@ -18,7 +18,7 @@ use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::state::jittered_retry;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-use crate::operators::{Child, ChildKind, Resource, kept};
+use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
 
 impl Applier {
     /// Finds with one GET whether the object belongs to this resource (its label was removed, or
@@ -28,7 +28,8 @@ impl Applier {
         let object = self.caller.get(at).await?;
         let owner = Owner::of(&object);
         let uid = &wanted.resource.uid;
-        if owner.as_ref().is_none_or(|owner| *owner.uid != **uid) {
+        let ours = self.owner(wanted.resource);
+        if !owner.as_ref().is_some_and(|owner| owner.gives_to(&ours)) {
             let problem = taken(wanted.child.kind, &wanted.key(), owner.as_ref());
             return Err(ApplyError::Blocked(problem, jittered_retry()));
         }
@@ -45,7 +46,7 @@ impl Applier {
         let mut resource_version = version_of(&object).unwrap_or(0);
         if fingerprint::of_observed(&object, manager).is_none() {
             // Its selector and ports match the existing pods; ours match only those of the rollout.
-            let is_service = wanted.child.kind == ChildKind::Service;
+            let is_service = wanted.child.kind == SERVICE;
             if is_service && !self.children.is_rolled_out(uid) {
                 return Err(pending_rollout(wanted, jittered_retry()));
             }
@@ -76,7 +77,7 @@ impl Applier {
 
     /// The Deployment that is wanted, with the selector of the one that is there.
     fn keeping_selector(&self, wanted: Wanted<'_>, found: &Value) -> Option<Child> {
-        if wanted.child.kind != ChildKind::Deployment {
+        if wanted.child.kind != DEPLOYMENT {
             return None;
         }
         let name = &wanted.resource.name;
@@ -118,7 +119,7 @@ impl Applier {
         let begun = self.begun.get_or_try_init(|| async {
             // Of a type that needs no conversion: a list of resources fails while the conversion
             // webhook is away, even if it finds nothing. No object has this name.
-            let at = Location::of_child(ChildKind::Deployment, namespace, "-");
+            let at = Location::of_child(DEPLOYMENT, namespace, "-");
             let list = self.caller.list_one(at).await?;
             Ok(revision_of(&list))
         });
@@ -144,7 +145,7 @@ impl Applier {
             let found = self.caller.list_one(at).await?;
             let now = found.pointer("/items/0").and_then(version_of);
             if now != Some(cached) {
-                let (kind, name) = (kind.name(), key.name());
+                let (kind, name) = (kind.kind, key.name());
                 debug!(child = kind, name, "the cache is behind");
                 return Ok(false);
             }
@@ -158,7 +159,7 @@ impl Applier {
     /// [`ApplyError::ResourceGone`] if it is gone, being deleted, or another of that name.
     pub(super) async fn live_generation(&self, resource: &Resource) -> Result<i64, ApplyError> {
         let at = Location {
-            api: &format!("/apis/{}", resource.api_version),
+            api_version: &resource.api_version,
             plural: self.kind.plural,
             namespace: &resource.namespace,
             name: &resource.name,
@@ -175,7 +176,7 @@ impl Applier {
     }
 
     fn record_adoption(&self, wanted: Wanted<'_>) {
-        let (kind, name) = (wanted.child.kind.name(), &wanted.child.name);
+        let (kind, name) = (wanted.child.kind.kind, &wanted.child.name);
         let notice = Notice {
             severity: Severity::Normal,
             reason: "Adopted".to_owned(),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, GET, STATUS, Scenario, applied, merge, refusal, willing};
 use crate::controller::reconcile::Action;
-use crate::operators::ChildKind;
+use crate::operators::DEPLOYMENT;
 
 const HAND_OVER: &str = "PATCH /apis/apps/v1/namespaces/ns/deployments/cache?…";
 const APPLY_SERVICE: &str = "PATCH /api/v1/namespaces/ns/services/cache?…&force=false";
@@ -123,7 +123,7 @@ async fn the_service_of_an_older_operator_waits_for_the_rollout() {
         }}),
     );
     let children = &scenario.children;
-    children.put_written(ChildKind::Deployment, &rolled_out);
+    children.put_written(DEPLOYMENT, &rolled_out);
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(
         of_children(&scenario),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{APPLY, Scenario, applied};
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
+use crate::operators::DEPLOYMENT;
 
 const LIST: &str = "GET /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds?fieldSelector=metadata.name%3Dcache&limit=1";
 
@@ -29,7 +30,11 @@ async fn after_a_loss(found: Value) -> Scenario {
 /// The garbage collector, or somebody, deletes the Deployment.
 fn lose(scenario: &Scenario) {
     let key = ObjectKey::new("ns", "cache");
-    let deleted = scenario.children.deployments.deleted(&key, "child", 9);
+    let deleted = scenario
+        .children
+        .store(DEPLOYMENT)
+        .unwrap()
+        .deleted(&key, "child", 9);
     assert_eq!(deleted.len(), 1, "it was there");
     scenario.children.lost_children.note("owner", || true);
 }

@@ -133,6 +133,6 @@ async fn another_leader_finds_what_is_rolling_in_the_cache() {
     });
     scenario
         .children
-        .put_written(crate::operators::ChildKind::Deployment, &rolling);
+        .put_written(crate::operators::DEPLOYMENT, &rolling);
     assert!(!scenario.pacer.may_begin(&ObjectKey::new("ns", "another")));
 }

@@ -58,7 +58,7 @@ impl Workers {
     fn start(count: usize, script: impl Fn(&str, usize) -> Step + Send + Sync + 'static) -> Self {
         let mut registry = Registry::default();
         let metrics = Arc::new(Metrics::register(&mut registry));
-        metrics.controller_started("test", count);
+        metrics.controller_started("test", &[], count);
         let queue = Arc::new(Queue::new("test", &metrics));
         let (began, started) = (Instant::now(), Arc::<Mutex<Vec<_>>>::default());
         let script = Arc::new(script);
