@@ -55,6 +55,47 @@ mod tests {
     use serde_json::json;
 
     use super::Transition::{Immutable, OnlyGrows};
+    use crate::api::shape::of_schema;
+    use crate::api::validation::{spec_errors, update_errors};
+
+    #[test]
+    fn an_update_keeps_the_rules_of_fields_that_were_set_before() {
+        let schema = json!({"type": "object", "properties": {
+            "databases": {
+                "type": "integer", "minimum": 1, "maximum": 1024,
+                "x-kubernetes-validations": OnlyGrows.in_schema(),
+            },
+            "storage": {
+                "type": "string", "maxLength": 32, "x-kubernetes-validations": Immutable.in_schema(),
+            },
+        }});
+        let shape = of_schema(&serde_json::from_value(schema).expect("a schema"));
+        let stored = json!({"databases": 16, "storage": "1Gi"});
+        let broken_by = |new: serde_json::Value, old: &serde_json::Value| -> Vec<String> {
+            let errors = update_errors(&shape, &new, old);
+            errors.iter().map(ToString::to_string).collect()
+        };
+        let larger = json!({"databases": 32, "storage": "1Gi"});
+        assert_eq!(broken_by(larger.clone(), &stored), Vec::<String>::new());
+        let smaller = json!({"databases": 8, "storage": "2Gi"});
+        assert_eq!(
+            broken_by(smaller.clone(), &stored),
+            [
+                "spec.databases: Invalid value: 8: may not become smaller",
+                "spec.storage: Invalid value: \"2Gi\": may not be changed; delete the resource and create it anew",
+            ]
+        );
+        let unset = json!({});
+        assert_eq!(broken_by(smaller.clone(), &unset), Vec::<String>::new());
+        assert_eq!(
+            spec_errors(&shape, &smaller),
+            [],
+            "a new one is as it likes"
+        );
+        // What is no number at all is told of alone.
+        let errors = broken_by(json!({"databases": "8", "storage": "1Gi"}), &stored);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+    }
 
     #[test]
     fn a_field_stays_or_grows_as_its_rule_says() {

@@ -19,7 +19,7 @@ mod pod;
 pub mod settings;
 pub mod status;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod workload;
 
 use serde_json::Value;

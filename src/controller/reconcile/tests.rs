@@ -6,6 +6,7 @@ mod conflicts;
 mod failing;
 mod generations;
 mod lost_children;
+mod owned;
 mod paced;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,7 +31,7 @@ use crate::controller::queue::Queue;
 use crate::controller::reconcile::pacing::Pacer;
 use crate::controller::reconcile::{Action, Reconciler};
 use crate::operators::memcached::Memcached;
-use crate::operators::{DEPLOYMENT, Settings};
+use crate::operators::{DEPLOYMENT, Operator, Settings};
 
 /// Answers one request, or leaves it unanswered for ever.
 type Script = dyn Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync;
@@ -59,10 +60,19 @@ struct Scenario {
 
 impl Scenario {
     fn new(script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static) -> Self {
+        Self::of(&Memcached, script)
+    }
+
+    /// The same with another operator for the kind.
+    fn of(
+        operator: &'static dyn Operator,
+        script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
+    ) -> Self {
         let (sent, sent_ever) = (Arc::<Log>::default(), Arc::<Log>::default());
         let version = Arc::new(AtomicU32::new(1));
         let (log, script): (_, Arc<Script>) = (Arc::clone(&sent), Arc::new(script));
-        let (resources, children) = (Arc::<Store<_>>::default(), Arc::<Children>::default());
+        let resources = Arc::<Store<_>>::default();
+        let children = Arc::new(Children::new(operator.owns()));
         let (everything, versions) = (Arc::clone(&sent_ever), Arc::clone(&version));
         let cached = Arc::clone(&resources);
         let busy = Arc::<Mutex<Option<Duration>>>::default();
@@ -120,7 +130,7 @@ impl Scenario {
             Arc::clone(&metrics),
         ));
         let reconciler = Reconciler::new(
-            &Memcached,
+            operator,
             Settings::default(),
             (
                 Caller::new(kube::Client::new(service, "default"), Leadership::sole()),

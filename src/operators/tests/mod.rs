@@ -5,6 +5,7 @@ mod children;
 mod faults;
 mod generators;
 mod golden;
+pub(crate) mod keeper;
 mod laws;
 mod rollouts;
 mod statuses;

@@ -1,0 +1,104 @@
+//! Children of other types than Deployment and Service.
+
+use serde_json::{Value, json};
+
+use super::{Scenario, applied, willing};
+use crate::controller::object::ObjectKey;
+use crate::operators::CONFIG_MAP;
+use crate::operators::tests::keeper::{CLAIM, Keeper};
+
+const CORE: &str = "PATCH /api/v1/namespaces/ns";
+const LIST: &str = "GET /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds?fieldSelector=metadata.name%3Dcache&limit=1";
+const SET: &str = "PATCH /apis/apps/v1/namespaces/ns/statefulsets/cache?…&force";
+
+fn claim(force: bool) -> String {
+    format!("{CORE}/persistentvolumeclaims/kept?…&force={force}")
+}
+
+fn files(force: bool) -> String {
+    format!("{CORE}/configmaps/cache-config?…&force={force}")
+}
+
+fn set(force: bool) -> String {
+    format!("{SET}={force}")
+}
+
+/// The hub's `memory`, as a resource of the first version carries it.
+fn memory(memory: Value) -> Value {
+    let data = json!({"v1": {"memory": memory}}).to_string();
+    json!({"metadata": {"annotations": {"quartet-operator.example.com/conversion-data": data}}})
+}
+
+/// The API server has the resource in this generation.
+fn server(generation: u32) -> Scenario {
+    Scenario::of(&Keeper, move |line, body| match line {
+        line if line.contains("fieldSelector") => Some((
+            200,
+            json!({"items": [{"metadata": {"uid": "owner", "generation": generation}}]}),
+        )),
+        line if line.starts_with("DELETE") => Some((200, json!({"kind": "Status"}))),
+        _ => willing(line, body),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_child_is_applied_at_its_own_place_and_is_quiet_afterwards() {
+    let scenario = server(1);
+    scenario.holds(1, memory(json!(8)));
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [claim(false), files(false), set(false)]);
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_longer_wanted_is_deleted_and_what_is_retained_is_not() {
+    let scenario = server(2);
+    scenario.holds(1, memory(json!(8)));
+    scenario.reconcile().await.expect("reconciled");
+    scenario.sent();
+    scenario.holds(1, json!({"metadata": {"generation": 2}}));
+    scenario.reconcile().await.expect("reconciled");
+    let sent = scenario.sent();
+    let deleted = "DELETE /api/v1/namespaces/ns/configmaps/cache-config";
+    assert_eq!(sent, [set(true), LIST.to_owned(), deleted.to_owned()]);
+    // Of the types that it may drop, the claim stays even if nobody asks for it.
+    let kept = ObjectKey::new("ns", "kept");
+    let store = scenario.children.store(CLAIM).expect("owned");
+    assert!(!store.get(&kept).expect("there").meta.deleting);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retained_child_is_given_to_the_next_resource_of_that_name_and_others_are_waited_for() {
+    let scenario = server(1);
+    let of_earlier_life = |kind: &'static str, name: &str, metadata: Value| {
+        let mut object = json!({
+            "apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "ns"},
+        });
+        super::merge(&mut object["metadata"], metadata);
+        applied(&object, 2)
+    };
+    let annotation = "quartet-operator.example.com/retained-for";
+    let retained = "cache.example.com/Memcached/cache/earlier";
+    let retained = json!({"annotations": {annotation: retained}});
+    let kept = of_earlier_life("PersistentVolumeClaim", "kept", retained);
+    scenario.children.put_written(CLAIM, &kept);
+    let reference = json!({"ownerReferences": [{
+        "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "cache", "uid": "earlier",
+        "controller": true,
+    }]});
+    let collected = of_earlier_life("ConfigMap", "cache-config", reference);
+    scenario.children.put_written(CONFIG_MAP, &collected);
+    scenario.holds(1, memory(json!(8)));
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(
+        scenario.sent(),
+        [claim(true)],
+        "the ConfigMap is about to be deleted"
+    );
+    let sent = scenario.sent_ever.lock().expect("not poisoned");
+    let metadata = &sent[0].1["metadata"];
+    assert_eq!(metadata["uid"], "child", "only this very object");
+    let owner = "cache.example.com/Memcached/cache/owner";
+    assert_eq!(metadata["annotations"][annotation], owner);
+}
