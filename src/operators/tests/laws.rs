@@ -78,7 +78,7 @@ proptest! {
     #[test]
     fn pods_are_selected_by_their_own_instance_and_watched((operator, resource) in valid_resource()) {
         let children = children(operator, &resource);
-        let deployment = body(&children, DEPLOYMENT);
+        let deployment = workload(&children);
         let pod_labels = &deployment["spec"]["template"]["metadata"]["labels"];
         let selector = &deployment["spec"]["selector"]["matchLabels"];
         prop_assert!(contains(pod_labels, selector));

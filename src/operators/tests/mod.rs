@@ -70,6 +70,12 @@ fn deployment(operator: &dyn Operator, resource: &Resource) -> Value {
     body(&children(operator, resource), DEPLOYMENT).clone()
 }
 
+/// The child that makes the pods, whatever it is.
+fn workload(children: &[Child]) -> &Value {
+    let makes_pods = children.iter().find(|child| child.kind.has_pods);
+    &makes_pods.expect("there is one").body
+}
+
 fn service(operator: &dyn Operator, resource: &Resource) -> Value {
     body(&children(operator, resource), SERVICE).clone()
 }
