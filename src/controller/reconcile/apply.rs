@@ -187,7 +187,7 @@ impl Applier {
                 key,
                 fingerprint,
             } = expected;
-            let found = self.children.of_owner(*kind, key, &resource.uid);
+            let found = self.children.of_owner(kind, key, &resource.uid);
             let observed = found.and_then(|(observed, _)| observed);
             self.is_settled(resource, (*kind, key.name()), *fingerprint, observed)
         })

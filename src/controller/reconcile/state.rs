@@ -124,7 +124,7 @@ impl ReconcileStates {
         let state = states.get(&key_of(resource));
         state
             .filter(|state| *state.uid == *resource.uid)
-            .is_some_and(|state| state.rewritten.contains(&rewritten))
+            .is_some_and(|state| state.rewritten.contains(rewritten))
     }
 
     /// The blocker of the last attempt with the same inputs, and the time until the next one;

@@ -135,13 +135,13 @@ impl Applier {
         ensured: &Ensured,
     ) -> Result<bool, CallError> {
         for Expected { kind, key, .. } in &ensured.expected {
-            let Some(cached) = self.children.resource_version(*kind, key) else {
+            let Some(cached) = self.children.resource_version(kind, key) else {
                 return Ok(false);
             };
             if cached > self.begin(&resource.namespace).await? {
                 continue;
             }
-            let at = Location::of_child(*kind, key.namespace(), key.name());
+            let at = Location::of_child(kind, key.namespace(), key.name());
             let found = self.caller.list_one(at).await?;
             let now = found.pointer("/items/0").and_then(version_of);
             if now != Some(cached) {
