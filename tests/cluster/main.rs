@@ -11,6 +11,7 @@ mod definitions;
 mod drift;
 mod elasticweb;
 mod events;
+mod features;
 mod field_conflicts;
 mod granted;
 mod harness;

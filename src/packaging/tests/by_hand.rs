@@ -14,7 +14,8 @@ use crate::packaging::names::{
     WEBHOOK_SERVICE_PORT,
 };
 
-/// Every object below `config`, edited by hand or generated.
+/// Every object below `config`, edited by hand or generated, but for the samples of features:
+/// they hold objects of users, several in a file.
 pub(super) fn objects() -> Vec<Value> {
     let (mut objects, mut folders) = (Vec::new(), vec!["config".to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -23,7 +24,9 @@ pub(super) fn objects() -> Vec<Value> {
             let entry = entry.unwrap();
             let name = format!("{folder}/{}", entry.file_name().to_str().unwrap());
             if entry.path().is_dir() {
-                folders.push(name);
+                if name != "config/samples/features" {
+                    folders.push(name);
+                }
             } else if !name.ends_with("kustomization.yaml") {
                 objects.push(committed(&name));
             }

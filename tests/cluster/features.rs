@@ -1,0 +1,351 @@
+//! The samples of single features, `config/samples/features`: each is applied as a user applies
+//! it, and what it says is so. A file without a check fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{
+    DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, condition,
+};
+use crate::old_operators::assert_taken_over;
+use crate::webhooks;
+
+const AUTOSCALER: Kind = Kind {
+    api_version: "autoscaling/v2",
+    kind: "HorizontalPodAutoscaler",
+    plural: "horizontalpodautoscalers",
+};
+const BUDGET: Kind = Kind {
+    api_version: "policy/v1",
+    kind: "PodDisruptionBudget",
+    plural: "poddisruptionbudgets",
+};
+const REPLICA_SET: Kind = Kind {
+    api_version: "apps/v1",
+    kind: "ReplicaSet",
+    plural: "replicasets",
+};
+const SECRET: Kind = Kind {
+    api_version: "v1",
+    kind: "Secret",
+    plural: "secrets",
+};
+
+/// Checks what a sample says.
+type Check = for<'a> fn(&'a Sample<'a>) -> BoxFuture<'a, ()>;
+
+const CHECKS: [(&str, Check); 9] = [
+    ("adoption.yaml", |it| it.adoption().boxed()),
+    ("horizontal-pod-autoscaler.yaml", |it| {
+        it.horizontal_pod_autoscaler().boxed()
+    }),
+    ("image-pull-secrets.yaml", |it| {
+        it.image_pull_secrets().boxed()
+    }),
+    ("paused.yaml", |it| it.paused().boxed()),
+    ("pod-disruption-budget.yaml", |it| {
+        it.pod_disruption_budget().boxed()
+    }),
+    ("pod-security.yaml", |it| it.pod_security().boxed()),
+    ("scheduling.yaml", |it| it.scheduling().boxed()),
+    ("service-load-balancer.yaml", |it| {
+        it.service_load_balancer().boxed()
+    }),
+    ("service-node-port.yaml", |it| {
+        it.service_node_port().boxed()
+    }),
+];
+
+#[tokio::test]
+async fn every_sample_of_a_feature_does_what_it_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/samples/features");
+    let files: BTreeSet<String> = fs::read_dir(&folder)
+        .expect("the samples")
+        .map(|file| file.expect("a file").file_name().into_string())
+        .collect::<Result<_, _>>()
+        .expect("names in UTF-8");
+    let checks = BTreeMap::from(CHECKS);
+    let checked: BTreeSet<String> = checks.keys().map(ToString::to_string).collect();
+    assert_eq!(files, checked, "the files, and those that have a check");
+
+    let (_private, stage) = webhooks::stage("features", &[]).await;
+    for file in &files {
+        let path = folder.join(file);
+        let output = stage.kubectl(&["apply", "-f", path.to_str().expect("a path")]);
+        assert!(output.status.success(), "{file}: {output:?}");
+    }
+    for (file, check) in checks {
+        println!("{file}");
+        let text = fs::read_to_string(folder.join(file)).expect("a sample");
+        assert!(text.starts_with("# "), "{file} does not say what it shows");
+        check(&Sample {
+            stage: &stage,
+            text,
+        })
+        .await;
+    }
+}
+
+/// A file that was applied.
+struct Sample<'a> {
+    stage: &'a Stage,
+    text: String,
+}
+
+impl Sample<'_> {
+    /// Runs the commands of its comments, which are behind `# $ `.
+    fn follow(&self) {
+        let commands = self.text.lines();
+        let commands: Vec<&str> = commands
+            .filter_map(|line| line.strip_prefix("# $ "))
+            .collect();
+        assert!(!commands.is_empty(), "{}", self.text);
+        let namespace = &self.stage.namespace;
+        let here = format!("set -eu; kubectl() {{ command kubectl -n {namespace} \"$@\"; }}");
+        let output = Command::new("sh")
+            .args(["-c", &format!("{here}\n{}", commands.join("\n"))])
+            .env("KUBECONFIG", self.stage.kubeconfig())
+            .output()
+            .expect("sh runs");
+        assert!(output.status.success(), "{commands:?}: {output:?}");
+    }
+
+    /// The Deployment of a resource that is Ready.
+    async fn deployment(&self, kind: Kind, name: &str) -> Value {
+        self.stage.until_ready(kind, name).await;
+        let deployment = self.stage.get(DEPLOYMENT, name).await;
+        deployment.expect("the Deployment of a Ready resource")
+    }
+
+    async fn adoption(&self) {
+        let degraded = self
+            .stage
+            .until_degraded(NGINX, "adopted", "NameConflict")
+            .await;
+        println!("{}", condition(&degraded, "Degraded").expect("it"));
+        let before = self
+            .stage
+            .until(DEPLOYMENT, "adopted", "rolled out", |deployment| {
+                deployment["status"]["readyReplicas"] == 3
+            })
+            .await;
+        assert_eq!(before["metadata"]["ownerReferences"], Value::Null);
+        self.follow();
+        let owned = self
+            .stage
+            .until(DEPLOYMENT, "adopted", "owned", |deployment| {
+                deployment["metadata"]["ownerReferences"].is_array()
+            })
+            .await;
+        let mut before = before;
+        before["metadata"]["ownerReferences"] = owned["metadata"]["ownerReferences"].clone();
+        let after = self.deployment(NGINX, "adopted").await;
+        assert_taken_over(&before, &after);
+        let container = &after["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(container["image"], "nginx:1.14.2");
+        assert_eq!(container["ports"][0]["containerPort"], 80);
+        let uid = &before["metadata"]["uid"];
+        let sets = self.stage.list(REPLICA_SET).await;
+        let sets = sets
+            .iter()
+            .filter(|set| set["metadata"]["ownerReferences"][0]["uid"] == *uid);
+        assert_eq!(sets.count(), 2, "its pods rolled once");
+        let events = self.stage.list(EVENT).await;
+        let adopted = events.iter().filter(|event| event["reason"] == "Adopted");
+        assert_eq!(adopted.count(), 1, "{events:#?}");
+    }
+
+    async fn horizontal_pod_autoscaler(&self) {
+        let (stage, name) = (self.stage, "autoscaled");
+        // It reads and writes the resource's scale subresource: from 1, the default, to the least
+        // number that the file asks for. No metrics are served here.
+        let autoscaler = stage
+            .until(AUTOSCALER, name, "able to scale", |autoscaler| {
+                condition(autoscaler, "AbleToScale").is_some_and(|able| able["status"] == "True")
+                    && autoscaler["status"]["desiredReplicas"] == 2
+            })
+            .await;
+        assert_eq!(autoscaler["spec"]["maxReplicas"], 5);
+        stage
+            .until(DEPLOYMENT, name, "scaled", |deployment| {
+                deployment["status"]["readyReplicas"] == 2
+            })
+            .await;
+        let namespace = &stage.namespace;
+        let target =
+            format!("/apis/proxy.example.com/v1/namespaces/{namespace}/nginxes/{name}/scale");
+        let scale = stage.send(Method::GET, &target, "", &Value::Null).await;
+        let scale = scale.expect("the scale subresource");
+        assert_eq!(scale["spec"]["replicas"], 2);
+        let deployment = self.deployment(NGINX, name).await;
+        assert_eq!(
+            labels_of(scale["status"]["selector"].as_str().expect("a selector")),
+            deployment["spec"]["selector"]["matchLabels"]
+        );
+        // What the percentage is taken of.
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(container["resources"]["requests"]["cpu"], "100m");
+        // Applying the file again, as GitOps does, scales nothing back.
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/config/samples/features/horizontal-pod-autoscaler.yaml"
+        );
+        let again = stage.kubectl(&["apply", "-f", path]);
+        assert!(again.status.success(), "{again:?}");
+        let scale = stage.send(Method::GET, &target, "", &Value::Null).await;
+        assert_eq!(scale.expect("still there")["spec"]["replicas"], 2);
+    }
+
+    async fn image_pull_secrets(&self) {
+        let deployment = self.deployment(MEMCACHED, "private-image").await;
+        let pods = &deployment["spec"]["template"]["spec"];
+        assert_eq!(
+            pods["imagePullSecrets"],
+            json!([{"name": "private-registry"}])
+        );
+        let container = &pods["containers"][0];
+        assert_eq!(container["imagePullPolicy"], "IfNotPresent");
+        let image = container["image"].as_str().expect("an image");
+        let (registry, _) = image.split_once('/').expect("a registry");
+        let secret = self.stage.get(SECRET, "private-registry").await;
+        let secret = secret.expect("the Secret");
+        assert_eq!(secret["type"], "kubernetes.io/dockerconfigjson");
+        assert!(
+            self.text
+                .contains(&format!("{{\"auths\": {{\"{registry}\":")),
+            "the credentials are those of {registry}"
+        );
+    }
+
+    async fn paused(&self) {
+        let (stage, name) = (self.stage, "paused");
+        stage
+            .until(HELLO_WORLD, name, "paused", |resource| {
+                condition(resource, "Ready").is_some_and(|ready| ready["reason"] == "Paused")
+            })
+            .await;
+        assert_eq!(stage.get(DEPLOYMENT, name).await, None);
+        self.follow();
+        let deployment = self.deployment(HELLO_WORLD, name).await;
+        assert_eq!(deployment["spec"]["replicas"], 2);
+    }
+
+    async fn pod_disruption_budget(&self) {
+        let (stage, name) = (self.stage, "guarded");
+        let budget = stage
+            .until(BUDGET, name, "counts the pods", |budget| {
+                let status = &budget["status"];
+                [
+                    &status["expectedPods"],
+                    &status["currentHealthy"],
+                    &status["disruptionsAllowed"],
+                ] == [3, 3, 1]
+            })
+            .await;
+        let resource = stage.until_ready(MEMCACHED, name).await;
+        let selector = resource["status"]["selector"].as_str().expect("a selector");
+        assert_eq!(
+            budget["spec"]["selector"]["matchLabels"],
+            labels_of(selector)
+        );
+    }
+
+    async fn pod_security(&self) {
+        let deployment = self.deployment(ELASTIC_WEB, "restricted").await;
+        let (stage, template) = (self.stage, &deployment["spec"]["template"]);
+        let namespace = format!("{}-restricted", stage.namespace);
+        let enforcing = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": namespace, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+        });
+        let made = stage.send(
+            Method::POST,
+            "/api/v1/namespaces",
+            "application/json",
+            &enforcing,
+        );
+        made.await.expect("a namespace");
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "pod", "labels": template["metadata"]["labels"]},
+            "spec": template["spec"],
+        });
+        let target = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
+        let taken = stage.send(Method::POST, &target, "application/json", &pod);
+        taken.await.expect("the pod passes");
+        let port = &template["spec"]["containers"][0]["ports"][0]["containerPort"];
+        assert_eq!(*port, 8080);
+    }
+
+    async fn scheduling(&self) {
+        let deployment = self.deployment(HELLO_WORLD, "scheduled").await;
+        let pods = &deployment["spec"]["template"]["spec"];
+        assert_eq!(
+            pods["nodeSelector"],
+            json!({"kubernetes.io/os": "linux"}),
+            "{pods:#}"
+        );
+        assert_eq!(
+            pods["tolerations"],
+            json!([
+                {"key": "dedicated", "operator": "Equal", "value": "web", "effect": "NoSchedule"},
+                {"key": "node.kubernetes.io/unreachable", "operator": "Exists",
+                    "effect": "NoExecute", "tolerationSeconds": 30},
+            ])
+        );
+        let own = &deployment["spec"]["selector"];
+        let spread = |key: &str| {
+            json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": own})
+        };
+        let over = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
+        assert_eq!(
+            pods["topologySpreadConstraints"],
+            json!(over.map(spread)),
+            "{pods:#}"
+        );
+        assert_eq!(pods["priorityClassName"], "quartet-operator-sample");
+    }
+
+    async fn service_load_balancer(&self) {
+        let deployment = self.deployment(NGINX, "load-balanced").await;
+        let service = self.service_of(&deployment, "LoadBalancer").await;
+        assert_eq!(
+            service["status"]["loadBalancer"],
+            json!({}),
+            "nobody gave it an address, and the resource is Ready"
+        );
+    }
+
+    async fn service_node_port(&self) {
+        let deployment = self.deployment(HELLO_WORLD, "node-port").await;
+        let service = self.service_of(&deployment, "NodePort").await;
+        assert_eq!(service["spec"]["ports"][0]["nodePort"], 30090);
+    }
+
+    /// The Service of this type, at port 80, in front of the pods of a Deployment.
+    async fn service_of(&self, deployment: &Value, type_: &str) -> Value {
+        let name = deployment["metadata"]["name"].as_str().expect("a name");
+        let service = self.stage.get(SERVICE, name).await;
+        let service = service.expect("the Service of a Ready resource");
+        let spec = &service["spec"];
+        assert_eq!(spec["type"], type_);
+        assert_eq!(spec["ports"][0]["port"], 80);
+        let labels = &deployment["spec"]["selector"]["matchLabels"];
+        assert_eq!(spec["selector"], *labels);
+        service
+    }
+}
+
+/// `a=b,c=d` as labels.
+fn labels_of(selector: &str) -> Value {
+    let labels = selector.split(',').filter_map(|one| one.split_once('='));
+    labels.collect::<BTreeMap<_, _>>().into_iter().collect()
+}
