@@ -157,7 +157,7 @@ vet: ## Type-check everything, tests included.
 	cargo check --locked --workspace --test cluster_audit
 
 .PHONY: lint
-lint: ## Formatting, clippy, rustdoc and actionlint, without a warning.
+lint: ## Formatting, clippy, rustdoc, actionlint and the documentation site, without a warning.
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo fmt --manifest-path $(KUBE_RS_PEER) --check
@@ -165,11 +165,15 @@ lint: ## Formatting, clippy, rustdoc and actionlint, without a warning.
 	cargo clippy --locked --workspace --test cluster_audit -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private_intra_doc_links" \
 		cargo doc --locked --workspace --no-deps --lib --document-private-items
-	$(MAKE) --no-print-directory lint-workflows
+	$(MAKE) --no-print-directory lint-workflows site
 
 .PHONY: lint-workflows
 lint-workflows: ## actionlint for all workflows, and every action pinned by commit.
 	hack/lint-workflows.sh
+
+.PHONY: site
+site: ## Build the documentation site to target/site, and check its links.
+	hack/site.sh
 
 .PHONY: lint-fix
 lint-fix: ## Let clippy and rustfmt repair what they can.

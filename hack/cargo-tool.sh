@@ -1,23 +1,26 @@
 #!/bin/sh
-# Builds a cargo subcommand once per machine, out of the way of the user's own, and prints
-# the folder that holds it: hack/cargo-tool.sh cargo-deny 0.18.5
+# Builds a program of a crate once per machine, out of the way of the user's own, and prints
+# the folder that holds it: hack/cargo-tool.sh cargo-deny 0.18.5. What is behind the version goes
+# to `cargo install`, e.g. --no-default-features.
 set -eu
 
-[ $# -eq 2 ] || {
-    echo "usage: $0 CRATE VERSION" >&2
+[ $# -ge 2 ] || {
+    echo "usage: $0 CRATE VERSION [FLAG...]" >&2
     exit 64
 }
-folder="${XDG_CACHE_HOME:-$HOME/.cache}/quartet-operator/$1/$2"
-if [ ! -x "$folder/bin/$1" ]; then
+crate=$1 version=$2
+shift 2
+folder="${XDG_CACHE_HOME:-$HOME/.cache}/quartet-operator/$crate/$version"
+if [ ! -x "$folder/bin/$crate" ]; then
     mkdir -p "$folder"
     exec 9>"$folder/lock"
     flock 9
-    if [ ! -x "$folder/bin/$1" ]; then
-        echo "building $1 $2 from source, once, a few minutes on two cores…" >&2
+    if [ ! -x "$folder/bin/$crate" ]; then
+        echo "building $crate $version from source, once, a few minutes on two cores…" >&2
         # A target folder of its own: this is not part of the workspace, nor of its flags.
         CARGO_TARGET_DIR="$folder/target" cargo install --quiet --locked --root "$folder" \
-            --version "$2" "$1" >&2 || {
-            echo "cargo-tool: $1 $2 could not be built (see above)" >&2
+            --version "$version" "$@" "$crate" >&2 || {
+            echo "cargo-tool: $crate $version could not be built (see above)" >&2
             exit 1
         }
         rm -rf "$folder/target"
