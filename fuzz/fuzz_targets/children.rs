@@ -5,8 +5,8 @@
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use quartet_operator::operators::{
-    ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, Operator, Reason, Refused, Resource, SERVICE,
-    Settings,
+    ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, Operator, Reason, Refused, Resource,
+    SERVICE, Settings,
 };
 use quartet_operator_fuzz::{is_json, resources};
 use serde_json::{Map, Value};

@@ -8,8 +8,8 @@ use quartet_operator::api::shape::{Characters, Field, Shape};
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::operators::observed::ObservedCondition;
 use quartet_operator::operators::{
-    OPERATORS, Observed, ObservedChild, ObservedPod, ObservedWorkload, Operator, Problem, SERVICE,
-    Reason, Resource,
+    OPERATORS, Observed, ObservedChild, ObservedPod, ObservedWorkload, Operator, Problem, Reason,
+    Resource, SERVICE,
 };
 use serde_json::{Map, Value, json};
 
