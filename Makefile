@@ -231,6 +231,7 @@ test-e2e: ## The product on a node that runs containers; as root; PHASES='catalo
 	@hack/e2e/missing.sh --check
 	hack/e2e/images.sh fetch
 	hack/image.sh binary $(ARCHITECTURE)
+	case 'fifth operator' in *'$(PHASES)'*) hack/e2e/fifth-operator.sh ;; esac
 	$(COMPILE_TESTS) --test e2e
 	PHASES='$(PHASES)' hack/e2e/traces.sh $(CARGO_TARGET_DIR)/debug/devcluster enter -- \
 		hack/test.sh --offline --test e2e -- --ignored --nocapture

@@ -144,9 +144,17 @@ end_one() {
 
 case " $* " in *" --no-fail-fast "*) fail_fast= ;; *) fail_fast=1 ;; esac
 if [ ${#planned[@]} = 1 ]; then
-    run bash "$plan/${planned[0]}" > >(tee "$plan/${planned[0]}.log") 2>&1
+    exec {output}> >(exec tee "$plan/${planned[0]}.log")
+    tee=$!
+    run bash "$plan/${planned[0]}" >&"$output" 2>&1
     status=$?
-    wait # for tee
+    exec {output}>&-
+    # What the binary has left running, such as the containers of a node, holds its output open.
+    for _ in {1..50}; do
+        kill -0 "$tee" 2>/dev/null || break
+        sleep 0.1
+    done
+    kill "$tee" 2>/dev/null
     ended "${planned[0]}" "$status"
 else
     for binary in "${planned[@]}"; do

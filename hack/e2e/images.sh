@@ -3,20 +3,22 @@
 # to the node's registry. Run inside `devcluster run --node`; `images.sh fetch` before, outside.
 #
 # What is ours or whose programs are Go modules is the real thing, on busybox instead of the
-# base its makers use. The operand images (memcached, nginx) are stand-ins, put together from
+# base its makers use. The operand images (memcached, nginx, redis) are stand-ins, put together from
 # Debian's packages, with the ports and users of the official ones.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 memcached_packages="memcached libc6 libevent-2.1-7 libssl3 libsasl2-2 libdb5.3 zlib1g libzstd1"
 nginx_packages="nginx nginx-common libc6 libcrypt1 libpcre2-8-0 libssl3 zlib1g"
+redis_packages="redis-server redis-tools libc6 libatomic1 libjemalloc2 liblzf1 libssl3 libsystemd0
+    libcap2 libgcrypt20 libgpg-error0 liblz4-1 liblzma5 libzstd1 libgcc-s1 libstdc++6"
 
 # What is fetched and built where there is a network, before.
 if [ "${1:-}" = fetch ]; then
     for module in olm operator-sdk coredns; do
         hack/build-go.sh "hack/$module" >/dev/null
     done
-    for package in $memcached_packages $nginx_packages; do
+    for package in $memcached_packages $nginx_packages $redis_packages; do
         hack/e2e/packages.sh "$package" >/dev/null
     done
     exit 0
@@ -144,6 +146,22 @@ printf 'root:x:0:0:root:/:/bin/sh\nmemcache:x:11211:11211::/:/bin/false\n' >"$wo
 printf 'root:x:0:\nmemcache:x:11211:\n' >"$work/memcached/root/etc/group"
 # The second name is that of operator-sdk's scaffold.
 image "$work/memcached" library/memcached:1.6.39-alpine library/memcached:1.4.36-alpine
+
+context redis <<'EOF'
+# A stand-in for the official image: Debian's redis, with its port and its user's number.
+FROM scratch
+COPY root /
+USER 999
+EXPOSE 6379
+ENV PATH=/usr/bin
+CMD ["redis-server"]
+EOF
+# shellcheck disable=SC2086
+unpack "$work/redis/root" $redis_packages
+mkdir -p "$work/redis/root/etc" "$work/redis/root/tmp"
+printf 'redis:x:999:999::/:/bin/false\n' >"$work/redis/root/etc/passwd"
+# The second name is what the image is changed to.
+image "$work/redis" library/redis:8-alpine library/redis:8.2-alpine
 
 # nginx FOLDER PORT: configuration and page of the stand-ins for nginx.
 nginx() {

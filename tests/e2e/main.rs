@@ -9,6 +9,7 @@
 mod bundle;
 mod calls;
 mod deletion;
+mod fifth;
 mod load;
 mod node;
 #[path = "../support/old_operators.rs"]
@@ -38,6 +39,7 @@ const PHASES: &[(&str, Phase)] = &[
     ("catalog", bundle::catalog_installs_and_upgrades),
     ("take over", takeover::by_one_file),
     ("take over under OLM", takeover::under_olm),
+    ("fifth operator", fifth::redis_keeps_its_data),
 ];
 
 /// `make test-e2e`. `PHASES` picks those with a part of it in their names.

@@ -1,0 +1,146 @@
+//! The fifth operator of docs/development.md, a Redis with files and volumes, on containers that run.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::node::Node;
+use crate::shell::Shell;
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+const READY: &str = "kubectl wait redis/redis-sample --for=condition=Ready --timeout=120s";
+const PODS: &str = "kubectl get pods -l app.kubernetes.io/name=redis --sort-by=.metadata.name -o";
+const CHANGE: &str = "kubectl patch redises.v1.cache.example.com redis-sample --type=merge -p";
+const VOLUMES: [&str; 2] = ["redis-0", "redis-1"];
+
+/// What pods have stored is there after other settings, another image, and another Redis of that
+/// name.
+pub(crate) fn redis_keeps_its_data(node: &Node) {
+    let shell = &node.shell;
+    let folder = shell.must("realpath ${CARGO_TARGET_DIR:-target}/fifth");
+    let (folder, checkout) = (folder.trim(), format!("{}/checkout", folder.trim()));
+    shell.must(&format!("make -C {checkout} install"));
+    // As `make run` of the page does. The API server of the node is on this machine, too, and its
+    // address is that of the node.
+    let mut manager = shell.begin(&format!(
+        "env WEBHOOK_URL=https://127.0.0.1:9443 {folder}/target/debug/manager --log-format=text --webhook-url-force"
+    ));
+    volumes(shell, &format!("{folder}/volumes"));
+    shell.until(
+        &format!(
+            "kubectl apply -f {checkout}/config/samples/cache_v1alpha1_redis.yaml -o name | wc -l"
+        ),
+        "1",
+        Duration::from_secs(60),
+    );
+    shell.must(READY);
+    let addresses = addresses(shell);
+    for (number, address) in addresses.iter().enumerate() {
+        assert_eq!(ask(address, &format!("SET number {number}")), "+OK");
+    }
+    assert_eq!(
+        ask(&addresses[0], "CONFIG GET maxmemory"),
+        (64 << 20).to_string()
+    );
+
+    // Other files are other pods.
+    let before = shell.must(&format!("{PODS} jsonpath='{{.items[*].metadata.uid}}'"));
+    shell.must(&format!("{CHANGE} '{{\"spec\":{{\"memory\":96}}}}'"));
+    let addresses = rolled(shell, &before);
+    assert_eq!(
+        ask(&addresses[0], "CONFIG GET maxmemory"),
+        (96 << 20).to_string()
+    );
+    all_is_there(&addresses);
+
+    let before = shell.must(&format!("{PODS} jsonpath='{{.items[*].metadata.uid}}'"));
+    shell.must(&format!(
+        "{CHANGE} '{{\"spec\":{{\"image\":\"docker.io/library/redis:8.2-alpine\"}}}}'"
+    ));
+    all_is_there(&rolled(shell, &before));
+
+    let refusal = shell.must_fail(&format!("{CHANGE} '{{\"spec\":{{\"storage\":\"2Gi\"}}}}'"));
+    assert!(refusal.contains("spec.storage: Invalid value"), "{refusal}");
+
+    shell.must("kubectl delete redis redis-sample --timeout=60s");
+    shell.until(
+        &format!("{PODS} name | wc -l"),
+        "0",
+        Duration::from_secs(90),
+    );
+    let config_map = "kubectl get configmap redis-sample-config --ignore-not-found -o name | wc -l";
+    shell.until(config_map, "0", Duration::from_secs(60));
+    shell.must(&format!(
+        "kubectl apply -f {checkout}/config/samples/cache_v1alpha1_redis.yaml"
+    ));
+    shell.must(READY);
+    all_is_there(&self::addresses(shell));
+
+    shell.must("kubectl delete redis redis-sample --timeout=60s");
+    shell.until(
+        &format!("{PODS} name | wc -l"),
+        "0",
+        Duration::from_secs(90),
+    );
+    shell.must(&format!("kill -TERM {}", manager.id()));
+    assert!(manager.wait().expect("it ends").success());
+    shell.must("kubectl delete pvc data-redis-sample-0 data-redis-sample-1 --timeout=60s");
+    shell.must("kubectl delete persistentvolume redis-0 redis-1 --timeout=60s");
+    shell.must(&format!("make -C {checkout} uninstall"));
+}
+
+/// Two empty folders of the node, below `folder`, as volumes.
+fn volumes(shell: &Shell, folder: &str) {
+    shell.must(&format!("rm -rf {folder} && mkdir {folder}"));
+    for name in VOLUMES {
+        // The kubelet gives no folder of the node to the group of a pod.
+        shell.must(&format!("mkdir -m 777 {folder}/{name}"));
+        let volume = format!(
+            r#"{{"apiVersion":"v1","kind":"PersistentVolume","metadata":{{"name":"{name}"}},"spec":{{"capacity":{{"storage":"1Gi"}},"accessModes":["ReadWriteOnce"],"hostPath":{{"path":"{folder}/{name}"}}}}}}"#
+        );
+        shell.must(&format!("kubectl apply -f - <<<'{volume}'"));
+    }
+}
+
+/// The addresses of the two pods, in the order of their names.
+fn addresses(shell: &Shell) -> Vec<String> {
+    let addresses = shell.must(&format!("{PODS} jsonpath='{{.items[*].status.podIP}}'"));
+    let addresses: Vec<String> = addresses.split_whitespace().map(str::to_owned).collect();
+    assert_eq!(addresses.len(), VOLUMES.len(), "{addresses:?}");
+    addresses
+}
+
+/// The same, once none of the pods `before` is left and Redis is Ready.
+fn rolled(shell: &Shell, before: &str) -> Vec<String> {
+    let left = before.split_whitespace().collect::<Vec<_>>().join("|");
+    shell.until(
+        &format!("{PODS} jsonpath='{{.items[*].metadata.uid}}' | grep -cE '{left}' || true"),
+        "0",
+        Duration::from_secs(120),
+    );
+    shell.must(READY);
+    addresses(shell)
+}
+
+fn all_is_there(addresses: &[String]) {
+    for (number, address) in addresses.iter().enumerate() {
+        assert_eq!(ask(address, "GET number"), number.to_string(), "{address}");
+    }
+}
+
+/// The last line of what Redis answers: the value, or `+OK`.
+fn ask(address: &str, command: &str) -> String {
+    let mut stream = TcpStream::connect((address, 6379)).expect("Redis listens");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    // QUIT ends the connection after the answer.
+    write!(stream, "{command}\r\nQUIT\r\n").expect("written");
+    let lines: Vec<String> = BufReader::new(stream)
+        .lines()
+        .map(|line| line.expect("an answer"))
+        .collect();
+    let [answers @ .., quit] = lines.as_slice() else {
+        panic!("{address}: no answer to {command}");
+    };
+    assert_eq!(quit, "+OK", "{lines:?}");
+    answers.last().expect("an answer").clone()
+}
