@@ -179,6 +179,51 @@ fn a_default_stands_only_where_both_versions_have_the_field() {
     assert!(defaults >= 3, "only {defaults}");
 }
 
+/// Fields with a transition rule that could be unset, which is no change to CEL.
+fn that_can_be_unset(schema: &JSONSchemaProps) -> Vec<String> {
+    let mut found = Vec::new();
+    parts("", schema, &mut found);
+    let mut unset = Vec::new();
+    for (path, part) in found {
+        for (name, field) in part.properties.iter().flatten() {
+            let mut rules = field.x_kubernetes_validations.iter().flatten();
+            let has_rule = rules.any(|rule| rule.rule.contains("oldSelf"));
+            let is_required = part.required.iter().flatten().any(|it| it == name);
+            if has_rule && !is_required && field.default.is_none() {
+                unset.push(format!("{path}.{name}"));
+            }
+        }
+    }
+    unset
+}
+
+#[test]
+fn a_field_that_may_not_change_is_required_or_has_a_default() {
+    for kind in kinds() {
+        for version in [&kind.spoke, &kind.hub] {
+            let unset = that_can_be_unset(root(&kind.crd(version)));
+            assert_eq!(
+                unset,
+                Vec::<String>::new(),
+                "{} {}",
+                kind.kind,
+                version.name
+            );
+        }
+    }
+    let rule = crate::api::transition::Transition::Immutable.in_schema();
+    let field = |default: Option<&str>| {
+        serde_json::json!({
+            "type": "string", "default": default, "x-kubernetes-validations": rule,
+        })
+    };
+    let schema = serde_json::json!({"type": "object", "required": ["b"], "properties": {
+        "a": field(Some("1Gi")), "b": field(None), "c": field(None),
+    }});
+    let schema = serde_json::from_value(schema).expect("a schema");
+    assert_eq!(that_can_be_unset(&schema), [".c"]);
+}
+
 #[test]
 fn the_status_has_one_schema_in_both_versions() {
     for kind in kinds() {
