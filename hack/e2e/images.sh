@@ -15,7 +15,7 @@ redis_packages="redis-server redis-tools libc6 libatomic1 libjemalloc2 liblzf1 l
 
 # What is fetched and built where there is a network, before.
 if [ "${1:-}" = fetch ]; then
-    for module in olm operator-sdk coredns; do
+    for module in olm operator-sdk coredns cert-manager helm; do
         hack/build-go.sh "hack/$module" >/dev/null
     done
     for package in $memcached_packages $nginx_packages $redis_packages; do
@@ -119,6 +119,15 @@ ENTRYPOINT ["/coredns"]
 EOF
 cp "$(hack/build-go.sh hack/coredns)/coredns" "$work/coredns/"
 image "$work/coredns" coredns/coredns:v1.14.2
+
+context cert-manager <<'EOF'
+FROM scratch
+COPY cert-manager /cert-manager
+USER 1000
+ENTRYPOINT ["/cert-manager"]
+EOF
+cp "$(hack/build-go.sh hack/cert-manager)/cert-manager" "$work/cert-manager/"
+image "$work/cert-manager" jetstack/cert-manager:v1.21.2
 
 # unpack FOLDER PACKAGE…: Debian packages with what they link to, from the folder of
 # downloaded packages that `hack/e2e/packages.sh` filled.

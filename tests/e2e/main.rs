@@ -8,8 +8,10 @@
 
 mod bundle;
 mod calls;
+mod cert_manager;
 mod deletion;
 mod fifth;
+mod helm;
 mod load;
 mod node;
 #[path = "../support/old_operators.rs"]
@@ -35,6 +37,8 @@ const PHASES: &[(&str, Phase)] = &[
     ("one file", plain::installed_from_one_file),
     ("deletion", deletion::in_every_order),
     ("make deploy", plain::deployed_and_undeployed),
+    ("cert-manager", cert_manager::issues_renews_and_recovers),
+    ("helm", helm::installs_upgrades_rolls_back_and_uninstalls),
     ("run bundle", bundle::run_bundle_uses_upgrades_and_cleans_up),
     ("catalog", bundle::catalog_installs_and_upgrades),
     ("take over", takeover::by_one_file),

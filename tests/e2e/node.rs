@@ -21,6 +21,7 @@ pub(crate) struct Node {
     pub(crate) cluster: Cluster,
     pub(crate) shell: Shell,
     olm: Once,
+    cert_manager: Once,
 }
 
 impl Node {
@@ -56,6 +57,7 @@ impl Node {
             shell: Shell::new(variables),
             cluster,
             olm: Once::new(),
+            cert_manager: Once::new(),
         }
     }
 
@@ -98,8 +100,31 @@ impl Node {
         shell.must("kubectl -n olm rollout status deployment/catalog-operator --timeout=120s");
     }
 
+    /// Installs cert-manager, once.
+    pub(crate) fn cert_manager(&self) {
+        self.cert_manager.call_once(|| {
+            let shell = &self.shell;
+            shell.must(
+                "kubectl apply --server-side -f $(cd hack/cert-manager && \
+                 go list -m -f {{.Dir}} github.com/cert-manager/cert-manager)/deploy/crds",
+            );
+            shell.must("kubectl wait --for=condition=Established crd --all --timeout=60s");
+            shell.must("kubectl apply -f hack/e2e/manifests/cert-manager.yaml");
+            for part in ["cert-manager", "cert-manager-cainjector"] {
+                shell.must(&format!(
+                    "kubectl -n cert-manager rollout status deployment/{part} --timeout=120s"
+                ));
+            }
+        });
+    }
+
     /// The first `path` of operator-sdk and opm, as a shell says it.
     pub(crate) fn tools() -> &'static str {
         "PATH=$(dirname $(make -s operator-sdk)):$(dirname $(make -s opm)):$PATH"
+    }
+
+    /// The first `path` of Helm, likewise.
+    pub(crate) fn helm() -> &'static str {
+        "PATH=$(hack/build-go.sh hack/helm):$PATH"
     }
 }

@@ -9,7 +9,7 @@ use crate::calls::Calls;
 use crate::node::{NAMESPACE, Node};
 use crate::operands;
 
-const MANAGER: &str = "deployment/quartet-operator-controller-manager";
+pub(crate) const MANAGER: &str = "deployment/quartet-operator-controller-manager";
 
 /// `dist/install.yaml`: one file, two replicas, certificates that the manager makes, in a
 /// namespace that enforces the Pod Security Standard *restricted*.

@@ -1,0 +1,192 @@
+//! With certificates of cert-manager's own controllers: issued, renewed every minute, expired.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::calls::Calls;
+use crate::node::{NAMESPACE, Node};
+use crate::operands;
+use crate::plain::{self, MANAGER};
+use crate::shell::Shell;
+
+const AUTHORITY: &str = "quartet-operator-ca";
+const SERVING: &str = "quartet-operator-serving-cert";
+
+/// From a Secret to what pods serve, the kubelet takes up to a minute and its cache's time.
+const PROPAGATION: Duration = Duration::from_secs(180);
+
+/// `config/certmanager`.
+pub(crate) fn issues_renews_and_recovers(node: &Node) {
+    let shell = &node.shell;
+    node.cert_manager();
+    shell.must("kubectl apply --server-side -k config/certmanager");
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=180s"
+    ));
+    trusted(shell);
+    operands::samples(shell);
+    operands::answer(shell);
+    operands::refused_and_converted(shell);
+    metrics_are_verified(shell);
+
+    let before = operands::State::of(shell);
+    renewed_every_minute(node);
+    expired(shell);
+    authority_renewed(node);
+    before.still_holds(shell);
+
+    operands::clean(shell);
+    shell.must("kubectl delete -k config/certmanager --timeout=120s");
+    plain::nothing_left(node);
+}
+
+/// Waits until calls that need the webhooks are answered.
+pub(crate) fn trusted(shell: &Shell) {
+    shell.until(
+        "kubectl apply --dry-run=server -o name -f config/samples/cache_v1alpha1_memcached.yaml | wc -l",
+        "1",
+        Duration::from_secs(60),
+    );
+}
+
+/// A client that trusts the authority in the Secret of the metrics alone is asked who it is.
+fn metrics_are_verified(shell: &Shell) {
+    let service = "quartet-operator-controller-manager-metrics-service";
+    let host = format!("{service}.{NAMESPACE}.svc");
+    let status = shell.must(&format!(
+        "address=$(kubectl -n {NAMESPACE} get service {service} -o jsonpath='{{.spec.clusterIP}}') && \
+         kubectl -n {NAMESPACE} get secret metrics-server-cert -o jsonpath='{{.data.ca\\.crt}}' | \
+         base64 -d | curl --silent --max-time 10 --cacert /dev/stdin --resolve {host}:8443:$address \
+             --output /dev/null --write-out '%{{http_code}}' https://{host}:8443/metrics"
+    ));
+    assert_eq!(status, "401");
+}
+
+/// The shortest that cert-manager's validation accepts: an hour, renewed after a minute. No call
+/// fails, and pods serve what was renewed.
+fn renewed_every_minute(node: &Node) {
+    let shell = &node.shell;
+    let calls = Calls::start(&node.cluster.kubeconfig());
+    let served = fingerprint(shell);
+    let revision = revision(shell, SERVING);
+    change(shell, SERVING, "1h", "59m");
+    shell.until(
+        &format!(
+            "[ $(kubectl -n {NAMESPACE} get certificate {SERVING} -o jsonpath='{{.status.revision}}') -ge {} ] && echo renewed || true",
+            revision + 5
+        ),
+        "renewed",
+        Duration::from_secs(420),
+    );
+    let later = fingerprint(shell);
+    assert_ne!(served, later, "pods serve another certificate");
+    change(shell, SERVING, "2160h", "720h");
+    thread::sleep(PROPAGATION / 2);
+    none_failed(calls);
+    assert_ne!(fingerprint(shell), later, "and another one");
+}
+
+/// A new certificate of the authority, then one that it signs: those that pods still serve are
+/// trusted until they are replaced.
+fn authority_renewed(node: &Node) {
+    let shell = &node.shell;
+    let calls = Calls::start(&node.cluster.kubeconfig());
+    let bundle = "kubectl get crd memcacheds.cache.example.com -o jsonpath='{.spec.conversion.webhook.clientConfig.caBundle}'";
+    let before = shell.must(bundle);
+    for (certificate, duration) in [(AUTHORITY, "87000h"), (SERVING, "2000h")] {
+        let next = revision(shell, certificate) + 1;
+        change(shell, certificate, duration, "720h");
+        shell.until(
+            &format!(
+                "kubectl -n {NAMESPACE} get certificate {certificate} -o jsonpath='{{.status.revision}}'"
+            ),
+            &next.to_string(),
+            Duration::from_secs(60),
+        );
+    }
+    shell.until(
+        &format!("[ \"$({bundle})\" != '{before}' ] && echo another || true"),
+        "another",
+        Duration::from_secs(60),
+    );
+    thread::sleep(PROPAGATION / 2);
+    none_failed(calls);
+}
+
+/// cert-manager is away until the certificate has expired: calls fail, closed, with the reason,
+/// while operands go on. It comes back, and all is well without a hand.
+fn expired(shell: &Shell) {
+    let next = revision(shell, SERVING) + 1;
+    let served = fingerprint(shell);
+    change(shell, SERVING, "200s", "10s");
+    shell.until(
+        &format!(
+            "kubectl -n {NAMESPACE} get certificate {SERVING} -o jsonpath='{{.status.revision}}'"
+        ),
+        &next.to_string(),
+        Duration::from_secs(60),
+    );
+    scale(shell, 0);
+    let began = Instant::now();
+    while fingerprint(shell) == served {
+        assert!(began.elapsed() < PROPAGATION, "the short one is served");
+        thread::sleep(Duration::from_secs(2));
+    }
+    let write = "kubectl scale memcached memcached-sample --replicas=2 --dry-run=server";
+    let began = Instant::now();
+    let refusal = loop {
+        let said = shell.run(write);
+        if !said.is_success {
+            break said.errors;
+        }
+        assert!(began.elapsed() < Duration::from_secs(260), "it expires");
+        thread::sleep(Duration::from_secs(5));
+    };
+    assert!(
+        refusal.contains("certificate has expired or is not yet valid"),
+        "{refusal}"
+    );
+    operands::answer(shell);
+    shell.must("kubectl get memcacheds.v1.cache.example.com memcached-sample");
+
+    change(shell, SERVING, "2160h", "720h");
+    scale(shell, 1);
+    shell.until(&format!("{write} -o name | wc -l"), "1", PROPAGATION);
+}
+
+fn scale(shell: &Shell, replicas: u32) {
+    shell.must(&format!(
+        "kubectl -n cert-manager scale deployment/cert-manager --replicas={replicas} && \
+         kubectl -n cert-manager rollout status deployment/cert-manager --timeout=60s"
+    ));
+}
+
+fn change(shell: &Shell, certificate: &str, duration: &str, renew_before: &str) {
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} patch certificate {certificate} --type=merge \
+         -p '{{\"spec\":{{\"duration\":\"{duration}\",\"renewBefore\":\"{renew_before}\"}}}}'"
+    ));
+}
+
+fn revision(shell: &Shell, certificate: &str) -> u32 {
+    shell
+        .must(&format!(
+            "kubectl -n {NAMESPACE} get certificate {certificate} -o jsonpath='{{.status.revision}}'"
+        ))
+        .parse()
+        .expect("a number")
+}
+
+/// Of the certificate that one of the pods serves.
+fn fingerprint(shell: &Shell) -> String {
+    shell.must(&format!(
+        "pod=$(kubectl -n {NAMESPACE} get pods -l control-plane=controller-manager -o jsonpath='{{.items[0].status.podIP}}') && \
+         openssl s_client -connect $pod:9443 </dev/null 2>/dev/null | openssl x509 -noout -fingerprint -sha256"
+    ))
+}
+
+fn none_failed(calls: Calls) {
+    for (sort, tally) in calls.stop() {
+        assert_eq!(tally.failed, 0, "{sort:?}");
+    }
+}

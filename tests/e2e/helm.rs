@@ -1,0 +1,84 @@
+//! The chart: installed, upgraded, rolled back and uninstalled, under traffic.
+
+use crate::calls::Calls;
+use crate::cert_manager::trusted;
+use crate::node::{NAMESPACE, NEXT, Node};
+use crate::operands;
+use crate::plain;
+use crate::shell::Shell;
+
+/// With the manager's own certificates, then with cert-manager's.
+pub(crate) fn installs_upgrades_rolls_back_and_uninstalls(node: &Node) {
+    node.cert_manager();
+    node.shell.must(&format!(
+        "make helm-chart VERSION={NEXT} CHART_DIR=target/e2e/chart"
+    ));
+    for mode in ["self-managed", "cert-manager"] {
+        lifecycle(node, mode);
+    }
+}
+
+fn lifecycle(node: &Node, mode: &str) {
+    let shell = &node.shell;
+    let flags = format!("-n {NAMESPACE} --set certificates.mode={mode} --wait --timeout 3m");
+    helm(
+        shell,
+        &format!("install quartet dist/chart --create-namespace {flags}"),
+    );
+    trusted(shell);
+    operands::samples(shell);
+    operands::answer(shell);
+    operands::refused_and_converted(shell);
+
+    let before = operands::State::of(shell);
+    let calls = Calls::start(&node.cluster.kubeconfig());
+    helm(shell, &format!("upgrade quartet target/e2e/chart {flags}"));
+    runs(shell, NEXT);
+    helm(
+        shell,
+        &format!("rollback quartet -n {NAMESPACE} --wait --timeout 3m"),
+    );
+    runs(shell, "0.1.0");
+    for (sort, tally) in calls.stop() {
+        assert_eq!(tally.failed, 0, "{mode}: {sort:?}");
+    }
+    before.still_holds(shell);
+
+    // What the chart keeps goes on without a manager, and serves the next release.
+    helm(
+        shell,
+        &format!("uninstall quartet -n {NAMESPACE} --wait --timeout 3m"),
+    );
+    before.still_holds(shell);
+    helm(shell, &format!("install quartet dist/chart {flags}"));
+    trusted(shell);
+    before.still_holds(shell);
+
+    operands::clean(shell);
+    helm(
+        shell,
+        &format!("uninstall quartet -n {NAMESPACE} --wait --timeout 3m"),
+    );
+    shell.must("kubectl delete crd -l app.kubernetes.io/name=quartet-operator --timeout=60s");
+    shell.must(&format!(
+        "kubectl delete namespace {NAMESPACE} --timeout=120s"
+    ));
+    plain::nothing_left(node);
+}
+
+fn helm(shell: &Shell, arguments: &str) {
+    shell.must(&format!("{} helm {arguments}", Node::helm()));
+}
+
+/// All replicas are of that version, and no others are left.
+fn runs(shell: &Shell, version: &str) {
+    let images = shell.must(&format!(
+        "kubectl -n {NAMESPACE} get pods -l control-plane=controller-manager \
+         -o jsonpath='{{range .items[?(@.metadata.deletionTimestamp==null)]}}{{.spec.containers[0].image}}{{\"\\n\"}}{{end}}'"
+    ));
+    let images: Vec<_> = images.lines().collect();
+    assert_eq!(images.len(), 2, "{images:?}");
+    for image in images {
+        assert!(image.ends_with(&format!(":v{version}")), "{image}");
+    }
+}
