@@ -15,7 +15,7 @@ redis_packages="redis-server redis-tools libc6 libatomic1 libjemalloc2 liblzf1 l
 
 # What is fetched and built where there is a network, before.
 if [ "${1:-}" = fetch ]; then
-    for module in olm operator-sdk coredns cert-manager helm; do
+    for module in olm operator-sdk coredns cert-manager helm metrics-server; do
         hack/build-go.sh "hack/$module" >/dev/null
     done
     for package in $memcached_packages $nginx_packages $redis_packages; do
@@ -128,6 +128,15 @@ ENTRYPOINT ["/cert-manager"]
 EOF
 cp "$(hack/build-go.sh hack/cert-manager)/cert-manager" "$work/cert-manager/"
 image "$work/cert-manager" jetstack/cert-manager:v1.21.2
+
+context metrics-server <<'EOF'
+FROM scratch
+COPY metrics-server /metrics-server
+USER 1000
+ENTRYPOINT ["/metrics-server"]
+EOF
+cp "$(hack/build-go.sh hack/metrics-server)/metrics-server" "$work/metrics-server/"
+image "$work/metrics-server" metrics-server/metrics-server:v0.9.0
 
 # unpack FOLDER PACKAGE…: Debian packages with what they link to, from the folder of
 # downloaded packages that `hack/e2e/packages.sh` filled.

@@ -73,8 +73,9 @@ fn helm(shell: &Shell, arguments: &str) {
 /// All replicas are of that version, and no others are left.
 fn runs(shell: &Shell, version: &str) {
     let images = shell.must(&format!(
-        "kubectl -n {NAMESPACE} get pods -l control-plane=controller-manager \
-         -o jsonpath='{{range .items[?(@.metadata.deletionTimestamp==null)]}}{{.spec.containers[0].image}}{{\"\\n\"}}{{end}}'"
+        "kubectl -n {NAMESPACE} get pods -l control-plane=controller-manager -o go-template=\
+         '{{{{range .items}}}}{{{{if not .metadata.deletionTimestamp}}}}\
+         {{{{(index .spec.containers 0).image}}}}{{{{\"\\n\"}}}}{{{{end}}}}{{{{end}}}}'"
     ));
     let images: Vec<_> = images.lines().collect();
     assert_eq!(images.len(), 2, "{images:?}");

@@ -6,6 +6,7 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "real time passes here")]
 
+mod autoscaled;
 mod bundle;
 mod calls;
 mod cert_manager;
@@ -37,6 +38,7 @@ const PHASES: &[(&str, Phase)] = &[
     ("one file", plain::installed_from_one_file),
     ("deletion", deletion::in_every_order),
     ("make deploy", plain::deployed_and_undeployed),
+    ("autoscaler", autoscaled::scales_with_the_load),
     ("cert-manager", cert_manager::issues_renews_and_recovers),
     ("helm", helm::installs_upgrades_rolls_back_and_uninstalls),
     ("run bundle", bundle::run_bundle_uses_upgrades_and_cleans_up),

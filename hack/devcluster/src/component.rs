@@ -274,6 +274,14 @@ impl Layout {
                 ),
                 flag("kubelet-client-key", certificates.key(client)),
                 text("kubelet-preferred-address-types", "InternalIP"),
+                // To API servers of others, such as metrics-server.
+                flag("proxy-client-cert-file", certificates.certificate(client)),
+                flag("proxy-client-key-file", certificates.key(client)),
+                flag("requestheader-client-ca-file", certificates.authority()),
+                text("requestheader-allowed-names", client),
+                text("requestheader-username-headers", "X-Remote-User"),
+                text("requestheader-group-headers", "X-Remote-Group"),
+                text("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
             ]);
         } else {
             // A loopback address is not allowed in the endpoints of Service kubernetes.

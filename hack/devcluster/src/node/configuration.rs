@@ -167,7 +167,8 @@ fn kubelet(certificates: &Certificates) -> Value {
         "containerRuntimeEndpoint": format!("unix://{SOCKET}"),
         "authentication": {
             "anonymous": {"enabled": false},
-            "webhook": {"enabled": false},
+            // For the ServiceAccount of metrics-server.
+            "webhook": {"enabled": true},
             "x509": {"clientCAFile": certificates.authority()},
         },
         "authorization": {"mode": "AlwaysAllow"},

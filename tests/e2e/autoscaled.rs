@@ -1,0 +1,58 @@
+//! A HorizontalPodAutoscaler with the CPU of real pods, measured by metrics-server.
+
+use std::time::Duration;
+
+use crate::load::Load;
+use crate::node::Node;
+use crate::operands;
+use crate::plain;
+
+const SAMPLE: &str = "config/samples/features/horizontal-pod-autoscaler.yaml";
+const MANIFEST: &str = "hack/e2e/manifests/metrics-server.yaml";
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// The sample, made sensitive and quick: more pods under load, fewer without, nobody undoes what
+/// the autoscaler did, and each request is answered.
+pub(crate) fn scales_with_the_load(node: &Node) {
+    let shell = &node.shell;
+    shell.must(&format!("kubectl apply -f {MANIFEST}"));
+    shell.must(
+        "kubectl wait --for=condition=Available apiservice v1beta1.metrics.k8s.io --timeout=120s",
+    );
+    plain::install(node);
+    let replicas =
+        "kubectl get nginx autoscaled -o jsonpath='{.spec.replicas} {.status.readyReplicas}'";
+    let deployed = "kubectl get deployment autoscaled -o jsonpath='{.spec.replicas}'";
+    shell.must(&format!("kubectl apply -f {SAMPLE}"));
+    shell.must(
+        "kubectl patch hpa autoscaled --type=json -p '[\
+         {\"op\":\"replace\",\"path\":\"/spec/metrics/0/resource/target/averageUtilization\",\"value\":10},\
+         {\"op\":\"add\",\"path\":\"/spec/behavior\",\"value\":{\"scaleDown\":{\"stabilizationWindowSeconds\":0}}}]'",
+    );
+    shell.until(replicas, "2 2", LIMIT);
+    shell.until(
+        "kubectl get hpa autoscaled -o jsonpath='{.status.conditions[?(@.type==\"ScalingActive\")].status}'",
+        "True",
+        LIMIT,
+    );
+
+    let address = shell.must(
+        "kubectl get service autoscaled -o jsonpath='{.spec.clusterIP}:{.spec.ports[0].port}'",
+    );
+    let load = Load::start(address.trim().parse().expect("an address"));
+    shell.until(replicas, "5 5", LIMIT);
+    // The file has no replicas: to apply it again takes none back.
+    shell.must(&format!("sed '/^---/,$d' {SAMPLE} | kubectl apply -f -"));
+    assert_eq!(shell.must(deployed), "5");
+    let requests = load.stop();
+    assert!(requests.answered > 1000, "{requests:?}: the test bites");
+    assert!(requests.lost.is_empty(), "{requests:?}");
+    shell.until(replicas, "2 2", LIMIT);
+    assert_eq!(shell.must(deployed), "2");
+
+    shell.must(&format!("kubectl delete -f {SAMPLE} --timeout=60s"));
+    operands::clean(shell);
+    shell.must("kubectl delete -f dist/install.yaml --timeout=120s");
+    plain::nothing_left(node);
+    shell.must(&format!("kubectl delete -f {MANIFEST} --timeout=60s"));
+}
