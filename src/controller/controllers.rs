@@ -135,7 +135,10 @@ pub async fn run(
             *operator,
             options.settings.clone(),
             (caller.clone(), recorder.clone()),
-            Arc::clone(&controller.resources),
+            (
+                Arc::clone(&controller.resources),
+                Arc::clone(&controller.states),
+            ),
             Arc::clone(&children),
             (pacer, Arc::clone(&options.metrics)),
         ));

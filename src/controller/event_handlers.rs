@@ -12,18 +12,41 @@ use crate::controller::children::Children;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
+use crate::controller::reconcile::state::ReconcileStates;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 
 /// Delay before a step of a rollout enqueues the owner. Steps come in bursts, and only the last one
 /// counts. The end of a rollout is not delayed.
-pub(super) const COALESCE: Duration = Duration::from_millis(200);
+pub(super) const COALESCE: Duration = Duration::from_millis(500);
+
+/// An owner that waits already, in most cases to write its status, waits for this long at most
+/// after a step.
+pub(super) const STEP_WHILE_WAITING: Duration = Duration::from_secs(4);
+
+/// With more resources that wait to write their status, a first status comes with the end of the
+/// rollout or after the longest wait, whichever is earlier.
+const FEW: u32 = 25;
+
+/// How soon a change enqueues the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Urgency {
+    Now,
+    /// After [`COALESCE`].
+    Soon,
+    /// As `Soon` if at most [`FEW`] resources of the kind wait to write their status, else as
+    /// `Step`.
+    FirstReport,
+    /// After [`COALESCE`] if the owner does not wait, else after [`STEP_WHILE_WAITING`].
+    Step,
+}
 
 /// The queue and cache of one kind.
 pub(super) struct QueueHandle {
     pub(super) kind: &'static Kind,
     pub(super) queue: Arc<Queue<ObjectKey>>,
     pub(super) resources: Arc<Store<CachedResource>>,
+    pub(super) states: Arc<ReconcileStates>,
 }
 
 /// Enqueues the resources that a change concerns.
@@ -40,6 +63,7 @@ impl QueueHandle {
             kind,
             queue: Arc::new(Queue::new(&kind.controller_name(), metrics)),
             resources: Arc::default(),
+            states: Arc::default(),
         }
     }
 }
@@ -69,21 +93,24 @@ impl EventHandlers {
         match change {
             Change::Deleted(_) => controller.queue.remove(key),
             Change::Updated { old, new } if old.is_semantically_equal(new) => {}
+            // The answer to the write often comes later than its event. The reconcile goes on.
+            Change::Updated { old, new }
+                if old.is_spec_equal(new) && controller.states.is_being_written(key, new) => {}
             Change::Added(_) if is_first_list => {
-                self.enqueue(controller, key.clone(), Priority::Low, Duration::ZERO);
+                self.enqueue(controller, key.clone(), Priority::Low, Urgency::Now);
             }
-            _ => self.enqueue(controller, key.clone(), Priority::Normal, Duration::ZERO),
+            _ => self.enqueue(controller, key.clone(), Priority::Normal, Urgency::Now),
         }
     }
 
     /// Enqueues the owner of a child, or its successor with the same name, which waits for the
     /// child to be deleted.
-    fn enqueue_owner(&self, namespace: &str, owner: &Owner, delay: Duration) {
+    fn enqueue_owner(&self, namespace: &str, owner: &Owner, urgency: Urgency) {
         let key = ObjectKey::new(namespace, &owner.name);
         if let Some(controller) = self.controller_of(owner)
             && controller.resources.get(&key).is_some()
         {
-            self.enqueue(controller, key, Priority::Normal, delay);
+            self.enqueue(controller, key, Priority::Normal, urgency);
         }
     }
 
@@ -109,7 +136,7 @@ impl EventHandlers {
     fn enqueue_by_name(&self, child: &ObjectKey) {
         for controller in &self.controllers {
             if controller.resources.get(child).is_some() {
-                self.enqueue(controller, child.clone(), Priority::Normal, Duration::ZERO);
+                self.enqueue(controller, child.clone(), Priority::Normal, Urgency::Now);
             }
         }
     }
@@ -119,10 +146,18 @@ impl EventHandlers {
         controller: &QueueHandle,
         key: ObjectKey,
         priority: Priority,
-        delay: Duration,
+        urgency: Urgency,
     ) {
         if self.namespaces.is_empty() || self.namespaces.contains(key.namespace()) {
-            controller.queue.add_later(key, priority, delay);
+            let (delay, while_waiting) = match urgency {
+                Urgency::Now => (Duration::ZERO, Duration::ZERO),
+                Urgency::Soon => (COALESCE, COALESCE),
+                Urgency::FirstReport if controller.states.waiting() <= FEW => (COALESCE, COALESCE),
+                Urgency::FirstReport | Urgency::Step => (COALESCE, STEP_WHILE_WAITING),
+            };
+            controller
+                .queue
+                .add_later(key, priority, delay, while_waiting);
         }
     }
 
@@ -144,13 +179,18 @@ impl EventHandlers {
             // Before the owner is enqueued.
             self.note_loss(child.meta.key.namespace(), owner);
         }
-        let is_step = before
-            .zip(after)
-            .is_some_and(|(before, after)| before.is_spec_equal(after) && after.is_moving());
-        let delay = if is_step { COALESCE } else { Duration::ZERO };
+        let urgency = match before.zip(after) {
+            Some((before, after)) if before.is_spec_equal(after) && after.is_moving() => {
+                match before.is_looked_at() {
+                    true => Urgency::Step,
+                    false => Urgency::FirstReport,
+                }
+            }
+            _ => Urgency::Now,
+        };
         for child in [before, after].into_iter().flatten() {
             if let Some(owner) = &child.owner {
-                self.enqueue_owner(child.meta.key.namespace(), owner, delay);
+                self.enqueue_owner(child.meta.key.namespace(), owner, urgency);
             }
         }
         if let Some(before) = freed {
@@ -166,6 +206,8 @@ impl EventHandlers {
         {
             return;
         }
+        let failure = |pod: Option<&CachedPod>| pod.and_then(|pod| pod.failure.clone());
+        let fails_otherwise = failure(before) != failure(after);
         for pod in [before, after].into_iter().flatten() {
             let workload = pod.workload.as_deref().and_then(of_index);
             let workload =
@@ -173,11 +215,12 @@ impl EventHandlers {
             if let Some(workload) = workload
                 && let Some(owner) = &workload.owner
             {
-                let delay = match workload.is_moving() {
-                    true => COALESCE,
-                    false => Duration::ZERO,
+                let urgency = match workload.is_moving() {
+                    true if fails_otherwise => Urgency::Soon,
+                    true => Urgency::Step,
+                    false => Urgency::Now,
                 };
-                self.enqueue_owner(pod.meta.key.namespace(), owner, delay);
+                self.enqueue_owner(pod.meta.key.namespace(), owner, urgency);
             }
         }
     }

@@ -83,9 +83,14 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             .change(|state, now| state.retry(key, delay, now));
     }
 
-    /// Adds a key that is due in `delay`, unless it is due earlier already.
-    pub fn add_later(&self, key: K, priority: Priority, delay: Duration) {
+    /// Adds a key that is due in `delay`, or in `while_waiting` if it waits already. A key that is
+    /// due earlier stays so.
+    pub fn add_later(&self, key: K, priority: Priority, delay: Duration, while_waiting: Duration) {
         self.shared.change(|state, now| {
+            let delay = match state.slots.is_waiting(&key) {
+                true => while_waiting,
+                false => delay,
+            };
             let due = now.checked_add(delay.min(LONGEST_DELAY)).unwrap_or(now);
             state.add(key, priority, due, now);
         });

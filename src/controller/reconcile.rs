@@ -61,12 +61,11 @@ impl Reconciler {
         operator: &'static dyn Operator,
         settings: Settings,
         (caller, recorder): (Caller, Recorder),
-        resources: Arc<Store<CachedResource>>,
+        (resources, states): (Arc<Store<CachedResource>>, Arc<ReconcileStates>),
         children: Arc<Children>,
         (pacer, metrics): (Arc<Pacer>, Arc<Metrics>),
     ) -> Self {
         let kind = operator.kind();
-        let states = Arc::<ReconcileStates>::default();
         Reconciler {
             operator,
             kind,

@@ -7,6 +7,7 @@ use futures::StreamExt;
 use quartet_operator::controller::cache::informer::WATCH_SECONDS;
 use serde_json::json;
 
+use crate::harness::manager::sum;
 use crate::harness::{
     DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, Stage, is_ready,
 };
@@ -15,6 +16,10 @@ const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
 
 /// Pods of a resource, and how many requests it may cost; one more with a Service.
 const PROMISED: [(usize, f64); 2] = [(0, 2.5), (1, 3.2)];
+
+/// Reconciles of a resource: one creates its children, one tells that it is ready, and one comes
+/// with the first report of the Deployment controller or a first status before it is ready.
+const RECONCILES: f64 = 3.0;
 
 /// The first status of a resource is written after this time, however much its children move.
 const FIRST_STATUS: Duration = Duration::from_secs(4);
@@ -85,7 +90,7 @@ fn slow_statuses(requests: &[&Request]) -> usize {
 /// a request.
 #[tokio::test]
 async fn two_hundred_resources_cost_what_is_promised_and_nothing_at_rest() {
-    let stage = Stage::set("cost").await;
+    let mut stage = Stage::set("cost").await;
     let started = Instant::now();
     let all = (0..EACH).flat_map(|number| PROMISED.map(|(pods, _)| (number, pods)));
     let creations = all.map(|(number, pods)| {
@@ -117,6 +122,7 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_at_rest() {
     println!("and Ready after {:?}", started.elapsed());
     // The last status writes reach the log a moment later.
     let settled = until_quiet(&stage).await;
+    let mut all_slow = 0;
     for (pods, promised) in PROMISED {
         let prefix = format!("pods-{pods}-");
         let of_these: Vec<_> = settled
@@ -134,7 +140,9 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_at_rest() {
         );
         let each = (of_these.len() - services) as f64 / EACH as f64;
         let counts = by_kind_of_request(&of_these);
-        let slow = slow_statuses(&of_these) as f64 / EACH as f64;
+        let slow = slow_statuses(&of_these);
+        all_slow += slow;
+        let slow = slow as f64 / EACH as f64;
         println!(
             "{each} requests per resource with {pods} pods, Services apart, and {slow} allowed for \
              children that took long: {counts:#?}"
@@ -147,6 +155,16 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_at_rest() {
             .count();
         assert_eq!(applies, EACH, "one apply for each Deployment");
     }
+    let (_, metrics) = stage.manager().get("metrics", "/metrics").await;
+    let reconciles = sum(&metrics, "controller_runtime_reconcile_total", &[]);
+    let (each, slow) = (2 * EACH, all_slow as f64);
+    println!(
+        "{reconciles} reconciles for {each} resources, {slow} of them for children that took long"
+    );
+    assert!(
+        reconciles <= RECONCILES * each as f64 + slow,
+        "{reconciles} reconciles"
+    );
     for request in &settled {
         let is_write_of_ours = request.verb == "patch"
             && (matches!(request.resource.as_str(), "deployments" | "services")

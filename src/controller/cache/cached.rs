@@ -204,6 +204,11 @@ impl CachedChild {
             .is_some_and(|workload| !workload.is_complete())
     }
 
+    /// Whether the controller of its type has reported on this spec.
+    pub(crate) fn is_looked_at(&self) -> bool {
+        self.workload().is_some_and(ObservedWorkload::is_current)
+    }
+
     /// Whether nothing differs but the resourceVersion.
     pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
         self.state == other.state && self.is_spec_equal(other)

@@ -32,7 +32,7 @@ pub(in crate::controller) async fn resync(
             let key = &resource.meta.key;
             if namespaces.is_empty() || namespaces.contains(key.namespace()) {
                 let wait = SPREAD.mul_f64(fastrand::f64());
-                queue.add_later(key.clone(), Priority::Low, wait);
+                queue.add_later(key.clone(), Priority::Low, wait, wait);
             }
         }
     }

@@ -13,10 +13,13 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
+use crate::api::Status;
 use crate::controller::cache::cached::CachedPod;
-use crate::controller::event_handlers::COALESCE;
+use crate::controller::event_handlers::{COALESCE, STEP_WHILE_WAITING};
 use crate::controller::leadership::MayWrite;
-use crate::operators::{DEPLOYMENT, OPERATORS, SERVICE};
+use crate::controller::object::ObjectKey;
+use crate::controller::status::debounce::Difference;
+use crate::operators::{DEPLOYMENT, OPERATORS, Observed, Resource, SERVICE};
 
 /// A moment that no healthy start or stop needs.
 const LONG: Duration = Duration::from_secs(3600);
@@ -215,6 +218,113 @@ async fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody()
         new: deployment(&later),
     });
     assert_eq!(scene.enqueued(), ["Nginx ns/web"], "at its end");
+}
+
+/// The step of a rollout of a Deployment of `web` that its controller has looked at.
+fn step(ready: i64) -> Change<CachedChild> {
+    let object = |ready: i64| {
+        let mut object = child("web", &[reference(NGINX, "Nginx web")]);
+        object["spec"] = json!({"replicas": 9});
+        object["status"] = json!({"observedGeneration": 0, "replicas": 9, "readyReplicas": ready});
+        deployment(&object)
+    };
+    Change::Updated {
+        old: object(ready - 1),
+        new: object(ready),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_of_a_rollout_leaves_the_timer_of_a_resource_that_waits_but_for_four_seconds_at_most()
+ {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    let queue = Arc::clone(&scene.controller("Nginx").queue);
+    let key = ObjectKey::new("ns", "web");
+    for (timer, wakes_after) in [(3, 3), (10, 4)] {
+        queue.add_after(key.clone(), Duration::from_secs(timer));
+        scene.deployment_changed(step(1));
+        scene.deployment_changed(step(2));
+        tokio::time::advance(Duration::from_secs(wakes_after) - Duration::from_millis(1)).await;
+        assert_eq!(scene.enqueued(), NOBODY, "timer of {timer} s");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(scene.enqueued(), ["Nginx ns/web"], "timer of {timer} s");
+    }
+    scene.deployment_changed(step(1));
+    assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"], "no timer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_report_of_a_deployment_is_looked_at_soon_while_few_others_wait() {
+    for (others, is_soon) in [(0, true), (24, true), (25, false)] {
+        let scene = Scene::new(&[]);
+        scene.holds("Nginx", "ns", "web");
+        let states = Arc::clone(&scene.controller("Nginx").states);
+        for number in 0..=others {
+            states.status_differs(
+                &waiting(number),
+                Observed::default(),
+                false,
+                Difference::Conditions,
+            );
+        }
+        let queue = &scene.controller("Nginx").queue;
+        queue.add_after(ObjectKey::new("ns", "web"), Duration::from_secs(60));
+        let mut object = child("web", &[reference(NGINX, "Nginx web")]);
+        object["metadata"]["generation"] = 1.into();
+        let before = deployment(&object);
+        object["status"] = json!({"observedGeneration": 1, "replicas": 1});
+        scene.deployment_changed(Change::Updated {
+            old: before,
+            new: deployment(&object),
+        });
+        tokio::time::advance(COALESCE).await;
+        assert_eq!(!scene.enqueued().is_empty(), is_soon, "{others} others");
+        tokio::time::advance(STEP_WHILE_WAITING).await;
+        assert_eq!(scene.enqueued().is_empty(), is_soon, "{others} others");
+    }
+}
+
+fn waiting(number: u32) -> Resource {
+    Resource {
+        namespace: "ns".to_owned(),
+        name: format!("other-{number}"),
+        uid: number.to_string(),
+        generation: 1,
+        api_version: NGINX.to_owned(),
+        spec: Value::Null,
+        status: Status::default(),
+        paused: false,
+    }
+}
+
+#[test]
+fn the_event_of_a_status_that_is_being_written_wakes_nobody_and_any_other_does() {
+    let scene = Scene::new(&[]);
+    let mut web = waiting(0);
+    web.name = "web".to_owned();
+    let with = |status: &str, spec: &str, version| {
+        let mut resource = resource("ns", "web", "0", version);
+        resource.status = status.into();
+        resource.spec = spec.into();
+        Arc::new(resource)
+    };
+    let states = &scene.controller("Nginx").states;
+    let wakes = |new: Arc<CachedResource>| {
+        let old = with("old", "spec", 1);
+        scene.resource_changed("Nginx", &Change::Updated { old, new }, false);
+        !scene.enqueued().is_empty()
+    };
+    assert!(wakes(with("written", "spec", 2)), "not sent");
+    states.status_is_sent(&web, "written");
+    assert!(!wakes(with("written", "spec", 2)), "sent");
+    assert!(wakes(with("of another", "spec", 2)), "of another writer");
+    assert!(wakes(with("written", "changed", 2)), "with another spec");
+    states.status_has_failed(&web);
+    assert!(wakes(with("written", "spec", 2)), "failed");
+    states.status_is_sent(&web, "written");
+    states.status_is_written(&web);
+    assert!(wakes(with("written", "spec", 2)), "in the cache before");
 }
 
 /// The status of a Deployment of one pod whose rollout is complete.

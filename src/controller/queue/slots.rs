@@ -197,7 +197,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         self.waiting.len()
     }
 
-    #[cfg(test)]
+    /// Whether the key waits, ready or not.
     pub(super) fn is_waiting(&self, key: &K) -> bool {
         self.waiting.contains_key(key)
     }

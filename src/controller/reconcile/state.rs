@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::api::Status;
-use crate::controller::cache::cached::Owner;
+use crate::controller::cache::cached::{CachedResource, Owner};
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::object::ObjectKey;
 use crate::controller::status::debounce::{Difference, StatusDebounce};
@@ -41,6 +41,8 @@ struct ReconcileState {
     rewritten: Vec<ServerMutated>,
     /// A status that differs from the stored one and is not written yet.
     pending: Option<StatusDebounce>,
+    /// The JSON of the status that is being written: the request is sent, and not answered.
+    in_flight: Option<Box<str>>,
     /// The status of the last write, if its result is unknown.
     unanswered: Option<Box<Status>>,
     /// The child that is blocked. Until its retry nothing is sent for it, whatever enqueues the
@@ -174,7 +176,7 @@ impl ReconcileStates {
         difference: Difference,
     ) -> Option<Duration> {
         let now = Instant::now();
-        let others = self.lock().waiting.saturating_sub(1);
+        let others = self.waiting().saturating_sub(1);
         self.change(resource, |state| {
             let pending = state
                 .pending
@@ -183,10 +185,39 @@ impl ReconcileStates {
         })
     }
 
+    /// How many resources wait to write their status.
+    pub(in crate::controller) fn waiting(&self) -> u32 {
+        self.lock().waiting
+    }
+
+    /// Notes that a status, as JSON, is sent.
+    pub(in crate::controller) fn status_is_sent(&self, resource: &Resource, status: &str) {
+        self.change(resource, |state| state.in_flight = Some(status.into()));
+    }
+
+    /// Notes that the request of [`ReconcileStates::status_is_sent`] has failed.
+    pub(in crate::controller) fn status_has_failed(&self, resource: &Resource) {
+        self.change(resource, |state| state.in_flight = None);
+    }
+
+    /// Whether the status of `seen` is the one that is being written.
+    pub(in crate::controller) fn is_being_written(
+        &self,
+        key: &ObjectKey,
+        seen: &CachedResource,
+    ) -> bool {
+        let known = self.lock();
+        let state = known.by_resource.get(key);
+        state.is_some_and(|state| {
+            *state.uid == *seen.meta.uid && state.in_flight.as_deref() == Some(&*seen.status)
+        })
+    }
+
     /// Notes that the stored status is as it should be.
     pub(in crate::controller) fn status_is_written(&self, resource: &Resource) {
         self.change(resource, |state| {
             state.pending = None;
+            state.in_flight = None;
             state.unanswered = None;
         });
     }
@@ -299,6 +330,7 @@ impl ReconcileState {
     fn is_empty(&self) -> bool {
         self.rewritten.is_empty()
             && self.pending.is_none()
+            && self.in_flight.is_none()
             && self.unanswered.is_none()
             && self.blocked.is_none()
             && self.unconfirmed.is_none()

@@ -136,7 +136,7 @@ impl Scenario {
                 Caller::new(kube::Client::new(service, "default"), Leadership::sole()),
                 recorder,
             ),
-            Arc::clone(&resources),
+            (Arc::clone(&resources), Arc::default()),
             Arc::clone(&children),
             (Arc::clone(&pacer), metrics),
         );

@@ -42,7 +42,7 @@ impl Difference {
     /// of the kind have a status to write.
     fn quiet(self, waiting: u32) -> Duration {
         match self {
-            Difference::Conditions => (QUIET + PER_WAITING * waiting).min(LONGEST),
+            Difference::Conditions => QUIET,
             Difference::CountsOnly => (REFRESH_PER_WAITING * waiting).max(REFRESH_QUIET),
         }
     }
@@ -63,10 +63,8 @@ fn is_rollout(reason: &str) -> bool {
         .any(|step| step.as_str() == reason)
 }
 
-/// Changed conditions are written when nothing has moved for this long, and [`PER_WAITING`] more
-/// for each other resource that waits.
+/// Changed conditions are written when nothing has moved for this long.
 const QUIET: Duration = Duration::from_millis(500);
-const PER_WAITING: Duration = Duration::from_millis(4);
 
 /// Changed conditions are written after this long at the latest: within 5 s of the creation of the
 /// children, the delay of a busy queue included.
@@ -231,25 +229,6 @@ mod tests {
         };
         assert_eq!(at(9, 3600 * MILLISECOND), Some(400 * MILLISECOND));
         assert_eq!(at(10, 4 * SECOND), None, "at the latest");
-    }
-
-    #[test]
-    fn a_first_status_waits_longer_the_more_others_wait_but_never_over_four_seconds() {
-        let start = Instant::now();
-        let mut waits = [0, 250, 10_000].map(|waiting| {
-            let mut pending = StatusDebounce::new(start);
-            pending.wait(
-                Observed::default(),
-                false,
-                Difference::Conditions,
-                waiting,
-                start,
-            );
-            pending.wait(rollout(0, 3), false, Difference::Conditions, waiting, start)
-        });
-        waits.sort();
-        let expected = [500, 1500, 4000].map(|wait| Some(wait * MILLISECOND));
-        assert_eq!(waits, expected);
     }
 
     #[test]

@@ -132,17 +132,22 @@ impl StatusWriter {
             false => operations,
         };
         let manager = self.kind.field_manager;
-        match self
+        self.states.status_is_sent(resource, &wanted_text);
+        let answer = self
             .caller
             .json_patch(at, Part::Status, manager, &operations)
-            .await
-        {
+            .await;
+        if answer.is_err() {
+            self.states.status_has_failed(resource);
+        }
+        match answer {
             Ok(object) => {
-                self.states.status_is_written(resource);
                 if let Some(content) = content {
                     self.repeated.applied(key, content);
                 }
                 let is_as_read = self.take(cached, &object);
+                // After the cache has it, so that its event enqueues nothing.
+                self.states.status_is_written(resource);
                 self.tell(resource, &wanted);
                 Ok(match is_as_read {
                     true => next_change,
