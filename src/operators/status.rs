@@ -17,15 +17,14 @@
 //! The other conditions go on telling what is seen.
 
 mod pods;
+mod trouble;
 
 use std::time::Duration;
 
 pub use self::pods::PATIENCE_WITH_PODS;
 use serde_json::Value;
 
-use super::observed::{
-    Observed, ObservedChild, ObservedCondition, ObservedWorkload, Problem, Reason,
-};
+use super::observed::{Observed, ObservedChild, ObservedWorkload, Problem, Reason};
 use super::{Child, Desired, Refused, Resource};
 use crate::api::shape::INT64_MAX;
 use crate::api::status::NODES_MAX;
@@ -136,7 +135,7 @@ fn conditions(resource: &Resource, desired: &Desired, observed: &Observed) -> Ve
         makes_pods: desired.is_err() || wanted.iter().any(|child| child.kind.has_pods),
         as_wanted: desired.is_ok() && is_as_wanted(wanted, observed),
         paused: resource.paused,
-        trouble: trouble(refusal, observed, failing_pods.as_ref()),
+        trouble: trouble::first(refusal, observed, failing_pods.as_ref()),
         pending: observed
             .unconfirmed
             .clone()
@@ -240,7 +239,7 @@ impl View<'_> {
         let trouble = self.trouble.clone();
         let halted = trouble.filter(|problem| halts_rollout(problem.reason));
         if let Some(Problem { reason, message }) =
-            halted.or_else(|| self.workload.and_then(stalled))
+            halted.or_else(|| self.workload.and_then(trouble::stalled))
         {
             return ("False", reason, message);
         }
@@ -317,90 +316,6 @@ fn not_ready(observed: &Observed) -> Option<Problem> {
 
 fn rolling_out(workload: &ObservedWorkload) -> String {
     format!("the {} is rolling out", workload.kind)
-}
-
-/// The first thing that is wrong: what kept a child from being applied, a spec that is
-/// refused, then what the Deployment itself reports of its latest spec, then its pods.
-fn trouble(
-    refusal: Option<Problem>,
-    observed: &Observed,
-    failing_pods: Option<&pods::Failing>,
-) -> Option<Problem> {
-    // A pause is no trouble; it has its own place in the conditions.
-    let problem = observed
-        .problem
-        .clone()
-        .filter(|problem| problem.reason != Reason::Paused);
-    let workload = observed.workload.as_ref();
-    problem
-        .or(refusal)
-        .or_else(|| workload.and_then(replica_failure))
-        .or_else(|| workload.and_then(paused))
-        .or_else(|| {
-            let stalled = workload.and_then(stalled)?;
-            Some(match failing_pods {
-                // The Deployment's own message names a ReplicaSet and no cause.
-                Some(pods) => Problem {
-                    message: format!("{}: {}", stalled.message, pods.problem.message),
-                    ..stalled
-                },
-                None => stalled,
-            })
-        })
-        .or_else(|| Some(failing_pods.filter(|pods| pods.persists)?.problem.clone()))
-}
-
-/// The Deployment is paused before its latest template is rolled out.
-fn paused(workload: &ObservedWorkload) -> Option<Problem> {
-    (workload.paused && !workload.is_updated()).then(|| Problem {
-        reason: Reason::DeploymentPaused,
-        message: DEPLOYMENT_PAUSED.to_owned(),
-    })
-}
-
-/// Pods cannot be made. A quota on pods never reaches us as an answer of the API server: it
-/// meets the ReplicaSet controller, and shows here.
-fn replica_failure(workload: &ObservedWorkload) -> Option<Problem> {
-    const QUOTA: &str = "exceeded quota";
-    let failure = current(workload, workload.replica_failure.as_ref())?;
-    if !failure.is_true {
-        return None;
-    }
-    // What stands before it names one pod of many attempts, at random.
-    let quota = failure
-        .message
-        .find(QUOTA)
-        .and_then(|start| failure.message.get(start..));
-    Some(match quota {
-        Some(quota) => Problem {
-            reason: Reason::QuotaExceeded,
-            message: quota.to_owned(),
-        },
-        None => Problem {
-            reason: Reason::ReplicaFailure,
-            message: failure.message.clone(),
-        },
-    })
-}
-
-/// The rollout made no progress within the Deployment's deadline.
-fn stalled(workload: &ObservedWorkload) -> Option<Problem> {
-    let progressing = current(workload, workload.progressing_condition.as_ref())?;
-    let exceeded =
-        !progressing.is_true && progressing.reason == Reason::ProgressDeadlineExceeded.as_str();
-    exceeded.then(|| Problem {
-        reason: Reason::ProgressDeadlineExceeded,
-        message: progressing.message.clone(),
-    })
-}
-
-/// A condition of the Deployment, unless it tells of an older spec: the cure for a stalled
-/// rollout must not be reported as stalled.
-fn current<'a>(
-    workload: &ObservedWorkload,
-    condition: Option<&'a ObservedCondition>,
-) -> Option<&'a ObservedCondition> {
-    condition.filter(|_| workload.is_current())
 }
 
 impl Refused {

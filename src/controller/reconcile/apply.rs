@@ -5,9 +5,9 @@ mod checks;
 mod deletion;
 mod error;
 mod ownership;
+mod wanted;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -16,12 +16,14 @@ use tracing::{debug, info};
 use self::checks::Pace;
 pub(in crate::controller) use self::error::{ApplyError, PATIENCE_WITH_WRITES};
 use self::error::{not_found, pending_deletion, pending_rollout};
+pub(in crate::controller) use self::wanted::Ensured;
+use self::wanted::{Expected, Wanted};
 use crate::api::Kind;
 use crate::controller::cache::cached::{CachedResource, Owner};
 use crate::controller::cache::store::Store;
-use crate::controller::call::{Caller, Location};
+use crate::controller::call::Caller;
 use crate::controller::children::{Children, Ownership, taken};
-use crate::controller::drift::fingerprint::{self, Fingerprint};
+use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::repairs::RepairLog;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::event::Recorder;
@@ -34,26 +36,7 @@ use crate::controller::reconcile::state::{
 };
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-use crate::operators::{Child, ChildKind, Owned, Problem, Reason, Resource, kept};
-
-/// The result of applying all children of a resource.
-#[derive(Debug, Default)]
-pub(in crate::controller) struct Ensured {
-    /// The state of each child that `Ready` requires.
-    pub(in crate::controller) expected: Vec<Expected>,
-    /// Why a child that is not changed now is not confirmed.
-    pub(in crate::controller) unconfirmed: Option<Problem>,
-    /// When to reconcile again without a new event.
-    pub(in crate::controller) look_again: Option<Duration>,
-}
-
-/// The state of a child that `Ready` requires.
-#[derive(Debug)]
-pub(in crate::controller) struct Expected {
-    kind: ChildKind,
-    key: ObjectKey,
-    fingerprint: Fingerprint,
-}
+use crate::operators::{Child, ChildKind, Owned, Reason, Resource, kept};
 
 /// Applies the children of the resources of one kind.
 pub(in crate::controller) struct Applier {
@@ -80,44 +63,6 @@ struct Existing<'a> {
     /// The write fails at another version, so that an edit that the cache does not show, or a newer
     /// write of another leader, is never overwritten.
     resource_version: u64,
-}
-
-/// A child, and the fingerprint of what is desired of it.
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
-    resource: &'a Resource,
-    child: &'a Child,
-    desired: Fingerprint,
-}
-
-impl<'a> Wanted<'a> {
-    fn new(resource: &'a Resource, child: &'a Child) -> Self {
-        Wanted {
-            resource,
-            child,
-            desired: fingerprint::of_desired(&child.body),
-        }
-    }
-
-    fn location(&self) -> Location<'a> {
-        Location::of_child(self.child.kind, &self.resource.namespace, &self.child.name)
-    }
-
-    fn key(&self) -> ObjectKey {
-        ObjectKey::new(&self.resource.namespace, &self.child.name)
-    }
-
-    fn resource_key(&self) -> ObjectKey {
-        ObjectKey::new(&self.resource.namespace, &self.resource.name)
-    }
-
-    fn expected(&self) -> Expected {
-        Expected {
-            kind: self.child.kind,
-            key: self.key(),
-            fingerprint: self.desired,
-        }
-    }
 }
 
 impl Applier {

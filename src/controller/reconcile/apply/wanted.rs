@@ -1,0 +1,65 @@
+//! The children that a resource asks for, and what applying them comes to. No I/O.
+
+use std::time::Duration;
+
+use crate::controller::call::Location;
+use crate::controller::drift::fingerprint::{self, Fingerprint};
+use crate::controller::object::ObjectKey;
+use crate::operators::{Child, ChildKind, Problem, Resource};
+
+/// The result of applying all children of a resource.
+#[derive(Debug, Default)]
+pub(in crate::controller) struct Ensured {
+    /// The state of each child that `Ready` requires.
+    pub(in crate::controller) expected: Vec<Expected>,
+    /// Why a child that is not changed now is not confirmed.
+    pub(in crate::controller) unconfirmed: Option<Problem>,
+    /// When to reconcile again without a new event.
+    pub(in crate::controller) look_again: Option<Duration>,
+}
+
+/// The state of a child that `Ready` requires.
+#[derive(Debug)]
+pub(in crate::controller) struct Expected {
+    pub(super) kind: ChildKind,
+    pub(super) key: ObjectKey,
+    pub(super) fingerprint: Fingerprint,
+}
+
+/// A child, and the fingerprint of what is desired of it.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) resource: &'a Resource,
+    pub(super) child: &'a Child,
+    pub(super) desired: Fingerprint,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn new(resource: &'a Resource, child: &'a Child) -> Self {
+        Wanted {
+            resource,
+            child,
+            desired: fingerprint::of_desired(&child.body),
+        }
+    }
+
+    pub(super) fn location(&self) -> Location<'a> {
+        Location::of_child(self.child.kind, &self.resource.namespace, &self.child.name)
+    }
+
+    pub(super) fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.resource.namespace, &self.child.name)
+    }
+
+    pub(super) fn resource_key(&self) -> ObjectKey {
+        ObjectKey::new(&self.resource.namespace, &self.resource.name)
+    }
+
+    pub(super) fn expected(&self) -> Expected {
+        Expected {
+            kind: self.child.kind,
+            key: self.key(),
+            fingerprint: self.desired,
+        }
+    }
+}

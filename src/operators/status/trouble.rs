@@ -1,0 +1,88 @@
+//! What is wrong with a resource, most important first. Pure.
+
+use super::{DEPLOYMENT_PAUSED, pods};
+use crate::operators::observed::{Observed, ObservedCondition, ObservedWorkload, Problem, Reason};
+
+/// The first thing that is wrong: what kept a child from being applied, a spec that is
+/// refused, then what the Deployment itself reports of its latest spec, then its pods.
+pub(super) fn first(
+    refusal: Option<Problem>,
+    observed: &Observed,
+    failing_pods: Option<&pods::Failing>,
+) -> Option<Problem> {
+    // A pause is no trouble; it has its own place in the conditions.
+    let problem = observed
+        .problem
+        .clone()
+        .filter(|problem| problem.reason != Reason::Paused);
+    let workload = observed.workload.as_ref();
+    problem
+        .or(refusal)
+        .or_else(|| workload.and_then(replica_failure))
+        .or_else(|| workload.and_then(paused))
+        .or_else(|| {
+            let stalled = workload.and_then(stalled)?;
+            Some(match failing_pods {
+                // The Deployment's own message names a ReplicaSet and no cause.
+                Some(pods) => Problem {
+                    message: format!("{}: {}", stalled.message, pods.problem.message),
+                    ..stalled
+                },
+                None => stalled,
+            })
+        })
+        .or_else(|| Some(failing_pods.filter(|pods| pods.persists)?.problem.clone()))
+}
+
+/// The Deployment is paused before its latest template is rolled out.
+fn paused(workload: &ObservedWorkload) -> Option<Problem> {
+    (workload.paused && !workload.is_updated()).then(|| Problem {
+        reason: Reason::DeploymentPaused,
+        message: DEPLOYMENT_PAUSED.to_owned(),
+    })
+}
+
+/// Pods cannot be made. A quota on pods never reaches us as an answer of the API server: it
+/// meets the ReplicaSet controller, and shows here.
+fn replica_failure(workload: &ObservedWorkload) -> Option<Problem> {
+    const QUOTA: &str = "exceeded quota";
+    let failure = current(workload, workload.replica_failure.as_ref())?;
+    if !failure.is_true {
+        return None;
+    }
+    // What stands before it names one pod of many attempts, at random.
+    let quota = failure
+        .message
+        .find(QUOTA)
+        .and_then(|start| failure.message.get(start..));
+    Some(match quota {
+        Some(quota) => Problem {
+            reason: Reason::QuotaExceeded,
+            message: quota.to_owned(),
+        },
+        None => Problem {
+            reason: Reason::ReplicaFailure,
+            message: failure.message.clone(),
+        },
+    })
+}
+
+/// The rollout made no progress within the Deployment's deadline.
+pub(super) fn stalled(workload: &ObservedWorkload) -> Option<Problem> {
+    let progressing = current(workload, workload.progressing_condition.as_ref())?;
+    let exceeded =
+        !progressing.is_true && progressing.reason == Reason::ProgressDeadlineExceeded.as_str();
+    exceeded.then(|| Problem {
+        reason: Reason::ProgressDeadlineExceeded,
+        message: progressing.message.clone(),
+    })
+}
+
+/// A condition of the Deployment, unless it tells of an older spec: the cure for a stalled
+/// rollout must not be reported as stalled.
+fn current<'a>(
+    workload: &ObservedWorkload,
+    condition: Option<&'a ObservedCondition>,
+) -> Option<&'a ObservedCondition> {
+    condition.filter(|_| workload.is_current())
+}
