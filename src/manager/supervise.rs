@@ -1,14 +1,14 @@
-//! What makes the process stop (a signal, or the end of any part) and the order in which it
-//! does, each phase within its bound and with a line in the log:
+//! Stops the process after a signal or the end of any part. The phases, each with a bound and a line
+//! in the log:
 //!
 //! 1. `/readyz` answers 503, `/healthz` still 200.
-//! 2. Side by side: webhook calls are taken for a time of grace and then drained; running
-//!    reconciles end, and after the last of them the lease is given away.
-//! 3. The servers that tell of all this, health and metrics.
+//! 2. At the same time: webhook calls are accepted for a grace period and then drained; running
+//!    reconciles end, and then the lease is released.
+//! 3. The servers of health and metrics stop.
 //! 4. The last traces are exported, if any are.
 //!
-//! Where the controllers themselves have ended, by the loss of the lease or by a fault, all of
-//! this is cut short: another replica takes over, and this one is to be gone by then.
+//! If the controllers have ended by themselves, after the loss of the lease or an error, the bounds are
+//! shorter: another replica takes over, and this process must have exited by then.
 
 use std::time::Duration;
 
@@ -20,63 +20,62 @@ use super::shutdown::{Shutdown, Stopper, shutdown};
 use super::traces::LAST_EXPORT;
 use crate::webhook::Stopping;
 
-/// How the webhook server stops behind a Service: until every node has learnt that this
-/// replica goes, new calls come in. kube-proxy writes its rules at most once a second, and
-/// takes some on a large cluster.
+/// Stop of the webhook server behind a Service. New calls arrive until every node knows that this
+/// replica stops. kube-proxy writes its rules at most once a second, and needs several seconds on a
+/// large cluster.
 pub(super) const BEHIND_A_SERVICE: Stopping = Stopping {
     grace: Duration::from_secs(5),
     // The API server waits 5 s for an admission and 30 s for a conversion; all but the largest
     // lists take milliseconds.
     drain: Duration::from_millis(2500),
 };
-/// How it stops when the API server calls a URL, which is taken back at the first signal.
+/// Stop of the webhook server if the API server calls a URL, which is removed at the first signal.
 pub(super) const AT_A_URL: Stopping = Stopping {
     grace: Duration::from_secs(1),
     ..BEHIND_A_SERVICE
 };
-/// How the servers of health and metrics stop: nobody is to find them any more.
+/// Stop of the servers of health and metrics, at once.
 pub(super) const AT_ONCE: Stopping = Stopping {
     grace: Duration::ZERO,
     drain: Duration::from_millis(450),
 };
 
-/// How long the webhooks have to stop: their own bounds, and a moment for what surrounds them.
+/// Bound for the webhooks: their own bounds and a margin.
 const WEBHOOKS_STOP: Duration = BEHIND_A_SERVICE
     .grace
     .saturating_add(BEHIND_A_SERVICE.drain)
     .saturating_add(Duration::from_millis(500));
-/// How long running reconciles have to end. Less than the 5 s for which a lease that was lost
-/// is still nobody else's.
+/// Bound for running reconciles. Less than the 5 s between the loss of a lease and its expiry.
 const CONTROLLERS_STOP: Duration = Duration::from_secs(4);
-/// How long the lease's release may take.
+/// Bound for the release of the lease.
 const LEASE_STOP: Duration = Duration::from_secs(2);
-/// How long everything together has once the controllers have ended by themselves. Less than
-/// the 5 s for which a lease that was lost is still nobody else's.
+/// Bound for the whole stop once the controllers have ended by themselves. Less than the 5 s between
+/// the loss of a lease and its expiry.
 const CUT_SHORT_STOP: Duration = Duration::from_secs(2);
-/// How long the other servers then have to answer running requests.
+/// Bound for the running requests of the other servers in that case.
 const SERVERS_STOP: Duration = Duration::from_millis(500);
-/// How long the last traces then have: their own bound, and a moment.
+/// Bound for the export of the last traces: its own bound and a margin.
 const TRACES_STOP: Duration = LAST_EXPORT.saturating_add(Duration::from_millis(200));
 
 /// Everything that runs.
 pub(super) struct Process {
-    /// What answers the API server.
+    /// The webhook server.
     pub(super) webhooks: Group,
-    /// What writes: whatever needs the lease.
+    /// The controllers, which write and need the lease.
     pub(super) controllers: Group,
-    /// What holds the lease, and gives it away when it is told to stop: after the controllers.
+    /// The election, which releases the lease when it stops, after the controllers.
     pub(super) lease: Group,
     /// Health and metrics servers.
     pub(super) servers: Group,
-    /// What takes the spans of all of them away.
+    /// The exporter of the traces.
     pub(super) traces: Group,
 }
 
-/// Parts that are told to stop together.
+/// Parts that stop together.
 pub(super) struct Group {
-    /// What the log calls their stop.
+    /// Name of the phase in the log.
     phase: &'static str,
-    /// How long that may take.
+    /// Bound of the phase.
     limit: Duration,
     // Dropped before the stopper, so that nothing is told to stop by the end of the process.
     parts: Parts,
@@ -95,7 +94,7 @@ impl Process {
         }
     }
 
-    /// What hears of the stop first.
+    /// Notified of the stop first.
     pub(super) fn stopping(&self) -> Shutdown {
         self.webhooks.shutdown()
     }
@@ -179,7 +178,7 @@ impl Group {
         }
     }
 
-    /// What tells its parts to stop.
+    /// Signals the stop to its parts.
     pub(super) fn shutdown(&self) -> Shutdown {
         self.shutdown.clone()
     }

@@ -1,11 +1,11 @@
-//! `manager migrate-storage`: rewrites every resource in the storage version of its CRD, then
-//! drops the older versions from `status.storedVersions`. Changing the storage version of a
-//! CRD rewrites nothing by itself, and as long as an object is stored in the old version, it
-//! cannot be read while the conversion webhook is away.
+//! `manager migrate-storage`: rewrites every resource in the storage version of its CRD, then removes
+//! the older versions from `status.storedVersions`. A change of the storage version rewrites no
+//! object by itself, and an object that is stored in the old version cannot be read while the
+//! conversion webhook is down.
 //!
-//! Nothing is kept between two runs: rewriting an object that is stored in the new version
-//! already is a request without a write, so that a run which was killed is simply begun
-//! again. Uses `api`, the list of kinds, and the manager's clients; runs no controller.
+//! A run has no state. To rewrite an object that is stored in the new version is a request without a
+//! write, so a run that was killed can be started again. Uses `api`, the list of kinds and the
+//! manager's clients, and runs no controller.
 
 mod calls;
 mod plan;
@@ -29,11 +29,11 @@ use crate::config::MigrateStorage;
 use crate::manager::{self, ClusterError, EXIT_USAGE};
 use crate::operators::OPERATORS;
 
-/// Rewrites under way at a time: enough to keep the API server busy, which converts and
-/// stores one after another, and too few to crowd out others.
+/// Concurrent rewrites. Enough to keep the API server busy, which converts and stores one object after
+/// another, and few enough for other clients.
 const CONCURRENCY: usize = 10;
 
-/// How often the whole is begun again because the CRD's spec changed in the meantime.
+/// How often the migration starts again because the spec of the CRD changed.
 const ROUNDS: usize = 3;
 
 /// How long after a look at the CRDs the first object is rewritten: what the API server
@@ -41,31 +41,31 @@ const ROUNDS: usize = 3;
 /// `pkg/controller/establish`). One that has not heard would store the old version on.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// How often one object, list or status is looked at again because it changed.
+/// Retries of one object, list or status that changed.
 const LOOKS: usize = 10;
 
-/// Why a migration did not reach its end. What it rewrote stays rewritten.
+/// Why a migration failed. Objects that it rewrote stay so.
 #[derive(Debug, Error)]
 pub enum MigrationError {
-    /// The cluster's part of the configuration cannot be used.
+    /// The configuration of the cluster is not valid.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// The system refuses what every process needs.
+    /// An operating system resource is not available.
     #[error("cannot start a runtime")]
     Runtime(#[source] io::Error),
-    /// A CRD is not in the form that can be migrated.
+    /// A CRD cannot be migrated in its current form.
     #[error("{}", lines(.0))]
     NotReady(Vec<NotReady>),
-    /// A request failed for good.
+    /// A request failed, and retries did not help.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The CRD was removed while its objects were rewritten.
     #[error("{0} was removed in the meantime")]
     Removed(String),
-    /// Others changed the CRD, or its objects, faster than we could follow.
-    #[error("{0} kept changing; run this again when nobody changes it")]
+    /// The CRD or its objects kept changing.
+    #[error("{0} kept changing; run this again when it is no longer changed")]
     Unsettled(String),
-    /// Some objects could not be rewritten, so that the old versions stay in the lists.
+    /// Some objects could not be rewritten. The old versions stay in the lists.
     #[error("{0} objects could not be rewritten; status.storedVersions was left as it was")]
     Incomplete(u64),
 }
@@ -125,7 +125,7 @@ async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {
     let mut failures = 0;
     for (kind, definition) in due {
         match migration.migrate(kind, definition).await {
-            // The other kinds need not wait until somebody has repaired this one's objects.
+            // The other kinds are migrated although objects of this one must be repaired first.
             Err(MigrationError::Incomplete(count)) => failures += count,
             result => result?,
         }
@@ -136,13 +136,13 @@ async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {
     Ok(())
 }
 
-/// What is needed to migrate one kind after the other.
+/// The clients and the state of a migration.
 struct Migration<'a> {
     calls: Calls,
     options: &'a MigrateStorage,
 }
 
-/// What came of the attempt to cut the list of stored versions.
+/// Result of the attempt to cut the list of stored versions.
 enum Trimmed {
     Done,
     /// The CRD's spec changed since the rewriting began; this is it now.
@@ -265,8 +265,8 @@ impl Migration<'_> {
             match error.status().map(plan::refusal) {
                 Some(plan::Refusal::Gone) => return Ok(Ok(false)),
                 Some(plan::Refusal::OfThisObject) => return Ok(Err(error)),
-                // Whoever wrote it did so in the storage version, unless by an API server that
-                // has not heard of it yet: so it is not taken for done.
+                // The writer stored it in the storage version, unless its API server does not
+                // know the CRD's change yet. So the object is rewritten again.
                 Some(plan::Refusal::Changed) => match self.calls.read(kind, &object).await? {
                     Some(now) => object = now.metadata,
                     None => return Ok(Ok(false)),

@@ -98,8 +98,8 @@ impl Definition {
         self.generation == before.generation
     }
 
-    /// A merge patch of `/status` that leaves the hub version alone in the list, if nobody
-    /// has changed the CRD since it was read.
+    /// A merge patch of `/status` that leaves only the hub version in the list, if the CRD has not
+    /// changed since it was read.
     pub(super) fn trim(&self, kind: &Kind) -> Value {
         json!({
             "metadata": {"resourceVersion": self.resource_version},
@@ -124,13 +124,13 @@ pub(super) fn rewrite(uid: &str, resource_version: &str) -> Value {
 pub(super) enum Refusal {
     /// The object is gone, and nothing is left to do.
     Gone,
-    /// Somebody else wrote it: look at it once more.
+    /// A conflict: read it again.
     Changed,
-    /// The same request may succeed a moment later.
+    /// The same request may succeed later.
     Passing,
-    /// It is about this object alone; the others may do.
+    /// It concerns this object only.
     OfThisObject,
-    /// No other object would fare better.
+    /// It concerns all objects.
     OfEverything,
 }
 

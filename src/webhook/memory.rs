@@ -1,10 +1,9 @@
-//! What all webhook calls together may hold in memory: bodies as they arrive, answers as they
-//! grow. Knows nothing of what they say.
+//! The memory budget of all webhook calls: their request bodies and their answers.
 //!
-//! A call takes from what is shared, in small steps. A call that may become longer than
-//! [`SHARED_BODY`], and one that finds nothing left, waits until it may be the one call that
-//! is served alone, which has a budget of its own. So somebody always gets on, and since
-//! addresses take turns for it, nobody is kept out by the calls of another address.
+//! A call takes memory from a shared budget, in small steps. A call that may become longer than
+//! [`SHARED_BODY`], and one that finds the shared budget empty, waits for the exclusive budget, which one
+//! call has at a time. So one call always makes progress. Client addresses take turns, so that one
+//! address cannot block another.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,20 +15,20 @@ use tokio::time::timeout;
 
 use crate::budget::{ALONE_BYTES, FREE_BYTES, SHARED_BODY, SHARED_BYTES, STEP_BYTES, TURNS};
 
-/// Longest wait for memory: the API server gives an admission 5 s.
+/// Longest wait for memory. The API server waits 5 s for an admission.
 pub(super) const SHORT_WAIT: Duration = Duration::from_secs(3);
-/// The same of a long body: the API server gives a conversion 30 s.
+/// Longest wait of a long body. The API server waits 30 s for a conversion.
 pub(super) const LONG_WAIT: Duration = Duration::from_secs(12);
-/// Most addresses whose turns are remembered.
+/// Maximum number of addresses whose turns are remembered.
 const MOST_ADDRESSES: usize = 1024;
 
-/// There is no memory for a call.
+/// Why a call gets no memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoMemory {
-    /// It has all that one call may have.
+    /// It has reached the limit of one call.
     #[error("the call takes more than {limit} bytes of memory, body and answer together")]
     OverLimit { limit: usize },
-    /// Others have it.
+    /// Other calls have it.
     #[error("too many large requests at a time; try again")]
     Busy,
 }
@@ -39,11 +38,11 @@ pub(super) enum NoMemory {
 pub(super) struct Memory {
     shared: Arc<Semaphore>,
     alone: Arc<Alone>,
-    /// One for each answer to a large body that is being made.
+    /// Permits of answers to large bodies that are being made.
     turns: Arc<Semaphore>,
 }
 
-/// What one call holds, given back when this is dropped.
+/// The memory of one call, released on drop.
 #[derive(Debug, Default)]
 pub(super) struct Share {
     shared: Option<OwnedSemaphorePermit>,
@@ -91,13 +90,13 @@ async fn wait<T>(time: Duration, turn: impl Future<Output = T>) -> Result<T, NoM
 }
 
 impl Share {
-    /// What it holds of what is shared.
+    /// Its part of the shared budget.
     pub(super) fn bytes(&self) -> usize {
         let permit = self.shared.as_ref();
         permit.map_or(0, OwnedSemaphorePermit::num_permits)
     }
 
-    /// Most bytes that it can come to.
+    /// Its maximum in bytes.
     pub(super) fn limit(&self) -> usize {
         match self.alone {
             Some(_) => ALONE_BYTES,
@@ -171,8 +170,8 @@ impl Share {
     }
 }
 
-/// Who may be served alone: one call at a time. The next is of the address whose last turn is
-/// longest ago; of its calls, the one that came first.
+/// The queue for the exclusive budget. The next call is of the address whose last turn is longest ago,
+/// and of its calls the first.
 #[derive(Debug, Default)]
 struct Alone {
     state: Mutex<Queue>,
@@ -187,7 +186,7 @@ struct Queue {
     turns: u64,
 }
 
-/// The right to be served alone, until it is dropped.
+/// The exclusive budget, until it is dropped.
 #[derive(Debug)]
 struct Turn {
     /// `None` once it was given on.
@@ -210,7 +209,7 @@ impl Alone {
                         alone: Some(Arc::clone(self)),
                     };
                 }
-                // Those who gave up.
+                // Calls that gave up.
                 queue.waiting.retain(|(_, sender)| !sender.is_closed());
                 let (sender, receiver) = oneshot::channel();
                 queue.waiting.push((peer, sender));
@@ -222,7 +221,7 @@ impl Alone {
         }
     }
 
-    /// Takes the next call out of the queue; without one, nobody is alone any more.
+    /// Gives the exclusive budget to the next call of the queue, if there is one.
     fn next(&self) -> Option<oneshot::Sender<Turn>> {
         let mut queue = lock(&self.state);
         let waiting = queue.waiting.iter().enumerate();
@@ -259,7 +258,7 @@ impl Drop for Turn {
             };
             match next.send(turn) {
                 Ok(()) => return,
-                // Whoever waited has gone; the turn goes to the next in this loop.
+                // This call gave up. The loop goes on with the next one.
                 Err(mut turn) => turn.alone = None,
             }
         }

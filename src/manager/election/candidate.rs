@@ -1,17 +1,16 @@
-//! The rules by which one of several processes holds the lease: client-go's
-//! `tools/leaderelection`, without I/O. What the API server says and the local time come in;
-//! what to send next, and until when this process leads, goes out.
+//! The rules of leader election, as in client-go's `tools/leaderelection`, without I/O. The inputs
+//! are the answers of the API server and the local time. The outputs are the next request, and until
+//! when this process leads.
 //!
-//! * Nobody's clock is compared with anybody else's. A lease is free when its record has not
-//!   changed for its duration *here*, or when its holder gave it up.
-//! * Every write names the version of the lease that it replaces, so that of two that are
-//!   sent the API server takes one.
-//! * Leadership counts from the moment at which the last successful renewal was *sent*, and
-//!   ends, for good, a renew deadline later: before anybody else can find the lease expired.
-//! * An answer that did not come may have been a yes: the lease is read again before anything
-//!   else is sent.
-//! * A lease that disappears is a change like any other. Whoever knew of one waits as long as
-//!   if it had just been renewed; its holder makes it anew.
+//! * Clocks of different machines are never compared. A lease is free when its record has not
+//!   changed for its duration by the local clock, or when its holder released it.
+//! * Every write names the version of the lease that it replaces. Of two concurrent writes the API
+//!   server accepts one.
+//! * Leadership starts when the last successful renewal was *sent*, and ends one renew deadline
+//!   later, which is before another process can find the lease expired.
+//! * A write without an answer may have succeeded. The lease is read again before the next write.
+//! * A deleted lease counts as a change. A standby that knew the lease waits as if it had just been
+//!   renewed. The holder creates it again.
 
 mod messages;
 
@@ -21,25 +20,25 @@ use std::time::Duration;
 pub(super) use self::messages::{Change, Lease, Loss, Next, Record, Reply, Request};
 use super::clock::Moment;
 
-/// client-go's `JitterFactor`: how much longer than the pause a standby may wait.
+/// client-go's `JitterFactor`: the upper bound of a standby's wait, in retry periods.
 const JITTER: f64 = 1.2;
 
-/// How many renewals of somebody else may be missing before a standby asks instead of
-/// relying on its watch.
+/// Renewals of the holder that may be missing before a standby reads the lease and no longer relies
+/// on its watch.
 const SILENCE: u32 = 3;
 
-/// The three durations of the election; each is longer than the next.
+/// The three durations of the election, longest first.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(super) struct Terms {
-    /// How long the others leave a lease alone that is not renewed.
+    /// How long other processes wait for a lease that is not renewed.
     pub(super) lease: Duration,
-    /// How long after its last renewal the holder still acts.
+    /// How long the holder acts after its last renewal.
     pub(super) renew_deadline: Duration,
-    /// Between two renewals, and between two tries.
+    /// Time between two renewals, and between two attempts.
     pub(super) retry: Duration,
 }
 
-/// The defaults of client-go's users, controller-runtime among them.
+/// The defaults of controller-runtime.
 pub(super) const TERMS: Terms = Terms {
     lease: Duration::from_secs(15),
     renew_deadline: Duration::from_secs(10),
@@ -57,7 +56,7 @@ enum Role {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Known {
     Nothing,
-    /// There is no lease, and nobody can believe to hold it from this moment on.
+    /// There is no lease, and from this moment on no process can believe that it holds one.
     Absent {
         free: Moment,
     },
@@ -83,26 +82,26 @@ pub(super) struct Candidate {
     jitter: fn() -> f64,
     role: Role,
     known: Known,
-    /// The newest version of the lease that was seen; what is older is no news.
+    /// The newest version of the lease that was seen. Older ones are ignored.
     version: u64,
     transitions: i32,
-    /// What is known may be outdated: read before the next write.
+    /// The known lease may be outdated: read it before the next write.
     is_unsure: bool,
-    /// The last try has failed at a write already and has not succeeded since.
+    /// The last write failed, and none has succeeded since.
     has_failed: bool,
-    /// It may hold the lease without knowing it.
+    /// It may hold the lease: a write had no answer.
     has_written: bool,
     is_resigning: bool,
     has_released: bool,
     in_flight: Option<Sent>,
-    /// Nothing is sent before.
+    /// The earliest time of the next request.
     paused_until: Moment,
-    /// When the API server last told of the lease.
+    /// When the API server last reported the lease.
     heard: Moment,
 }
 
 impl Candidate {
-    /// A standby that knows nothing. `identity` is its own and nobody else's, ever.
+    /// A standby without a known lease. `identity` is unique among all processes, at all times.
     pub(super) fn new(identity: Arc<str>, terms: Terms, jitter: fn() -> f64, now: Moment) -> Self {
         Candidate {
             identity,
@@ -123,8 +122,7 @@ impl Candidate {
         }
     }
 
-    /// The moment before which this process may begin a write, and the one before which it
-    /// has to end; `None` if it does not lead.
+    /// The latest start and the latest end of a write of this process; `None` if it does not lead.
     pub(super) fn leads_until(&self) -> Option<(Moment, Moment)> {
         match self.role {
             Role::Leading { renewed } if !self.is_resigning => Some((
@@ -135,7 +133,7 @@ impl Candidate {
         }
     }
 
-    /// Who holds the lease, as far as is known; empty if nobody does.
+    /// The known holder of the lease; empty if there is none.
     pub(super) fn holder(&self) -> &str {
         match &self.known {
             Known::Lease { lease, .. } => &lease.record.holder,
@@ -143,23 +141,23 @@ impl Candidate {
         }
     }
 
-    /// Whether it held the lease and gave it up.
+    /// Whether it held the lease and released it.
     pub(super) fn has_released(&self) -> bool {
         self.has_released
     }
 
-    /// The version of the lease that is known.
+    /// The known version of the lease.
     pub(super) fn version(&self) -> u64 {
         self.version
     }
 
-    /// The API server has gone back to an earlier `version` of the lease: what is known of
-    /// later ones is undone.
+    /// The API server has an earlier `version` of the lease, for example after a restore of etcd.
+    /// Later versions are forgotten.
     pub(super) fn rewind(&mut self, version: u64) {
         self.version = self.version.min(version);
     }
 
-    /// A watch brought the lease; versions that are known already are no news.
+    /// An event of the watch. Known versions are ignored.
     pub(super) fn observe(&mut self, now: Moment, lease: Lease) {
         self.expire(now);
         if lease.version > self.version {
@@ -167,18 +165,18 @@ impl Candidate {
         }
     }
 
-    /// A watch says that the lease is not there, or has lost track: worth a look.
+    /// The watch reports a deletion, or was interrupted: the lease is read again.
     pub(super) fn doubt(&mut self) {
         self.is_unsure = true;
     }
 
-    /// Give up the lease if it is held, and end. Nothing that needed it may be going on.
+    /// Releases the lease if it is held, and ends. No write may be in progress.
     pub(super) fn resign(&mut self, now: Moment) {
         self.is_resigning = true;
         self.paused_until = now;
     }
 
-    /// What came of the request that was sent.
+    /// The reply to the last request.
     pub(super) fn replied(&mut self, now: Moment, reply: Reply) {
         self.expire(now);
         let Some(Sent { request, at }) = self.in_flight.take() else {
@@ -196,7 +194,7 @@ impl Candidate {
         }
     }
 
-    /// What to do now. To be called again after everything that comes in.
+    /// The next action. Call it again after each input.
     pub(super) fn next(&mut self, now: Moment) -> Next {
         self.expire(now);
         match &self.role {
@@ -235,8 +233,8 @@ impl Candidate {
         }
     }
 
-    /// The end of leadership by time is noticed before anything else, and is final: also where
-    /// a renewal was answered meanwhile, the fence has been shut.
+    /// The end of leadership by time comes first and is final: the fence is closed, even if a
+    /// renewal was answered in the meantime.
     fn expire(&mut self, now: Moment) {
         if self.deadline().is_some_and(|deadline| now >= deadline) {
             self.role = match self.is_resigning {
@@ -246,7 +244,7 @@ impl Candidate {
         }
     }
 
-    /// What to send next, and when; `None` if there is nothing any more.
+    /// The next request and its time; `None` if there is none.
     fn plan(&self, now: Moment) -> Option<(Moment, Request)> {
         let (lease, changed) = match &self.known {
             _ if self.is_unsure => return Some((now, Request::Read)),
@@ -311,12 +309,12 @@ impl Candidate {
         self.known = Known::Lease { lease, changed };
     }
 
-    /// The lease was read and is not there.
+    /// The lease was read and does not exist.
     fn miss(&mut self, now: Moment) {
         self.heard = now;
         self.is_unsure = false;
         let free = match &self.known {
-            // It may have been there a moment ago, but of that nobody could tell.
+            // It may have existed until just now.
             Known::Nothing => now,
             Known::Absent { free } => *free,
             Known::Lease { lease, .. } => now + lease.record.duration.unwrap_or(self.terms.lease),
@@ -349,8 +347,8 @@ impl Candidate {
         }
     }
 
-    /// A request failed, or nobody knows. After a write the lease is read at once and the
-    /// write is tried once more, as in client-go; then there is a pause.
+    /// A request failed, or its result is unknown. After a write the lease is read at once and the
+    /// write is retried once, as in client-go. A pause follows.
     fn failed(&mut self, now: Moment, is_read: bool) {
         self.is_unsure = true;
         if !is_read && !self.has_failed {

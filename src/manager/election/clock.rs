@@ -1,11 +1,11 @@
-//! The clock of the election: it runs while the machine is suspended, and nobody sets it.
+//! The clock of the election. It is monotonic and counts the time while the machine is suspended.
 
 use std::ops::Add;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment on this machine, as the time since it started. Means nothing on any other.
+/// A time on this machine, since its start. It cannot be compared with times of other machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Moment(pub(super) Duration);
 
@@ -17,7 +17,7 @@ const CLOCK: ClockId = ClockId::Boottime;
 const CLOCK: ClockId = ClockId::Monotonic;
 
 impl Moment {
-    /// The present.
+    /// The current time.
     pub(super) fn now() -> Self {
         let time = clock_gettime(CLOCK);
         let seconds = u64::try_from(time.tv_sec).unwrap_or_default();

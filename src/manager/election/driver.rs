@@ -1,5 +1,5 @@
-//! Carries the rules of the election out: sends what they want sent, one request at a time,
-//! tells them what comes back and what the watch brings, and opens and shuts the fence.
+//! Runs the rules of the election: sends their requests, one at a time, passes replies and events of
+//! the watch to them, and opens and closes the fence.
 
 use std::future::pending;
 use std::pin::pin;
@@ -20,18 +20,18 @@ use super::lease::{LeaseError, Leases, lease, version_of};
 use super::metrics::Metrics;
 use crate::controller::Leadership;
 
-/// This process led and may not lead any more; it has to end.
+/// This process has lost the leadership and must exit.
 #[derive(Debug, thiserror::Error)]
 #[error("leader election lost: {0}")]
 pub(crate) struct ElectionLost(Loss);
 
-/// One process's part in the election.
+/// The election in one process.
 pub(crate) struct Driver {
     candidate: Candidate,
     leases: Leases,
-    /// The lease as it was seen last.
+    /// The lease as last seen.
     latest: Option<Object>,
-    /// The version that was known when the read that is under way was sent.
+    /// The known version when the current read was sent.
     read_from: Option<u64>,
     fence: Arc<Fence>,
     begun: watch::Sender<bool>,
@@ -40,19 +40,19 @@ pub(crate) struct Driver {
     told: Told,
 }
 
-/// What the log says already.
+/// What was logged already.
 #[derive(Default)]
 struct Told {
     leads: bool,
     holder: String,
-    /// The API server could not be asked, or refused.
+    /// A request failed or was rejected.
     is_failing: bool,
 }
 
 type Call = BoxFuture<'static, Result<Option<Object>, LeaseError>>;
 
 impl Driver {
-    /// A standby that has asked for nothing yet.
+    /// A standby that has sent no request.
     pub(super) fn new(
         leases: Leases,
         terms: Terms,
@@ -73,13 +73,13 @@ impl Driver {
         }
     }
 
-    /// What the controllers go by.
+    /// The leadership, as the controllers see it.
     pub(crate) fn leadership(&self) -> Leadership {
         let fence: Arc<Fence> = Arc::clone(&self.fence);
         Leadership::new(self.begun.subscribe(), fence)
     }
 
-    /// Takes part until `resign` ends; then gives the lease up, if this process holds it.
+    /// Runs until `resign` ends, then releases the lease if this process holds it.
     ///
     /// # Errors
     /// [`ElectionLost`]: nothing may be written any more.
@@ -119,7 +119,7 @@ impl Driver {
                     None => pending().await,
                 }
             };
-            // Answers first: what they tell has happened before what the timer tells.
+            // Answers first: they are older than the timer.
             tokio::select! {
                 biased;
                 answer = answered => {
@@ -207,7 +207,7 @@ impl Driver {
         }
     }
 
-    /// Keeps the object if it is the one that the candidate knows.
+    /// Keeps the object if the candidate knows this version.
     fn keep(&mut self, object: Option<Object>) {
         let is_known = |object: &Object| version_of(object) == self.candidate.version();
         if let Some(object) = object.filter(is_known) {
@@ -215,7 +215,7 @@ impl Driver {
         }
     }
 
-    /// Lets everybody know who leads.
+    /// Updates the fence, the metrics and the log.
     fn publish(&mut self) {
         let until = self.candidate.leads_until();
         self.fence.set(until.map(|(begin, _)| begin));

@@ -8,11 +8,11 @@ use super::candidate::Terms;
 use super::clock::Moment;
 use crate::controller::MayWrite;
 
-/// Written by the election, read before and during each write.
+/// The election writes it. Each write reads it before it starts and while it runs.
 pub(super) struct Fence {
-    /// Nanoseconds of the moment from which no write may begin; 0 if none ever may.
+    /// Time in nanoseconds from which no write may start; 0 if none may.
     closes: AtomicU64,
-    /// How much longer a write may take that began before.
+    /// How long a write that started earlier may go on.
     gap: Duration,
     clock: fn() -> Moment,
 }

@@ -1,5 +1,5 @@
-//! The Lease as an object of the API server: read, created, replaced and watched, each call
-//! under a deadline and none repeated. Knows no rules.
+//! The Lease in the API server: read, created, replaced and watched. Each call has a deadline and is
+//! not retried. The rules are in `candidate`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use tokio::time::{sleep, timeout};
 use super::candidate::{Change, Lease, Record, Request};
 use crate::controller::cache::informer::WATCH_SECONDS;
 
-/// By this name `managedFields` shows what was written here.
+/// The field manager of the Lease.
 const FIELD_MANAGER: &str = "quartet-operator-leader-election";
 
-/// How long the watch rests after an error, at least; twice that at most.
+/// Pause of the watch after an error: from this to twice this.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
 
-/// What client-go writes as the duration of a lease that was given up.
+/// The duration that client-go writes when it releases a lease.
 const RELEASED_SECONDS: i32 = 1;
 
-/// One Lease, and who wants it.
+/// One Lease and its candidate.
 #[derive(Clone)]
 pub(super) struct Leases {
     /// Must not retry.
@@ -35,28 +35,28 @@ pub(super) struct Leases {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) identity: Arc<str>,
-    /// What is written as the duration of the lease; whole seconds.
+    /// Duration of the lease, in whole seconds.
     pub(super) duration: Duration,
-    /// The longest that one call may take.
+    /// Deadline of one call.
     pub(super) deadline: Duration,
 }
 
-/// Why a call brought nothing.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LeaseError {
     /// No answer in time.
     #[error("no answer within {} s", .0.as_secs_f64())]
     Timeout(Duration),
-    /// What is to be replaced is not the lease that was seen last.
+    /// The lease to replace is not the one last seen.
     #[error("the lease changed meanwhile")]
     Outdated,
-    /// The API server refuses, or cannot be reached.
+    /// The API server rejected it, or cannot be reached.
     #[error(transparent)]
     Call(#[from] Box<kube::Error>),
 }
 
 impl LeaseError {
-    /// Somebody else was first: part of every election.
+    /// A conflict with another process, which is normal in an election.
     pub(super) fn is_conflict(&self) -> bool {
         match self {
             Self::Timeout(_) => false,
@@ -67,8 +67,8 @@ impl LeaseError {
 }
 
 impl Leases {
-    /// Sends a request; `None` if there is no lease to read. `latest` is the lease as it was
-    /// seen last, whose labels and the like are kept.
+    /// Sends a request; `None` if there is no lease to read. `latest` is the lease last seen. Its other
+    /// metadata is kept.
     pub(super) async fn send(
         self,
         request: Request,
@@ -99,7 +99,7 @@ impl Leases {
         ended.unwrap_or(Err(LeaseError::Timeout(self.deadline)))
     }
 
-    /// The lease whenever it changes; `None` when it is gone.
+    /// The lease after each change; `None` after its deletion.
     pub(super) fn watch(&self) -> impl Stream<Item = watcher::Result<Option<Object>>> + use<> {
         let api = Api::<Object>::namespaced(self.watches.clone(), &self.namespace);
         let config = watcher::Config {
@@ -123,7 +123,7 @@ impl Leases {
             };
             async { Ok(told) }
         });
-        // The watcher itself would try again at once.
+        // The watcher itself retries at once.
         events.then(|event| async {
             if event.is_err() {
                 sleep(WATCH_PAUSE.mul_f64(1.0 + fastrand::f64())).await;
@@ -179,8 +179,8 @@ pub(super) fn version_of(object: &Object) -> u64 {
         .unwrap_or_default()
 }
 
-/// What the rules need to know of the object. What is missing is read as client-go does, but
-/// for the duration.
+/// The part of the object that the rules use. Missing fields are read as in client-go, except for the
+/// duration.
 pub(super) fn lease(object: &Object) -> Lease {
     let spec = object.spec.clone().unwrap_or_default();
     let seconds = spec

@@ -1,7 +1,7 @@
-//! Leader election: of several replicas one reconciles, the one that holds the Lease.
+//! Leader election: of several replicas the one that holds the Lease reconciles.
 //!
-//! [`candidate`] has the rules and no I/O, [`driver`] carries them out, [`lease`] is the
-//! object, and [`fence`] tells the controllers whether they may write.
+//! [`candidate`] has the rules, without I/O. [`driver`] runs them. [`lease`] reads and writes the
+//! object. [`fence`] is how controllers know whether they may write.
 
 mod candidate;
 mod clock;
@@ -30,21 +30,21 @@ use clock::Moment;
 pub(super) use driver::{Driver, ElectionLost};
 use lease::Leases;
 
-/// Why there can be no election.
+/// Why the election cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum ElectionError {
-    /// Outside a cluster, and nobody says where the lease is.
+    /// Outside a cluster, without a namespace for the lease.
     #[error(
         "--leader-elect: the namespace of the lease is not known outside a pod; pass \
          --leader-election-namespace=NAMESPACE or set POD_NAMESPACE"
     )]
     NoNamespace,
-    /// The client for the lease cannot be built.
+    /// The client of the lease cannot be built.
     #[error(transparent)]
     Client(#[from] ClusterError),
 }
 
-/// An election that can take place.
+/// An election that is ready to run.
 pub(super) struct Election {
     calls: Client,
     watches: Client,
@@ -52,10 +52,10 @@ pub(super) struct Election {
 }
 
 impl Election {
-    /// The election that the configuration asks for, if any.
+    /// The election of the configuration, if any.
     ///
     /// # Errors
-    /// [`ElectionError`]: it asks for one that cannot be had.
+    /// [`ElectionError`], why it cannot run.
     pub(super) async fn prepare(
         config: &Config,
         clients: &Clients,
@@ -66,7 +66,7 @@ impl Election {
         };
         let namespace = namespace.clone().or_else(pod_namespace);
         let namespace = namespace.ok_or(ElectionError::NoNamespace)?;
-        // Connections of its own: a renewal waits behind no other request.
+        // Its own connections: a renewal does not wait for other requests.
         let (kubeconfig, limit) = (config.kubeconfig.as_deref(), TERMS.renew_deadline / 2);
         Ok(Some(Self {
             calls: cluster::connect_once_more(kubeconfig, requests, limit).await?,
@@ -75,7 +75,7 @@ impl Election {
         }))
     }
 
-    /// What carries it out once it runs.
+    /// The driver.
     pub(super) fn driver(self, registry: &mut Registry) -> Driver {
         let leases = Leases {
             calls: self.calls,
@@ -91,8 +91,8 @@ impl Election {
     }
 }
 
-/// The name of the host, which in a cluster is that of the pod, and random digits: a process
-/// that is started anew is another candidate.
+/// The host name, which in a cluster is the name of the pod, and random digits: a restarted process
+/// is another candidate.
 fn identity() -> Arc<str> {
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();

@@ -1,6 +1,6 @@
-//! Who may read the metrics: as with controller-runtime, whoever the API server knows by the
-//! bearer token and lets `get` the URL `/metrics`. Answers are remembered for as long as
-//! there; when the API server cannot be asked nobody gets in whom it has not let in before.
+//! Access to the metrics, as in controller-runtime: a TokenReview authenticates the bearer token, and a
+//! SubjectAccessReview authorizes the user to `get` the URL `/metrics`. Answers are cached for as long
+//! as there. While the API server cannot be reached, only users with a cached answer have access.
 //!
 //! Source: controller-runtime `pkg/metrics/filters/filters.go`.
 
@@ -18,23 +18,23 @@ use tokio::time::{Instant, sleep, timeout};
 use super::cache::Cache;
 use super::reviews::{self, DEADLINE, ReviewError, User};
 
-/// How long a token is known, or known to be nobody's.
+/// How long the answer to a TokenReview is cached.
 const TOKEN_TTL: Duration = Duration::from_secs(60);
-/// How long a user who may read is not asked about again.
+/// How long a SubjectAccessReview that allows access is cached.
 const ALLOW_TTL: Duration = Duration::from_secs(5 * 60);
-/// How long one who may not is not.
+/// How long one that denies it is cached.
 const DENY_TTL: Duration = Duration::from_secs(30);
-/// Reviews at the same time, and how long each at least keeps others from being asked for:
-/// somebody who tries tokens costs the API server at most 40 requests a second.
+/// Reviews at the same time, and the minimum time that each holds its slot: a client that guesses
+/// tokens costs the API server at most 40 requests a second.
 const REVIEWS: usize = 4;
 const REVIEW_PAUSE: Duration = Duration::from_millis(100);
-/// Tokens and users that are remembered: more than can be reviewed within [`TOKEN_TTL`]
-/// (2400), so that nobody's token is forgotten because others try theirs.
+/// Tokens and users in the cache. More than can be reviewed within [`TOKEN_TTL`] (2400), so that a
+/// client that guesses tokens evicts no valid one.
 const REMEMBERED: usize = 4096;
-/// Most bytes of a token; those of the API server have about one thousand.
+/// Maximum bytes of a token. Those of the API server have about 1000.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
-/// A digest of a token or of a user: a token itself is kept nowhere.
+/// A digest of a token or of a user. Tokens are not stored.
 type Key = [u8; 32];
 
 /// Decides who may read the metrics.
@@ -43,18 +43,18 @@ pub(super) struct Access {
     tokens: Cache<Key, Option<Arc<User>>>,
     rights: Cache<Key, bool>,
     permits: Arc<Semaphore>,
-    /// Whether the last review brought no answer: only a change is logged.
+    /// Whether the last review failed. Only a change is logged.
     failing: AtomicBool,
 }
 
-/// Why a caller does not get the metrics.
+/// Why access is denied.
 #[derive(Debug)]
 pub(super) enum Denied {
-    /// There is no token, or it is nobody's.
+    /// There is no token, or it is not valid.
     Unauthenticated,
-    /// It is this user's, who may not.
+    /// This user is not authorized.
     Forbidden(String),
-    /// It is not known whether.
+    /// The review failed.
     Unknown(ReviewError),
 }
 
@@ -70,10 +70,10 @@ impl Access {
         }
     }
 
-    /// Whether a request with these headers may `method` the URL `path`.
+    /// Checks whether a request with these headers may `method` the URL `path`.
     ///
     /// # Errors
-    /// [`Denied`], why not.
+    /// [`Denied`], the reason.
     pub(super) async fn check(
         &self,
         method: &Method,
@@ -119,7 +119,7 @@ impl Access {
         Ok(allowed)
     }
 
-    /// Awaits `review` when it is its turn.
+    /// Awaits `review` when a slot is free.
     async fn reviewed<T>(
         &self,
         kind: &'static str,

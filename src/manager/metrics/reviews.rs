@@ -43,7 +43,7 @@ pub(super) enum ReviewError {
     Failed(&'static str, String),
 }
 
-/// The user whose token it is; `None` if it is nobody's.
+/// The user of the token; `None` if the token is not valid.
 ///
 /// # Errors
 /// [`ReviewError`]: nothing is known.

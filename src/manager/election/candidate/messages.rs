@@ -1,4 +1,4 @@
-//! What a candidate of the election sends, what comes of it, and what it is told to do. Data only.
+//! Requests of a candidate, their replies, and the next action. Data only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,82 +8,81 @@ use crate::manager::election::clock::Moment;
 /// The lease as the API server holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::manager::election) struct Lease {
-    /// Its resourceVersion: greater after each change, also over a deletion.
+    /// Its resourceVersion. It grows with each change, across deletions too.
     pub(in crate::manager::election) version: u64,
-    /// What its holder wrote.
+    /// The part that its holder writes.
     pub(in crate::manager::election) record: Record,
 }
 
-/// What the holder of a lease wrote.
+/// The part of a lease that its holder writes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::manager::election) struct Record {
-    /// Empty when it was given up.
+    /// Empty if the lease was released.
     pub(in crate::manager::election) holder: Arc<str>,
-    /// For how long it holds; `None` if that is missing or not positive.
+    /// Duration of the lease; `None` if it is missing or not positive.
     pub(in crate::manager::election) duration: Option<Duration>,
-    /// How often it has changed hands.
+    /// Number of changes of the holder.
     pub(in crate::manager::election) transitions: i32,
-    /// When it was renewed, by the holder's clock: compared with what it was before, and with
-    /// nothing else.
+    /// Time of the renewal by the holder's clock. It is compared only with its earlier values.
     pub(in crate::manager::election) renewed: i64,
 }
 
-/// What to ask of the API server.
+/// A request to the API server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::manager::election) enum Request {
-    /// The lease as it is now, not from a cache.
+    /// Read the lease, not from a cache.
     Read,
-    /// A new lease, held by this process.
+    /// Create a lease that this process holds.
     Create { transitions: i32 },
-    /// A change of the lease that has this version and no other.
+    /// Change the lease, if it has this version.
     Replace { version: u64, change: Change },
 }
 
 /// A change of the lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::manager::election) enum Change {
-    /// From now on it is held by this process.
+    /// This process becomes the holder.
     Take { transitions: i32 },
-    /// It is still held by this process.
+    /// This process stays the holder.
     Renew,
-    /// It is held by nobody.
+    /// The lease has no holder.
     Release,
 }
 
-/// What came of a request.
+/// The reply to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::manager::election) enum Reply {
     /// It succeeded; the lease as it is now.
     Lease(Lease),
     /// There is no lease.
     Absent,
-    /// It failed, or nobody knows.
+    /// It failed, or its result is unknown.
     Failed,
 }
 
-/// What to do now.
+/// The next action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::manager::election) enum Next {
-    /// Send this, and tell of the reply or of its absence.
+    /// Send this request, and report its reply or failure.
     Send(Request),
-    /// Nothing before this moment, unless something comes in.
+    /// Wait until this time, or until an input.
     Wait(Moment),
-    /// Nothing any more; the lease is not held.
+    /// The candidate has ended and does not hold the lease.
     Done,
-    /// Stop at once: this process led and may not lead any more.
+    /// Stop at once: this process has lost the leadership.
     Lost(Loss),
 }
 
-/// Why this process may not lead any more.
+/// Why this process has lost the leadership.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub(in crate::manager::election) enum Loss {
     /// The renew deadline passed.
     #[error("the lease could not be renewed in time")]
     NotRenewed,
-    /// Somebody else holds the lease.
+    /// Another process holds the lease.
     #[error("the lease is held by {0}")]
     Taken(Arc<str>),
-    /// Somebody else gave it up.
-    #[error("somebody else cleared the holder of the lease")]
+    /// Another process cleared the holder.
+    #[error("another process cleared the holder of the lease")]
     Cleared,
 }
