@@ -1,7 +1,6 @@
-//! The connections of one listener: at most so many, each with a deadline for what it waits
-//! for. When all slots are taken, the address with the most connections gives way, and of its
-//! connections the one that has waited longest: whoever opens many connections takes them from
-//! itself and not from others. Knows neither TLS nor HTTP.
+//! The connections of one listener: a limited number, each with a deadline for its current wait. When all
+//! slots are taken, a connection is closed of the address that has the most, the one that has waited
+//! longest. So a client that opens many connections closes its own. Knows neither TLS nor HTTP.
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -17,17 +16,16 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Counters, Limits};
 
-/// Deadlines are looked at no more often than this while there are connections.
+/// Shortest time between two checks of the deadlines.
 const SWEEP: Duration = Duration::from_millis(500);
-/// A client must send so much of a body, and take so much of a long answer, in each
-/// [`WINDOW`].
+/// Bytes of a body that a client must send, and of a long answer that it must read, in each [`WINDOW`].
 pub(crate) const MIN_BYTES: usize = 64 * 1024;
 /// See [`MIN_BYTES`].
 pub(crate) const WINDOW: Duration = Duration::from_secs(3);
-/// Longest time from a request's header to the end of its body. Handlers that read bodies
-/// have their own, shorter limits, and answer; this is for the rest.
+/// Longest time from the header of a request to the end of its body. Handlers that read bodies have
+/// shorter limits of their own, and answer.
 const BODY: Duration = Duration::from_secs(20);
-/// What a TLS handshake may take beside the header of the first request.
+/// Maximum bytes of a TLS handshake, in addition to the header of the first request.
 const HANDSHAKE_BYTES: usize = 8 * 1024;
 
 /// The connections that are open.
@@ -36,7 +34,7 @@ pub(super) struct Connections {
     limits: Limits,
     pub(super) counters: Counters,
     table: Mutex<Table>,
-    /// A connection came or went.
+    /// A connection was opened or closed.
     changed: Notify,
     /// Answers ask their clients to close.
     is_closing: AtomicBool,
@@ -49,7 +47,7 @@ pub(super) struct Connections {
 struct Table {
     /// By the order in which they came.
     slots: BTreeMap<u64, Arc<Slot>>,
-    /// How many there are of each address.
+    /// Their number by address.
     counts: HashMap<IpAddr, usize>,
     next: u64,
 }
@@ -72,7 +70,7 @@ struct State {
     since: Instant,
     /// Bytes that the client has sent since, or taken of a long answer.
     moved: usize,
-    /// The same when [`WINDOW`] last passed, and when that was.
+    /// The same at the end of the last [`WINDOW`], and its time.
     window: (Instant, usize),
     /// At least one request on this connection succeeded.
     is_validated: bool,
@@ -85,9 +83,9 @@ enum WaitsFor {
     Request,
     /// The rest of a request's body.
     Body,
-    /// Us.
+    /// The server.
     Answer,
-    /// The client, which is to take a long answer.
+    /// The client, which reads a long answer.
     Taking,
 }
 
@@ -108,8 +106,8 @@ impl Connections {
         })
     }
 
-    /// A slot for a new connection, if need be that of another one. `None` while every
-    /// connection that could give way waits for us.
+    /// A slot for a new connection, if necessary that of another one. `None` while all connections that
+    /// could be closed wait for the server.
     pub(super) fn admit(
         self: &Arc<Self>,
         socket: TcpStream,
@@ -190,7 +188,7 @@ impl Connections {
         }
     }
 
-    /// Closes connections when their time is over.
+    /// Closes connections whose deadline has passed.
     pub(super) async fn enforce_deadlines(&self) -> Infallible {
         loop {
             let changed = self.changed.notified();
@@ -221,15 +219,15 @@ impl Table {
         }
     }
 
-    /// Who gives way to a connection from `newcomer`.
+    /// The connection to close for a new one from `newcomer`.
     fn victim(&self, newcomer: IpAddr) -> Option<Arc<Slot>> {
         let counts = self.counts.iter();
-        // The newcomer counts, too.
+        // The new connection counts.
         let counts = counts.map(|(peer, count)| (*peer, count + usize::from(*peer == newcomer)));
         let most = counts.clone().map(|(_, count)| count).max()?;
         let heaviest = counts.filter(|(_, count)| *count == most);
         let heaviest: Vec<IpAddr> = heaviest.map(|(peer, _)| peer).collect();
-        // Calls that wait for us are cut short only for an address that has far fewer.
+        // Calls in progress are closed only for an address that has far fewer.
         let of_newcomer = self.counts.get(&newcomer).map_or(1, |count| count + 1);
         let may_cut = of_newcomer <= most / 2;
         let slots = self.slots.values();
@@ -276,7 +274,7 @@ impl Slot {
         self.waits_for(WaitsFor::Body);
     }
 
-    /// The body is there, or not wanted now: the client has done its part.
+    /// The body is complete, or not read now: the server is next.
     pub(crate) fn works(&self) {
         self.waits_for(WaitsFor::Answer);
     }
@@ -342,7 +340,7 @@ impl Slot {
     fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
-        // Remembered if nobody listens yet.
+        // Remembered if there is no listener yet.
         self.closed.notify_one();
     }
 
@@ -350,7 +348,7 @@ impl Slot {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Ends when the connection was closed by us.
+    /// Ends when the server has closed the connection.
     pub(super) async fn closed(&self) {
         self.closed.notified().await;
     }

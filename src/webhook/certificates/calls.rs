@@ -1,5 +1,4 @@
-//! The requests that certificates need: GET, POST and PUT of whole objects as JSON, each
-//! with a deadline, none repeated. Knows no object in particular.
+//! GET, POST, PUT and DELETE of whole objects as JSON. Each request has a deadline and is not retried.
 
 use std::time::Duration;
 
@@ -12,9 +11,9 @@ use kube::core::Status;
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// The longest that one request may take; a healthy API server needs milliseconds.
+/// Deadline of one request. A healthy API server needs milliseconds.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// By this name `managedFields` shows what was written here.
+/// The field manager of these writes.
 const FIELD_MANAGER: &str = "quartet-operator-webhook";
 
 /// Where an object of an API group's version v1 lives on the API server.
@@ -50,14 +49,14 @@ impl Place {
     }
 }
 
-/// An object, and the API server's clock when it answered, if it said.
+/// An object, and the time of the API server's answer, if it has a date.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) object: Option<Value>,
     pub(super) date: Option<Timestamp>,
 }
 
-/// Why a request was in vain.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
     /// The API server answered with an error.
@@ -81,13 +80,13 @@ pub(super) enum CallError {
 }
 
 impl CallError {
-    /// Whether somebody else was first: the object exists, or has changed since it was read.
+    /// Whether it is a conflict: the object exists already, or has changed since it was read.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if status.code == 409)
     }
 }
 
-/// A client for these requests, which must not repeat any by itself.
+/// A client for these requests. It must not retry.
 #[derive(Clone)]
 pub(super) struct Calls {
     pub(super) client: Client,

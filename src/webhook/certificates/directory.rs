@@ -1,6 +1,6 @@
-//! Certificates that somebody else puts into a folder: OLM, cert-manager, an administrator.
-//! Looks every 10 s and serves what is there if it can be served; a bad pair leaves the old
-//! one in place. Writes nothing and calls nobody.
+//! Certificates in a folder, which OLM, cert-manager or an administrator writes. Reads the files every
+//! 10 s and serves the pair if it is valid; otherwise the previous pair stays. Writes nothing and sends
+//! no request.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,10 +19,10 @@ use super::pair::{PairError, ServingPair};
 use super::resolver::Resolver;
 use super::validity::Validity;
 
-/// Between two looks at the files: controller-runtime's interval. There is no inotify: the
-/// kubelet itself takes up to a minute to bring a changed Secret to the volume.
+/// Time between two reads of the files, as in controller-runtime. There is no inotify: the kubelet takes
+/// up to a minute to update the volume of a Secret.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(10);
-/// Most bytes read of one file: the limit of a Secret, from which they usually come.
+/// Maximum bytes of a file: the limit of a Secret.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Where the pair is.
@@ -34,7 +34,7 @@ pub struct Files {
     pub key: PathBuf,
 }
 
-/// Why what is in the files is not served.
+/// Why the pair in the files is not served.
 #[derive(Debug, thiserror::Error)]
 enum FilesError {
     #[error("cannot read {file}")]
@@ -62,7 +62,7 @@ struct Watcher {
     metrics: Metrics,
     /// The content that is being served.
     served: Option<Content>,
-    /// What was last said about the files. Each thing is said once, not every 10 s.
+    /// The last log line about the files. It is not repeated every 10 s.
     said: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! A certificate for clients that do not ask whose it is, such as a Prometheus with
-//! `insecure_skip_verify`: made in memory, known to nobody else, and made anew in good time.
+//! A self-signed certificate in memory, renewed before it expires, for clients that do not verify it,
+//! such as a Prometheus with `insecure_skip_verify`.
 
 use std::convert::Infallible;
 use std::sync::Arc;

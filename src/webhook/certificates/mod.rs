@@ -1,6 +1,6 @@
-//! The certificates of our servers: found in a folder, kept in a Secret of our own, made for
-//! a URL, or made for nobody in particular. Each source is one function that returns what rustls serves from and a
-//! future to run; which source it is, the server does not know.
+//! The certificates of the servers: from a folder, from a Secret that the manager owns, for a URL, or
+//! self-signed in memory. Each source is one function that returns the resolver for rustls and a future
+//! to run. The server does not know which source it is.
 
 mod calls;
 mod contents;

@@ -1,14 +1,14 @@
-//! What one replica does next about the certificates in the shared Secret: a pure function
-//! of what it sees. Every replica computes the same, so none leads; that only one of two
-//! writes takes effect is the API server's part (resourceVersion).
+//! The next step of a replica for the certificates in the shared Secret: a pure function of what the
+//! replica sees. Every replica computes the same, so there is no leader. Of two concurrent writes the
+//! API server accepts one (resourceVersion).
 //!
 //! A rotation, in which no handshake fails:
-//! 1. After two thirds of its life a *next* pair with an authority of its own is put beside
-//!    the current one.
+//! 1. After two thirds of the lifetime a *next* pair with its own authority is added beside the current
+//!    one.
 //! 2. Both authorities are written into every caBundle.
-//! 3. When all of them have been seen to hold both for a while, the next pair becomes the
-//!    current one. Its predecessor's authority stays trusted until it expires, so a replica
-//!    that is late may go on serving the predecessor for as long as that is valid at all.
+//! 3. When all of them have held both for a while, the next pair becomes the current one. The authority
+//!    of the previous pair stays trusted until it expires, so that a slow replica may serve the previous
+//!    pair as long as it is valid.
 
 use std::time::Duration;
 
@@ -17,52 +17,50 @@ use jiff::{SignedDuration, Timestamp};
 use super::contents::Contents;
 use super::identity::{Authority, Identity};
 
-/// The part of its life after which a pair is replaced: cert-manager's two thirds.
+/// The part of its lifetime after which a pair is replaced: two thirds, as in cert-manager.
 const RENEW_AFTER: f64 = 2.0 / 3.0;
-/// And up to this much of its life later, by chance, so that a hundred clusters installed
-/// in one hour don't all rotate in one hour for ever.
+/// Random addition to it, as a part of the lifetime, so that many clusters installed at the same time do
+/// not rotate at the same time.
 const JITTER: f64 = 0.05;
-/// How long every caBundle must have been seen to hold the next authority before the pair
-/// is used. The change has to reach the informers of every API server: milliseconds, or
-/// as long as a watch takes that has to be opened again.
+/// How long every caBundle must hold the next authority before the pair is used. The change must reach
+/// the informers of every API server: milliseconds, or the time to open a watch again.
 pub(super) const SETTLE: Duration = Duration::from_secs(30);
 
-/// What one replica sees at one moment.
+/// What a replica sees.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen<'a> {
-    /// The API server's clock: it is the one that judges our certificate, and the same for
-    /// every replica, whatever their own clocks say.
+    /// The time of the API server, which verifies the certificate. It is the same for all replicas.
     pub(super) now: Timestamp,
-    /// The Secret; `None` if there is none.
+    /// The Secret; `None` if it does not exist.
     pub(super) secret: Option<&'a Contents>,
-    /// What this replica serves.
+    /// The pair that this replica serves.
     pub(super) serving: Option<&'a Identity>,
     /// For each object with a caBundle the authorities in it; `None` if it could not be read.
     pub(super) bundles: &'a [Option<Vec<Authority>>],
-    /// How long every one of them has been seen to hold the next pair's authority.
+    /// How long all of them have held the authority of the next pair.
     pub(super) settled: Duration,
-    /// This replica's place in the jitter, 0 to 1.
+    /// The jitter of this replica, 0 to 1.
     pub(super) jitter: f64,
 }
 
-/// What it does about it.
+/// What the replica does.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plan {
-    /// The Secret as it shall be, if it is to be written.
+    /// The desired Secret, if it must be written.
     pub(super) write: Option<Contents>,
-    /// What to serve instead of what is being served.
+    /// The pair to serve from now on, if it changes.
     pub(super) serve: Option<Identity>,
-    /// When to look again though nothing has changed, by the API server's clock.
+    /// When to look again without a change, by the API server's time.
     pub(super) again: Timestamp,
 }
 
-/// The longest time until a look that nothing has called for.
+/// The longest time between two looks.
 const REGULAR_LOOK: SignedDuration = SignedDuration::from_hours(12);
 
-/// What to do; `make` makes a new pair, if one is needed.
+/// The next step. `make` makes a new pair, if one is needed.
 ///
 /// # Errors
-/// That of `make`.
+/// The error of `make`.
 pub(super) fn plan<E>(
     seen: Seen<'_>,
     make: impl FnOnce() -> Result<Identity, E>,
@@ -73,8 +71,7 @@ pub(super) fn plan<E>(
         .now
         .saturating_add(REGULAR_LOOK)
         .unwrap_or(Timestamp::MAX);
-    // Not yet everywhere trusted: the bundles are being written, and each write is an event;
-    // this is for what no event tells, the time that passes.
+    // Not trusted everywhere yet. Each write of a bundle is an event; the time that passes is not.
     if stored.next.is_some() || (serve.is_none() && seen.serving != stored.current.as_ref()) {
         again = seen.now.saturating_add(SETTLE).unwrap_or(again);
     } else if let Some(current) = &stored.current {
@@ -96,7 +93,7 @@ pub(super) fn plan<E>(
     })
 }
 
-/// What the Secret should hold.
+/// The desired content of the Secret.
 fn wanted<E>(
     seen: Seen<'_>,
     stored: Contents,
@@ -111,12 +108,12 @@ fn wanted<E>(
     let stored = stored.without_expired(now);
     let next = valid(&stored.next);
     let Some(current) = valid(&stored.current) else {
-        // Nobody can use what is stored, so nothing is lost by not waiting.
+        // The stored pair is of no use, so there is no reason to wait.
         if let Some(next) = next {
             return Ok(stored.with_current(next));
         }
-        // Deleted or broken, while this replica still serves a good pair: it goes on with
-        // that, and the one to replace it is introduced as in every rotation.
+        // Deleted or broken, while this replica serves a valid pair: it keeps that pair, and the
+        // rotation introduces the next one.
         return Ok(match seen.serving.filter(|it| it.is_valid_at(now)) {
             Some(serving) => Contents {
                 next: Some(make()?),
@@ -141,7 +138,7 @@ fn wanted<E>(
     }
 }
 
-/// What to serve instead, given the current pair in the Secret.
+/// The pair to serve from now on, given the current pair in the Secret.
 fn serve(seen: Seen<'_>, current: Option<&Identity>) -> Option<Identity> {
     let current = current.filter(|current| seen.serving != Some(current))?;
     let keeps = seen.serving.is_some_and(|serving| {
@@ -150,7 +147,7 @@ fn serve(seen: Seen<'_>, current: Option<&Identity>) -> Option<Identity> {
     (!keeps).then(|| current.clone())
 }
 
-/// When a pair is due to be replaced.
+/// When a pair must be replaced.
 fn renewal(identity: &Identity, jitter: f64) -> Timestamp {
     identity.after_part_of_life(RENEW_AFTER + JITTER * jitter)
 }

@@ -1,7 +1,7 @@
-//! `--webhook-url`: a manager outside the cluster (`make run`, `make demo`) has the API
-//! server call it at a URL, with a certificate made in memory, for as long as it runs, and
-//! puts back what it replaced. Only where the API server is on this machine, or when forced:
-//! on a shared cluster every user's objects would depend on somebody's laptop.
+//! `--webhook-url`: a manager outside the cluster (`make run`, `make demo`) registers a URL with the
+//! API server while it runs, with a certificate made in memory, and then restores what it replaced.
+//! The API server must be on this machine, or the flag that forces it set: on a shared cluster the
+//! objects of all users would depend on one developer's machine.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ use super::resolver::Resolver;
 use super::url_form::{Restored, UrlForm};
 use super::webhook_url::{WebhookUrl, is_on_loopback};
 
-/// Between two looks while something is still to be registered: a CRD is not there yet.
+/// Time between two looks while a CRD does not exist yet.
 const RETRY: Duration = Duration::from_secs(2);
-/// Between two looks when all is: somebody may have run `make install`.
+/// Time between two looks when all is registered: `make install` may have replaced it.
 const RECHECK: Duration = Duration::from_secs(30);
 
-/// What is to call which URL.
+/// The URL and the objects that name it.
 #[derive(Debug, Clone)]
 pub struct Registration {
     /// Where the API server is to call this process.
@@ -46,7 +46,7 @@ pub struct Registration {
     pub crds: Vec<CustomResourceDefinition>,
 }
 
-/// Why nothing is registered.
+/// Why the URL is not registered.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistrationError {
     /// The API server is elsewhere.
@@ -203,8 +203,7 @@ impl Registrar {
     async fn take_out(&self) {
         join_all(self.forms.iter().map(async |form| {
             let mut outcome = self.restore(form).await;
-            // Somebody wrote between our reading and our writing, e.g. the API server a
-            // CRD's conditions.
+            // A conflict, e.g. with the API server's write of a CRD's conditions.
             if matches!(&outcome, Err(error) if error.is_conflict()) {
                 outcome = self.restore(form).await;
             }

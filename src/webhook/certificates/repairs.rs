@@ -1,7 +1,7 @@
-//! How often a caBundle that somebody else keeps overwriting is put back: at most once a
-//! minute, or two controllers of different opinion would keep the API server busy. A bundle
-//! that has not been in place before is no repair and waits for nothing. A replica knows of
-//! another's repairs from what it sees, once it has seen the bundle in place. No clock, no I/O.
+//! Limits how often a caBundle is restored that another writer keeps overwriting: once a minute, so that
+//! two controllers that disagree do not keep the API server busy. The first write of a bundle is not
+//! limited. A replica infers the repairs of other replicas from the generations that it sees. No clock,
+//! no I/O.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// The shortest time between two repairs of one object.
 pub(super) const REPAIR_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is in place in each object, or was until somebody overwrote it.
+/// The bundle of each object, current or overwritten.
 #[derive(Debug)]
 pub(super) struct Repairs {
     objects: Vec<Option<InPlace>>,
@@ -21,21 +21,20 @@ struct InPlace {
     bundle: String,
     /// The object's `metadata.generation` with it.
     generation: i64,
-    /// When it last had to be put back, by whichever replica.
+    /// When a replica last restored it.
     repaired: Option<Instant>,
 }
 
 impl Repairs {
-    /// For so many objects, of which nothing is known.
+    /// For this number of objects, without a known state.
     pub(super) fn new(objects: usize) -> Self {
         Self {
             objects: vec![None; objects],
         }
     }
 
-    /// `bundle` was found in an object. If the object was changed twice since it was last
-    /// seen with it, then probably by somebody who overwrote it and by another replica that
-    /// put it back.
+    /// `bundle` was found in an object. If the object changed twice since it was last seen with it, then
+    /// probably by a writer that overwrote it and by another replica that restored it.
     pub(super) fn found(&mut self, object: usize, bundle: &str, generation: i64, now: Instant) {
         match self.last(object, bundle) {
             Some(last) => {
@@ -76,9 +75,8 @@ impl Repairs {
         repair
     }
 
-    /// `bundle` was not written, since somebody else changed the object. If it was to be a
-    /// repair, that was probably another replica's, and counts as ours, so that the minute
-    /// holds for all replicas together.
+    /// `bundle` was not written, because of a conflict. If it was a repair, the conflict is probably with
+    /// the repair of another replica. It counts, so that the limit holds for all replicas together.
     pub(super) fn met_another(&mut self, object: usize, bundle: &str, now: Instant) {
         if let Some(last) = self.last(object, bundle) {
             last.repaired = Some(now);

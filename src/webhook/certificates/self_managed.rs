@@ -1,9 +1,9 @@
-//! `--cert-mode=self-managed`: runs the plan against the API server. Reads the Secret and
-//! the objects that name our server, writes what the plan says, and looks again when one of
-//! them changes or time calls for it. At rest there are watches and no other request.
+//! `--cert-mode=self-managed`: runs the plan against the API server. Reads the Secret and the objects
+//! that name the webhook server, writes what the plan says, and looks again after a change of one of
+//! them or when the plan asks for it. At rest there are no requests but watches.
 //!
 //! Needs get, list, watch, create and update on Secrets of its namespace, and get, list,
-//! watch and update on the named objects; it never creates or patches those.
+//! watch and update on the named objects, which it never creates or patches.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -32,19 +32,19 @@ use super::wake::wake_on_changes;
 
 /// The Secret that the replicas share.
 pub const SECRET: &str = "quartet-operator-webhook-server-cert";
-/// How long a change is left to be followed by others before all is looked at once.
+/// How long changes are collected before one look at all of them.
 const DEBOUNCE: Duration = Duration::from_millis(250);
 
-/// Whose certificates these are.
+/// The webhook server and the objects that name it.
 #[derive(Debug, Clone)]
 pub struct SelfManaged {
     /// The manager's own namespace, where the Secret is.
     pub namespace: String,
     /// The Secret's name, [`SECRET`] but for tests.
     pub secret: String,
-    /// The Service by which the API server calls us, in the same namespace.
+    /// The Service of the webhook server, in the same namespace.
     pub service: String,
-    /// The objects whose caBundle is ours to keep.
+    /// The objects whose caBundle is managed.
     pub registered: Vec<Registered>,
 }
 
@@ -71,9 +71,9 @@ enum LookError {
     Data(#[source] serde_json::Error),
 }
 
-/// Serves from a Secret that all replicas share, keeps its content fresh and its authority
-/// trusted. `calls` is for single requests and must not repeat any; `watches` may be silent
-/// for a minute. The future never ends.
+/// Serves the pair of a Secret that all replicas share, renews it, and keeps its authority in the
+/// caBundles. `calls` is for single requests and must not retry. `watches` must allow a minute without
+/// data. The future never ends.
 pub fn self_managed(
     options: SelfManaged,
     calls: Client,
@@ -120,13 +120,13 @@ struct Driver {
     calls: Calls,
     resolver: Arc<Resolver>,
     metrics: Metrics,
-    /// What the resolver serves.
+    /// The pair that the resolver serves.
     serving: Option<Identity>,
     settling: Settling,
     repairs: Repairs,
     started: Instant,
     jitter: f64,
-    /// For each registered object what was last said about not being able to read it.
+    /// For each registered object the last logged error of reading it.
     unreadable: Vec<Option<String>>,
 }
 
@@ -137,11 +137,11 @@ struct Object {
     object: Value,
 }
 
-/// What came of a look.
+/// Result of a look.
 enum Looked {
     /// The Secret was written, or another replica was first, and has to be read again.
     Wrote,
-    /// Nothing is left to do until something changes, or until so much time has passed.
+    /// Nothing to do until a change, or until this time has passed.
     Settled(Duration),
 }
 
@@ -227,7 +227,7 @@ impl Driver {
             for object in objects {
                 match self.write_bundle(object, &bundle).await {
                     Ok(again) => pause = pause.min(again),
-                    // The others are not to suffer from it.
+                    // The other objects are still handled.
                     Err(error) => failed = Some(error),
                 }
             }
@@ -266,7 +266,7 @@ impl Driver {
         (objects, bundles)
     }
 
-    /// Creates the Secret, or replaces its data if nobody else has meanwhile.
+    /// Creates the Secret, or replaces its data unless it has changed in the meantime.
     async fn write_secret(
         &self,
         found: Option<Value>,
@@ -330,7 +330,11 @@ impl Driver {
             Ok(Answer { object, .. }) => {
                 let generation = generation(&object.unwrap_or_default());
                 if self.repairs.wrote(index, bundle, generation, now) {
-                    tracing::warn!(kind, name, "restored a caBundle that somebody overwrote");
+                    tracing::warn!(
+                        kind,
+                        name,
+                        "restored a caBundle that another writer overwrote"
+                    );
                 } else {
                     tracing::info!(kind, name, "wrote the caBundle");
                 }

@@ -1,6 +1,6 @@
-//! The objects that name our webhook server, changed to call a URL and changed back. What
-//! was replaced is kept in an annotation of the object itself, so that a run that was killed
-//! leaves nothing that a later one cannot restore. Pure, on JSON.
+//! The objects that name the webhook server, changed to call a URL and changed back. What was replaced
+//! is kept in an annotation of the object, so that a later run can restore it after this one was killed.
+//! Pure, on JSON.
 
 use serde_json::{Map, Value, json};
 
@@ -89,7 +89,7 @@ impl UrlForm {
         Some(object)
     }
 
-    /// How to take it out again. What somebody else has put in its place stays.
+    /// How to remove it. A value that another writer has set stays.
     pub(super) fn take_out_of(&self, mut object: Value) -> Restored {
         let Some(replaced) = replaced(&object) else {
             return Restored::Nothing;
