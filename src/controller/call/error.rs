@@ -51,7 +51,7 @@ impl CallError {
     }
 
     /// How long the API server asks us to wait before the next request (RFC 9110, 10.2.3); at
-    /// most [`LONGEST_ASKED`].
+    /// most [`LONGEST_ASKED`](super::LONGEST_ASKED).
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             CallError::Refused { retry_after, .. } => *retry_after,
