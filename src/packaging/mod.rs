@@ -43,7 +43,7 @@ pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     manifests.push(webhook::manifest(&kinds)?);
     manifests.extend(rbac::manifests(&kinds)?);
     manifests.push(manager::manifest(release)?);
-    manifests.extend(olm::manifests(release)?);
+    manifests.extend(olm::manifests(&kinds, release)?);
     manifests.extend(migration::manifests(&kinds, release)?);
     Ok(manifests)
 }

@@ -139,7 +139,7 @@ pub(super) fn cluster_role(name: &str, rules: Vec<PolicyRule>) -> ClusterRole {
     }
 }
 
-fn role(name: &str, rules: Vec<PolicyRule>) -> Role {
+pub(super) fn role(name: &str, rules: Vec<PolicyRule>) -> Role {
     Role {
         metadata: metadata(name, Some(NAMESPACE)),
         rules: Some(rules),

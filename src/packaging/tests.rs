@@ -347,8 +347,8 @@ fn every_binding_gives_a_role_that_is_there_to_the_account_that_is_there() {
         .filter(|it| it["roleRef"].is_object())
         .collect::<Vec<_>>();
     // Five of the manager and another one in the overlay for one namespace, one of who reads its
-    // metrics, one of the storage migration.
-    assert_eq!(bindings.len(), 8);
+    // metrics, one of the storage migration, two of who installs with OLM v1.
+    assert_eq!(bindings.len(), 10);
     for binding in bindings {
         let (role, subject) = (&binding["roleRef"], &binding["subjects"][0]);
         let namespace = &binding["metadata"]["namespace"];

@@ -1,5 +1,5 @@
 //! An API server takes every object of every overlay, with strict validation of its fields, by
-//! the CRDs of cert-manager, of the Prometheus operator and of OLM.
+//! the CRDs of cert-manager, of the Prometheus operator, of OLM and of OLM v1.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,16 @@ use crate::chart;
 use crate::private;
 use crate::rendered::{documents, kubectl, overlay, repository};
 
-/// Module, folder in it, and what its CRDs' files are called.
-const OTHERS: [(&str, &str, &[&str]); 3] = [
+/// Where its version stands, module, folder in it, and what its CRDs' files are called.
+const OTHERS: [(&str, &str, &str, &[&str]); 5] = [
     (
+        "hack/crds",
         "github.com/cert-manager/cert-manager",
         "deploy/crds",
         &["cert-manager.io_certificates", "cert-manager.io_issuers"],
     ),
     (
+        "hack/crds",
         "github.com/prometheus-operator/prometheus-operator",
         "example/prometheus-operator-crd",
         &[
@@ -28,6 +30,7 @@ const OTHERS: [(&str, &str, &[&str]); 3] = [
         ],
     ),
     (
+        "hack/crds",
         "github.com/operator-framework/api",
         "crds",
         &[
@@ -37,16 +40,28 @@ const OTHERS: [(&str, &str, &[&str]); 3] = [
             "operators.coreos.com_subscriptions",
         ],
     ),
+    (
+        "hack/olm-v1",
+        "github.com/operator-framework/operator-controller",
+        "config/base/catalogd/crd/standard",
+        &["olm.operatorframework.io_clustercatalogs"],
+    ),
+    (
+        "hack/olm-v1",
+        "github.com/operator-framework/operator-controller",
+        "config/base/operator-controller/crd/standard",
+        &["olm.operatorframework.io_clusterextensions"],
+    ),
 ];
 
 /// How long the API server may take to serve a new CRD, many times over.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Where Go keeps the module, at the version that `hack/crds/go.mod` names.
-fn module(path: &str) -> PathBuf {
+/// Where Go keeps the module, at the version that `go.mod` of the folder names.
+fn module(folder: &str, path: &str) -> PathBuf {
     let download = Command::new("go")
         .args(["mod", "download", "-json", path])
-        .current_dir(repository().join("hack/crds"))
+        .current_dir(repository().join(folder))
         .output()
         .expect("go runs");
     let said: Value = serde_json::from_slice(&download.stdout).unwrap_or_else(|error| {
@@ -138,8 +153,8 @@ async fn the_api_server_takes_every_object_with_strict_validation_of_its_fields(
         .into_iter()
         .find(|it| it["kind"] == "Namespace");
     server.apply(&[namespace.expect("a Namespace")]);
-    for (path, folder, files) in OTHERS {
-        let folder = module(path).join(folder);
+    for (versions, path, folder, files) in OTHERS {
+        let folder = module(versions, path).join(folder);
         for file in files {
             server.apply(&documents(&folder.join(format!("{file}.yaml"))));
         }

@@ -6,12 +6,14 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 /// Kinds that belong to no namespace.
-const CLUSTER_WIDE: [&str; 5] = [
+const CLUSTER_WIDE: [&str; 7] = [
     "Namespace",
     "CustomResourceDefinition",
     "ClusterRole",
     "ClusterRoleBinding",
     "ValidatingWebhookConfiguration",
+    "ClusterCatalog",
+    "ClusterExtension",
 ];
 
 pub(crate) struct Graph {
@@ -84,9 +86,10 @@ impl Graph {
                 "ServiceMonitor" => self.service_monitor(object),
                 "Secret" => self.token(object),
                 "Subscription" => self.subscription(object),
+                "ClusterExtension" => self.extension(object),
                 // What nothing is said about in them names nothing.
                 "Namespace" | "ServiceAccount" | "Role" | "ClusterRole" | "PrometheusRule"
-                | "CatalogSource" | "OperatorGroup" => Vec::new(),
+                | "CatalogSource" | "OperatorGroup" | "ClusterCatalog" => Vec::new(),
                 other => vec![format!("nothing is known of the kind {other}")],
             };
             let home = self.home(object);
@@ -374,15 +377,23 @@ impl Graph {
             .missing("CatalogSource", home, source)
             .into_iter()
             .collect();
-        let groups = self
-            .objects
-            .iter()
-            .filter(|it| kind(it) == "OperatorGroup" && namespace(it) == namespace(object));
         // OLM wants exactly one.
-        let groups = groups.count();
+        let home = namespace(object);
+        let is_group = |it: &&Value| kind(it) == "OperatorGroup" && namespace(it) == home;
+        let groups = self.objects.iter().filter(is_group).count();
         if groups != 1 {
             problems.push(format!("its namespace has {groups} OperatorGroups"));
         }
         problems
+    }
+
+    fn extension(&self, object: &Value) -> Vec<String> {
+        let spec = &object["spec"];
+        let account = text(spec, "/serviceAccount/name");
+        let labels = &spec["source"]["catalog"]["selector"]["matchLabels"];
+        let catalog = text(labels, "/olm.operatorframework.io~1metadata.name");
+        let account = self.missing("ServiceAccount", text(spec, "/namespace"), account);
+        let catalog = self.missing("ClusterCatalog", "", catalog);
+        account.into_iter().chain(catalog).collect()
     }
 }

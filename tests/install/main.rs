@@ -62,7 +62,9 @@ fn every_reference_in_every_way_to_install_resolves() {
             assert_eq!(problems, expected, "{whole} with {beside}");
         }
     }
-    assert_eq!(Graph::of(overlay("olm")).problems(), [""; 0]);
+    for olm in ["olm", "olm-v1"] {
+        assert_eq!(Graph::of(overlay(olm)).problems(), [""; 0], "{olm}");
+    }
     // Its Namespace is there already.
     let namespaced = [overlay("namespaced"), chart::surroundings()].concat();
     assert_eq!(Graph::of(namespaced).problems(), [""; 0]);
@@ -88,6 +90,16 @@ fn what_is_missing_or_does_not_fit_is_found() {
     ] {
         let problems = without("default", kind, name);
         assert!(problems.contains(name), "{kind} {name}: {problems:?}");
+    }
+    for (kind, name) in [
+        ("ServiceAccount", "quartet-operator-installer"),
+        ("ClusterCatalog", "quartet-operator-catalog"),
+    ] {
+        let problems = without("olm-v1", kind, name);
+        assert!(
+            problems.contains("ClusterExtension quartet-operator"),
+            "{problems:?}"
+        );
     }
     for (kind, name) in [
         ("Issuer", "quartet-operator-issuer"),

@@ -36,20 +36,7 @@ pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, Manife
             &crd::both_versions(kind),
         )?);
     }
-    let mut objects = vec![
-        by_hand::object(by_hand::METRICS_SERVICE)?,
-        by_hand::object(by_hand::DISRUPTION_BUDGET)?,
-    ];
-    objects.extend(
-        rbac::roles_beside_the_manager(kinds)
-            .iter()
-            .map(|it| json!(it)),
-    );
-    for mut object in objects {
-        // OLM decides where.
-        if let Some(metadata) = object["metadata"].as_object_mut() {
-            metadata.remove("namespace");
-        }
+    for object in objects(kinds)? {
         files.push(Manifest::object(
             format!("manifests/{}", file_name(&object)),
             &object,
@@ -69,6 +56,24 @@ pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, Manife
         text: SCORECARD.to_owned(),
     });
     Ok(files)
+}
+
+/// What the bundle holds besides the ClusterServiceVersion and the CRDs.
+///
+/// # Errors
+/// When a file that people edit is no YAML.
+pub(super) fn objects(kinds: &[&Kind]) -> Result<Vec<Value>, ManifestError> {
+    let mut objects = vec![
+        by_hand::object(by_hand::METRICS_SERVICE)?,
+        by_hand::object(by_hand::DISRUPTION_BUDGET)?,
+    ];
+    // OLM decides where.
+    for metadata in objects.iter_mut().map(|it| &mut it["metadata"]) {
+        metadata.as_object_mut().map(|it| it.remove("namespace"));
+    }
+    let roles = rbac::roles_beside_the_manager(kinds);
+    objects.extend(roles.iter().map(|it| json!(it)));
+    Ok(objects)
 }
 
 /// e.g. `quartet-operator-metrics-reader_rbac.authorization.k8s.io_v1_clusterrole.yaml`.

@@ -8,9 +8,22 @@ pub mod catalog;
 pub mod community;
 pub mod csv;
 pub(super) mod descriptor;
+mod extension;
 mod subscription;
 
-pub(super) use subscription::manifests;
+use super::manifest::{Manifest, ManifestError};
+use super::release::Release;
+use crate::api::Kind;
+
+/// The files below `config/olm` and `config/olm-v1` that are generated.
+pub(super) fn manifests(
+    kinds: &[&Kind],
+    release: &Release,
+) -> Result<Vec<Manifest>, ManifestError> {
+    let mut manifests = subscription::manifests(release)?;
+    manifests.extend(extension::manifests(kinds, release)?);
+    Ok(manifests)
+}
 
 #[cfg(test)]
 mod tests;

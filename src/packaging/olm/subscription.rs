@@ -9,7 +9,7 @@ use crate::packaging::names::{NAMESPACE, PROJECT};
 use crate::packaging::release::Release;
 
 /// In our own namespace, so that it takes no rights in OLM's.
-const CATALOG: &str = "quartet-operator-catalog";
+pub(super) const CATALOG: &str = "quartet-operator-catalog";
 
 fn object(kind: &str, name: &str, spec: Value) -> Value {
     json!({
@@ -52,7 +52,7 @@ fn subscription(release: &Release) -> Value {
 }
 
 /// The files.
-pub(in crate::packaging) fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
+pub(super) fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     Ok(vec![
         Manifest::object("olm/catalog_source.yaml", &catalog_source(release))?,
         Manifest::object("olm/subscription.yaml", &subscription(release))?,

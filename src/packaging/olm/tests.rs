@@ -1,6 +1,7 @@
 //! Bundle and catalog say what the types and the other manifests say. The rules of others are
-//! in `rules`.
+//! in `rules` and `olm_v1`.
 
+mod olm_v1;
 mod rules;
 
 use std::collections::BTreeSet;

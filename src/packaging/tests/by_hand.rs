@@ -131,7 +131,12 @@ fn objects_have_the_names_that_the_manager_knows() {
         );
     }
     let namespaces = ["Namespace", "ClusterRole", "ClusterRoleBinding"];
-    let elsewhere = ["CustomResourceDefinition", "ValidatingWebhookConfiguration"];
+    let elsewhere = [
+        "CustomResourceDefinition",
+        "ValidatingWebhookConfiguration",
+        "ClusterCatalog",
+        "ClusterExtension",
+    ];
     for it in objects() {
         let kind = it["kind"].as_str().unwrap();
         let is_ours = kinds().iter().any(|ours| ours.kind == kind);

@@ -1,0 +1,199 @@
+//! What is generated below `config/olm-v1`, which installs from the catalog with one `kubectl apply
+//! -k` on a cluster that has OLM v1: ClusterCatalog, ClusterExtension, and the rights of the
+//! ServiceAccount that OLM v1 installs with. The rights are those that OLM v1's documents have
+//! people derive from a bundle (howto/derive-service-account): to manage each object, and to grant
+//! what the bundle grants.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use serde_json::{Value, json};
+
+use super::bundle::objects;
+use super::csv::PACKAGE;
+use super::subscription::CATALOG;
+use crate::api::Kind;
+use crate::packaging::manifest::{Manifest, ManifestError};
+use crate::packaging::names::{DEPLOYMENT, NAMESPACE, PROJECT, SERVICE_ACCOUNT, WEBHOOK_SERVICE};
+use crate::packaging::rbac::{self, cluster_role, role, rule};
+use crate::packaging::release::Release;
+use crate::packaging::webhook::validating_webhook_configuration;
+
+const API_GROUP: &str = "olm.operatorframework.io";
+
+/// Objects of one kind that OLM v1 makes of the bundle.
+struct Made {
+    group: &'static str,
+    resource: &'static str,
+    /// None where OLM v1 makes up names: of a version and a hash.
+    names: Vec<String>,
+}
+
+fn made(group: &'static str, resource: &'static str, names: Vec<String>) -> Made {
+    Made {
+        group,
+        resource,
+        names,
+    }
+}
+
+fn cluster_scoped(kinds: &[&Kind]) -> Vec<Made> {
+    let crds = kinds.iter();
+    let crds = crds.map(|kind| format!("{}.{}", kind.plural, kind.group));
+    // OLM v1 makes a configuration of each webhook.
+    let webhooks = validating_webhook_configuration(kinds).webhooks;
+    let webhooks = webhooks.into_iter().flatten().map(|it| it.name);
+    let rbac = "rbac.authorization.k8s.io";
+    vec![
+        made(
+            "apiextensions.k8s.io",
+            "customresourcedefinitions",
+            crds.collect(),
+        ),
+        made(
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations",
+            webhooks.collect(),
+        ),
+        made(rbac, "clusterroles", Vec::new()),
+        made(rbac, "clusterrolebindings", Vec::new()),
+    ]
+}
+
+fn namespaced(bundled: &[Value]) -> Vec<Made> {
+    let names = |kind: &str| {
+        let of_kind = bundled.iter().filter(|it| it["kind"] == kind);
+        let names = of_kind.filter_map(|it| it["metadata"]["name"].as_str());
+        names.map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let mut services = names("Service");
+    services.push(WEBHOOK_SERVICE.to_owned());
+    let certificate = suffixed(WEBHOOK_SERVICE, "cert");
+    let issuer = suffixed(&certificate, "selfsigned-issuer");
+    vec![
+        made("", "serviceaccounts", vec![SERVICE_ACCOUNT.to_owned()]),
+        made("", "services", services),
+        made("apps", "deployments", vec![DEPLOYMENT.to_owned()]),
+        made(
+            "policy",
+            "poddisruptionbudgets",
+            names("PodDisruptionBudget"),
+        ),
+        made("cert-manager.io", "certificates", vec![certificate]),
+        made("cert-manager.io", "issuers", vec![issuer]),
+    ]
+}
+
+/// The name that OLM v1 makes of another: of at most 63 characters.
+fn suffixed(base: &str, suffix: &str) -> String {
+    const LONGEST: usize = 63;
+    let kept = base.get(..LONGEST - suffix.len() - 1).unwrap_or(base);
+    format!("{kept}-{suffix}")
+}
+
+/// To create, and to manage what has been created: by name where names are known.
+fn managing(made: &Made, unnamed: &[&str]) -> Vec<PolicyRule> {
+    const MANAGE: [&str; 4] = ["delete", "get", "patch", "update"];
+    let rule = |verbs: &[&str]| rule(made.group, &[made.resource], verbs);
+    if made.names.is_empty() {
+        return vec![rule(&[unnamed, &MANAGE].concat())];
+    }
+    let named = PolicyRule {
+        resource_names: Some(made.names.clone()),
+        ..rule(&MANAGE)
+    };
+    vec![rule(unnamed), named]
+}
+
+/// What the bundle grants to the manager and to people: nobody may grant what they may not do.
+/// OLM v1 has every right of the manager hold in all namespaces, and adds the last one.
+fn granted(kinds: &[&Kind]) -> Vec<PolicyRule> {
+    let mut rules = rbac::cluster_rights(kinds);
+    rules.extend(rbac::namespace_rights());
+    rules.push(rule("", &["namespaces"], &["get", "list", "watch"]));
+    let roles = rbac::roles_beside_the_manager(kinds);
+    for granted in roles.into_iter().filter_map(|role| role.rules).flatten() {
+        if !rules.contains(&granted) {
+            rules.push(granted);
+        }
+    }
+    rules
+}
+
+fn cluster_rules(kinds: &[&Kind], bundled: &[Value]) -> Vec<PolicyRule> {
+    let mut rules = Vec::new();
+    for made in cluster_scoped(kinds) {
+        rules.extend(managing(&made, &["create", "list", "watch"]));
+    }
+    for made in namespaced(bundled) {
+        rules.push(rule(made.group, &[made.resource], &["list", "watch"]));
+    }
+    // No request, but what OwnerReferencesPermissionEnforcement wants.
+    rules.push(PolicyRule {
+        resource_names: Some(vec![PACKAGE.to_owned()]),
+        ..rule(API_GROUP, &["clusterextensions/finalizers"], &["update"])
+    });
+    rules.extend(granted(kinds));
+    rules
+}
+
+fn namespace_rules(bundled: &[Value]) -> Vec<PolicyRule> {
+    let made = namespaced(bundled);
+    let rules = made.iter().flat_map(|made| managing(made, &["create"]));
+    rules.collect()
+}
+
+fn object(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": format!("{API_GROUP}/v1"),
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "labels": {
+                "app.kubernetes.io/name": PROJECT,
+                "app.kubernetes.io/managed-by": "kustomize",
+            },
+        },
+        "spec": spec,
+    })
+}
+
+fn cluster_catalog(release: &Release) -> Value {
+    let image = json!({
+        // A tag that moves: of an image by its version nothing newer ever comes.
+        "ref": release.catalog_following,
+        "pollIntervalMinutes": 30,
+    });
+    let spec = json!({ "source": { "type": "Image", "image": image } });
+    object("ClusterCatalog", CATALOG, &spec)
+}
+
+fn cluster_extension(release: &Release) -> Value {
+    let catalog = json!({
+        "packageName": PACKAGE,
+        "channels": [release.default_channel],
+        // Not a package of the same name in another catalog.
+        "selector": { "matchLabels": { "olm.operatorframework.io/metadata.name": CATALOG } },
+    });
+    let spec = json!({
+        "namespace": NAMESPACE,
+        "serviceAccount": { "name": format!("{PROJECT}-installer") },
+        "source": { "sourceType": "Catalog", "catalog": catalog },
+    });
+    object("ClusterExtension", PACKAGE, &spec)
+}
+
+/// The files.
+pub(super) fn manifests(
+    kinds: &[&Kind],
+    release: &Release,
+) -> Result<Vec<Manifest>, ManifestError> {
+    let bundled = objects(kinds)?;
+    let file = |name: &str| format!("olm-v1/{name}.yaml");
+    let cluster_role = cluster_role("installer", cluster_rules(kinds, &bundled));
+    let role = role("installer", namespace_rules(&bundled));
+    Ok(vec![
+        Manifest::object(file("cluster_catalog"), &cluster_catalog(release))?,
+        Manifest::object(file("cluster_extension"), &cluster_extension(release))?,
+        Manifest::object(file("cluster_role"), &cluster_role)?,
+        Manifest::object(file("role"), &role)?,
+    ])
+}
