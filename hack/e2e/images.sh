@@ -15,7 +15,7 @@ redis_packages="redis-server redis-tools libc6 libatomic1 libjemalloc2 liblzf1 l
 
 # What is fetched and built where there is a network, before.
 if [ "${1:-}" = fetch ]; then
-    for module in olm operator-sdk coredns cert-manager helm metrics-server; do
+    for module in olm olm-v1 operator-sdk coredns cert-manager helm metrics-server; do
         hack/build-go.sh "hack/$module" >/dev/null
     done
     for package in $memcached_packages $nginx_packages $redis_packages; do
@@ -89,6 +89,17 @@ USER 1001
 EOF
 cp "$olm"/{olm,catalog,cpb,copy-content} "$work/olm/"
 image "$work/olm" operator-framework/olm:v0.46.0
+
+olm_v1=$(hack/build-go.sh hack/olm-v1)
+for part in catalogd operator-controller; do
+    context "$part" <<EOF
+FROM registry.test/base/busybox:1
+COPY $part /
+ENTRYPOINT ["/$part"]
+EOF
+    cp "$olm_v1/$part" "$work/$part/"
+    image "$work/$part" "operator-framework/$part:v1.5.1"
+done
 
 context opm <<'EOF'
 FROM registry.test/base/busybox:1

@@ -17,6 +17,7 @@ mod load;
 mod node;
 #[path = "../support/old_operators.rs"]
 mod old_operators;
+mod olm_v1;
 mod operands;
 mod plain;
 mod shell;
@@ -43,6 +44,7 @@ const PHASES: &[(&str, Phase)] = &[
     ("helm", helm::installs_upgrades_rolls_back_and_uninstalls),
     ("run bundle", bundle::run_bundle_uses_upgrades_and_cleans_up),
     ("catalog", bundle::catalog_installs_and_upgrades),
+    ("OLM v1", olm_v1::installs_upgrades_and_uninstalls),
     ("take over", takeover::by_one_file),
     ("take over under OLM", takeover::under_olm),
     ("fifth operator", fifth::redis_keeps_its_data),

@@ -20,6 +20,7 @@ pub(crate) const NEXT: &str = "0.1.1";
 pub(crate) struct Node {
     pub(crate) cluster: Cluster,
     pub(crate) shell: Shell,
+    dns: Once,
     olm: Once,
     cert_manager: Once,
 }
@@ -56,6 +57,7 @@ impl Node {
         Self {
             shell: Shell::new(variables),
             cluster,
+            dns: Once::new(),
             olm: Once::new(),
             cert_manager: Once::new(),
         }
@@ -81,21 +83,29 @@ impl Node {
         ));
     }
 
+    /// Installs the cluster's DNS, once.
+    pub(crate) fn dns(&self) {
+        self.dns.call_once(|| {
+            let shell = &self.shell;
+            shell.must("kubectl apply -f hack/e2e/manifests/coredns.yaml");
+            shell.must("kubectl -n kube-system rollout status deployment/coredns --timeout=120s");
+        });
+    }
+
     /// Installs OLM and the DNS that its catalogs need, once.
     pub(crate) fn olm(&self) {
+        self.dns();
         self.olm.call_once(|| self.install_olm());
     }
 
     fn install_olm(&self) {
         let shell = &self.shell;
-        shell.must("kubectl apply -f hack/e2e/manifests/coredns.yaml");
         shell.must(
             "kubectl apply --server-side -f $(cd hack/olm && go list -m -f {{.Dir}} \
              github.com/operator-framework/operator-lifecycle-manager)/deploy/chart/crds",
         );
         shell.must("kubectl wait --for=condition=Established crd --all --timeout=60s");
         shell.must("kubectl apply -f hack/e2e/manifests/olm.yaml");
-        shell.must("kubectl -n kube-system rollout status deployment/coredns --timeout=120s");
         shell.must("kubectl -n olm rollout status deployment/olm-operator --timeout=120s");
         shell.must("kubectl -n olm rollout status deployment/catalog-operator --timeout=120s");
     }

@@ -1,0 +1,149 @@
+//! Installed by OLM v1, from the same catalog as by OLM.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::calls::Calls;
+use crate::node::{IMAGES, NAMESPACE, NEXT, Node};
+use crate::operands;
+use crate::plain::{MANAGER, nothing_left};
+use crate::shell::Shell;
+
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Where OLM v1's release manifest and what is changed in it meet.
+const FOLDER: &str = "target/e2e/olm-v1";
+
+/// `config/olm-v1`: a ClusterCatalog, a ClusterExtension, and a ServiceAccount that may do what the
+/// installation takes. The upgrade comes with a newer catalog.
+pub(crate) fn installs_upgrades_and_uninstalls(node: &Node) {
+    let shell = &node.shell;
+    install_olm_v1(node);
+    not_beside_another_installation(shell);
+
+    shell.must("kubectl apply -k config/olm-v1");
+    shell.must(
+        "kubectl wait --for=condition=Installed --timeout=5m clusterextension/quartet-operator",
+    );
+    installed(shell, "0.1.0");
+    operands::samples_under_olm(shell);
+    operands::answer(shell);
+    operands::refused_and_converted(shell);
+    changes_are_undone(shell);
+
+    let before = operands::State::of(shell);
+    let calls = Calls::start(&node.cluster.kubeconfig());
+    shell.must(&format!(
+        "kubectl patch clustercatalog quartet-operator-catalog --type=merge \
+         -p '{{\"spec\":{{\"source\":{{\"image\":{{\"ref\":\"{IMAGES}-catalog:v{NEXT}\"}}}}}}}}'"
+    ));
+    installed(shell, NEXT);
+    // Whatever OLM v1 and cert-manager still write.
+    thread::sleep(Duration::from_secs(20));
+    for (sort, tally) in calls.stop() {
+        assert_eq!(tally.failed, 0, "{sort:?}");
+    }
+    before.still_holds(shell);
+    operands::both_versions_answer(shell);
+    given_up_and_taken_over(shell);
+    before.still_holds(shell);
+
+    uninstalled(node);
+    // Again, beside what OLM v1 keeps of an installation that it let go of.
+    shell.must("kubectl apply -k config/olm-v1");
+    installed(shell, "0.1.0");
+    uninstalled(node);
+    shell.must(&format!("kubectl delete -k {FOLDER} --timeout=120s"));
+}
+
+/// OLM v1 as released, with the feature gate that 1.5 wants for bundles with webhooks.
+fn install_olm_v1(node: &Node) {
+    let shell = &node.shell;
+    node.dns();
+    node.cert_manager();
+    shell.must(&format!(
+        "mkdir -p {FOLDER} && cp -f hack/e2e/manifests/olm-v1/* {FOLDER} && \
+         cp -f $(cd hack/olm-v1 && go list -m -f {{{{.Dir}}}} \
+         github.com/operator-framework/operator-controller)/manifests/standard.yaml {FOLDER}"
+    ));
+    shell.must(&format!("kubectl apply --server-side -k {FOLDER}"));
+    for part in ["catalogd", "operator-controller"] {
+        shell.must(&format!(
+            "kubectl -n olmv1-system rollout status deployment/{part}-controller-manager --timeout=180s"
+        ));
+    }
+    // Its webhook is trusted once cert-manager has written the authority.
+    shell.until(
+        "kubectl create --dry-run=server -o name -f config/olm-v1/cluster_catalog.yaml | wc -l",
+        "1",
+        Duration::from_secs(60),
+    );
+}
+
+/// What is there already, OLM v1 leaves alone, and says so.
+fn not_beside_another_installation(shell: &Shell) {
+    shell.must("kubectl apply --server-side -k config/crd");
+    shell.must("kubectl apply -k config/olm-v1");
+    shell.until(
+        "kubectl get clusterextension quartet-operator \
+         -o jsonpath='{.status.conditions[?(@.type==\"Progressing\")].message}' | \
+         grep -c 'already exists in namespace' || true",
+        "1",
+        PATIENCE,
+    );
+    shell.must("kubectl delete -k config/olm-v1 --timeout=120s");
+    shell.must("kubectl delete -k config/crd --timeout=60s");
+}
+
+/// Waits until OLM v1 has installed that version, and the manager serves.
+fn installed(shell: &Shell, version: &str) {
+    shell.until(
+        "kubectl get clusterextension quartet-operator -o jsonpath='{.status.install.bundle.version} \
+         {.status.conditions[?(@.type==\"Installed\")].status}'",
+        &format!("{version} True"),
+        PATIENCE,
+    );
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=180s"
+    ));
+}
+
+/// OLM v1 looks after what it has made: an edit does not last.
+fn changes_are_undone(shell: &Shell) {
+    let limit = "{.spec.template.spec.containers[0].resources.limits.memory}";
+    let asked = format!("kubectl -n {NAMESPACE} get {MANAGER} -o jsonpath='{limit}'");
+    let before = shell.must(&asked);
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} set resources {MANAGER} --limits=memory=300Mi"
+    ));
+    shell.until(&asked, before.trim(), PATIENCE);
+    shell.must(&format!(
+        "kubectl -n {NAMESPACE} rollout status {MANAGER} --timeout=180s"
+    ));
+}
+
+/// OLM v1 lets go of what it has made, which goes on, and takes it again.
+fn given_up_and_taken_over(shell: &Shell) {
+    shell.must("kubectl delete clusterextension quartet-operator --cascade=orphan --timeout=120s");
+    thread::sleep(Duration::from_secs(10));
+    operands::both_versions_answer(shell);
+    shell.must("kubectl apply -f config/olm-v1/cluster_extension.yaml");
+    installed(shell, NEXT);
+    operands::both_versions_answer(shell);
+}
+
+/// With the ClusterExtension go the CRDs, and with them all resources and operands.
+fn uninstalled(node: &Node) {
+    let shell = &node.shell;
+    shell.must("kubectl delete -k config/olm-v1 --timeout=120s");
+    nothing_left(node);
+    shell.until(
+        "kubectl get crd -o name | grep -cE 'cache|proxy|elasticweb|jiaozi' || true",
+        "0",
+        PATIENCE,
+    );
+    shell.until(
+        "kubectl get pods,deployments,services -n default -o name | grep -vc service/kubernetes || true",
+        "0",
+        PATIENCE,
+    );
+}
