@@ -182,11 +182,25 @@ impl Release {
         }
         images
     }
+
+    /// The list of them for whoever copies them to a registry of their own, those of bundle and
+    /// catalog included: one on each line, each once.
+    pub fn list_of_images(&self) -> String {
+        let related = self.related_images().into_iter().map(|(_, image)| image);
+        let of_olm = [&self.bundle_image, &self.catalog_following].map(String::as_str);
+        let images = each_once(related.chain(of_olm)).into_iter();
+        images.map(|image| format!("{image}\n")).collect()
+    }
 }
 
 /// Name of the ClusterServiceVersion of `version`.
 pub(super) fn csv_name(version: &str) -> String {
     format!("{PROJECT}.v{version}")
+}
+
+/// The versions that `version` may be installed over at once: every earlier one.
+pub(super) fn skip_range(version: &str) -> String {
+    format!(">=0.0.0 <{version}")
 }
 
 fn each_once<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {

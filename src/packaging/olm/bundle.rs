@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::csv::{PACKAGE, csv};
+use super::csv::{OLDEST_OPENSHIFT, PACKAGE, csv};
 use crate::api::Kind;
 use crate::packaging::by_hand;
 use crate::packaging::crd;
@@ -123,6 +123,7 @@ fn labels(release: &Release) -> Vec<(&'static str, String)> {
             "operators.operatorframework.io.test.config.v1",
             format!("{SCORECARD_FOLDER}/"),
         ),
+        ("com.redhat.openshift.versions", text(OLDEST_OPENSHIFT)),
     ]
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::csv::{PACKAGE, csv, summary};
 use crate::api::Kind;
 use crate::packaging::manifest::{Manifest, ManifestError};
-use crate::packaging::release::{Release, csv_name};
+use crate::packaging::release::{Release, csv_name, skip_range};
 
 /// What serves the catalog inside of its image.
 const OPM_IMAGE: &str = "quay.io/operator-framework/opm:v1.73.0";
@@ -75,14 +75,12 @@ fn package(kinds: &[&Kind], release: &Release, csv: &Value) -> Value {
 
 /// Every version replaces the one before it, and may be reached from each earlier one at once.
 fn channel_of(name: &str, release: &Release) -> Value {
-    let versions: Vec<&String> = release.earlier.iter().chain([&release.version]).collect();
     let mut entries = Vec::new();
     let mut before: Option<&String> = None;
-    for version in &versions {
-        let mut entry = json!({ "name": csv_name(version) });
-        if let (Some(before), Some(first)) = (before, versions.first()) {
+    for version in release.earlier.iter().chain([&release.version]) {
+        let mut entry = json!({ "name": csv_name(version), "skipRange": skip_range(version) });
+        if let Some(before) = before {
             entry["replaces"] = csv_name(before).into();
-            entry["skipRange"] = format!(">={first} <{version}").into();
         }
         entries.push(entry);
         before = Some(version);

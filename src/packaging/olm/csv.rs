@@ -16,13 +16,16 @@ use crate::packaging::names::{
 };
 use crate::packaging::project::project;
 use crate::packaging::rbac;
-use crate::packaging::release::{Release, csv_name};
+use crate::packaging::release::{Release, csv_name, skip_range};
 use crate::packaging::sample::sample;
 use crate::packaging::webhook::validating_webhook_configuration;
 use crate::webhook::paths;
 
 /// The oldest Kubernetes that the whole test suite has passed on.
 pub const OLDEST_KUBERNETES: &str = "1.34.0";
+/// The OpenShift of that Kubernetes. Without a second version, the catalogs of all later ones
+/// have the bundle, too; those of earlier ones would offer what cannot be installed there.
+pub const OLDEST_OPENSHIFT: &str = "v4.21";
 const BASE: &str = include_str!("base.yaml");
 const DESCRIPTION: &str = include_str!("description.md");
 const ICON: &[u8] = include_bytes!("../../../docs/icon.svg");
@@ -98,7 +101,7 @@ fn keywords(kinds: &[&Kind], others: &Value) -> Value {
 fn annotations(
     kinds: &[&Kind],
     release: &Release,
-) -> Result<[(&'static str, String); 7], ManifestError> {
+) -> Result<[(&'static str, String); 8], ManifestError> {
     // An air-gapped cluster mirrors by digest.
     let by_digest = |(_, image): (String, &str)| image.contains("@sha256:");
     let disconnected = release.related_images().into_iter().all(by_digest);
@@ -114,6 +117,8 @@ fn annotations(
         (suggested, NAMESPACE.to_owned()),
         (template, namespace.to_string()),
         (feature, disconnected.to_string()),
+        // For catalogs that are made of bundles. In a file-based catalog, the channel has it.
+        ("olm.skipRange", skip_range(&release.version)),
     ])
 }
 

@@ -267,6 +267,8 @@ fn a_later_version_replaces_and_skips_the_earlier_ones() {
     let third = Release::new("1.0.0", changelog, None).unwrap();
     let csv = csv(&kinds(), &third).unwrap();
     assert_eq!(csv["spec"]["replaces"], "quartet-operator.v0.2.0");
+    let annotations = &csv["metadata"]["annotations"];
+    assert_eq!(annotations["olm.skipRange"], ">=0.0.0 <1.0.0");
     let files = catalog(&third, Path::new("catalog")).unwrap();
     for channel in ["stable", "candidate"] {
         let path = format!("catalog/{PACKAGE}/channel-{channel}.yaml");
@@ -278,16 +280,16 @@ fn a_later_version_replaces_and_skips_the_earlier_ones() {
         assert_eq!(
             channel["entries"],
             json!([
-                { "name": "quartet-operator.v0.1.0" },
+                { "name": "quartet-operator.v0.1.0", "skipRange": ">=0.0.0 <0.1.0" },
                 {
                     "name": "quartet-operator.v0.2.0",
                     "replaces": "quartet-operator.v0.1.0",
-                    "skipRange": ">=0.1.0 <0.2.0",
+                    "skipRange": ">=0.0.0 <0.2.0",
                 },
                 {
                     "name": "quartet-operator.v1.0.0",
                     "replaces": "quartet-operator.v0.2.0",
-                    "skipRange": ">=0.1.0 <1.0.0",
+                    "skipRange": ">=0.0.0 <1.0.0",
                 },
             ])
         );

@@ -9,9 +9,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{list, repository_file, texts, the_csv};
-use crate::packaging::olm::csv::{OLDEST_KUBERNETES, PACKAGE};
+use crate::packaging::olm::csv::{OLDEST_KUBERNETES, OLDEST_OPENSHIFT, PACKAGE};
 use crate::packaging::tests::release;
-use crate::packaging::{bundle, community, kinds, webhook};
+use crate::packaging::{Release, bundle, catalog, community, kinds, webhook};
 
 #[test]
 fn the_csv_gives_no_right_that_good_practices_or_olm_refuse() {
@@ -131,15 +131,69 @@ fn the_community_folder_is_the_bundle_under_the_names_of_the_pipeline() {
     let files = community(&release).unwrap();
     let below = format!("operators/{PACKAGE}/{}", release.version);
     let bundled = bundle(&release, Path::new(&below)).unwrap();
+    let config = format!("{below}/release-config.yaml");
+    let for_the_pipeline = ["operators/quartet-operator/ci.yaml", &config];
     for file in &files {
         assert!(
-            file.path == Path::new("operators/quartet-operator/ci.yaml") || bundled.contains(file),
+            for_the_pipeline.map(Path::new).contains(&&*file.path) || bundled.contains(file),
             "{}",
             file.path.display()
         );
     }
     // All but the Dockerfile.
-    assert_eq!(files.len(), bundled.len());
+    assert_eq!(files.len(), bundled.len() - 1 + for_the_pipeline.len());
+}
+
+/// operator-pipelines, operatorcert/schemas and add_bundle_to_fbc.py: it makes an entry of each
+/// channel of what release-config.yaml says, in the template that ci.yaml maps.
+#[test]
+fn the_community_catalog_gets_the_entries_of_our_own() {
+    let changelog = "## 0.2.0 – 2027-02-01\n## 0.1.0 – 2027-01-01\n";
+    for version in ["0.1.0", "0.2.0"] {
+        let release = Release::new(version, changelog, None).unwrap();
+        let files = community(&release).unwrap();
+        let read = |path: String| -> Value {
+            let file = files.iter().find(|file| file.path == Path::new(&path));
+            serde_saphyr::from_str(&file.unwrap().text).unwrap()
+        };
+        let ci = read(format!("operators/{PACKAGE}/ci.yaml"));
+        let mapping = json!({
+            "template_name": "basic.yaml",
+            "catalog_names": ["latest"],
+            "type": "olm.template.basic",
+        });
+        let fbc = json!({ "enabled": true, "catalog_mapping": [mapping] });
+        assert_eq!(ci["fbc"], fbc);
+        assert_eq!(
+            ci.get("updateGraph"),
+            None,
+            "that is for catalogs of bundles"
+        );
+        assert!(!list(&ci["reviewers"]).is_empty());
+        let config = read(format!("operators/{PACKAGE}/{version}/release-config.yaml"));
+        assert_eq!(config["defaultChannel"], release.default_channel);
+        let [template] = list(&config["catalog_templates"]) else {
+            panic!("one template")
+        };
+        assert_eq!(template["template_name"], "basic.yaml");
+        assert_eq!(template["channels"], json!(release.channels));
+        let ours = catalog(&release, Path::new("catalog")).unwrap();
+        let path = format!("catalog/{PACKAGE}/channel-candidate.yaml");
+        let ours = ours.iter().find(|file| file.path == Path::new(&path));
+        let ours: Value = serde_saphyr::from_str(&ours.unwrap().text).unwrap();
+        let entry = list(&ours["entries"]).last().unwrap();
+        assert_eq!(entry["name"], release.csv_name());
+        for field in ["replaces", "skips", "skipRange"] {
+            assert_eq!(template.get(field), entry.get(field), "{version} {field}");
+        }
+    }
+}
+
+/// OpenShift 4.N is on Kubernetes 1.(N + 13).
+#[test]
+fn the_oldest_openshift_is_that_of_the_oldest_kubernetes() {
+    let minor = |version: &str| -> u32 { version.split('.').nth(1).unwrap().parse().unwrap() };
+    assert_eq!(minor(OLDEST_OPENSHIFT) + 13, minor(OLDEST_KUBERNETES));
 }
 
 /// OLM, pkg/controller/install/webhook.go and operators/olm/operator.go.
