@@ -45,13 +45,17 @@ CATALOG_FOLLOWING_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(basename $(VERSION))
 # and from 1.0.0 on stable,candidate.
 CHANNELS ?=
 DEFAULT_CHANNEL ?=
-# true: bundle and installer name images by digest, which skopeo asks their registries for.
+# true: what is generated names images by digest, which skopeo asks their registries for. As in
+# operator-sdk's scaffold it is false, since the image of a checkout is in no registry yet;
+# .github/workflows/release.yml sets it.
 USE_IMAGE_DIGESTS ?= false
 # More arguments for the generator of bundle and catalog, see target/debug/generate bundle --help.
 BUNDLE_GEN_FLAGS ?=
 # Where bundle and catalog are written, and their images built from: elsewhere for other versions.
 BUNDLE_DIR ?= bundle
 CATALOG_DIR ?= catalog
+# Where install.yaml and the list of images are written.
+INSTALLER_DIR ?= dist
 # Where the Helm chart is written, and its package.
 CHART_DIR ?= dist/chart
 CHART_PACKAGES ?= target/chart
@@ -360,9 +364,9 @@ community-operators: ## Write this version for a community catalog, to its clone
 	$(DATED) $(GENERATE) community $(RELEASE_FLAGS) $(BUNDLE_GEN_FLAGS) --output='$(or $(COMMUNITY_DIR),target/community-operators)'
 
 .PHONY: build-installer
-build-installer: ## Write dist/install.yaml, which installs everything, for the image IMG.
+build-installer: ## Write install.yaml, which installs everything, and images.txt to INSTALLER_DIR, for the image IMG.
 	$(CARGO_BUILD) --bin generate
-	$(DATED) $(GENERATE) installer $(RELEASE_FLAGS)
+	$(DATED) $(GENERATE) installer $(RELEASE_FLAGS) --output='$(INSTALLER_DIR)'
 
 .PHONY: helm-chart
 helm-chart: ## Write the Helm chart to CHART_DIR, and its package to CHART_PACKAGES, for the image IMG.
@@ -422,8 +426,8 @@ sbom: ## Write the software bill of materials (CycloneDX) of the manager, at tar
 
 ##@ Release
 
-# The processors that `make release-dry-run` builds the manager for.
-RELEASE_ARCHITECTURES ?= $(ARCHITECTURE)
+# The processors that `make release-dry-run` builds the manager for: those of PLATFORMS.
+RELEASE_ARCHITECTURES ?= $(foreach platform,$(subst $(comma), ,$(PLATFORMS)),$(notdir $(platform)))
 
 .PHONY: release-dry-run
 release-dry-run: ## Build every file of a release, with checksums and SBOM, in target/release-artifacts.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What takes too long for every change: the whole fault campaign, the explorer with many plans,
 # every #[ignore]d exploration, the oldest Kubernetes, fuzzing with many executions, many rolling
-# restarts, the product on a real node. Ends as .ci/run does, with a table of the stages.
+# restarts, the files of a release, the Dockerfile, the product on a real node. Ends as .ci/run
+# does, with a table of the stages.
 #
 #     hack/nightly.sh [STAGE…]    these stages only
 #
@@ -14,7 +15,7 @@ BUDGET_MINUTES=${BUDGET_MINUTES:-780}
 ALLOW_SKIP=${ALLOW_SKIP-}
 seed=${NIGHTLY_SEED:-$(date +%s)}
 
-declare -A least=([rollout]=2 [explorations]=2 [faults]=1 [explore]=0 [mutants]=0 [fuzz]=5 [oldest]=920 [e2e]=1)
+declare -A least=([rollout]=2 [explorations]=2 [faults]=1 [explore]=0 [mutants]=0 [fuzz]=5 [oldest]=920 [release]=0 [dockerfile]=0 [e2e]=1)
 stages=("$@")
 for name in "${stages[@]}"; do
     if [ -z "${least[$name]-}" ]; then
@@ -37,5 +38,14 @@ say "the seed of this run: NIGHTLY_SEED=$seed"
 ! wanted mutants || stage mutants 300 make mutants SEED="$((seed % 1000000000))"
 ! wanted fuzz || stage fuzz 60 env FUZZ_SEED=$((seed % 2147483647)) make fuzz FUZZ_RUNS=1000000
 ! wanted oldest || stage oldest 60 make test-oldest TESTFLAGS=--no-fail-fast
+# For both processors: the other one's compiler and emulator have to be there.
+! wanted release || stage release 60 make release-dry-run
+if wanted dockerfile; then
+    if unshare --mount true; then
+        stage dockerfile 30 make test-dockerfile
+    else
+        skip dockerfile "it needs root"
+    fi
+fi
 ! wanted e2e || stage_e2e 40
 finish

@@ -55,6 +55,30 @@ notes() {
         END { exit !found }' "$CHANGELOG" || fail "$CHANGELOG has no section $1"
 }
 
+# Whether the binary for ARCHITECTURE runs, in an emulator where this machine is another one.
+answers() {
+    local version=$1 architecture=$2 binary=$ARTIFACTS/manager-linux-$2 name emulator=() said
+    case $architecture in
+    amd64) name=x86_64 ;;
+    arm64) name=aarch64 ;;
+    esac
+    if [ "$name" != "$(uname -m)" ]; then
+        emulator=("qemu-$name-static")
+        command -v "${emulator[0]}" >/dev/null ||
+            fail "no emulator to try the binary for $architecture with: apt-get install qemu-user-static"
+    fi
+    said=$("${emulator[@]}" "$binary" --version) || fail "the binary for $architecture does not run"
+    [ "${said##* }" = "$version" ] || fail "the binary for $architecture says '$said', not $version"
+}
+
+# An archive of folders, the same for the same files.
+archive() {
+    local name=$1
+    shift
+    tar --create --sort=name --format=ustar --mtime="@${SOURCE_DATE_EPOCH:-0}" --owner=0 --group=0 \
+        --numeric-owner --mode=a=rX,u+w "$@" | gzip --no-name --best >"$ARTIFACTS/$name.tar.gz"
+}
+
 artifacts() {
     local version=$1 architecture date
     shift
@@ -64,16 +88,18 @@ artifacts() {
     hack/image.sh binary "$@"
     for architecture in "$@"; do
         install -m 0755 "target/image/$architecture/manager" "$ARTIFACTS/manager-linux-$architecture"
+        answers "$version" "$architecture"
     done
     hack/sbom.sh >/dev/null
     # A serial number and a time would make each build another one.
     sed -e '/^ *"serialNumber":/d' -e "s/\"timestamp\": \"[^\"]*\"/\"timestamp\": \"$date\"/" \
         target/image/manager.cdx.json >"$ARTIFACTS/manager.cdx.json"
-    install -m 0644 dist/install.yaml "$ARTIFACTS/install.yaml"
+    install -m 0644 dist/install.yaml dist/images.txt "$ARTIFACTS"
     hack/package-chart.sh dist/chart "$ARTIFACTS" >/dev/null
-    tar --create --sort=name --format=ustar --mtime="@${SOURCE_DATE_EPOCH:-0}" --owner=0 --group=0 \
-        --numeric-owner --mode=a=rX,u+w bundle catalog | gzip --no-name --best \
-        >"$ARTIFACTS/olm-$version.tar.gz"
+    archive "olm-$version" bundle catalog
+    rm -rf target/community-operators
+    make --no-print-directory community-operators VERSION="$version" COMMUNITY_DIR= >/dev/null
+    archive "community-operators-$version" --directory=target/community-operators operators
     (cd "$ARTIFACTS" && LC_ALL=C sha256sum -- * >SHA256SUMS.part && mv SHA256SUMS.part SHA256SUMS)
     cat "$ARTIFACTS/SHA256SUMS"
 }

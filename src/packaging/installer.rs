@@ -45,7 +45,7 @@ pub(super) fn manifest(config: &[Manifest], release: &Release) -> Result<Manifes
         text.push_str(&manifest.text);
     }
     Ok(Manifest {
-        path: "dist/install.yaml".into(),
+        path: "install.yaml".into(),
         text,
     })
 }

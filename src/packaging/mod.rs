@@ -57,7 +57,7 @@ pub fn files(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
         .into_iter()
         .map(below("config"))
         .collect();
-    files.push(installer(release)?);
+    files.extend(installer(release)?.map(below("dist")));
     files.extend(chart(release)?.into_iter().map(below("dist/chart")));
     files.extend(bundle(release, Path::new("bundle"))?);
     files.extend(catalog(release, Path::new("catalog"))?);
@@ -110,12 +110,16 @@ fn below(folder: impl AsRef<Path>) -> impl Fn(Manifest) -> Manifest {
     }
 }
 
-/// `dist/install.yaml` for `release`, which installs everything.
+/// `install.yaml` of `release`, which installs everything, and beside it the list of images.
 ///
 /// # Errors
 /// When a type cannot be written as YAML, which a test rules out.
-pub fn installer(release: &Release) -> Result<Manifest, ManifestError> {
-    installer::manifest(&config(release)?, release)
+pub fn installer(release: &Release) -> Result<[Manifest; 2], ManifestError> {
+    let images = Manifest {
+        path: "images.txt".into(),
+        text: release.list_of_images(),
+    };
+    Ok([installer::manifest(&config(release)?, release)?, images])
 }
 
 /// The Helm chart of `release`, by the paths in its folder.

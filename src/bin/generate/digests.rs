@@ -20,7 +20,7 @@ pub(crate) enum DigestError {
     Unreachable { image: String, reason: String },
 }
 
-/// Names every image of `release` by its digest.
+/// Names every image of `release` that its pods run by its digest.
 ///
 /// # Errors
 /// [`DigestError`]: the first image whose digest is not to be had.
@@ -32,7 +32,11 @@ pub(crate) fn resolve(release: &mut Release) -> Result<(), DigestError> {
     Ok(())
 }
 
-fn by_digest(image: &str) -> Result<String, DigestError> {
+/// The image by its digest.
+///
+/// # Errors
+/// [`DigestError`]: it is not to be had.
+pub(crate) fn by_digest(image: &str) -> Result<String, DigestError> {
     if image.contains('@') {
         return Ok(image.to_owned());
     }

@@ -54,12 +54,12 @@ enum What {
         #[arg(long)]
         output: PathBuf,
     },
-    /// One file that installs everything.
+    /// One file that installs everything, install.yaml, and beside it the list of images.
     Installer {
         #[command(flatten)]
         release: ReleaseFlags,
-        /// The file to write.
-        #[arg(long, default_value = "dist/install.yaml")]
+        /// The folder to write to.
+        #[arg(long, default_value = "dist")]
         output: PathBuf,
     },
     /// The Helm chart.
@@ -151,16 +151,18 @@ fn run(what: What) -> Result<(), Failure> {
             write(&packaging::bundle(&release, &output)?, Path::new("."))
         }
         What::Catalog { release, output } => {
-            let release = release.read()?;
+            let is_by_digest = release.use_image_digests;
+            let mut release = release.read()?;
+            if is_by_digest {
+                release.bundle_image = digests::by_digest(&release.bundle_image)?;
+            }
             write(&packaging::catalog(&release, &output)?, Path::new("."))
         }
         What::Community { release, output } => {
             write(&packaging::community(&release.read()?)?, &output)
         }
         What::Installer { release, output } => {
-            let text = packaging::installer(&release.read()?)?.text;
-            let file = Manifest { path: output, text };
-            write(&[file], Path::new("."))
+            write(&packaging::installer(&release.read()?)?, &output)
         }
         What::Chart { release, output } => write(&packaging::chart(&release.read()?)?, &output),
         What::Deployment {
