@@ -126,6 +126,10 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
         "gh attestation verify oci://ghcr.io/quartet-operator/quartet-operator:v0.1.0 --repo quartet-operator/quartet-operator",
         "needs a release",
     ),
+    (
+        "oc mirror --v2 --config=imageset-config.yaml --workspace=file://mirror docker://registry.example.com/mirror",
+        "needs a tool of OpenShift and a release",
+    ),
     ("make release-dry-run", "builds the manager for ten minutes"),
 ];
 

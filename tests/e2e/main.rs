@@ -6,14 +6,17 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "real time passes here")]
 
+mod any_namespace;
 mod autoscaled;
 mod bundle;
 mod calls;
 mod cert_manager;
+mod community;
 mod deletion;
 mod fifth;
 mod helm;
 mod load;
+mod mirror;
 mod node;
 #[path = "../support/old_operators.rs"]
 mod old_operators;
@@ -36,6 +39,7 @@ type Phase = fn(&Node);
 /// has the product installed.
 const PHASES: &[(&str, Phase)] = &[
     ("digests", bundle::images_by_digest_when_asked),
+    ("community", community::the_proposal_becomes_a_catalog),
     ("one file", plain::installed_from_one_file),
     ("deletion", deletion::in_every_order),
     ("make deploy", plain::deployed_and_undeployed),
@@ -45,6 +49,8 @@ const PHASES: &[(&str, Phase)] = &[
     ("run bundle", bundle::run_bundle_uses_upgrades_and_cleans_up),
     ("catalog", bundle::catalog_installs_and_upgrades),
     ("OLM v1", olm_v1::installs_upgrades_and_uninstalls),
+    ("any namespace", any_namespace::in_the_namespace_of_a_hub),
+    ("mirror", mirror::installed_from_a_mirror),
     ("take over", takeover::by_one_file),
     ("take over under OLM", takeover::under_olm),
     ("fifth operator", fifth::redis_keeps_its_data),

@@ -30,8 +30,9 @@ pub(crate) const POD_RANGE: &str = "10.244.0.0/16";
 
 /// The names under which the registry is known inside, and to its certificate. Pods' images
 /// need none of them: containerd asks it for every name.
-pub(crate) const REGISTRIES: [&str; 7] = [
+pub(crate) const REGISTRIES: [&str; 8] = [
     "registry.test",
+    "registry.example.com", // of the documents
     "docker.io",
     "registry-1.docker.io", // what clients ask for images of docker.io
     "ghcr.io",

@@ -1,0 +1,96 @@
+//! Installed by OLM as hubs propose it: a catalog for all namespaces, a Subscription in `operators`,
+//! and upgrades that come with the tag that the catalog moves.
+
+use std::time::{Duration, Instant};
+
+use crate::node::{NEXT, Node};
+use crate::operands;
+
+/// What OLM is told to wait before it looks at the tag again, and what an upgrade may take with
+/// that.
+const POLL: &str = "30s";
+const UPGRADED: Duration = Duration::from_secs(300);
+
+/// The objects of `config/olm` in the namespaces that a hub names.
+const CATALOG: &str =
+    "kubectl patch --local -f config/olm/catalog_source.yaml -o yaml --type=merge";
+const SUBSCRIPTION: &str = "kubectl patch --local -f config/olm/subscription.yaml -o yaml --type=merge \
+     -p '{\"metadata\":{\"namespace\":\"operators\"},\"spec\":{\"sourceNamespace\":\"olm\"}}'";
+
+/// The namespaces that the CRDs and the webhook configurations send reviews to, each once.
+const CONVERTED: &str = "kubectl get crd -l operators.coreos.com/quartet-operator.operators \
+     -o jsonpath='{range .items[*]}{.spec.conversion.webhook.clientConfig.service.namespace}{\"\\n\"}{end}' | sort | uniq -c";
+const VALIDATED: &str = "kubectl get validatingwebhookconfigurations -l olm.owner.namespace=operators \
+     -o jsonpath='{range .items[*]}{range .webhooks[*]}{.clientConfig.service.namespace}{\"\\n\"}{end}{end}' | sort -u";
+
+/// The bundle's CRDs name the usual namespace; OLM writes its own into them. A newer catalog is
+/// pushed under the tag, and nothing else is done.
+pub(crate) fn in_the_namespace_of_a_hub(node: &Node) {
+    let shell = &node.shell;
+    node.olm();
+    shell.must(&format!(
+        "{CATALOG} -p '{{\"metadata\":{{\"namespace\":\"olm\"}},\
+         \"spec\":{{\"updateStrategy\":{{\"registryPoll\":{{\"interval\":\"{POLL}\"}}}}}}}}' | \
+         kubectl apply -f -"
+    ));
+    shell.must(&format!("{SUBSCRIPTION} | kubectl apply -f -"));
+    succeeded(node, "0.1.0");
+    registered_there(node);
+    operands::samples_under_olm(shell);
+    operands::answer(shell);
+    operands::refused_and_converted(shell);
+
+    let before = operands::State::of(shell);
+    shell.must(&format!("make catalog-push-following VERSION={NEXT}"));
+    let pushed = Instant::now();
+    shell.until(
+        &format!("kubectl -n operators get csv quartet-operator.v{NEXT} -o name | wc -l"),
+        "1",
+        UPGRADED,
+    );
+    println!(
+        "OLM has the newer catalog {:.1} s after it was pushed, with an interval of {POLL}",
+        pushed.elapsed().as_secs_f32()
+    );
+    succeeded(node, NEXT);
+    println!(
+        "the upgrade is done {:.1} s after the push",
+        pushed.elapsed().as_secs_f32()
+    );
+    registered_there(node);
+    operands::both_versions_answer(shell);
+    before.still_holds(shell);
+
+    operands::clean(shell);
+    shell.must(&format!(
+        "{SUBSCRIPTION} | kubectl delete --timeout=60s -f -"
+    ));
+    shell.must(&format!(
+        "kubectl -n operators delete csv quartet-operator.v{NEXT} --timeout=120s"
+    ));
+    shell.must("kubectl -n olm delete catalogsource quartet-operator-catalog --timeout=60s");
+    let left = "-l operators.coreos.com/quartet-operator.operators= --timeout=60s";
+    shell.must(&format!("kubectl delete crd {left}"));
+    shell.must(&format!("kubectl delete clusterroles {left}"));
+    shell.must("kubectl delete operator quartet-operator.operators --ignore-not-found");
+    shell.must("kubectl -n operators wait --for=delete pod --all --timeout=120s");
+    // As it was for who comes next.
+    shell.must("make catalog-push-following");
+}
+
+/// All four CRDs convert there, and whatever is validated is validated there.
+fn registered_there(node: &Node) {
+    let limit = Duration::from_secs(60);
+    node.shell.until(CONVERTED, "4 operators", limit);
+    node.shell.until(VALIDATED, "operators", limit);
+}
+
+fn succeeded(node: &Node, version: &str) {
+    node.shell.until(
+        &format!(
+            "kubectl -n operators get csv quartet-operator.v{version} -o jsonpath='{{.status.phase}}'"
+        ),
+        "Succeeded",
+        UPGRADED,
+    );
+}
