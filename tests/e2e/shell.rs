@@ -69,7 +69,7 @@ impl Shell {
     }
 
     fn quietly(&self, line: &str) -> Said {
-        // No command here may take longer: the longest is an installation's own 5 minutes.
+        // No command here may take longer: the longest is to build the images, on a busy machine.
         let Output {
             status,
             stdout,
@@ -78,7 +78,7 @@ impl Shell {
             .command("timeout")
             .args([
                 "--kill-after=10",
-                "420",
+                "900",
                 "bash",
                 "-o",
                 "pipefail",

@@ -52,6 +52,12 @@ fn restore(cluster: &Cluster, copied: &Path) {
     cluster.restart(Component::ApiServer).expect("it serves");
 }
 
+fn version(object: &Value) -> u64 {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    let version = version.and_then(|it| it.parse().ok());
+    version.expect("a number")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election() {
     let starting = || Cluster::start_api_server(Options::default());
@@ -73,6 +79,7 @@ async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election
     cluster.pause(Component::Etcd).expect("it runs");
     copy(&cluster.dir().join("etcd"), &copied);
     cluster.resume(Component::Etcd).expect("it runs");
+    let in_copy = version(&lease(&stage).await);
     // More than a restart of the API server writes.
     for turn in 0..400 {
         let labels = json!({"metadata": {"labels": {"turn": turn.to_string()}}});
@@ -83,18 +90,23 @@ async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election
     }
     ask_for(&stage, 3).await;
     until_scaled(&stage, 3, &[&leader, &standby]).await;
-    let before = lease(&stage).await["metadata"]["resourceVersion"].clone();
+    // The lease is renewed every 2 s: the copy has an older one.
+    let started = Instant::now();
+    let before = loop {
+        let before = version(&lease(&stage).await);
+        if before > in_copy {
+            break before;
+        }
+        assert!(started.elapsed() < DEADLINE, "the lease is not renewed");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
 
     let restoring = Arc::clone(&cluster);
     let restored = tokio::task::spawn_blocking(move || restore(&restoring, &copied));
     restored.await.expect("restored");
     stage.reconnect().await;
-    let after = lease(&stage).await["metadata"]["resourceVersion"].clone();
-    let number = |version: &Value| version.as_str().and_then(|it| it.parse::<u64>().ok());
-    assert!(
-        number(&after) < number(&before),
-        "{after} is not before {before}"
-    );
+    let after = version(&lease(&stage).await);
+    assert!(after < before, "{after} is not before {before}");
     // Of a size that it had in neither life.
     ask_for(&stage, 2).await;
     until_scaled(&stage, 2, &[&leader, &standby]).await;
