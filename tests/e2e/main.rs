@@ -50,10 +50,7 @@ const PHASES: &[(&str, Phase)] = &[
     ("run bundle", bundle::run_bundle_uses_upgrades_and_cleans_up),
     ("catalog", bundle::catalog_installs_and_upgrades),
     ("OLM v1", olm_v1::installs_upgrades_and_uninstalls),
-    (
-        "earlier version",
-        csv_deleted::goes_back_to_an_earlier_version,
-    ),
+    ("deleted version", csv_deleted::leaves_the_resources),
     ("any namespace", any_namespace::in_the_namespace_of_a_hub),
     ("mirror", mirror::installed_from_a_mirror),
     ("take over", takeover::by_one_file),
