@@ -181,7 +181,7 @@ impl EventHandlers {
         }
         let urgency = match before.zip(after) {
             Some((before, after)) if before.is_spec_equal(after) && after.is_moving() => {
-                match before.is_looked_at() {
+                match before.is_current() {
                     true => Urgency::Step,
                     false => Urgency::FirstReport,
                 }

@@ -183,7 +183,7 @@ impl Release {
         images
     }
 
-    /// The list of them for whoever copies them to a registry of their own, those of bundle and
+    /// The list of images for a copy to another registry, those of bundle and
     /// catalog included: one on each line, each once.
     pub fn list_of_images(&self) -> String {
         let related = self.related_images().into_iter().map(|(_, image)| image);

@@ -204,8 +204,8 @@ impl CachedChild {
             .is_some_and(|workload| !workload.is_complete())
     }
 
-    /// Whether the controller of its type has reported on this spec.
-    pub(crate) fn is_looked_at(&self) -> bool {
+    /// Whether its controller has reported on this generation (`status.observedGeneration`).
+    pub(crate) fn is_current(&self) -> bool {
         self.workload().is_some_and(ObservedWorkload::is_current)
     }
 

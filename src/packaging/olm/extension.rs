@@ -23,7 +23,7 @@ const API_GROUP: &str = "olm.operatorframework.io";
 struct Made {
     group: &'static str,
     resource: &'static str,
-    /// None where OLM v1 makes up names: of a version and a hash.
+    /// Empty where OLM v1 generates the names, from a version and a hash.
     names: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ fn suffixed(base: &str, suffix: &str) -> String {
     format!("{kept}-{suffix}")
 }
 
-/// To create, and to manage what has been created: by name where names are known.
+/// The rights to create these objects and to manage them, by name where names are known.
 fn managing(made: &Made, unnamed: &[&str]) -> Vec<PolicyRule> {
     const MANAGE: [&str; 4] = ["delete", "get", "patch", "update"];
     let rule = |verbs: &[&str]| rule(made.group, &[made.resource], verbs);
@@ -103,7 +103,7 @@ fn managing(made: &Made, unnamed: &[&str]) -> Vec<PolicyRule> {
     vec![rule(unnamed), named]
 }
 
-/// What the bundle grants to the manager and to people: nobody may grant what they may not do.
+/// What the bundle grants to the manager and to users. An account cannot grant rights that it lacks.
 /// OLM v1 has every right of the manager hold in all namespaces, and adds the last one.
 fn granted(kinds: &[&Kind]) -> Vec<PolicyRule> {
     let mut rules = rbac::cluster_rights(kinds);
@@ -158,7 +158,7 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
 
 fn cluster_catalog(release: &Release) -> Value {
     let image = json!({
-        // A tag that moves: of an image by its version nothing newer ever comes.
+        // A floating tag. The tag of a version would never bring an upgrade.
         "ref": release.catalog_following,
         "pollIntervalMinutes": 30,
     });
