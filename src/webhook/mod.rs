@@ -12,6 +12,7 @@ pub mod certificates;
 mod conversion;
 mod memory;
 pub mod metrics;
+mod nesting;
 pub mod paths;
 mod routes;
 #[cfg(test)]

@@ -20,6 +20,7 @@ use super::body::{self, Wanted, Whole};
 use super::conversion::{self, Converter};
 use super::memory::{Memory, Share};
 use super::metrics::{EndpointMetrics, Metrics};
+use super::nesting::{MOST_NESTED, is_too_deep};
 use super::paths;
 use crate::api::Kind;
 use crate::budget::{ADMISSION_BODY, CONVERSION_BODY};
@@ -253,6 +254,10 @@ impl Endpoint {
         let Ok(body) = std::str::from_utf8(body) else {
             return Answer::refusal(StatusCode::BAD_REQUEST, "the body is not UTF-8");
         };
+        if is_too_deep(body) {
+            let message = format!("the body is nested more than {MOST_NESTED} levels deep");
+            return Answer::refusal(StatusCode::BAD_REQUEST, message);
+        }
         self.guarded(body, |body| self.task.answer(body, &self.metrics, share))
     }
 

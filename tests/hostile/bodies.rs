@@ -106,8 +106,9 @@ async fn stalled_bodies_leave_room_for_calls_of_any_size() {
     }
 }
 
-/// Promise: bodies without an end keep the manager below 192 MiB; texts that an error might
-/// repeat, and answers that nobody takes, cost at most 64 MiB; large calls are served again soon.
+/// Promise: bodies without an end, and deeply nested ones, keep the manager below 192 MiB; texts that an
+/// error might repeat, and answers that nobody takes, cost at most 64 MiB; large calls are served again
+/// soon.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endless_bodies_and_untaken_answers_have_a_bound() {
     let manager = Arc::new(Manager::start().await);
@@ -184,6 +185,28 @@ async fn endless_bodies_and_untaken_answers_have_a_bound() {
     println!("answers: {codes:?}");
     let grown = growth(&manager, before, "texts that an error might repeat");
     assert!(grown <= LIMIT);
+
+    // Values that are nested as deep as a body can be.
+    let nested = [
+        (
+            "/convert",
+            format!(r#"{{"request":{{"x":{}"#, "[".repeat(60 * MIB)),
+        ),
+        (
+            ADMISSION,
+            format!(r#"{{"request":{{"object":{}"#, "[".repeat(6 * MIB)),
+        ),
+    ];
+    let clients = nested.iter().cycle().take(CLIENTS);
+    let clients = clients.map(|(path, body)| manager.good_call(path, body.as_bytes()));
+    let mut codes = Vec::new();
+    for reply in join_all(clients).await {
+        assert!([400, 503].contains(&reply.code), "{}", reply.code);
+        codes.push(reply.code);
+    }
+    println!("answers: {codes:?}");
+    assert!(manager.peak("nested values") <= MOST_RESIDENT);
+    manager.resident();
 
     // Good calls whose answers nobody takes.
     let list = Arc::new(list_of(6 * MIB));

@@ -76,7 +76,10 @@ impl Manager {
         let binary = binary.unwrap_or_else(|_| env!("CARGO_BIN_EXE_manager").to_owned());
         let program = Program::foreign(binary);
         let log = file("manager.log");
-        let process = Process::spawn("manager", &program, arguments, [], &log).unwrap();
+        // As the allocator of the image does (musl), glibc's then gives large pieces back when they are
+        // freed. By itself it keeps up to twice the largest, in each of its arenas.
+        let allocator = ("MALLOC_MMAP_THRESHOLD_".to_owned(), "131072".to_owned());
+        let process = Process::spawn("manager", &program, arguments, [allocator], &log).unwrap();
 
         let mut roots = RootCertStore::empty();
         roots.add(issued.cert.der().clone()).unwrap();
