@@ -13,6 +13,7 @@ use quartet_operator::webhook::{Handlers, Metrics, paths};
 use quartet_operator_fuzz::resources::{Sample, resource};
 use quartet_operator_fuzz::{is_json, reviews};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| {
@@ -63,6 +64,8 @@ fn uid_in(body: &[u8]) -> Option<String> {
         operation: Option<String>,
         sub_resource: Option<String>,
         name: Option<String>,
+        object: Option<IgnoredAny>,
+        old_object: Option<IgnoredAny>,
     }
     let review: Review = serde_json::from_str(std::str::from_utf8(body).ok()?).ok()?;
     let is_review = review.api_version == "admission.k8s.io/v1" && review.kind == "AdmissionReview";
