@@ -1,6 +1,5 @@
-//! ElasticWeb: `elasticweb.example.com`. A web server sized by the queries per second it
-//! shall serve. Types of its two versions, their bounds, and how they map onto each other.
-//! Data only.
+//! ElasticWeb (`elasticweb.example.com`): a web server sized by queries per second. Types of its
+//! two versions, their bounds, and the field mapping. Data only.
 
 use kube::{CustomResource, CustomResourceExt as _};
 use schemars::JsonSchema;
@@ -14,11 +13,11 @@ use super::shape::INT64_MAX;
 use super::validation::ServiceName;
 use super::workload::Workload;
 
-/// The version that existing users have.
+/// The original version.
 pub mod v1 {
     use super::*;
 
-    /// What is wanted of the web server.
+    /// Desired state of the ElasticWeb instance.
     #[derive(
         CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema,
     )]
@@ -27,8 +26,8 @@ pub mod v1 {
         version = "v1",
         kind = "ElasticWeb",
         plural = "elasticwebs",
-        doc = "ElasticWeb is a web server with as many pods as its queries per second need, \
-               and a NodePort Service, both of the same name.",
+        doc = "ElasticWeb runs a web server as a Deployment that is sized by queries per second, \
+               behind a NodePort Service. Both have the name of the resource.",
         namespaced,
         shortname = "ew",
         category = "quartet",
@@ -57,20 +56,20 @@ pub mod v1 {
     )]
     #[serde(rename_all = "camelCase")]
     pub struct ElasticWebSpec {
-        /// Container image of the web server, which listens on port 80. No default: it must
-        /// be given.
+        /// Container image of the web server, which must listen on port 80. Required. No default.
         #[schemars(length(min = 1, max = IMAGE_MAX), regex(pattern = VISIBLE))]
         pub image: String,
-        /// Port on every node where the web server is reached; most clusters take 30000 to
-        /// 32767. No default: it must be given.
+        /// Node port of the web server, which must be in the cluster's node port range: usually
+        /// 30000 to 32767. Required. No default.
         #[schemars(range(min = 1, max = 65_535))]
         pub port: i32,
-        /// Queries per second that one pod serves. No default: it must be given.
+        /// Queries per second that one pod can serve, at least 1. Required. No default.
         #[serde(rename = "singlePodsQPS")]
         #[schemars(range(min = 1))]
         pub single_pods_qps: i32,
-        /// Queries per second that all pods together shall serve; there are as many pods as
-        /// that needs. Default: 0, which is no pods.
+        /// Queries per second that all pods together must serve. The number of pods is totalQPS
+        /// divided by singlePodsQPS, rounded up, and must not exceed the operator's limit
+        /// (--max-replicas). Default: 0, which means no pods.
         #[serde(default, rename = "totalQPS", skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 0))]
         pub total_qps: Option<i32>,
@@ -81,7 +80,7 @@ pub mod v1 {
 pub mod v2 {
     use super::*;
 
-    /// What is wanted of the web server.
+    /// Desired state of the ElasticWeb instance.
     #[derive(
         CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema,
     )]
@@ -90,8 +89,8 @@ pub mod v2 {
         version = "v2",
         kind = "ElasticWeb",
         plural = "elasticwebs",
-        doc = "ElasticWeb is a web server with as many pods as its queries per second need, \
-               and a NodePort Service, both of the same name.",
+        doc = "ElasticWeb runs a web server as a Deployment that is sized by queries per second, \
+               behind a NodePort Service. Both have the name of the resource.",
         namespaced,
         shortname = "ew",
         category = "quartet",
@@ -125,33 +124,34 @@ pub mod v2 {
     )]
     #[serde(rename_all = "camelCase")]
     pub struct ElasticWebSpec {
-        /// Container image of the web server, which listens on spec.containerPort. No default: it
-        /// must be given.
+        /// Container image of the web server, which must listen on spec.containerPort. Required.
+        /// No default.
         #[schemars(length(min = 1, max = IMAGE_MAX), regex(pattern = VISIBLE))]
         pub image: String,
-        /// How the pods are run.
+        /// Pod settings.
         #[serde(flatten)]
         pub workload: Workload,
-        /// The queries per second that decide the number of pods.
+        /// Queries per second, which determine the number of pods.
         pub capacity: Capacity,
         /// Port that the container listens on. Default: 80.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 65_535))]
         pub container_port: Option<i32>,
-        /// The Service through which the web server is reached.
+        /// The NodePort Service of the web server.
         pub service: ElasticWebService,
     }
 
-    /// Queries per second, of one pod and of all.
+    /// Queries per second of one pod and of all pods.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "camelCase")]
     pub struct Capacity {
-        /// Queries per second that one pod serves. No default: it must be given.
+        /// Queries per second that one pod can serve, at least 1. Required. No default.
         #[serde(rename = "perPodQPS")]
         #[schemars(range(min = 1))]
         pub per_pod_qps: i32,
-        /// Queries per second that all pods together shall serve; there are as many pods as
-        /// that needs. Default: 0, which is no pods.
+        /// Queries per second that all pods together must serve. The number of pods is targetQPS
+        /// divided by perPodQPS, rounded up, and must not exceed the operator's limit
+        /// (--max-replicas). Default: 0, which means no pods.
         #[serde(default, rename = "targetQPS", skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 0))]
         pub target_qps: Option<i32>,
@@ -161,26 +161,26 @@ pub mod v2 {
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "camelCase")]
     pub struct ElasticWebService {
-        /// Port of the Service inside the cluster. Default: 8080.
+        /// Port of the Service in the cluster. Default: 8080.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 65_535))]
         pub port: Option<i32>,
-        /// Port on every node where the web server is reached; most clusters take 30000 to
-        /// 32767. No default: it must be given.
+        /// Node port of the Service, which must be in the cluster's node port range: usually
+        /// 30000 to 32767. Required. No default.
         #[schemars(range(min = 1, max = 65_535))]
         pub node_port: i32,
     }
 }
 
-/// What was last observed of the instance.
+/// Observed state of the ElasticWeb instance.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ElasticWebStatus {
-    /// What every kind has.
+    /// The fields that every kind has.
     #[serde(flatten)]
     pub status: Status,
-    /// Queries per second that the cluster can serve now: those of one pod times the number
-    /// of ready pods.
+    /// Queries per second that the ready pods can serve: the queries per second of one pod times
+    /// the number of ready pods.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "realQPS")]
     #[schemars(range(min = 0, max = INT64_MAX))]
     pub real_qps: Option<i64>,

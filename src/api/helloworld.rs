@@ -1,5 +1,5 @@
-//! HelloWorld: `test.jiaozi.com`. Types of its two versions, their bounds, and how they map onto
-//! each other. Data only.
+//! HelloWorld (`test.jiaozi.com`): types of its two versions, their bounds, and the field
+//! mapping. Data only.
 
 use kube::{CustomResource, CustomResourceExt as _};
 use schemars::JsonSchema;
@@ -11,18 +11,18 @@ use super::replicas::Pods;
 use super::schema::{IMAGE_MAX, VISIBLE};
 use super::workload::{ServiceSpec, Workload, default_replicas, replicas_or_default};
 
-/// The version that existing users have.
+/// The original version.
 pub mod v1alpha1 {
     use super::*;
 
-    /// What is wanted of the HelloWorld instance.
+    /// Desired state of the HelloWorld instance.
     #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[kube(
         group = "test.jiaozi.com",
         version = "v1alpha1",
         kind = "HelloWorld",
         plural = "helloworlds",
-        doc = "HelloWorld is a set of web servers that greet, run as a Deployment of the same name.",
+        doc = "HelloWorld runs web servers with a welcome page, as a Deployment of the same name.",
         namespaced,
         shortname = "hw",
         category = "quartet",
@@ -43,7 +43,8 @@ pub mod v1alpha1 {
     )]
     #[serde(rename_all = "camelCase")]
     pub struct HelloWorldSpec {
-        /// Number of pods; 0 stops them all. No default: it must be given.
+        /// Number of pods, from 0 to the operator's limit (--max-replicas); 0 means no pods.
+        /// Required. No default.
         #[schemars(range(min = 0))]
         pub size: i32,
     }
@@ -53,14 +54,14 @@ pub mod v1alpha1 {
 pub mod v1 {
     use super::*;
 
-    /// What is wanted of the HelloWorld instance.
+    /// Desired state of the HelloWorld instance.
     #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[kube(
         group = "test.jiaozi.com",
         version = "v1",
         kind = "HelloWorld",
         plural = "helloworlds",
-        doc = "HelloWorld is a set of web servers that greet, run as a Deployment of the same name.",
+        doc = "HelloWorld runs web servers with a welcome page, as a Deployment of the same name.",
         namespaced,
         shortname = "hw",
         category = "quartet",
@@ -82,23 +83,24 @@ pub mod v1 {
     )]
     #[serde(rename_all = "camelCase")]
     pub struct HelloWorldSpec {
-        /// Number of pods; 0 stops them all.
+        /// Number of pods, from 0 to the operator's limit (--max-replicas); 0 means no pods.
+        /// Default: 1.
         #[serde(default = "default_replicas", deserialize_with = "replicas_or_default")]
         #[schemars(range(min = 0))]
         pub replicas: i32,
-        /// Container image to run. Default: the image that the operator was installed with for
-        /// this kind, which moves with the operator's version; set it to stay on one image.
+        /// Container image. Default: the operator's image for this kind, which may change when
+        /// the operator is upgraded; set this field to pin an image.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(length(min = 1, max = IMAGE_MAX), regex(pattern = VISIBLE))]
         pub image: Option<String>,
-        /// How the pods are run.
+        /// Pod settings.
         #[serde(flatten)]
         pub workload: Workload,
         /// Port that the container listens on. Default: 8080.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 65_535))]
         pub port: Option<i32>,
-        /// The Service through which the pods are reached. Default: none.
+        /// The Service of the pods. Default: no Service.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub service: Option<ServiceSpec>,
     }

@@ -1,5 +1,5 @@
-//! Memcached: `cache.example.com`. Types of its two versions, their bounds, and how they
-//! map onto each other. Data only.
+//! Memcached (`cache.example.com`): types of its two versions, their bounds, and the field
+//! mapping. Data only.
 
 use kube::{CustomResource, CustomResourceExt as _};
 use schemars::JsonSchema;
@@ -12,18 +12,18 @@ use super::schema::{IMAGE_MAX, VISIBLE};
 use super::validation::ServiceName;
 use super::workload::{Workload, default_replicas, replicas_or_default};
 
-/// The version that existing users have.
+/// The original version.
 pub mod v1alpha1 {
     use super::*;
 
-    /// What is wanted of the Memcached instance.
+    /// Desired state of the Memcached instance.
     #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[kube(
         group = "cache.example.com",
         version = "v1alpha1",
         kind = "Memcached",
         plural = "memcacheds",
-        doc = "Memcached is a set of memcached servers, run as a Deployment of the same name.",
+        doc = "Memcached runs memcached servers, as a Deployment of the same name.",
         namespaced,
         shortname = "mc",
         category = "quartet",
@@ -44,7 +44,8 @@ pub mod v1alpha1 {
     )]
     #[serde(rename_all = "camelCase")]
     pub struct MemcachedSpec {
-        /// Number of memcached pods; 0 stops them all. No default: it must be given.
+        /// Number of memcached pods, from 0 to the operator's limit (--max-replicas); 0 means no
+        /// pods. Required. No default.
         #[schemars(range(min = 0))]
         pub size: i32,
     }
@@ -54,14 +55,14 @@ pub mod v1alpha1 {
 pub mod v1 {
     use super::*;
 
-    /// What is wanted of the Memcached instance.
+    /// Desired state of the Memcached instance.
     #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[kube(
         group = "cache.example.com",
         version = "v1",
         kind = "Memcached",
         plural = "memcacheds",
-        doc = "Memcached is a set of memcached servers, run as a Deployment of the same name.",
+        doc = "Memcached runs memcached servers, as a Deployment of the same name.",
         namespaced,
         shortname = "mc",
         category = "quartet",
@@ -83,28 +84,30 @@ pub mod v1 {
     )]
     #[serde(rename_all = "camelCase")]
     pub struct MemcachedSpec {
-        /// Number of memcached pods; 0 stops them all.
+        /// Number of memcached pods, from 0 to the operator's limit (--max-replicas); 0 means no
+        /// pods. Default: 1.
         #[serde(default = "default_replicas", deserialize_with = "replicas_or_default")]
         #[schemars(range(min = 0))]
         pub replicas: i32,
-        /// Container image to run. Default: the image that the operator was installed with for
-        /// this kind, which moves with the operator's version; set it to stay on one image.
+        /// Container image. Default: the operator's image for this kind, which may change when
+        /// the operator is upgraded; set this field to pin an image.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(length(min = 1, max = IMAGE_MAX), regex(pattern = VISIBLE))]
         pub image: Option<String>,
-        /// How the pods are run.
+        /// Pod settings.
         #[serde(flatten)]
         pub workload: Workload,
-        /// Memory for items in MiB, memcached's -m; the server itself needs some more, and a lower
-        /// memory limit gets the pod OOM-killed. Default: 64.
+        /// Memory for items in MiB (memcached -m). The process needs more than that: a container
+        /// whose memory limit is too low is OOM-killed. Default: 64.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1 << 20))]
         pub memory: Option<i32>,
-        /// Most connections at a time, memcached's -c. Default: memcached's own, 1024.
+        /// Maximum number of simultaneous connections (memcached -c). Default: 1024, the default
+        /// of memcached.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_000_000))]
         pub max_connections: Option<i32>,
-        /// Number of worker threads, memcached's -t. Default: memcached's own, 4.
+        /// Number of worker threads (memcached -t). Default: 4, the default of memcached.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 128))]
         pub threads: Option<i32>,
@@ -112,17 +115,17 @@ pub mod v1 {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 65_535))]
         pub port: Option<i32>,
-        /// The headless Service through which clients find every pod. Default: none.
+        /// The headless Service, through which clients find every pod. Default: no Service.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub service: Option<MemcachedService>,
     }
 
-    /// Whether there is a Service.
+    /// Settings of the Service.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "camelCase")]
     pub struct MemcachedService {
-        /// Whether a headless Service of the instance's name is made, which resolves to the
-        /// address of each pod, as client-side hashing needs. Default: false.
+        /// Whether to create a headless Service with the name of the instance. Its DNS name
+        /// resolves to the address of each pod, for client-side hashing. Default: false.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub enabled: Option<bool>,
     }

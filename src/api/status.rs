@@ -1,5 +1,5 @@
-//! The status, one schema in every version of every kind; conditions as `metav1.Condition`.
-//! Types and bounds only: what a status says is computed in `operators`.
+//! The status, with one schema for every version of every kind, and conditions as in
+//! `metav1.Condition`. Types and bounds only; `operators` computes the values.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,47 +7,48 @@ use serde::{Deserialize, Serialize};
 use super::schema::{NAME, NAME_MAX};
 use super::shape::INT64_MAX;
 
-/// What was last observed of the instance.
+/// Observed state of the instance.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// The metadata.generation that this status was computed from. Until it equals
-    /// metadata.generation, the status tells of an older spec.
+    /// The metadata.generation that this status was computed from. If it is less than
+    /// metadata.generation, the status describes an older spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = INT64_MAX))]
     pub observed_generation: Option<i64>,
-    /// Number of pods that exist, ready or not. Read by the scale subresource.
+    /// Number of pods that exist, ready or not. Used by the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub replicas: Option<i64>,
-    /// Number of pods that are ready to serve.
+    /// Number of ready pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = i32::MAX))]
     pub ready_replicas: Option<i64>,
-    /// Label selector of the pods, in the form of `kubectl get pods -l`. Read by the scale
-    /// subresource, and so by a HorizontalPodAutoscaler.
+    /// Label selector of the pods, in the format of `kubectl get pods -l`. Used by the scale
+    /// subresource and therefore by a HorizontalPodAutoscaler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = SELECTOR_MAX))]
     pub selector: Option<String>,
-    /// Names of the live pods, sorted; the first 1000 of them. Present even when empty.
+    /// Names of the pods that are neither terminating nor finished, sorted; at most the first 1000.
+    /// Always present, even if empty.
     #[serde(default)]
     #[schemars(length(max = NODES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
     #[schemars(inner(length(min = 1, max = NAME_MAX), regex(pattern = NAME)))]
     pub nodes: Vec<String>,
-    /// Queries per second that the cluster can serve now. Only the schema of
-    /// [`ElasticWeb`](super::elasticweb::ElasticWebStatus) has it.
+    /// Queries per second that the ready pods can serve. Only in the schema of
+    /// [`ElasticWeb`](super::elasticweb::ElasticWebStatus).
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "realQPS")]
     #[schemars(skip)]
     pub real_qps: Option<i64>,
-    /// The state of the instance in a form that `kubectl wait --for=condition=Ready` reads.
-    /// Ready: this generation is rolled out and available. Available: enough pods are ready.
-    /// Progressing: a rollout is under way. Degraded: something needs attention.
+    /// Conditions of the instance, e.g. for `kubectl wait --for=condition=Ready`. Ready: the
+    /// current generation is rolled out and available. Available: enough pods are ready.
+    /// Progressing: a rollout is in progress. Degraded: an error needs attention.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// One aspect of the state of the instance.
+/// One condition of the instance.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
@@ -55,32 +56,32 @@ pub struct Condition {
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 316), regex(pattern = CONDITION_TYPE))]
     pub type_: String,
-    /// True, False, or Unknown.
+    /// Status of the condition: True, False or Unknown.
     #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
     pub status: String,
     /// The metadata.generation that the condition was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = INT64_MAX))]
     pub observed_generation: Option<i64>,
-    /// When the condition last changed from one status to another, RFC 3339 with seconds.
+    /// Time of the last change of the status of the condition, in RFC 3339 format with seconds.
     #[schemars(extend("format" = "date-time"))]
     pub last_transition_time: String,
-    /// Why the condition has its status: one word in CamelCase, for programs.
+    /// Reason for the status of the condition: one word in CamelCase, for programs.
     #[schemars(length(min = 1, max = 1024), regex(pattern = REASON))]
     pub reason: String,
-    /// Why the condition has its status, for people. May be empty.
+    /// Explanation of the status of the condition, for people. May be empty.
     #[schemars(length(max = MESSAGE_MAX))]
     pub message: String,
 }
 
-/// Most pod names in `status.nodes`.
+/// Largest number of pod names in `status.nodes`.
 pub const NODES_MAX: u16 = 1000;
 /// Longest label selector.
 pub const SELECTOR_MAX: u16 = 1024;
 /// Longest message of a condition (metav1.Condition).
 pub const MESSAGE_MAX: u16 = 32_768;
 
-/// Types of conditions, as `metav1.Condition` has them.
+/// Types of conditions, with the pattern of `metav1.Condition`.
 const CONDITION_TYPE: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
-/// Reasons of conditions, as `metav1.Condition` has them.
+/// Reasons of conditions, with the pattern of `metav1.Condition`.
 const REASON: &str = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";

@@ -1,8 +1,8 @@
-//! What the four storage versions share: how a container is run. Types, descriptions and bounds;
-//! no behaviour.
+//! Fields that the four storage versions share: the settings of the pods. Types, descriptions and
+//! bounds; no behavior.
 //!
-//! The bounds together keep everything that the original versions cannot say under 32 KiB of
-//! conversion data; a test of `conversion` adds them up.
+//! The bounds keep the fields that the original versions lack below 32 KiB of conversion data; a
+//! test of `conversion` adds them up.
 
 use std::collections::BTreeMap;
 
@@ -15,32 +15,31 @@ use super::schema::{
 };
 use super::shape::INT64_MAX;
 
-/// How the pods of an instance are run, but for their image; embedded in the spec of every
-/// storage version.
+/// Settings of the pods except the image; part of the spec of every storage version.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Workload {
-    /// When the image is pulled: Always, IfNotPresent or Never. Default: as Kubernetes does,
-    /// Always for the tag latest, else IfNotPresent.
+    /// When the image is pulled: Always, IfNotPresent or Never. Default: Always for the tag
+    /// latest, otherwise IfNotPresent, as in Kubernetes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "choice_of::<ImagePullPolicy>")]
     pub image_pull_policy: Option<ImagePullPolicy>,
-    /// Secrets of this namespace that hold the credentials of private registries. Default:
-    /// none but those of the namespace's default ServiceAccount.
+    /// Secrets in the namespace of the instance with credentials for private registries; at most
+    /// 8. Default: only those of the namespace's default ServiceAccount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
-    /// CPU, memory and other resources of the container. Default: small requests, told in
-    /// the operator's documentation, and no limits.
+    /// Resource requests and limits of the container. Default: small requests, listed in the
+    /// operator's documentation, and no limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Where the pods may run. Default: anywhere.
+    /// Scheduling constraints of the pods. Default: no constraints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
-    /// The Pod Security Standard that the pods pass. Restricted: a fixed user that is not
-    /// root, and no capabilities. Baseline: root is allowed, with the capabilities CHOWN,
-    /// SETUID, SETGID and NET_BIND_SERVICE. Default: Baseline for ElasticWeb, whose image is
-    /// the user's own; Restricted for all other kinds.
+    /// Pod Security Standard that the pods comply with. Restricted: a fixed non-root user and no
+    /// capabilities. Baseline: root is allowed, with the capabilities CHOWN, SETUID, SETGID and
+    /// NET_BIND_SERVICE. Default: Baseline for ElasticWeb, whose image is the user's own;
+    /// Restricted for all other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "choice_of::<PodSecurity>")]
     pub pod_security: Option<PodSecurity>,
@@ -51,14 +50,14 @@ pub struct Workload {
 pub enum ImagePullPolicy {
     /// Each time a container starts.
     Always,
-    /// When the node does not have it.
+    /// If the node does not have the image.
     IfNotPresent,
-    /// Never; a node without it cannot start the container.
+    /// Never. The container cannot start on a node without the image.
     Never,
 }
 
 impl ImagePullPolicy {
-    /// As Kubernetes writes it.
+    /// The name in the Kubernetes API.
     pub const fn as_str(self) -> &'static str {
         match self {
             ImagePullPolicy::Always => "Always",
@@ -81,8 +80,8 @@ pub struct LocalObjectReference {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resources {
-    /// What is reserved for the container on its node, e.g. `cpu: 100m`. Default: small
-    /// requests that the operator chooses.
+    /// Minimum resources that are reserved for the container on its node, e.g. `cpu: 100m`.
+    /// Default: small requests that the operator chooses.
     #[serde(
         default,
         deserialize_with = "quantities_from_json",
@@ -90,7 +89,7 @@ pub struct Resources {
     )]
     #[schemars(schema_with = "quantities")]
     pub requests: Option<BTreeMap<String, String>>,
-    /// What the container may not exceed, e.g. `memory: 128Mi`. Default: no limits.
+    /// Maximum resources of the container, e.g. `memory: 128Mi`. Default: no limits.
     #[serde(
         default,
         deserialize_with = "quantities_from_json",
@@ -100,20 +99,21 @@ pub struct Resources {
     pub limits: Option<BTreeMap<String, String>>,
 }
 
-/// Where pods may run.
+/// Scheduling constraints of pods.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Scheduling {
-    /// Labels that a node must have for pods to be put there. Default: none.
+    /// Labels that a node must have to run the pods. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// Taints of nodes that the pods tolerate. Default: none.
+    /// Taints of nodes that the pods tolerate; at most 16. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub tolerations: Option<Vec<Toleration>>,
-    /// How the pods are spread over zones, nodes, or other parts of the cluster; the label
-    /// selector is the instance's own. Default: as the cluster's scheduler is configured.
+    /// How the pods are spread over zones, nodes or other topology domains; at most 8
+    /// constraints. The operator sets the label selector to that of the instance. Default: the
+    /// cluster's default constraints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["topologyKey", "whenUnsatisfiable"]))]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
@@ -123,19 +123,19 @@ pub struct Scheduling {
     pub priority_class_name: Option<String>,
 }
 
-/// As core/v1 Toleration.
+/// A toleration; see Toleration of core/v1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Toleration {
-    /// Key of the taint. Absent, with operator Exists: every taint.
+    /// Key of the taint. If absent, operator must be Exists, which matches every taint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = QUALIFIED_NAME_MAX), regex(pattern = LABEL))]
     pub key: Option<String>,
-    /// How value is compared: Equal or Exists, which takes any value. Default: Equal.
+    /// How the value is compared: Equal, or Exists, which matches every value. Default: Equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Equal", "Exists"]))]
     pub operator: Option<String>,
-    /// Value of the taint, for operator Equal. Default: the empty value.
+    /// Value of the taint, for the operator Equal. Default: the empty value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LABEL_MAX), regex(pattern = LABEL))]
     pub value: Option<String>,
@@ -143,45 +143,46 @@ pub struct Toleration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["NoSchedule", "PreferNoSchedule", "NoExecute"]))]
     pub effect: Option<String>,
-    /// Seconds that a pod stays on a node after a taint with effect NoExecute was added.
-    /// Default: for ever.
+    /// Seconds that a pod stays on the node after a taint with the effect NoExecute is added; 0
+    /// or less evicts it immediately. Default: forever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = -INT64_MAX, max = INT64_MAX))]
     pub toleration_seconds: Option<i64>,
 }
 
-/// As core/v1 TopologySpreadConstraint; the label selector is the instance's own.
+/// A topology spread constraint; see TopologySpreadConstraint of core/v1. The operator sets the
+/// label selector to that of the instance.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TopologySpreadConstraint {
-    /// Largest difference in the number of pods between two parts of the cluster.
+    /// Maximum difference in the number of pods between two topology domains, at least 1.
     #[schemars(range(min = 1))]
     pub max_skew: i32,
-    /// Key of the node label that tells the parts apart, e.g. topology.kubernetes.io/zone.
+    /// Key of the node label that defines the topology domains, e.g. topology.kubernetes.io/zone.
     #[schemars(length(min = 1, max = QUALIFIED_NAME_MAX), regex(pattern = LABEL))]
     pub topology_key: String,
-    /// What happens to a pod that cannot keep the constraint: DoNotSchedule or
+    /// What the scheduler does with a pod that violates the constraint: DoNotSchedule or
     /// ScheduleAnyway.
     #[schemars(extend("enum" = ["DoNotSchedule", "ScheduleAnyway"]))]
     pub when_unsatisfiable: String,
 }
 
-/// Which Pod Security Standard the pods pass.
+/// The Pod Security Standard of the pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PodSecurity {
-    /// Passes *restricted*: runs as a fixed non-root user, no capabilities.
+    /// Complies with *restricted*: a fixed non-root user, no capabilities.
     Restricted,
-    /// Passes *baseline*: root is allowed, with the capabilities a web server needs.
+    /// Complies with *baseline*: root is allowed, with the capabilities that a web server needs.
     Baseline,
 }
 
-/// A Service in front of the pods.
+/// The Service of the pods.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = NODE_PORT_HAS_ITS_TYPE.in_schema()))]
 pub struct ServiceSpec {
-    /// How the Service is reached: ClusterIP from inside the cluster, NodePort on a port of
-    /// each node too, LoadBalancer from outside too. Default: ClusterIP.
+    /// Type of the Service: ClusterIP is reachable inside the cluster, NodePort also on a port of
+    /// each node, LoadBalancer also from outside. Default: ClusterIP.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "choice_of::<ServiceType>")]
     pub type_: Option<ServiceType>,
@@ -189,37 +190,37 @@ pub struct ServiceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65_535))]
     pub port: Option<i32>,
-    /// Port on every node, for the types NodePort and LoadBalancer; most clusters take
-    /// 30000 to 32767. Default: one that the cluster chooses.
+    /// Node port, only for the types NodePort and LoadBalancer, in the cluster's node port range:
+    /// usually 30000 to 32767. Default: the cluster assigns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65_535))]
     pub node_port: Option<i32>,
 }
 
-/// How a Service is reached.
+/// The type of a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ServiceType {
-    /// From inside the cluster.
+    /// Reachable inside the cluster.
     ClusterIP,
-    /// On a port of each node.
+    /// Reachable on a port of each node.
     NodePort,
-    /// From outside, by a load balancer of the cluster's provider.
+    /// Reachable from outside, through a load balancer of the cluster's provider.
     LoadBalancer,
 }
 
-/// The schema's default for `replicas`, which the scale subresource needs.
+/// The schema's default of `replicas`, which the scale subresource needs.
 pub(super) fn default_replicas() -> i32 {
     1
 }
 
-/// Reads `replicas`, for which null is as good as absent.
+/// Reads `replicas`; null counts as absent.
 pub(super) fn replicas_or_default<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<i32, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_else(default_replicas))
 }
 
-/// Reads quantities, which YAML may give as numbers (`cpu: 2`), as text.
+/// Reads quantities as text. YAML may contain them as numbers (`cpu: 2`).
 fn quantities_from_json<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<BTreeMap<String, String>>, D::Error> {

@@ -1,10 +1,10 @@
-//! The field that a converted spec has when the annotations had no room for the conversion
-//! data. Reading such an object works in every version; writing it through the version that
-//! lacks the fields would lose them, so the schema refuses every write that finds or gives
-//! this field. Decision 0018.
+//! The field that a converted spec has if the annotations had no room for the conversion data.
+//! Such an object can be read in every version. A write through the version that lacks the fields
+//! would lose them, so the schema rejects every write that finds or sets this field. Decision
+//! 0018.
 //!
-//! The webhook sets the field on the way out of the API server's storage and never stores it:
-//! conversion to the stored version comes after validation.
+//! The webhook sets the field when it converts a stored object; the field itself is never stored,
+//! since the API server validates before it converts to the stored version.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,26 @@ use serde_json::Value;
 
 use crate::api::kind::{FieldMove, Kind};
 
-/// Field of the spec: the number of bytes that the annotations have no room for.
+/// Field of the spec: size in bytes of the data that the annotations have no room for.
 pub const OMITTED: &str = "conversionDataOmitted";
 
-/// The field is passed on as it is, so that the API server's own conversions there and back
+/// Conversion keeps the field, so that the API server's own conversions there and back
 /// (server-side apply with managers in both versions) do not hide a loss.
 pub(super) const OMITTED_MOVE: FieldMove = FieldMove {
     spoke: &[OMITTED],
     hub: &[OMITTED],
 };
 
-/// Notes in a converted `spec` that so many bytes of it were left out.
+/// Records in a converted `spec` that data of this size was left out.
 pub(super) fn mark(spec: &mut Value, bytes: usize) {
     if let Value::Object(spec) = spec {
         spec.insert(OMITTED.to_owned(), Value::from(bytes));
     }
 }
 
-/// Adds the field to the schema of a version that is converted, with the rules that refuse
-/// writes. An update through the spoke is refused whenever the stored object has the field,
-/// whatever the update does: even a status write stores the whole object.
+/// Adds the field to the schema of a version that is converted, with the rules that reject
+/// writes. An update through the spoke is rejected whenever the stored object has the field,
+/// whatever the update changes: even a status update stores the whole object.
 pub(crate) fn refuse_writes(kind: &Kind, version: &mut CustomResourceDefinitionVersion) {
     let (hub, group, plural) = (kind.hub.name, kind.group, kind.plural);
     let is_spoke = version.name == kind.spoke.name;
@@ -57,8 +57,8 @@ pub(crate) fn refuse_writes(kind: &Kind, version: &mut CustomResourceDefinitionV
         return;
     };
     if is_spoke {
-        // A transition rule: the API server tolerates no violation of one, even where nothing
-        // of the spec changes.
+        // A transition rule: the API server enforces it even if the update does not change the
+        // spec.
         let rule = rule(
             format!("!has(oldSelf.spec) || !has(oldSelf.spec.{OMITTED})"),
             Some(format!(".spec.{OMITTED}")),
@@ -69,9 +69,9 @@ pub(crate) fn refuse_writes(kind: &Kind, version: &mut CustomResourceDefinitionV
     }
     let field = JSONSchemaProps {
         description: Some(format!(
-            "Set by the conversion webhook, never by users: bytes of the fields that only {hub} \
-             has, for which the annotations of the object have no room. While it is set, writes \
-             in {} are refused.",
+            "Set by the conversion webhook; users must not set it. Size in bytes of the fields \
+             that only {hub} has and that the annotations of the object have no room for. While \
+             it is set, writes in {} are rejected.",
             kind.spoke.name
         )),
         type_: Some("integer".to_owned()),
