@@ -1,9 +1,9 @@
-//! Conversion between the two versions of a kind, inside the JSON: pure, total over every
-//! object that could be stored, without validation and without defaults. What the target
-//! cannot say travels in one annotation and is restored on the way back.
+//! Conversion between the two versions of a kind, on JSON. Pure; accepts every object that could
+//! be stored; does not validate and sets no defaults. Fields that the target version lacks are
+//! kept in one annotation and restored by the conversion back.
 //!
-//! Depends on the names in [`super::kind`] only; no typed specs here, which would invent or
-//! lose fields.
+//! Depends on the names in [`super::kind`] only. Uses no typed specs: they would add or lose
+//! fields.
 
 mod omitted;
 mod raw;
@@ -17,30 +17,29 @@ pub use raw::{ConvertedText, MOST_VALUES, convert_into};
 
 use super::kind::{FieldMove, Kind, Version};
 
-/// The annotation that carries what the version it is written in cannot say:
+/// The annotation with the fields that the version of the object lacks:
 /// `{"<the other version>": {<fields of its spec>}}`.
 pub const DATA_ANNOTATION: &str = "quartet-operator.example.com/conversion-data";
 
-/// What the API server allows all annotations of an object together, keys and values
+/// Limit of the API server for all annotations of an object together, keys and values
 /// (apimachinery's `TotalAnnotationSizeLimitB`).
 pub const ANNOTATIONS_LIMIT_BYTES: usize = 256 * 1024;
 
-/// Most bytes that the data of one object may have: room is left for the annotations of
-/// others. The bounds of the schemas keep below it, which a test adds up.
+/// Largest size of the data of one object, which leaves room for other annotations. The bounds of
+/// the schemas keep the data below it; a test adds them up.
 pub const DATA_LIMIT_BYTES: usize = 32 * 1024;
 
-/// An object in the version that was asked for.
+/// A converted object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Converted {
-    /// The object.
+    /// The object, in the target version.
     pub object: Value,
-    /// Some fields were left out, since the annotations had no room for them, and the spec has
-    /// the field [`OMITTED`] instead. An object that does not convert would make LIST fail for
-    /// its whole version.
+    /// The annotations had no room for some fields. These fields are left out, and the spec has
+    /// the field [`OMITTED`] instead. An error would make LIST fail for the whole version.
     pub data_left_out: bool,
 }
 
-/// What is not an object of the kind at all.
+/// The input is not an object of the kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConversionError {
     /// Not a JSON object.
@@ -49,30 +48,30 @@ pub enum ConversionError {
         /// The kind that was expected.
         kind: &'static str,
     },
-    /// `apiVersion` is missing or names no version of the kind.
+    /// `apiVersion` is missing, or is not a version of the kind.
     #[error("cannot convert a {kind} from apiVersion {api_version:?}: not a version of {kind}")]
     UnknownVersion {
         /// The kind that was expected.
         kind: &'static str,
-        /// What was given.
+        /// The `apiVersion` of the input.
         api_version: String,
     },
-    /// Its spec is no JSON that could have been stored.
+    /// The spec is not JSON that could have been stored.
     #[error("cannot convert a {kind}: cannot read its spec: {problem}")]
     UnreadableSpec {
         /// The kind that was expected.
         kind: &'static str,
-        /// What is wrong with it.
+        /// The error of the parser.
         problem: String,
     },
 }
 
-/// `object` in the version `to`. Metadata is passed through but for our annotation; status
-/// has one schema in every version and is passed through whole.
+/// Converts `object` to the version `to`. Metadata is unchanged except for our annotation. The
+/// status has one schema in every version and is unchanged.
 ///
 /// # Errors
-/// When `object` is not a JSON object with an `apiVersion` of this kind. No spec, status or
-/// metadata is an error, whatever they hold.
+/// `object` is not a JSON object with an `apiVersion` of this kind. The content of spec, status
+/// and metadata never causes an error.
 pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, ConversionError> {
     let Value::Object(mut object) = object else {
         return Err(ConversionError::NotAnObject { kind: kind.kind });
@@ -108,8 +107,8 @@ pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, Co
     })
 }
 
-/// The hub's spec of an object that was read in version `from`. Total: what makes no sense
-/// is passed on for validation to name.
+/// The hub's spec of an object that was read in version `from`. Total: invalid values are passed
+/// on, and validation reports them.
 pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&Value>) -> Value {
     if from.name == kind.hub.name {
         return spec.clone();
@@ -120,13 +119,14 @@ pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&
     convert_spec(kind, from, &kind.hub, spec.clone(), data).spec
 }
 
-/// The spec in the other version than `from`, with what the annotation text `data` adds to it.
+/// The spec in the version other than `from`, including what the annotation text `data` adds to
+/// it.
 pub fn other_spec(kind: &Kind, from: &Version, spec: &Value, data: Option<&str>) -> Value {
     convert_spec(kind, from, other(kind, from), spec.clone(), data).spec
 }
 
-/// The text of the annotation that an object of version `from` with this spec needs in the
-/// other version; `None` if that can say everything.
+/// The text of the annotation that an object of version `from` with this spec needs in the other
+/// version. `None` if that version has all the fields.
 pub fn data_needed(kind: &Kind, from: &Version, spec: Value) -> Option<String> {
     convert_spec(kind, from, other(kind, from), spec, None).data
 }
@@ -144,14 +144,14 @@ pub(crate) fn at<'a>(spec: &'a Value, path: &[&str]) -> Option<&'a Value> {
     get(spec.as_object()?, path)
 }
 
-/// A spec, and the text of the annotation that it needs.
+/// A spec, and the text of the annotation that belongs to it.
 struct ConvertedSpec {
     spec: Value,
     data: Option<String>,
 }
 
-/// The heart of it, free of the object around: `spec` of `from` as `to` says it, with what
-/// an earlier conversion put into `data` restored.
+/// Converts `spec` from version `from` to `to`, and restores what an earlier conversion put into
+/// `data`.
 fn convert_spec(
     kind: &Kind,
     from: &Version,
@@ -160,7 +160,7 @@ fn convert_spec(
     data: Option<&str>,
 ) -> ConvertedSpec {
     let Value::Object(spec) = spec else {
-        // Nothing to move: every version says "no spec" alike.
+        // Nothing to convert: an absent spec is the same in every version.
         return ConvertedSpec { spec, data: None };
     };
     let moves = Moves {
@@ -186,7 +186,7 @@ fn convert_spec(
     }
 }
 
-/// The table of moves, read in one direction.
+/// The field mapping of a kind, in one direction.
 struct Moves {
     moves: &'static [FieldMove],
     from_spoke: bool,
@@ -213,7 +213,7 @@ impl Moves {
         })
     }
 
-    /// What the target can say of `spec`, null and wrong types included.
+    /// The fields of `spec` that the target version has, with null and values of a wrong type.
     fn apply(&self, spec: &Map<String, Value>) -> Map<String, Value> {
         let mut target = Map::new();
         for (source_path, target_path) in self.pairs() {
@@ -224,8 +224,8 @@ impl Moves {
         target
     }
 
-    /// Forgets what the source can say by itself, so that a field which a user has since
-    /// changed or removed there is not brought back.
+    /// Removes the fields that the source version has, so that a field which a user has changed
+    /// or removed there is not restored.
     fn remove_targets(&self, target: &mut Map<String, Value>) {
         for (_, target_path) in self.pairs() {
             remove(target, target_path);
@@ -233,8 +233,8 @@ impl Moves {
     }
 }
 
-/// The data that `text` holds for version `to`. A text that is not ours, or that was meant
-/// for the other version, holds none.
+/// The data in `text` for version `to`. `None` if the text is not ours, or is for the other
+/// version.
 fn data_for(to: &Version, text: &str) -> Option<Map<String, Value>> {
     let mut data: Map<String, Value> = serde_json::from_str(text).ok()?;
     match data.remove(to.name)? {
@@ -243,8 +243,8 @@ fn data_for(to: &Version, text: &str) -> Option<Map<String, Value>> {
     }
 }
 
-/// What must be filled into `present` to give `whole` back: `fill(present, subtract(whole,
-/// present)) == whole` when `present` holds nothing that `whole` lacks.
+/// The fields that `fill` must add to `present` to restore `whole`:
+/// `fill(present, subtract(whole, present)) == whole` if every field of `present` is in `whole`.
 fn subtract(whole: Map<String, Value>, present: &Map<String, Value>) -> Map<String, Value> {
     let mut remainder = Map::new();
     for (name, value) in whole {
@@ -264,7 +264,7 @@ fn subtract(whole: Map<String, Value>, present: &Map<String, Value>) -> Map<Stri
     remainder
 }
 
-/// Adds what `target` lacks; what it has stays.
+/// Adds the fields that `target` lacks; does not change the others.
 fn fill(target: &mut Map<String, Value>, data: Map<String, Value>) {
     for (name, value) in data {
         match (target.get_mut(&name), value) {
@@ -285,7 +285,7 @@ fn get<'a>(object: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {
     }
 }
 
-/// Sets the value at `path`, making the objects on the way.
+/// Sets the value at `path`, and creates the objects on the way.
 fn set(object: &mut Map<String, Value>, path: &[&str], value: Value) {
     match path {
         [] => {}
@@ -333,8 +333,8 @@ fn version_of<'a>(kind: &'a Kind, api_version: &str) -> Option<&'a Version> {
     }
 }
 
-/// Takes our annotation off. A map of annotations that held nothing else goes too: absent
-/// and empty are one to the API server.
+/// Removes our annotation and returns its value. Also removes the map of annotations if it is
+/// then empty: to the API server, absent and empty are equal.
 fn take_data(object: &mut Map<String, Value>) -> Option<String> {
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
     let annotations = metadata.get_mut("annotations")?.as_object_mut()?;
@@ -348,7 +348,7 @@ fn take_data(object: &mut Map<String, Value>) -> Option<String> {
     }
 }
 
-/// Adds our annotation, if there is a place and room for it.
+/// Adds our annotation. Returns false if there is no place or no room for it.
 fn put_data(object: &mut Map<String, Value>, data: String) -> bool {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
         return false;

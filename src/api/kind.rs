@@ -1,5 +1,5 @@
-//! One kind of ours: its names, its versions, and the pure functions that belong to it.
-//! Everything that must know "which kinds are there" is handed a list of these.
+//! One custom resource kind: its names, its versions, and pure functions on them. Code that works
+//! on all kinds takes a list of these as a parameter.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -20,21 +20,21 @@ pub struct Kind {
     pub kind: &'static str,
     /// Plural, e.g. `memcacheds`, as in URLs and RBAC.
     pub plural: &'static str,
-    /// Field manager of server-side apply: one per kind, so that two of ours conflict
-    /// like strangers.
+    /// Field manager of server-side apply. Each kind has its own, so that two of our operators
+    /// conflict like any two field managers.
     pub field_manager: &'static str,
-    /// Finalizers that older operators of this kind left behind. Nobody else would ever remove
-    /// them, so that the resource could not be deleted.
+    /// Finalizers that older operators of this kind set. The operator removes them; otherwise the
+    /// resource could not be deleted.
     pub legacy_finalizers: &'static [&'static str],
-    /// The version that existing users have; served for ever.
+    /// The original version, which is always served.
     pub spoke: Version,
-    /// The storage version, which the operators work on.
+    /// The storage version. The operators work on it.
     pub hub: Version,
-    /// Where the spoke's spec fields live in the hub's spec.
+    /// The field mapping: where each field of the spoke's spec is in the hub's spec.
     pub moves: &'static [FieldMove],
 }
 
-/// Where one field of the spoke's spec lives in the hub's spec. Paths below `spec`.
+/// Where one field of the spoke's spec is in the hub's spec. Paths are relative to `spec`.
 #[derive(Debug)]
 pub struct FieldMove {
     /// Path in the spoke version.
@@ -45,23 +45,23 @@ pub struct FieldMove {
 
 /// One served version of a kind.
 pub struct Version {
-    /// e.g. `v1alpha1`.
+    /// E.g. `v1alpha1`.
     pub name: &'static str,
     /// The CRD with only this version, as kube derives it from the Rust type.
     pub derived: fn() -> CustomResourceDefinition,
-    /// Fields and bounds of its spec, read from its schema when they are first asked for.
+    /// Fields and bounds of its spec, read from its schema on first use.
     pub spec: LazyLock<Shape>,
-    /// Where it says how many pods it wants.
+    /// Where the spec sets the number of pods.
     pub pods: Pods,
-    /// Where it names the port of every node, if it can.
+    /// Where the spec sets the node port, if this version has such a field.
     pub node_port: Option<Path>,
-    /// Whether the resource's name is also that of a Service.
+    /// Whether a Service has the name of the resource.
     pub service_name: ServiceName,
 }
 
 impl Version {
-    /// A version without a Service. `derived` is kube's `crd` of its Rust type, and `spec` says
-    /// what [`Version::spec`] is.
+    /// A version without a Service. `derived` is kube's `crd` of its Rust type; `spec` computes
+    /// [`Version::spec`].
     pub(super) const fn new(
         name: &'static str,
         derived: fn() -> CustomResourceDefinition,
@@ -78,14 +78,13 @@ impl Version {
         }
     }
 
-    /// The same, with a field for the port of every node.
+    /// Adds a field for the node port.
     pub(super) const fn with_node_port(mut self, path: Path) -> Self {
         self.node_port = Some(path);
         self
     }
 
-    /// The same, with a Service where the spec has `service`, a
-    /// [`ServiceSpec`](super::workload::ServiceSpec).
+    /// Adds a Service if the spec has `service`, a [`ServiceSpec`](super::workload::ServiceSpec).
     pub(super) const fn with_optional_service(self) -> Self {
         self.with_node_port(&["service", "nodePort"])
             .with_service(ServiceName::NeededWhen {
@@ -94,14 +93,14 @@ impl Version {
             })
     }
 
-    /// The same, with a Service that has the resource's name.
+    /// Adds a Service with the name of the resource.
     pub(super) const fn with_service(mut self, name: ServiceName) -> Self {
         self.service_name = name;
         self
     }
 
-    /// Every rule that `spec` breaks, in the words of this version's fields. Total: takes any
-    /// JSON; a spec that is not there is null.
+    /// Every rule that `spec` violates, with the field names of this version. Total: takes any
+    /// JSON; null stands for an absent spec.
     pub fn validate(&self, spec: &Value) -> Vec<FieldError> {
         spec_errors(&self.spec, spec)
     }
@@ -120,12 +119,12 @@ impl fmt::Debug for Version {
 }
 
 impl Kind {
-    /// The CRD with only `version`, which is one of this kind's.
+    /// The CRD with only `version`, which must be a version of this kind.
     pub fn crd(&self, version: &Version) -> CustomResourceDefinition {
         schema::crd(self, version)
     }
 
-    /// What [`Version::spec`] is to be.
+    /// Computes [`Version::spec`].
     pub(super) fn spec_of(&self, version: &Version) -> Shape {
         let mut crd = self.crd(version);
         let schema = crd.spec.versions.pop().and_then(|version| version.schema);
@@ -134,8 +133,8 @@ impl Kind {
         spec.map_or(Shape::Unchecked, |spec| shape::of_schema(&spec))
     }
 
-    /// The fields of the original version that `version` has elsewhere, and what to do instead of
-    /// writing them there.
+    /// The fields of the original version that have another path in `version`, with a message
+    /// that says what to write instead.
     pub(super) fn moved_away_from(&self, version: &Version) -> Vec<(&'static str, String)> {
         if version.name != self.hub.name {
             return Vec::new();
@@ -159,7 +158,7 @@ impl Kind {
         format!("{}/{}", self.group, version.name)
     }
 
-    /// The version called `name`, if this kind has it.
+    /// The version with this name, if this kind has one.
     pub fn version(&self, name: &str) -> Option<&Version> {
         [&self.spoke, &self.hub]
             .into_iter()

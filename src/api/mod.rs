@@ -1,5 +1,5 @@
-//! What a user writes: the eight types, their schemas, defaults, conversion and
-//! validation rules. Pure: no I/O, no clock, no client. May not use any other room.
+//! The API: types of the eight versions, with schemas, defaults, conversion and validation rules.
+//! Pure: no I/O, no clock, no client. Must not depend on any other top-level module.
 #![allow(
     clippy::duplicated_attributes,
     reason = "the lint takes the parts of kube's printcolumn attributes for repetitions"
@@ -25,8 +25,8 @@ pub mod workload;
 pub use kind::{Kind, Version};
 pub use status::{Condition, Status};
 
-/// The kinds, for tests of what must hold for each of them. Tests only: the list is that of
-/// the operators, a room above this one.
+/// All kinds, for tests that check each of them. For tests only: the list comes from `operators`,
+/// which depends on this module.
 #[cfg(test)]
 pub(crate) fn kinds() -> Vec<&'static Kind> {
     let operators = crate::operators::OPERATORS.iter();

@@ -1,5 +1,4 @@
-//! Resource quantities (`100m`, `64Mi`, `1e3`): which strings are one. Their values are
-//! compared elsewhere. Pure.
+//! Resource quantities (`100m`, `64Mi`, `1e3`): syntax only; values are compared elsewhere. Pure.
 
 /// Longest text of a quantity that is accepted.
 pub const MAX_LENGTH: usize = 32;
@@ -13,8 +12,8 @@ const SUFFIXES: [&str; 16] = [
     "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
 ];
 
-/// Whether `text` is a quantity that is not negative: [`PATTERN`], by hand, since that is
-/// the only regular expression the manager would need.
+/// Reports whether `text` is a non-negative quantity. Implements [`PATTERN`] by hand, so that the
+/// manager needs no regular expressions.
 pub fn is_valid(text: &str) -> bool {
     let end_of_number =
         text.find(|character: char| !character.is_ascii_digit() && character != '.');

@@ -1,5 +1,5 @@
-//! JSON objects of which only some members are read: the others stay the text that they were
-//! written as, and cost one pass over it. Knows nothing of what the members mean.
+//! JSON objects of which only some members are parsed: the others stay text and cost one pass.
+//! Does not interpret the members.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,20 +12,20 @@ use serde_json::value::RawValue;
 
 use super::conversion::ANNOTATIONS_LIMIT_BYTES;
 
-/// Most members of one object: no more annotations can be stored, whose names differ and who
-/// together have a limit in bytes. Without one a hostile body would take ten times its size in
-/// memory.
+/// Largest number of members of one object. More annotations cannot be stored: their names
+/// differ, and together they have a limit in bytes. Without this limit, a hostile body would take
+/// ten times its size in memory.
 const MOST_MEMBERS: usize = ANNOTATIONS_LIMIT_BYTES / 4;
 
-/// The members of a JSON object, in their order, their values as text. Of two with one name
-/// the last counts, as in `serde_json::Value` and in Go.
+/// The members of a JSON object, in order, with their values as text. If a name occurs twice, the
+/// last one counts, as in `serde_json::Value` and in Go.
 #[derive(Debug, Default, Clone)]
 pub struct Members<'a> {
     members: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
 impl<'a> Members<'a> {
-    /// Reads `text`; `None` if it is no object, or one of more members than could be stored.
+    /// Parses `text`. `None` if it is not an object, or has more members than could be stored.
     pub fn of(text: &'a RawValue) -> Option<Self> {
         serde_json::from_str(text.get()).ok()
     }
@@ -41,13 +41,13 @@ impl<'a> Members<'a> {
         text(self.get(name)?)
     }
 
-    /// Names and values, in their order.
+    /// Names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&Cow<'a, str>, &'a RawValue)> {
         self.members.iter().map(|(name, value)| (name, *value))
     }
 
-    /// Of members with one name, leaves the last. Few of them are compared one with another;
-    /// many are sorted.
+    /// Removes all but the last member of each name. Compares pairs if there are few members, and
+    /// sorts if there are many.
     fn without_duplicates(mut self) -> Self {
         const FEW: usize = 16;
         let members = &self.members;
@@ -73,9 +73,9 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The string that `value` is, borrowed where it holds no escapes.
+/// The string in `value`, borrowed if it has no escapes.
 pub fn text(value: &RawValue) -> Option<Cow<'_, str>> {
-    // `Cow<str>` by itself would always copy.
+    // Deserializing a `Cow<str>` always copies.
     serde_json::from_str::<Text<'_>>(value.get())
         .ok()
         .map(|text| text.0)
@@ -83,11 +83,11 @@ pub fn text(value: &RawValue) -> Option<Cow<'_, str>> {
 
 /// Writes `text` as a JSON string.
 pub fn write_text(out: &mut Vec<u8>, text: &str) {
-    // Writing to a Vec cannot fail, and a str always has a JSON form.
+    // Neither can fail: writing to a Vec, and serializing a str.
     let _ = serde_json::to_writer(out, text);
 }
 
-/// A string that borrows from its source if it can.
+/// A string that borrows from its source if possible.
 #[derive(Debug)]
 pub struct Text<'a>(pub Cow<'a, str>);
 
@@ -121,8 +121,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     }
 }
 
-/// A visitor of objects, lists and null, which does not quote the text that stands in their
-/// place: serde's own errors do, with all of its length, and a hostile text may be long.
+/// A visitor of objects, lists and null whose errors do not quote a string that is found instead.
+/// serde's own errors quote all of it, and a hostile string may be long.
 pub(crate) struct Unquoted<V>(pub(crate) V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for Unquoted<V> {
@@ -149,7 +149,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Unquoted<V> {
     }
 }
 
-/// What is written as an object; of text in its place the error does not quote any, as
+/// A value that must be a JSON object. The error for a string does not quote it, as in
 /// [`Unquoted`].
 #[derive(Debug)]
 pub struct Structured<T>(pub T);
@@ -175,7 +175,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for StructuredVisitor<T> {
     }
 }
 
-/// Reads an object's members.
+/// Reads the members of an object.
 pub(crate) struct MembersVisitor;
 
 impl<'de> Visitor<'de> for MembersVisitor {
@@ -186,7 +186,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-        // What Kubernetes objects have: apiVersion, kind, metadata, spec, status.
+        // Kubernetes objects have five: apiVersion, kind, metadata, spec, status.
         let mut members = Vec::with_capacity(5);
         while let Some((Text(name), value)) = map.next_entry()? {
             if members.len() == MOST_MEMBERS {
@@ -198,10 +198,10 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// Whether `text` surely holds at most `limit` values, counted without making any: a tree of
-/// them takes many times the memory of its text. An empty list or object counts as two.
+/// Returns true only if `text` holds at most `limit` values. Counts without parsing, since a tree
+/// takes many times the memory of its text. An empty list or object counts as two.
 pub fn has_at_most(limit: usize, text: &str) -> bool {
-    // Each value but the first comes after one of these, which may stand in strings, too.
+    // Every value except the first follows one of these bytes. Strings may contain them, too.
     if text.len() <= limit {
         return true;
     }

@@ -1,31 +1,31 @@
-//! How many pods a spec asks for, and how many are too many: the rule that the webhook and
-//! the reconcilers share. Pure; knows no kind, only where its numbers stand.
+//! The number of pods that a spec asks for, and its limits. The webhook and the reconcilers share
+//! these rules. Pure; does not depend on a kind, only on the paths of its fields.
 
 use serde_json::Value;
 
 use super::conversion::at;
 
-/// A path below `spec`.
+/// A path relative to `spec`.
 pub type Path = &'static [&'static str];
 
-/// Where a version of a kind says how many pods it wants.
+/// Where a version of a kind sets the number of pods.
 #[derive(Debug, Clone, Copy)]
 pub enum Pods {
-    /// In this field.
+    /// This field holds the number.
     Counted(Path),
-    /// As many as serve `target` queries per second, when each serves `per_pod`.
+    /// The number follows from queries per second: ⌈`target` / `per_pod`⌉.
     Derived {
-        /// Queries per second of all pods together.
+        /// Path of the queries per second of all pods together.
         target: Path,
-        /// Queries per second of one pod.
+        /// Path of the queries per second of one pod.
         per_pod: Path,
     },
 }
 
-/// A number of pods that a Deployment may not be given.
+/// The number of pods is out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
-    /// Less than none.
+    /// Less than 0.
     #[error("must be greater than or equal to 0")]
     Negative,
     /// More than the limit.
@@ -37,8 +37,8 @@ pub enum NotAllowed {
 }
 
 impl Pods {
-    /// The pods that `spec` asks for. `None` if it does not say so in numbers of the right
-    /// type and range, which validation tells.
+    /// The number of pods that `spec` asks for. `None` if the fields have a wrong type or range,
+    /// which validation reports.
     pub fn wanted(&self, spec: &Value) -> Option<i64> {
         let number = |path| at(spec, path).and_then(Value::as_i64);
         match self {
@@ -50,15 +50,15 @@ impl Pods {
         }
     }
 
-    /// The field to blame for the number, and what it holds.
+    /// The field that an error about the number names, and its value.
     pub fn blamed<'a>(&self, spec: &'a Value) -> (String, Option<&'a Value>) {
         let (Self::Counted(path) | Self::Derived { target: path, .. }) = *self;
         (format!("spec.{}", path.join(".")), at(spec, path))
     }
 
-    /// The number of pods, and its path below `spec`, if it keeps the API server from writing
-    /// anything of the object: what the scale subresource shows is checked at each write,
-    /// changed or not. What is derived is not shown there, and what is absent not checked.
+    /// The number of pods, and its path below `spec`, if the API server rejects every write of
+    /// the object because of it: the API server checks the field of the scale subresource at each
+    /// write, changed or not. `None` for a derived or absent number, which is not checked.
     pub fn unwritable<'a>(&self, spec: &'a Value) -> Option<(Path, &'a Value)> {
         let Self::Counted(path) = *self else {
             return None;
@@ -71,20 +71,20 @@ impl Pods {
     }
 }
 
-/// ⌈`target` / `per_pod`⌉, the pods that serve `target` queries per second. Unsigned and
-/// without the sum `target + per_pod - 1`, which passes `i32::MAX` for specs that are
-/// allowed. `None` for a negative target, or pods that serve nothing.
+/// ⌈`target` / `per_pod`⌉: the pods that serve `target` queries per second. Computed without the
+/// sum `target + per_pod - 1`, which exceeds `i32::MAX` for valid specs. `None` for a negative
+/// target, or if `per_pod` is less than 1.
 pub fn pods_for(target: i32, per_pod: i32) -> Option<i64> {
     let target = u32::try_from(target).ok()?;
     let per_pod = u32::try_from(per_pod).ok().filter(|&queries| queries > 0)?;
     Some(target.div_ceil(per_pod).into())
 }
 
-/// `wanted`, if it is a number that a Deployment may be given: from 0 to `max_replicas`, or
-/// to `i32::MAX` where that is 0, which lifts the limit.
+/// Returns `wanted` if it is in range: from 0 to `max_replicas`, or to `i32::MAX` if that is 0,
+/// which means no limit.
 ///
 /// # Errors
-/// [`NotAllowed`], with the bound that it passes.
+/// [`NotAllowed`]: the bound that is exceeded.
 pub fn within_limit(wanted: i64, max_replicas: u32) -> Result<i32, NotAllowed> {
     let limit = match max_replicas {
         0 => i64::from(i32::MAX),

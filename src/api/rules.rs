@@ -1,15 +1,15 @@
-//! Rules that a type cannot say, in CEL for the API server and as functions for the manager.
-//! A test compares the two on random values.
+//! Rules that a type cannot express: in CEL for the API server, and as functions for the manager.
+//! A test compares both on random values.
 
 use serde_json::{Value, json};
 
 use super::shape::Rule;
 
-/// All rules over several fields. A rule of a schema that is not here is checked by the API
-/// server alone.
+/// All rules over several fields. The API server alone checks a rule of a schema that is not
+/// listed here.
 pub static ALL: [&Rule; 1] = [&NODE_PORT_HAS_ITS_TYPE];
 
-/// A node port is for the types of Services that have one.
+/// Only some types of Service have a node port.
 pub static NODE_PORT_HAS_ITS_TYPE: Rule = Rule {
     cel: "!has(self.nodePort) || (has(self.type) && self.type != 'ClusterIP')",
     kept: |service| {
@@ -21,7 +21,7 @@ pub static NODE_PORT_HAS_ITS_TYPE: Rule = Rule {
 };
 
 impl Rule {
-    /// As `x-kubernetes-validations` has it.
+    /// The form of `x-kubernetes-validations`.
     pub(super) fn in_schema(&self) -> Value {
         json!([{
             "rule": self.cel,
@@ -31,7 +31,7 @@ impl Rule {
     }
 }
 
-/// What every key of a map keeps: no more characters than `max`, all of which match `pattern`.
+/// A rule for every key of a map: at most `max` characters, and matches `pattern`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct KeyRule<'a> {
     pub(super) max: u16,
@@ -39,7 +39,7 @@ pub(super) struct KeyRule<'a> {
 }
 
 impl<'a> KeyRule<'a> {
-    /// CEL over the map.
+    /// CEL expression on the map.
     pub(super) fn cel(&self) -> String {
         let KeyRule { max, pattern } = self;
         format!("self.all(key, size(key) <= {max} && key.matches(r'{pattern}'))")
@@ -50,7 +50,7 @@ impl<'a> KeyRule<'a> {
         format!("keys may not be more than {max} characters, and must match {pattern}")
     }
 
-    /// The rule that `cel` is, if it is one.
+    /// Parses the CEL expression of such a rule; `None` for any other expression.
     pub(super) fn of_cel(cel: &'a str) -> Option<Self> {
         let rule = cel.strip_prefix("self.all(key, size(key) <= ")?;
         let (max, rest) = rule.split_once(" && key.matches(r'")?;

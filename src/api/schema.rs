@@ -1,6 +1,6 @@
-//! The schema of a version, derived from its Rust types by schemars and kube, and laid out as
-//! controller-gen would where kube's derive differs. Also what attributes of fields use: patterns,
-//! lengths, and the schemas of maps and enums.
+//! The schema of a version. schemars and kube derive it from the Rust types; this module brings
+//! it into the form of controller-gen where the derived one differs. Also defines what attributes
+//! of fields use: patterns, lengths, and the schemas of maps and enums.
 
 use std::collections::BTreeMap;
 
@@ -24,20 +24,20 @@ pub(super) const LABEL: &str = r"^[A-Za-z0-9\-./_]*$";
 /// Names of objects: DNS subdomains.
 pub(super) const NAME: &str = r"^[a-z0-9\-.]*$";
 
-/// Longest reference to an image.
+/// Longest image reference.
 pub const IMAGE_MAX: u16 = 512;
 /// Longest DNS subdomain (RFC 1123), the limit for names of most objects.
 pub(super) const NAME_MAX: u16 = 253;
-/// Longest DNS label: label values, names of Services.
+/// Longest DNS label: label values and names of Services.
 pub(super) const LABEL_MAX: u16 = 63;
 /// Longest qualified name: an optional DNS subdomain, `/`, and a label.
 pub(super) const QUALIFIED_NAME_MAX: u16 = NAME_MAX + 1 + LABEL_MAX;
 
-/// The format that stands for a quantity until [`crd`] lays it out.
+/// Placeholder format of a quantity, which [`crd`] replaces.
 const QUANTITY: &str = "quantity";
 
-/// One of the names of a fieldless enum. Derived, the schema of an optional one loses its
-/// description in kube's derive.
+/// A string enum of the names of a fieldless Rust enum. kube's derive would lose the description
+/// of an optional one.
 pub(super) fn choice_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let schema = T::json_schema(generator);
     let variants = schema.get("oneOf").and_then(Value::as_array);
@@ -48,7 +48,7 @@ pub(super) fn choice_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schem
     json_schema!({"type": "string", "enum": names.collect::<Vec<_>>()})
 }
 
-/// Labels of a node.
+/// Node labels.
 pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
     map(
         16,
@@ -56,12 +56,12 @@ pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
-/// Quantities by resource.
+/// Quantities by resource name.
 pub(super) fn quantities(_: &mut SchemaGenerator) -> Schema {
     map(8, &json_schema!({"type": "string", "format": QUANTITY}))
 }
 
-/// A map of at most `max` entries, whose keys are qualified names.
+/// A map of at most `max` entries with qualified names as keys.
 fn map(max: u16, values: &Schema) -> Schema {
     let keys = KeyRule {
         max: QUALIFIED_NAME_MAX,
@@ -71,7 +71,7 @@ fn map(max: u16, values: &Schema) -> Schema {
         "type": "object",
         "additionalProperties": values,
         "maxProperties": max,
-        // OpenAPI's propertyNames is not among what CRDs may use.
+        // CRDs may not use `propertyNames` of OpenAPI.
         "x-kubernetes-validations": [{"rule": keys.cel(), "message": keys.message()}],
     })
 }
@@ -79,7 +79,7 @@ fn map(max: u16, values: &Schema) -> Schema {
 /// The CRD with only `version` of `kind`.
 pub(super) fn crd(kind: &Kind, version: &Version) -> CustomResourceDefinition {
     let mut crd = (version.derived)();
-    // What the API server fills in by itself is left out, as controller-gen does.
+    // Fields that the API server sets by default are omitted, as in controller-gen.
     crd.spec.names.categories = crd.spec.names.categories.filter(|names| !names.is_empty());
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     for derived in &mut crd.spec.versions {
@@ -100,7 +100,7 @@ fn complete(root: &mut JSONSchemaProps, kind: &Kind, version: &Version) {
     let mut metadata = of_type("object");
     let name_rule = version.service_name.cel();
     if name_rule.is_some() {
-        // A rule may only blame a field that the schema names.
+        // A rule may only name a field that is in the schema.
         metadata.properties = Some(BTreeMap::from([("name".to_owned(), of_type("string"))]));
     }
     let properties = root.properties.get_or_insert_default();
@@ -124,8 +124,8 @@ fn complete(root: &mut JSONSchemaProps, kind: &Kind, version: &Version) {
     root.x_kubernetes_validations = Some(root_rules(name_rule));
 }
 
-/// Rules that see the whole object. They hold only when it is created: on an old object
-/// that breaks one, every status patch would be refused.
+/// Rules on the whole object. They apply only on creation: otherwise every status patch of an old
+/// object that violates one would be rejected.
 fn root_rules(needs_label: Option<String>) -> Vec<ValidationRule> {
     let on_create = |cel: &str, field: &str, reason: &str, message: &str| ValidationRule {
         rule: format!("oldSelf.hasValue() || {cel}"),
@@ -158,7 +158,7 @@ fn root_rules(needs_label: Option<String>) -> Vec<ValidationRule> {
     rules
 }
 
-/// A field of another version: see [`super::shape::Shape::Moved`].
+/// A field of another version; see [`super::shape::Shape::Moved`].
 fn moved(message: String) -> JSONSchemaProps {
     JSONSchemaProps {
         description: Some(format!("Not a field of this version: {message}.")),
@@ -175,10 +175,10 @@ fn moved(message: String) -> JSONSchemaProps {
     }
 }
 
-/// Lays a derived schema out as controller-gen does, all that is below it included.
+/// Brings a derived schema, and everything below it, into the form of controller-gen.
 fn lay_out(schema: &mut JSONSchemaProps) {
     schema.description = schema.description.as_deref().map(one_line_per_paragraph);
-    // Null is how serde says "may be absent"; the API server drops nulls.
+    // `nullable` is how schemars marks an optional field. The API server drops nulls.
     schema.nullable = None;
     if let Some(default) = &schema.default
         && matches!(default.0, Value::Null | Value::Array(_) | Value::Object(_))
@@ -212,7 +212,7 @@ fn lay_out(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// A quantity as controller-gen has it, with bounds.
+/// A quantity as in controller-gen, with bounds.
 fn quantity_schema(description: Option<String>) -> JSONSchemaProps {
     JSONSchemaProps {
         description,
@@ -234,7 +234,8 @@ fn of_type(type_: &str) -> JSONSchemaProps {
     }
 }
 
-/// Doc comments are wrapped for the editor; `kubectl explain` wraps for the terminal.
+/// Joins the lines of each paragraph: doc comments are wrapped for the editor, and `kubectl
+/// explain` wraps for the terminal.
 fn one_line_per_paragraph(text: &str) -> String {
     let paragraphs = text.split("\n\n").map(|paragraph| {
         paragraph
@@ -246,13 +247,13 @@ fn one_line_per_paragraph(text: &str) -> String {
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
-/// As controller-gen describes `apiVersion`.
+/// controller-gen's description of `apiVersion`.
 const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object.
 Servers should convert recognized schemas to the latest internal value, and
 may reject unrecognized values.
 More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
 
-/// As controller-gen describes `kind`.
+/// controller-gen's description of `kind`.
 const KIND: &str = "Kind is a string value representing the REST resource this object represents.
 Servers may infer this from the endpoint the client submits requests to.
 Cannot be updated.

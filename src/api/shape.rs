@@ -1,5 +1,5 @@
-//! What a field may hold: type and bounds, read from the schema of a version, which follows from
-//! its Rust types. For whoever checks or makes values; see [`super::schema`] for the schema.
+//! Type and bounds of a field, read from the schema of a version. Used to check and to generate
+//! values; see [`super::schema`] for the schema itself.
 
 mod of_schema;
 
@@ -15,20 +15,20 @@ use super::transition::Transition;
 pub struct Field {
     /// Its JSON name.
     pub name: String,
-    /// An object without it is rejected.
+    /// Whether the field is required.
     pub required: bool,
-    /// What it may hold.
+    /// Type and bounds of its value.
     pub shape: Shape,
-    /// How it may change once it is set, if not in any way.
+    /// How it may change once it is set; `None` is no restriction.
     pub transition: Option<Transition>,
 }
 
-/// What a value may be.
+/// Type and bounds of a value.
 #[derive(Debug)]
 pub enum Shape {
     /// `true` or `false`.
     Boolean,
-    /// A whole number, both bounds included.
+    /// A whole number. Both bounds are inclusive.
     Integer {
         /// Smallest value.
         min: i64,
@@ -37,22 +37,22 @@ pub enum Shape {
     },
     /// A string.
     Text {
-        /// Least number of characters.
+        /// Smallest number of characters.
         min: u16,
         /// Largest number of characters.
         max: u16,
-        /// Which characters.
+        /// The allowed characters.
         characters: Characters,
     },
     /// An RFC 3339 time with seconds, as `metav1.Time` writes it.
     Time,
-    /// One of these words.
+    /// One of these strings.
     Choice(Vec<String>),
-    /// A resource quantity that is not negative: a string or a whole number.
+    /// A non-negative resource quantity: a string or a whole number.
     Quantity,
     /// A list.
     List {
-        /// What its items may be.
+        /// Shape of its items.
         items: Box<Shape>,
         /// Largest number of items.
         max: u16,
@@ -65,70 +65,71 @@ pub enum Shape {
         max: u16,
         /// Largest number of characters in a key.
         key_max: u16,
-        /// Characters of a key.
+        /// The allowed characters of a key.
         key_characters: Characters,
-        /// What its values may be.
+        /// Shape of its values.
         values: Box<Shape>,
     },
-    /// An object with these fields, no others, that keeps these rules.
+    /// An object with these fields, no others, and these rules.
     Object {
         /// Its fields, sorted by name.
         fields: Vec<Field>,
-        /// What no single field can say.
+        /// Rules over several fields.
         rules: Vec<&'static Rule>,
     },
-    /// A field of another version, kept in the schema so that writing it is rejected with
-    /// this message, in place of being dropped without a word.
+    /// A field of another version. The schema has it so that writing it is rejected with this
+    /// message; otherwise the API server would drop it silently.
     Moved {
         /// What to do instead.
         message: String,
     },
-    /// Anything, as far as the manager is concerned: only the API server checks it.
+    /// Any value: only the API server checks it.
     Unchecked,
 }
 
-/// Which characters a string may hold.
+/// The characters that a string may contain.
 #[derive(Debug, Clone)]
 pub enum Characters {
     /// Any.
     Any,
-    /// Those in one of these ranges, both ends included. ASCII only: the bound on the size
-    /// of conversion data counts a character as a byte.
+    /// Those in one of these inclusive ranges. ASCII only: the limit on conversion data counts a
+    /// character as a byte.
     In(Vec<(char, char)>),
-    /// Those that match a regular expression, which only the API server checks.
+    /// Only the API server checks this regular expression.
     Matching,
 }
 
 /// How server-side apply merges a list, `x-kubernetes-list-type`.
 #[derive(Debug, Clone)]
 pub enum Merge {
-    /// Replaced as a whole.
+    /// The list is replaced as a whole.
     Atomic,
-    /// Each item at most once.
+    /// Each item occurs at most once.
     Set,
-    /// Items are told apart by the values of these fields.
+    /// These fields identify an item.
     Map(Vec<String>),
 }
 
-/// A rule over several fields of one object: in CEL for the schema, as a function for us.
+/// A rule over several fields of one object: in CEL for the schema, and as a Rust function for
+/// the manager.
 #[derive(Debug)]
 pub struct Rule {
-    /// CEL over `self`, true when the rule is kept.
+    /// CEL expression on `self`; true if the object is valid.
     pub cel: &'static str,
-    /// The same in Rust.
+    /// The same rule in Rust.
     pub kept: fn(&serde_json::Map<String, serde_json::Value>) -> bool,
-    /// The field that is blamed, below the object.
+    /// The field that the error names, relative to the object.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The error message.
     pub message: &'static str,
 }
 
-/// Largest `int64` that a JSON reader with 64-bit floats keeps exact, 2^53 − 1, as the
-/// Kubernetes API conventions ask.
+/// Largest integer that a JSON reader with 64-bit floats represents exactly, 2^53 − 1. The
+/// Kubernetes API conventions ask for this limit.
 pub const INT64_MAX: i64 = (1 << 53) - 1;
 
 impl Characters {
-    /// Those that a pattern of the form `^[…]*$` allows.
+    /// The characters that a pattern of the form `^[…]*$` allows.
     pub(super) fn of_pattern(pattern: &str) -> Self {
         let class = pattern
             .strip_prefix("^[")
@@ -136,7 +137,7 @@ impl Characters {
         class.and_then(ranges).map_or(Self::Matching, Self::In)
     }
 
-    /// Whether every character of `text` is among these.
+    /// Reports whether every character of `text` is allowed.
     pub fn allow(&self, text: &str) -> bool {
         match self {
             Self::Any | Self::Matching => true,
@@ -148,7 +149,7 @@ impl Characters {
         }
     }
 
-    /// The same as a regular expression, if it is known.
+    /// The same as a regular expression; `None` unless [`Characters::In`].
     pub fn pattern(&self) -> Option<String> {
         match self {
             Self::Any | Self::Matching => None,
@@ -157,7 +158,8 @@ impl Characters {
     }
 }
 
-/// The ranges in the inside of a regular expression's `[…]`; none if it has more than these.
+/// The ranges in a character class `[…]` of a regular expression; `None` if it contains anything
+/// else.
 fn ranges(class: &str) -> Option<Vec<(char, char)>> {
     let mut ranges = Vec::new();
     let mut rest = class.chars().peekable();
@@ -177,7 +179,7 @@ fn ranges(class: &str) -> Option<Vec<(char, char)>> {
     Some(ranges)
 }
 
-/// The inside of a regular expression's `[…]`, with what is special in it escaped.
+/// The content of a character class `[…]`, escaped.
 fn character_class(ranges: &[(char, char)]) -> String {
     let escaped = |character: char| match character {
         '-' | ']' | '[' | '^' | '\\' => format!("\\{character}"),

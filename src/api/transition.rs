@@ -1,22 +1,23 @@
-//! Fields that may not change, or only grow: in CEL for the API server and as a function for the
-//! manager.
+//! Fields that are immutable, or may only grow: in CEL for the API server and as a function for
+//! the manager.
 
 use serde_json::{Value, json};
 
-/// How a field may change once it is set: `extend("x-kubernetes-validations" = …in_schema())` at the
-/// field. The field must be required or have a default, since to unset it is no change to CEL.
+/// How a field may change once it is set: `extend("x-kubernetes-validations" = …in_schema())` at
+/// the field. The field must be required or have a default: CEL does not check an update that
+/// unsets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
-    /// Not at all.
+    /// The value may not change.
     Immutable,
-    /// A whole number may become larger.
+    /// The value, a whole number, may only become larger.
     OnlyGrows,
 }
 
 impl Transition {
     const ALL: [Self; 2] = [Self::Immutable, Self::OnlyGrows];
 
-    /// As `x-kubernetes-validations` has it.
+    /// The form of `x-kubernetes-validations`.
     pub fn in_schema(self) -> Value {
         json!([{"rule": self.cel(), "message": self.message()}])
     }
@@ -28,7 +29,7 @@ impl Transition {
         }
     }
 
-    /// What is wrong with a change that is not allowed.
+    /// The error message for a change that is not allowed.
     pub(super) fn message(self) -> &'static str {
         match self {
             Self::Immutable => "may not be changed; delete the resource and create it anew",
@@ -36,7 +37,7 @@ impl Transition {
         }
     }
 
-    /// Whether `old` may become `new`.
+    /// Reports whether the value may change from `old` to `new`.
     pub(super) fn allows(self, old: &Value, new: &Value) -> bool {
         match self {
             Self::Immutable => old == new,
@@ -44,7 +45,7 @@ impl Transition {
         }
     }
 
-    /// The transition that `cel` is, if it is one.
+    /// The transition with this CEL expression, if any.
     pub(super) fn of_cel(cel: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.cel() == cel)
     }
@@ -92,7 +93,7 @@ mod tests {
             [],
             "a new one is as it likes"
         );
-        // What is no number at all is told of alone.
+        // For a value of the wrong type, only that error is reported.
         let errors = broken_by(json!({"databases": "8", "storage": "1Gi"}), &stored);
         assert_eq!(errors.len(), 1, "{errors:?}");
     }

@@ -1,5 +1,5 @@
-//! The rules of a spec, read from its schema, and errors that read
-//! like the API server's own. Pure and total: takes any JSON. Reads [`super::shape`] only.
+//! Checks a spec against the rules of its schema. Errors have the form of the API server's. Pure
+//! and total: takes any JSON. Depends on [`super::shape`] only.
 
 mod field_error;
 mod service_name;
@@ -14,15 +14,14 @@ use super::quantity;
 use super::shape::{Characters, Field, INT64_MAX, Merge, Rule, Shape};
 use crate::bounded::{MOST_QUOTED, beginning_of, shortened};
 
-/// Every rule that `spec` breaks. A spec that is not there is given as null.
+/// Every rule that `spec` violates. Null stands for an absent spec.
 pub fn spec_errors(shape: &Shape, spec: &Value) -> Vec<FieldError> {
     errors_since(shape, spec, None)
 }
 
-/// The rules that an update from `old` to `new` breaks. What it leaves as it was passes, even
-/// where a rule that came later forbids it, or such an object could never be changed again:
-/// the API server's ratcheting of schemas (KEP-4008), with its ways to tell which item of a
-/// list was which.
+/// The rules that an update from `old` to `new` violates. An unchanged value passes even if a
+/// newer rule forbids it, since such an object could otherwise never be updated. This is the
+/// ratcheting validation of the API server (KEP-4008), including its way to match items of lists.
 pub fn update_errors(shape: &Shape, new: &Value, old: &Value) -> Vec<FieldError> {
     errors_since(shape, new, Some(old))
 }
@@ -40,13 +39,13 @@ fn errors_since(shape: &Shape, spec: &Value, old: Option<&Value>) -> Vec<FieldEr
     errors.found
 }
 
-/// What was found so far.
+/// The errors found so far.
 #[derive(Default)]
 struct Errors {
     found: Vec<FieldError>,
 }
 
-/// Errors beyond this many are not worth a reader's time, nor the bytes of a response.
+/// Largest number of errors in one response.
 const MOST_ERRORS: usize = 64;
 
 impl Errors {
@@ -61,7 +60,7 @@ impl Errors {
         }
     }
 
-    /// `old` is what stood here before, if anything did.
+    /// `old` is the previous value, if there was one.
     fn check(&mut self, path: &str, shape: &Shape, value: &Value, old: Option<&Value>) {
         if old == Some(value) {
             return;
@@ -124,14 +123,14 @@ impl Errors {
         }
     }
 
-    /// As kube-openapi says it: the value that is shown is the type it has.
-    fn wrong_type(&mut self, path: &str, wanted: &str, value: &Value) {
-        let given = type_name(value);
-        let detail = format!("{path} in body must be of type {wanted}: {given:?}");
+    /// As in kube-openapi, the value that the error shows is the actual type.
+    fn wrong_type(&mut self, path: &str, expected: &str, value: &Value) {
+        let actual = type_name(value);
+        let detail = format!("{path} in body must be of type {expected}: {actual:?}");
         self.add(
             path,
             ErrorReason::TypeInvalid,
-            Some(Value::from(given)),
+            Some(Value::from(actual)),
             detail,
         );
     }
@@ -140,7 +139,7 @@ impl Errors {
         let number = match value {
             Value::Number(number) => match number.as_i64() {
                 Some(number) => number,
-                // Larger than any bound of ours, or a fraction.
+                // A fraction, or larger than any bound.
                 None if number.is_u64() => i64::MAX,
                 None => return self.wrong_type(path, "integer", value),
             },
@@ -281,14 +280,14 @@ impl Errors {
             self.check_field(path, field, object.get(&field.name), old);
         }
         if self.found.len() > before {
-            // A rule over several fields says nothing new while one of them is wrong.
+            // Rules over several fields are checked only if each field is valid.
             return;
         }
         for rule in rules.iter().filter(|rule| !(rule.kept)(object)) {
-            let was_so = |old: &Map<_, _>| {
+            let was_violated = |old: &Map<_, _>| {
                 !(rule.kept)(old) && old.get(rule.field) == object.get(rule.field)
             };
-            if old.is_some_and(was_so) {
+            if old.is_some_and(was_violated) {
                 continue;
             }
             let value = object.get(rule.field).cloned();
@@ -301,7 +300,7 @@ impl Errors {
         }
     }
 
-    /// `old` is what the object had here before, `None` if there was no object.
+    /// `old` is the previous value of the field; the outer `None` means that there was no object.
     fn check_field(
         &mut self,
         parent: &str,
@@ -313,7 +312,7 @@ impl Errors {
         let was_missing = old.is_some_and(|old| old.filter(is_set).is_none());
         let path = || format!("{parent}.{}", field.name);
         match value {
-            // Null is how JSON writers say "not set"; the API server drops it, too.
+            // A null counts as not set; the API server drops it, too.
             None | Some(Value::Null) if field.required && !was_missing => {
                 self.add(&path(), ErrorReason::Required, None, String::new());
             }
@@ -343,13 +342,13 @@ impl Errors {
     }
 }
 
-/// What an error keeps of a value, so that it is not as long as the review.
+/// The part of a value that an error quotes, so that the error is not as long as the review.
 fn quoted(value: Value) -> Value {
     match value {
         Value::String(text) => Value::from(shortened(&text)),
         Value::Array(_) | Value::Object(_) => {
             let text = beginning_of(&value, MOST_QUOTED);
-            // Whole ones are shown as they are.
+            // A value that is not cut is quoted as JSON.
             if text.ends_with('…') {
                 text.into()
             } else {
@@ -360,7 +359,7 @@ fn quoted(value: Value) -> Value {
     }
 }
 
-/// The name that kube-openapi gives to the type of a JSON value.
+/// The name that kube-openapi uses for the type of a JSON value.
 fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,6 +1,6 @@
-//! Conversion from text to text: the same as [`super::convert`], for the webhook, which is
-//! asked for whole lists at a time. Only the spec becomes a tree; metadata and status are
-//! passed on as they were written, unless our annotation comes or goes.
+//! Conversion of JSON text to JSON text, with the results of [`super::convert`]. The webhook uses
+//! it because it converts whole lists at a time. Only the spec is parsed into a tree; metadata
+//! and status are copied as text, unless our annotation is added or removed.
 
 use std::borrow::Cow;
 
@@ -14,25 +14,25 @@ use super::{
 use crate::api::raw::{Members, has_at_most, text, write_text};
 use crate::api::{Kind, Version};
 
-/// Most values in one spec. What the schemas allow has some hundreds; a tree of this many
-/// takes some 2 MB.
+/// Largest number of values in one spec. A spec that the schemas allow has some hundreds; a tree
+/// of this many takes about 2 MB.
 pub const MOST_VALUES: usize = 20_000;
 
-/// What became of one object.
+/// Result of the conversion of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConvertedText {
-    /// The version that it was written in.
+    /// The version of the input.
     pub from: &'static str,
     /// As in [`super::Converted`].
     pub data_left_out: bool,
 }
 
-/// Appends `object`, in the version `to`, to `out`.
+/// Appends `object`, converted to the version `to`, to `out`.
 ///
 /// # Errors
-/// When `object` has no `apiVersion` of this kind, or a spec that could not have been stored:
-/// one that is nested more than 128 levels deep, holds more than [`MOST_VALUES`], or numbers
-/// and texts that no JSON writer writes. `out` may then end in a part of an object.
+/// `object` has no `apiVersion` of this kind, or a spec that could not have been stored: nested
+/// more than 128 levels deep, with more than [`MOST_VALUES`] values, or with numbers and texts
+/// that no JSON writer produces. `out` may then end with a part of an object.
 pub fn convert_into(
     out: &mut Vec<u8>,
     kind: &Kind,
@@ -65,7 +65,7 @@ pub fn convert_into(
             parse(kind, spec)?,
             data.as_deref(),
         )),
-        // Nothing to move: every version says "no spec" alike.
+        // Nothing to convert: an absent spec is the same in every version.
         _ => None,
     };
     let new_data = spec.as_mut().and_then(|spec| spec.data.take());
@@ -89,7 +89,7 @@ pub fn convert_into(
         match (name.as_ref(), &spec) {
             ("apiVersion", _) => write_api_version(converted.name(name), kind, to),
             ("spec", Some(spec)) => {
-                // Writing to a Vec cannot fail, and a tree of JSON has a JSON form.
+                // Neither can fail: writing to a Vec, and serializing a tree of JSON.
                 let _ = serde_json::to_writer(converted.name(name), &spec.spec);
             }
             ("metadata", _) => {
@@ -105,7 +105,7 @@ pub fn convert_into(
     })
 }
 
-/// The version that `object` is written in.
+/// The version of `object`.
 fn version_of_members<'k>(
     kind: &'k Kind,
     object: &Members<'_>,
@@ -114,8 +114,8 @@ fn version_of_members<'k>(
     version_of(kind, &api_version).ok_or_else(|| unknown_version(kind, &api_version))
 }
 
-/// The tree of a spec, which is a thing to be careful with: it takes many times the memory of
-/// the text.
+/// Parses a spec into a tree. The number of values is limited first, since a tree takes many
+/// times the memory of its text.
 fn parse(kind: &Kind, spec: &RawValue) -> Result<Value, ConversionError> {
     let unreadable = |problem: String| ConversionError::UnreadableSpec {
         kind: kind.kind,
@@ -127,20 +127,21 @@ fn parse(kind: &Kind, spec: &RawValue) -> Result<Value, ConversionError> {
     serde_json::from_str(spec.get()).map_err(|error| unreadable(error.to_string()))
 }
 
-/// False only for metadata that surely has no annotation of ours. Its name could be written
-/// with escapes, but those of letters and hyphens all begin with `\u`.
+/// Returns false only for metadata without our annotation. Escapes could spell its name, but
+/// those of letters and hyphens all begin with `\u`.
 fn may_hold_data(metadata: &str) -> bool {
-    // Eight bytes at most: the standard library compares such needles by vector.
+    // At most eight bytes: the standard library searches for such needles with vector
+    // instructions.
     metadata.contains("ion-data") || metadata.contains("\\u")
 }
 
-/// What conversion knows of an object's annotations.
+/// The state of an object's annotations.
 enum Annotations<'a> {
-    /// Nothing yet, but that ours is not among them.
+    /// Not parsed; ours is not among them.
     Unread,
-    /// There is no place for any: metadata or annotations are no objects.
+    /// Annotations cannot be added: metadata or annotations are not objects.
     NoPlace,
-    /// There are these; none when the member is absent or null.
+    /// Parsed. Empty if the member is absent or null.
     Read {
         metadata: Members<'a>,
         annotations: Option<Members<'a>>,
@@ -165,7 +166,7 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// What an earlier conversion left.
+    /// The data of an earlier conversion.
     fn data(&self) -> Option<Cow<'a, str>> {
         match self {
             Self::Read {
@@ -176,7 +177,7 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// The annotations of others.
+    /// The annotations except ours.
     fn others(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         let annotations = match self {
             Self::Read { annotations, .. } => annotations.as_ref(),
@@ -198,7 +199,7 @@ impl<'a> Annotations<'a> {
                 <= ANNOTATIONS_LIMIT_BYTES
     }
 
-    /// Writes the metadata with `data` in place of the data that was there.
+    /// Writes the metadata, with `data` in place of the previous data.
     fn write_metadata(&self, out: &mut Vec<u8>, as_written: &RawValue, data: Option<&str>) {
         let (metadata, had_data) = match self {
             Self::Read {
@@ -221,8 +222,8 @@ impl<'a> Annotations<'a> {
         for (name, value) in metadata.iter().filter(|(name, _)| *name != "annotations") {
             object.member(name, value);
         }
-        // A map of annotations that held only ours goes with it: absent and empty are one to
-        // the API server.
+        // Omits a map of annotations that held only ours: to the API server, absent and empty are
+        // equal.
         if data.is_some() || self.others().next().is_some() {
             let mut annotations = Object::begin(object.name("annotations"));
             for (name, value) in self.others() {
@@ -237,7 +238,7 @@ impl<'a> Annotations<'a> {
     }
 }
 
-/// Writes the members of an object with what separates them.
+/// Writes the members of an object, with separators.
 struct Object<'o> {
     out: &'o mut Vec<u8>,
     is_empty: bool,
@@ -252,7 +253,7 @@ impl<'o> Object<'o> {
         }
     }
 
-    /// The name of the next member; returns where its value goes.
+    /// Writes the name of the next member; returns the output for its value.
     fn name(&mut self, name: &str) -> &mut Vec<u8> {
         if !std::mem::take(&mut self.is_empty) {
             self.out.push(b',');
@@ -271,7 +272,7 @@ impl<'o> Object<'o> {
     }
 }
 
-/// `"<group>/<version>"`. Neither has characters that JSON escapes.
+/// Writes `"<group>/<version>"`. Neither has characters that JSON escapes.
 fn write_api_version(out: &mut Vec<u8>, kind: &Kind, version: &Version) {
     for part in ["\"", kind.group, "/", version.name, "\""] {
         out.extend_from_slice(part.as_bytes());

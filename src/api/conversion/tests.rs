@@ -1,5 +1,5 @@
-//! The law of conversion, for every ordered pair of versions and everything that could be
-//! stored: what the old CRDs allowed, and what they did not.
+//! Properties of conversion, for every ordered pair of versions and every object that could be
+//! stored: those that the old CRDs allowed, and others.
 
 mod raw;
 
@@ -36,7 +36,7 @@ fn pairs() -> impl Strategy<Value = (&'static Kind, &'static Version, &'static V
     prop::sample::select(pairs.collect::<Vec<_>>())
 }
 
-/// Names that mean something in one version or the other, and some that do not.
+/// Field names of one version or the other, and unknown ones.
 const NAMES: &[&str] = &[
     "size",
     "count",
@@ -82,7 +82,7 @@ fn arbitrary_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any JSON at all, objects with meaningful names more often.
+/// Any JSON; more often objects with known field names.
 pub(crate) fn arbitrary_spec() -> impl Strategy<Value = Value> {
     let object =
         btree_map(prop::sample::select(NAMES), arbitrary_json(), 0..8).prop_map(|object| {
@@ -96,7 +96,7 @@ pub(crate) fn arbitrary_spec() -> impl Strategy<Value = Value> {
     prop_oneof![4 => object, 1 => arbitrary_json()]
 }
 
-/// Specs that the version allows, and any others; or none.
+/// Valid specs of the version, other JSON, and no spec.
 fn spec_of(version: &'static Version) -> impl Strategy<Value = Option<Value>> {
     prop_oneof![
         1 => Just(None),
@@ -105,7 +105,7 @@ fn spec_of(version: &'static Version) -> impl Strategy<Value = Option<Value>> {
     ]
 }
 
-/// Metadata with and without annotations of others.
+/// Metadata with and without other annotations.
 fn metadata() -> impl Strategy<Value = Value> {
     let annotations = btree_map("[a-z./]{1,9}", ".{0,9}", 1..4);
     (prop::option::of(annotations), arbitrary_json()).prop_map(|(annotations, rest)| {
@@ -136,7 +136,7 @@ fn object(
     object
 }
 
-/// Any object of a kind and version, with or without data of ours.
+/// Any object of a kind and version, with or without our conversion data.
 pub(crate) fn arbitrary_object(
     kind: &'static Kind,
     version: &'static str,
@@ -162,7 +162,7 @@ fn converted(kind: &Kind, object: &Value, to: &Version) -> Value {
     object
 }
 
-/// A pair of versions and an object in the first, as it is before any conversion.
+/// A pair of versions and an object in the first, before any conversion.
 fn pairs_and_objects()
 -> impl Strategy<Value = (&'static Kind, &'static Version, &'static Version, Value)> {
     pairs().prop_flat_map(|(kind, from, to)| {
@@ -228,7 +228,7 @@ proptest! {
         let (path, origin) = if from.name == kind.hub.name { (field.spoke, field.hub) } else { (field.hub, field.spoke) };
         let Some(spec) = there.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         match &change {
-            // A PATCH that goes below something that is no object would be refused.
+            // The API server would reject a PATCH below a value that is not an object.
             Some(_) if path.len() > 1 && spec.get(path[0]).is_some_and(|parent| !parent.is_object()) => return Ok(()),
             Some(change) => super::set(spec, path, change.clone()),
             None => super::remove(spec, path),
@@ -341,7 +341,7 @@ fn data_meant_for_the_other_version_is_not_mistaken_for_ours() {
     let kind = &memcached::KIND;
     let data = json!({"v1": {"memory": 128}}).to_string();
     let metadata = json!({"name": "x", "annotations": {DATA_ANNOTATION: data}});
-    // A manifest of the spoke version, taken over by hand with its annotation.
+    // A manifest of the spoke version that was rewritten by hand and still has its annotation.
     let hub = object(
         kind,
         &kind.hub,
@@ -411,7 +411,8 @@ fn data_that_passes_the_limit_of_annotations_is_left_out_and_told() {
         };
         assert_eq!(spoke.object["spec"], expected);
         assert_eq!(spoke.object["metadata"] == metadata, left_out);
-        // There and back, as the API server converts for server-side apply: the loss shows.
+        // There and back, as the API server converts for server-side apply: the loss stays
+        // visible.
         let hub = convert(kind, spoke.object, &kind.hub).unwrap();
         assert_eq!(hub.object["spec"].get(OMITTED).is_some(), left_out);
         assert_eq!(hub.object["spec"].get("image").is_none(), left_out);
@@ -466,11 +467,11 @@ fn what_is_not_an_object_of_the_kind_is_named() {
     }
 }
 
-/// The longest JSON that keeps the bounds of `shape`.
+/// The longest JSON within the bounds of `shape`.
 fn largest(shape: &Shape) -> Value {
     let text = |max: u16, characters: &Characters| {
-        // A quote is escaped once in the data and its escape again in the object, but the
-        // limit counts the data alone.
+        // A quote is escaped once in the data, and its escape again in the object; the limit
+        // applies to the data only.
         let character = if characters.allow("\"") { "\"" } else { "a" };
         character.repeat(usize::from(max))
     };

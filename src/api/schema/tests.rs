@@ -1,4 +1,4 @@
-//! What every schema of ours must have, whatever field is added next.
+//! Requirements for every schema, so that fields added later meet them, too.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use crate::api::kinds;
 
-/// The only parts of our CRDs that are not ours to describe and bound.
+/// The parts of our CRDs whose description and bounds are not ours.
 const OF_KUBERNETES: [&str; 4] = [".apiVersion", ".kind", ".metadata", ".metadata.name"];
 
 fn root(crd: &CustomResourceDefinition) -> &JSONSchemaProps {
@@ -37,7 +37,7 @@ fn parts<'a>(
     }
 }
 
-/// Runs `check` on every part of every version's schema that is ours.
+/// Runs `check` on every part of every version's schema that we define.
 fn for_every_part(check: impl Fn(&str, &JSONSchemaProps)) {
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
@@ -87,7 +87,7 @@ fn every_optional_property_of_a_spec_tells_its_default_and_every_required_one_th
             let told = property.default.is_some()
                 || description.contains(if required { "No default" } else { "Default: " })
                 || description.starts_with("Not a field of this version");
-            // Objects that hold required fields, and the items of lists, say it of those.
+            // For objects with required fields and for items of lists, their own fields tell it.
             let says_it_below =
                 required && property.type_.as_deref() == Some("object") || path.contains("[]");
             assert!(told || says_it_below, "{path}.{name}: {description:?}");
@@ -146,8 +146,8 @@ fn nothing_is_nullable_and_nothing_unknown_is_kept() {
     });
 }
 
-/// What only one version has is in the conversion data of the other, and a default would be added to
-/// objects that came from the other without it.
+/// A field that only one version has is in the conversion data of the other. A default would be
+/// added to objects that came from the other version without the field.
 #[test]
 fn a_default_stands_only_where_both_versions_have_the_field() {
     let mut defaults = 0;
@@ -179,7 +179,7 @@ fn a_default_stands_only_where_both_versions_have_the_field() {
     assert!(defaults >= 3, "only {defaults}");
 }
 
-/// Fields with a transition rule that could be unset, which is no change to CEL.
+/// Fields with a transition rule that could be unset: CEL does not check such an update.
 fn that_can_be_unset(schema: &JSONSchemaProps) -> Vec<String> {
     let mut found = Vec::new();
     parts("", schema, &mut found);

@@ -1,5 +1,5 @@
-//! The shape of a schema. What a shape cannot say is [`Shape::Unchecked`]: the API server checks
-//! it alone.
+//! Computes a shape from a schema. What a shape cannot express is [`Shape::Unchecked`], which
+//! only the API server checks.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
@@ -9,7 +9,7 @@ use super::{Characters, Field, Merge, Shape};
 use crate::api::rules::{self, KeyRule};
 use crate::api::transition::Transition;
 
-/// What `schema` allows.
+/// The shape of `schema`.
 pub fn of_schema(schema: &JSONSchemaProps) -> Shape {
     shape(schema).unwrap_or(Shape::Unchecked)
 }
@@ -99,7 +99,7 @@ fn rules_of(schema: &JSONSchemaProps) -> impl Iterator<Item = &ValidationRule> {
     schema.x_kubernetes_validations.iter().flatten()
 }
 
-/// The message of a rule that nothing keeps.
+/// The message of a rule that always fails.
 fn never(rule: &ValidationRule) -> Option<String> {
     (rule.rule == "false").then(|| rule.message.clone().unwrap_or_default())
 }
@@ -108,7 +108,7 @@ fn limit(number: Option<i64>) -> Option<u16> {
     u16::try_from(number?).ok()
 }
 
-/// Exact: bounds are within 2^53.
+/// No truncation: bounds are within 2^53.
 #[allow(clippy::cast_possible_truncation, reason = "bounds are within 2^53")]
 fn whole(bound: f64) -> i64 {
     bound as i64

@@ -1,5 +1,5 @@
-//! The characters of texts, and the values that the property tests of validation and
-//! conversion are made from.
+//! Allowed characters, and the generated values for the property tests of validation and
+//! conversion.
 
 mod within;
 
@@ -27,7 +27,7 @@ proptest! {
     }
 }
 
-/// Whether the manager leaves a part of `shape` to the API server.
+/// Reports whether the manager leaves a part of `shape` to the API server.
 fn has_unchecked(shape: &Shape) -> bool {
     match shape {
         Shape::Unchecked => true,

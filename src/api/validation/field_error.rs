@@ -1,5 +1,5 @@
-//! An error that blames one field, as apimachinery's `field.Error` words it: what `kubectl`
-//! shows, and what the webhook puts into the causes of a refusal. Knows no rule.
+//! An error about one field, in the form of apimachinery's `field.Error`: `kubectl` shows it, and
+//! the webhook puts it into `status.details.causes`. Contains no rules.
 
 use std::fmt;
 
@@ -7,32 +7,32 @@ use serde_json::Value;
 
 use crate::bounded::{MOST_QUOTED, beginning_of, shortened};
 
-/// Most bytes of what is told of one rule.
-const MOST_TOLD: usize = 1024;
+/// Longest quoted detail of one error, in bytes.
+const MAX_DETAIL: usize = 1024;
 
-/// One rule that an object breaks, as `field.Error` of apimachinery.
+/// One violated rule; `field.Error` in apimachinery.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
     /// Path from the object's root, e.g. `spec.size`, `spec.scheduling.tolerations[0].key`.
     pub field: String,
-    /// What sort of error it is.
+    /// The type of the error.
     pub reason: ErrorReason,
-    /// The value that is wrong, where its sort shows one.
+    /// The invalid value, for types of errors that show it.
     pub value: Option<Value>,
-    /// What is wrong with it, e.g. `must be greater than or equal to 0`.
+    /// The error message, e.g. `must be greater than or equal to 0`.
     pub detail: String,
 }
 
-/// The sorts of errors that our rules can find: apimachinery's `field.ErrorType`.
+/// The types of errors that our rules find; apimachinery's `field.ErrorType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorReason {
     /// The value is out of bounds or malformed.
     Invalid,
-    /// The value is of another JSON type.
+    /// The value has a wrong JSON type.
     TypeInvalid,
-    /// A value must be there and is not.
+    /// A required value is missing.
     Required,
-    /// The value is not one of an enumeration.
+    /// The value is not in the enumeration.
     NotSupported,
     /// The field may not be set.
     Forbidden,
@@ -40,7 +40,7 @@ pub enum ErrorReason {
     TooLong,
     /// The list or map has too many entries.
     TooMany,
-    /// An item of a set, or the key of a list map, is there twice.
+    /// An item of a set, or the key of a list map, occurs twice.
     Duplicate,
 }
 
@@ -74,15 +74,15 @@ impl ErrorReason {
 }
 
 impl FieldError {
-    /// The message without the field's name, as in `status.details.causes[].message`. Of a long
-    /// value it quotes the beginning.
+    /// The message without the name of the field, as in `status.details.causes[].message`. Of a
+    /// long value, it quotes the beginning.
     pub fn body(&self) -> String {
         let mut body = self.reason.text().to_owned();
         for part in [
             self.value
                 .as_ref()
                 .map(|value| beginning_of(value, MOST_QUOTED)),
-            Some(beginning_of(&self.detail, MOST_TOLD)),
+            Some(beginning_of(&self.detail, MAX_DETAIL)),
         ]
         .into_iter()
         .flatten()

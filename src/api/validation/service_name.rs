@@ -1,4 +1,4 @@
-//! Names of resources that a Service is given, too. Pure.
+//! Validation of resource names that are also names of a Service. Pure.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use super::{ErrorReason, FieldError};
 use crate::api::schema::LABEL_MAX;
 use crate::bounded::shortened;
 
-/// Why a Service cannot carry `name`, if so: Service names are DNS labels (RFC 1035) of at
-/// most 63 characters, where our own resources may have 253 and begin with a digit.
+/// The error if a Service cannot have `name`. Names of Services are DNS labels (RFC 1035) of at
+/// most 63 characters; names of custom resources may have 253 characters and begin with a digit.
 pub fn service_name_error(name: &str) -> Option<FieldError> {
     let bytes = name.as_bytes();
     let is_label = bytes.len() <= usize::from(LABEL_MAX)
@@ -24,24 +24,24 @@ pub fn service_name_error(name: &str) -> Option<FieldError> {
     })
 }
 
-/// Whether a resource's name must be fit for a Service.
+/// Whether the name of a resource must be valid for a Service.
 #[derive(Debug, Clone, Copy)]
 pub enum ServiceName {
-    /// It need not: the version has no Service.
+    /// Not needed: the version has no Service.
     Free,
-    /// When the resource has this object, and in it this flag, if one is named.
+    /// Needed if the spec has this object and, if a flag is named, the flag in it is true.
     NeededWhen {
-        /// The object below the spec.
+        /// The object, relative to the spec.
         has: &'static str,
-        /// The field that has to be true.
+        /// The flag in it.
         enabled: Option<&'static str>,
     },
-    /// Always.
+    /// Always needed.
     Needed,
 }
 
 impl ServiceName {
-    /// Whether a resource with this spec gets a Service of its name.
+    /// Reports whether a resource with this spec gets a Service of its name.
     pub fn is_needed(&self, spec: &Value) -> bool {
         match *self {
             Self::Free => false,
@@ -54,7 +54,8 @@ impl ServiceName {
         }
     }
 
-    /// The same in CEL over the whole object; none if a Service is never needed.
+    /// CEL expression of the same condition on the whole object; `None` if no Service is ever
+    /// created.
     pub(in crate::api) fn cel(&self) -> Option<String> {
         match *self {
             Self::Free => None,
@@ -73,6 +74,6 @@ impl ServiceName {
     }
 }
 
-/// What is told when a name cannot be a Service's; also in the schema.
+/// The error message for a name that a Service cannot have; also used in the schema.
 pub(in crate::api) const SERVICE_NAME_MESSAGE: &str = "must be a DNS-1035 label of at most 63 characters (a-z, 0-9, '-', beginning with a letter), \
      since a Service is given this name";

@@ -10,7 +10,7 @@ fn version_of(kind: &'static Kind, version: &str) -> &'static Version {
     kind.version(version).unwrap()
 }
 
-/// What is said of `spec` in one version, a line each.
+/// The errors for `spec` in one version, one per line.
 fn said(kind: &'static Kind, version: &str, spec: Value) -> Vec<String> {
     let version = version_of(kind, version);
     version
@@ -179,7 +179,7 @@ fn a_hostile_spec_gives_a_bounded_number_of_errors() {
     assert_eq!(said(&memcached::KIND, "v1", spec).len(), super::MOST_ERRORS);
 }
 
-/// What is said of an update from `old` to `new`.
+/// The errors for an update from `old` to `new`.
 fn said_of_update(kind: &'static Kind, version: &str, old: Value, new: Value) -> Vec<String> {
     let shape = &version_of(kind, version).spec;
     super::update_errors(shape, &new, &old)
@@ -241,7 +241,7 @@ fn items_of_lists_and_maps_are_told_by_their_keys() {
         .len(),
         1
     );
-    // Which toleration was which cannot be told: the list is one value.
+    // Items of an atomic list cannot be matched: the list is one value.
     let tolerations = |seconds| json!({"scheduling": {"tolerations": [{"effect": "x"}, seconds]}});
     assert_eq!(
         update(tolerations(json!({})), tolerations(json!({"key": "a"}))).len(),

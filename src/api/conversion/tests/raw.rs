@@ -1,5 +1,5 @@
-//! Conversion from text to text is conversion from tree to tree, whatever is converted and
-//! however it is written.
+//! Conversion of text gives the same result as conversion of trees, for every object and every
+//! way to write it.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::*;
 use crate::api::conversion::{ConvertedText, MOST_VALUES, convert_into};
 use crate::api::raw::Members;
 
-/// What the text conversion makes of `text`.
+/// The result of converting `text`.
 fn convert_text(kind: &Kind, text: &str, to: &Version) -> Result<Converted, ConversionError> {
     let object: Members<'_> = serde_json::from_str(text).unwrap();
     let mut out = b"before ".to_vec();
@@ -20,7 +20,7 @@ fn convert_text(kind: &Kind, text: &str, to: &Version) -> Result<Converted, Conv
     })
 }
 
-/// Annotations as they should be, as they should not, and with data of ours.
+/// Valid annotations, invalid ones, and some with our data.
 fn odd_metadata() -> impl Strategy<Value = Value> {
     let data = prop_oneof![
         3 => arbitrary_spec()
@@ -48,7 +48,7 @@ fn odd_metadata() -> impl Strategy<Value = Value> {
     prop_oneof![6 => object, 1 => arbitrary_json()]
 }
 
-/// Objects that are never stored, too: without metadata, of no version, with more members.
+/// Also objects that are never stored: without metadata, without a version, with more members.
 fn odd_objects() -> impl Strategy<Value = (&'static Kind, &'static Version, Value)> {
     pairs().prop_flat_map(|(kind, from, to)| {
         let version = prop_oneof![

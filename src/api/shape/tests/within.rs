@@ -1,6 +1,6 @@
-//! Values made from a shape, for the property tests of validation and conversion: those of
-//! this crate, and those of `tests/versions` against a real API server, which includes this
-//! file. Whoever does has the module `shape` beside it.
+//! Generates values from a shape, for the property tests of validation and conversion in this
+//! crate, and for those of `tests/versions` against a real API server. The latter include this
+//! file beside a module `shape`.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::shape::{Characters, Field, Merge, Shape};
 
-/// Values that keep every bound of `shape`. Fields that moved are left out; rules over several
-/// fields may be broken.
+/// Values within every bound of `shape`. Without fields of other versions; may violate rules over
+/// several fields.
 pub(crate) fn within(shape: &'static Shape) -> BoxedStrategy<Value> {
     match shape {
         Shape::Boolean => any::<bool>().prop_map(Value::from).boxed(),
