@@ -1,4 +1,4 @@
-//! What each kind asks for, where the whole on file does not say why.
+//! The children of each kind, where the golden files do not show the reason.
 
 use std::collections::BTreeSet;
 
@@ -85,8 +85,8 @@ fn memcached_requests_the_memory_of_its_items_and_some_for_itself() {
     );
 }
 
-/// The API server takes a limit for the request where there is none; our default could be
-/// above it, and the Deployment would be refused.
+/// The API server uses a limit as the request if there is none. Our default could exceed it, and
+/// the Deployment would be rejected.
 #[test]
 fn a_default_request_is_not_added_where_the_user_sets_a_limit() {
     let spec = json!({ "resources": { "limits": { "memory": "16Mi" } } });
@@ -123,7 +123,8 @@ fn what_only_our_image_can_do_is_not_asked_of_the_users() {
     );
 }
 
-/// Users of the original version find their pods by it; a label value may not be longer than 63.
+/// Users of the original version select pods by this label. A label value has at most 63
+/// characters.
 #[test]
 fn hello_world_pods_keep_their_label() {
     let long = "a".repeat(100);

@@ -1,5 +1,5 @@
-//! The faults of the Go operators that these replace, as far as they could occur in pure
-//! code: one test each that shows that they do not. `docs/original-faults.md` lists all of them.
+//! Regression tests for the faults of the original Go operators that could occur in pure code,
+//! one test each. `docs/original-faults.md` lists all faults.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ fn elastic_web_spoke(total: Value) -> Value {
     from_spoke(&ElasticWeb, &spoke)
 }
 
-/// Ten pods of the user's, nine of ours ready.
+/// Ten of the user's pods and nine ready pods of ours.
 fn nine_of_ten_ready() -> Observed {
     let deployment = ObservedWorkload {
         ready: 9,
@@ -139,7 +139,8 @@ fn fault_07_two_instances_never_select_each_others_pods() {
 
 #[test]
 fn fault_08_the_service_is_asked_for_at_every_pass() {
-    // No observation goes into it: whether the Deployment is there cannot matter.
+    // The function has no observed state as input, so it cannot depend on whether the Deployment
+    // exists.
     let resource = resource(&ElasticWeb, elastic_web(json!(1), 1));
     let first = children(&ElasticWeb, &resource);
     assert_eq!(first.len(), 2);
@@ -367,7 +368,7 @@ fn fault_35_nothing_is_degraded_where_nothing_is_wrong() {
 fn fault_36_a_resource_just_created_is_not_available() {
     for operator in OPERATORS {
         let resource = resource(*operator, one_pod(*operator));
-        // Applied, and not yet seen by the Deployment controller.
+        // Applied, but not yet observed by the Deployment controller.
         let deployment = ObservedWorkload {
             generation: 1,
             desired: 1,
@@ -447,7 +448,7 @@ fn fault_43_two_kinds_of_one_name_conflict_like_strangers() {
     for (index, one) in deployments.iter().enumerate() {
         for other in deployments.iter().skip(index + 1) {
             assert_eq!(one["metadata"]["name"], other["metadata"]["name"]);
-            // A different value of a field that both apply is what makes the conflict.
+            // Two appliers conflict if they set different values of a field.
             assert_ne!(one["spec"]["selector"], other["spec"]["selector"]);
         }
     }
@@ -549,7 +550,7 @@ fn fault_51_children_belong_to_this_resource_and_not_to_an_earlier_namesake() {
     assert_eq!(after["spec"], before["spec"]);
 }
 
-/// The list in the documentation is whole, and the tests that it names exist.
+/// The list in the documentation is complete, and the tests that it names exist.
 #[test]
 fn the_list_of_original_faults_is_complete() {
     const LIST: &str = include_str!("../../../docs/original-faults.md");
@@ -591,7 +592,7 @@ fn the_list_of_original_faults_is_complete() {
         count = number;
     }
     assert_eq!(count, 52);
-    // And the other way round: what is called after a fault is in the list.
+    // Conversely, every test named after a fault is in the list.
     let mut files = vec![
         "src/controller/reconcile/tests.rs".to_owned(),
         "src/controller/reconcile/error_class.rs".to_owned(),

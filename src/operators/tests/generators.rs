@@ -1,4 +1,4 @@
-//! Generated resources and observations: valid ones, spoilt ones, and any JSON at all.
+//! Generated resources and observations: valid ones, invalid ones, and arbitrary JSON.
 
 use proptest::prelude::*;
 
@@ -77,7 +77,7 @@ fn own_fields(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// What no value alone makes valid.
+/// Rules over several fields.
 fn valid_base(kind: &str) -> BoxedStrategy<Value> {
     match kind {
         "ElasticWeb" => (1_i32..=i32::MAX, 0_i64..1000, 1_i32..65_536)
@@ -102,7 +102,7 @@ fn valid_base(kind: &str) -> BoxedStrategy<Value> {
     }
 }
 
-/// A resource whose spec keeps every rule.
+/// A resource with a valid spec.
 pub(super) fn valid_resource() -> impl Strategy<Value = (&'static dyn Operator, Resource)> {
     any_operator().prop_flat_map(|operator| {
         let kind = operator.kind().kind;
@@ -123,7 +123,7 @@ pub(super) fn valid_resource() -> impl Strategy<Value = (&'static dyn Operator, 
     })
 }
 
-/// A resource that looks right here and there: known fields with values of any kind.
+/// A partly valid resource: known fields with values of any type.
 pub(super) fn any_resource() -> impl Strategy<Value = (&'static dyn Operator, Resource)> {
     let odd = (any_operator(), any_json(), ".{0,300}")
         .prop_map(|(operator, spec, name)| (operator, named(operator, &name, spec)));

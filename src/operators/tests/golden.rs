@@ -1,15 +1,14 @@
-//! The children of each kind, whole, as YAML in `testdata/`: what a reviewer of a change sees
-//! of its effect on the cluster. Renew with
-//! `UPDATE_GOLDEN=1 cargo test operators::tests::golden`, and read the difference: for a
-//! released version each changed line of a pod template is a roll-out of every instance.
+//! The complete children of each kind, as YAML in `testdata/`, so that reviews show the effect of
+//! a change on the cluster. Renew with `UPDATE_GOLDEN=1 cargo test operators::tests::golden`, and
+//! review the difference: for a released version, each changed line of a pod template is a
+//! rollout of every instance.
 
 use std::path::Path;
 
 use super::*;
 use crate::packaging::sample::sample;
 
-/// Name of the file, operator, and hub spec: the samples of every kind, and objects that use
-/// all that the first four can say.
+/// File name, operator and hub spec: the samples of every kind, and objects with every field.
 fn cases() -> Vec<(String, &'static dyn Operator, Value)> {
     let samples = OPERATORS.iter().flat_map(|operator| {
         let kind = operator.kind();

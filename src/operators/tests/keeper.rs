@@ -1,6 +1,5 @@
-//! An operator with children of other types than the four kinds have: a claim that outlives its
-//! resource, a ConfigMap that not every resource wants, and a StatefulSet. It takes the specs of
-//! Memcached: with `memory` there are files.
+//! An operator with child types that the four kinds lack: a claim that outlives its resource, an
+//! optional ConfigMap, and a StatefulSet. It uses the spec of Memcached; `memory` adds files.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -168,12 +167,12 @@ fn volumes_are_claimed_for_each_pod_and_kept() {
     let claim = &spec["volumeClaimTemplates"][0];
     assert_eq!(claim["metadata"]["name"], "data");
     assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "1Gi");
-    // The volume is written by the user of the pods.
+    // The user of the pods can write to the volume.
     let security = &spec["template"]["spec"]["securityContext"];
     assert_eq!(security["fsGroup"], security["runAsUser"]);
 }
 
-/// The name of a pod's StatefulSet and a hash is the value of a label.
+/// A label value contains the name of a pod's StatefulSet and a hash.
 #[test]
 fn the_names_of_a_stateful_set_and_a_config_map_fit() {
     let long = "a".repeat(253);
@@ -182,7 +181,7 @@ fn the_names_of_a_stateful_set_and_a_config_map_fit() {
     assert_eq!(names, ["kept".len(), 253, 52]);
 }
 
-/// A StatefulSet whose pods are `updated` and `ready`, of 2.
+/// A StatefulSet with 2 desired pods, of which `updated` and `ready` are up to date and ready.
 fn set(updated: i64, ready: i64) -> ObservedWorkload {
     let observed = (STATEFUL_SET.observe)(&json!({
         "metadata": {"generation": 3},
@@ -198,7 +197,7 @@ fn set(updated: i64, ready: i64) -> ObservedWorkload {
     *workload
 }
 
-/// The status of a keeper with files, its volume claimed and the StatefulSet like this.
+/// The status of a keeper with files, a bound volume and this StatefulSet.
 fn told_of(workload: Option<ObservedWorkload>, phase: &str, missing: Option<ChildKind>) -> Status {
     let resource = named(&Keeper, "safe", json!({"replicas": 2, "memory": 8}));
     let desired = desired(&Keeper, &resource);
@@ -260,7 +259,7 @@ fn ready_is_a_keeper_whose_set_is_rolled_out_and_whose_other_children_are_ready(
     assert_eq!(told(&status, "Available").0, "False");
 }
 
-/// Nothing makes pods for it.
+/// It creates no pods.
 #[test]
 fn ready_is_a_resource_without_pods_whose_children_are_there() {
     let resource = named(&Keeper, "safe", json!({}));

@@ -1,4 +1,4 @@
-//! What holds for any spec and any observation: generated, not chosen.
+//! Properties for every spec and observation, with generated values.
 
 use proptest::prelude::*;
 use serde_json::Map;
@@ -159,7 +159,7 @@ proptest! {
         );
     }
 
-    /// Its schema's bound, past which the API server refuses the status and all it tells.
+    /// The bound of the schema. The API server rejects a status that exceeds it.
     #[test]
     fn real_qps_is_a_number_that_a_status_may_hold(per_pod: i64, observed in any_observed()) {
         let resource = resource(&ElasticWeb, elastic_web(json!(0), per_pod));
@@ -167,7 +167,7 @@ proptest! {
         prop_assert!(real_qps.is_some_and(|qps| (0..1 << 53).contains(&qps)), "{real_qps:?}");
     }
 
-    /// The second pass over the same observation writes nothing, whenever it comes.
+    /// The status of a second reconcile with the same observation is equal, whenever it runs.
     #[test]
     fn a_status_is_its_own_fixed_point(
         (operator, mut resource) in any_resource(), mut observed in any_observed(),
@@ -189,7 +189,7 @@ proptest! {
         prop_assert!(status.real_qps.unwrap_or(0) >= 0);
     }
 
-    /// Ready says all of it: nothing is wrong, pods serve, and nothing more is coming.
+    /// Ready implies that there is no problem, pods are available, and no rollout is in progress.
     #[test]
     fn ready_agrees_with_the_other_conditions(
         (operator, mut resource) in valid_resource(), observed in any_observed(), replicas in 0_i32..4,

@@ -1,5 +1,5 @@
-//! Tests of the reconcilers as a whole: what each kind asks for, what its status tells, the
-//! laws that both keep for any input, and the faults of the operators that these replace.
+//! Tests of the reconcilers as a whole: the children of each kind, its status, properties of both
+//! for every input, and the faults of the original operators.
 
 mod children;
 mod faults;
@@ -45,7 +45,7 @@ fn named(operator: &dyn Operator, name: &str, spec: Value) -> Resource {
     }
 }
 
-/// The hub spec of a spoke spec, as the controller hands it over.
+/// The hub spec of a spoke spec, as the controller passes it.
 fn from_spoke(operator: &dyn Operator, spec: &Value) -> Value {
     conversion::hub_spec(operator.kind(), &operator.kind().spoke, spec, None)
 }
@@ -70,7 +70,7 @@ fn deployment(operator: &dyn Operator, resource: &Resource) -> Value {
     body(&children(operator, resource), DEPLOYMENT).clone()
 }
 
-/// The child that makes the pods, whatever it is.
+/// The child that creates the pods, of any type.
 fn workload(children: &[Child]) -> &Value {
     let makes_pods = children.iter().find(|child| child.kind.has_pods);
     &makes_pods.expect("there is one").body
@@ -124,7 +124,7 @@ fn healthy(reason: &str) -> ObservedCondition {
     }
 }
 
-/// A Service, which [`status`] takes for that of its resource.
+/// A Service, which [`status`] treats as that of its resource.
 fn observed_service() -> ObservedChild {
     ObservedChild {
         kind: SERVICE,
@@ -133,7 +133,7 @@ fn observed_service() -> ObservedChild {
     }
 }
 
-/// Children at rest: that Deployment, its pods and a Service.
+/// Settled children: the Deployment, its pods and a Service.
 fn at_rest(replicas: i64) -> Observed {
     Observed {
         workload: Some(rolled_out(replicas)),
@@ -176,7 +176,7 @@ fn status_with(
     operator.status(resource, desired, &observed)
 }
 
-/// `Ready=True/RolloutComplete` and the like.
+/// `Ready=True/RolloutComplete` and similar.
 fn told<'a>(status: &'a Status, type_: &str) -> (&'a str, &'a str) {
     let condition = condition(status, type_);
     (&condition.status, &condition.reason)
@@ -186,8 +186,8 @@ fn condition<'a>(status: &'a Status, type_: &str) -> &'a Condition {
     super::status::condition(status, type_).expect("all four conditions are always there")
 }
 
-/// Kinds differ in data: what is particular to one stands in its two files, and everything
-/// else takes it from the list.
+/// Kinds differ only in data: only the two files of a kind name it, and all other code uses the
+/// list.
 #[test]
 fn a_kind_is_named_in_its_own_files_and_in_the_list_only() {
     let names: Vec<String> = OPERATORS
@@ -213,7 +213,7 @@ fn a_kind_is_named_in_its_own_files_and_in_the_list_only() {
             if path.is_dir() {
                 folders.push(path);
             } else if file.ends_with(".rs")
-                // Both are compiled for tests only.
+                // Both modules are compiled for tests only.
                 && !(file.contains("test") || file.starts_with("explorer/"))
                 && !names.iter().any(is_own)
             {

@@ -1,11 +1,11 @@
-//! What a status tells of rollouts that make no progress: pods that do not start, a paused
-//! Deployment, children that the API server has not confirmed.
+//! The status of rollouts without progress: pods that do not start, a paused Deployment, children
+//! that the API server has not confirmed.
 
 use super::super::observed::{ObservedCondition, PodFailure, Problem, Reason};
 use super::super::status;
 use super::*;
 
-/// The status of a Memcached of 3 of whose pods one is not available, and what `change` does.
+/// The status of a Memcached with 3 pods, one of them not available, after `change`.
 fn of_three(change: impl FnOnce(&mut Observed)) -> (Status, Observed) {
     let mut observed = at_rest(3);
     if let Some(deployment) = &mut observed.workload {

@@ -1,4 +1,4 @@
-//! What a status tells of what is observed.
+//! The status for given observations.
 
 use super::super::observed::{ObservedCondition, Problem, Reason};
 use super::super::status::is_settled;
@@ -8,7 +8,7 @@ fn memcached(replicas: i64) -> Resource {
     resource(&Memcached, json!({ "replicas": replicas }))
 }
 
-/// The status of a Memcached of 3, at rest but for what `change` does.
+/// The status of a settled Memcached with 3 pods, after `change`.
 fn of_three(change: impl FnOnce(&mut Observed)) -> Status {
     let mut observed = at_rest(3);
     change(&mut observed);
