@@ -1,20 +1,19 @@
-//! The status of a resource, computed anew from what is observed at every pass: nothing in
-//! it depends on history but the times of its conditions. Pure; the clock comes as
-//! [`Observed::now`].
+//! The status of a resource. Computed from the observed state in each reconcile; only the times
+//! of conditions depend on the previous status. Pure; the clock is [`Observed::now`].
 //!
 //! | condition | `True` when | polarity |
 //! |---|---|---|
 //! | `Ready` | the API server has confirmed this generation's children, and they are rolled out and available | good |
-//! | `Available` | enough pods serve, of whatever generation | good |
-//! | `Progressing` | the children are on their way to what the spec asks for | neither |
-//! | `Degraded` | something keeps them from it, and will not go away by waiting | bad |
+//! | `Available` | enough pods are available, of any generation | good |
+//! | `Progressing` | the children are changing to match the spec | neither |
+//! | `Degraded` | a problem prevents that, and waiting does not solve it | bad |
 //!
-//! What may pass by itself (a write that fails, a child that is being deleted, a pod that does
-//! not start) makes `Ready` false at once, and `Degraded` true once it has lasted.
+//! A problem that may be transient (a failed write, a child that is being deleted, a pod that
+//! does not start) sets `Ready` to false at once, and `Degraded` to true if it persists.
 //!
-//! While a resource is paused `Ready` is `Unknown`: what serves may be as the spec asks, but
-//! nobody compares, and neither a waiting nor an alerting user should take it for an answer.
-//! The other conditions go on telling what is seen.
+//! While a resource is paused, `Ready` is `Unknown`: the pods may match the spec, but nothing
+//! compares them, so neither `kubectl wait` nor an alert should rely on it. The other conditions
+//! still reflect the observed state.
 
 mod pods;
 mod trouble;
@@ -30,29 +29,29 @@ use crate::api::shape::INT64_MAX;
 use crate::api::status::NODES_MAX;
 use crate::api::{Condition, Status};
 
-/// Type of the condition that sums up: this generation is rolled out and available.
+/// Condition type: this generation is rolled out and available. Summarizes the others.
 pub const READY: &str = "Ready";
-/// Type of the condition that enough pods serve.
+/// Condition type: enough pods are available.
 pub const AVAILABLE: &str = "Available";
-/// Type of the condition that a rollout is under way.
+/// Condition type: a rollout is in progress.
 pub const PROGRESSING: &str = "Progressing";
-/// Type of the condition that something is wrong which waiting does not cure.
+/// Condition type: there is a problem that waiting does not solve.
 pub const DEGRADED: &str = "Degraded";
 
-/// Bytes of a condition's message at most.
+/// Longest message of a condition, in bytes.
 pub const MESSAGE_MAX: usize = 1024;
 
 const PAUSED: &str = "paused by annotation: nothing is applied";
 const NOTHING_WRONG: &str = "nothing is wrong";
-/// Message of `Ready` while the children are not confirmed, and nothing is known to be wrong.
-pub const CHILDREN_MISSING: &str = "waiting for the children to be as the spec asks";
+/// Message of `Ready` while the children are not confirmed and no problem is known.
+pub const CHILDREN_MISSING: &str = "waiting for the children to match the spec";
 const ROLLED_OUT: &str = "this generation is rolled out and available";
-const PODS_UNAVAILABLE: &str = "every pod is up to date, but not every one is available";
+const PODS_UNAVAILABLE: &str = "all pods are up to date, but not all are available";
 const ENOUGH_PODS: &str = "enough pods are available";
-const DEPLOYMENT_PAUSED: &str = "the Deployment is paused (spec.paused), so that nothing is rolled out; resume it with kubectl rollout resume";
-const NO_WORKLOAD: &str = "the object that makes the pods does not exist";
+const DEPLOYMENT_PAUSED: &str = "the Deployment is paused (spec.paused), so nothing is rolled out; resume it with kubectl rollout resume";
+const NO_WORKLOAD: &str = "the workload that creates the pods does not exist";
 
-/// The status of `resource`, which asks for `desired`.
+/// Computes the status of `resource`, whose desired children are `desired`.
 ///
 /// `observed` must be at least as new as the last apply: its workload is that of the spec.
 pub(super) fn of(
@@ -73,8 +72,8 @@ pub(super) fn of(
         selector: Some(selector),
         nodes,
         conditions: conditions(resource, desired, observed),
-        // From ready pods, not from those wanted: what the cluster really serves now. Within
-        // the bounds of its schema, or what is told of a spec that is refused would be, too.
+        // Counts ready pods, not desired ones: the current capacity of the cluster. Limited to
+        // the bounds of the schema; otherwise the status of an invalid spec would be rejected.
         real_qps: per_pod_qps.map(|qps| {
             let all = qps.max(0).saturating_mul(observed.ready_pods());
             all.min(INT64_MAX)
@@ -82,7 +81,7 @@ pub(super) fn of(
     }
 }
 
-/// The condition of `status` that is called `type_`.
+/// The condition of `status` with the type `type_`.
 pub fn condition<'a>(status: &'a Status, type_: &str) -> Option<&'a Condition> {
     status
         .conditions
@@ -90,9 +89,9 @@ pub fn condition<'a>(status: &'a Status, type_: &str) -> Option<&'a Condition> {
         .find(|condition| condition.type_ == type_)
 }
 
-/// Whether the children have come to rest: their controllers have seen the latest spec, all counts
-/// agree, and the pods that are known are those that are counted. If not, more is about to be
-/// observed, and a status written now would soon be written again.
+/// Reports whether the children are settled: their controllers have observed the latest spec, all
+/// counts agree, and the known pods are those that are counted. If not, more events follow, and a
+/// status written now would soon be replaced.
 pub fn is_settled(desired: &Desired, observed: &Observed) -> bool {
     let desired = desired.as_deref().unwrap_or_default();
     let others = || {
@@ -106,7 +105,7 @@ pub fn is_settled(desired: &Desired, observed: &Observed) -> bool {
         return observed.problem.is_some()
             || !desired.is_empty()
                 && is_without_pods
-                && is_as_wanted(desired, observed)
+                && matches_desired(desired, observed)
                 && others();
     };
     workload.is_complete()
@@ -116,8 +115,8 @@ pub fn is_settled(desired: &Desired, observed: &Observed) -> bool {
         && others()
 }
 
-/// When a status may change though nothing that is observed does: a pod that does not start
-/// is waited for, and the resource is degraded once that has lasted.
+/// When a status may change without a new observation: a pod that does not start makes the
+/// resource degraded after a delay.
 pub fn next_change(observed: &Observed) -> Option<Duration> {
     pods::next_change(observed)
 }
@@ -128,12 +127,12 @@ type Finding = (&'static str, Reason, String);
 fn conditions(resource: &Resource, desired: &Desired, observed: &Observed) -> Vec<Condition> {
     let workload = observed.workload.as_ref();
     let refusal = desired.as_ref().err().map(Refused::problem);
-    let wanted = desired.as_deref().unwrap_or_default();
+    let children = desired.as_deref().unwrap_or_default();
     let failing_pods = pods::failing(observed);
     let view = View {
         workload,
-        makes_pods: desired.is_err() || wanted.iter().any(|child| child.kind.has_pods),
-        as_wanted: desired.is_ok() && is_as_wanted(wanted, observed),
+        makes_pods: desired.is_err() || children.iter().any(|child| child.kind.has_pods),
+        matches_desired: desired.is_ok() && matches_desired(children, observed),
         paused: resource.paused,
         trouble: trouble::first(refusal, observed, failing_pods.as_ref()),
         pending: observed
@@ -143,7 +142,7 @@ fn conditions(resource: &Resource, desired: &Desired, observed: &Observed) -> Ve
             .or_else(|| not_ready(observed)),
     };
     let condition = |type_: &str, (status, reason, message): Finding| {
-        // API conventions: the time changes with the status and with nothing else.
+        // API conventions: the time changes only with the status.
         let unchanged = condition(&resource.status, type_)
             .filter(|before| before.status == status && !before.last_transition_time.is_empty());
         Condition {
@@ -165,17 +164,17 @@ fn conditions(resource: &Resource, desired: &Desired, observed: &Observed) -> Ve
     ]
 }
 
-/// What the four conditions are told from.
+/// The input of the four conditions.
 struct View<'a> {
     workload: Option<&'a ObservedWorkload>,
-    /// The spec asks for a child that makes pods, or cannot be read.
+    /// A desired child creates pods, or the spec cannot be read.
     makes_pods: bool,
-    /// The children that the spec asks for are there; they may not be rolled out yet.
-    as_wanted: bool,
+    /// The desired children exist; they may not be rolled out yet.
+    matches_desired: bool,
     paused: bool,
-    /// What makes the resource degraded.
+    /// The problem that makes the resource degraded.
     trouble: Option<Problem>,
-    /// What keeps it from being ready, and may pass by itself.
+    /// A problem, possibly transient, that only makes it not ready.
     pending: Option<Problem>,
 }
 
@@ -187,8 +186,8 @@ impl View<'_> {
         if let Some(Problem { reason, message }) = self.trouble.as_ref().or(self.pending.as_ref()) {
             return ("False", *reason, message.clone());
         }
-        match self.workload.filter(|_| self.as_wanted) {
-            None if self.as_wanted && !self.makes_pods => {
+        match self.workload.filter(|_| self.matches_desired) {
+            None if self.matches_desired && !self.makes_pods => {
                 ("True", Reason::RolloutComplete, ROLLED_OUT.to_owned())
             }
             None => ("False", Reason::RollingOut, CHILDREN_MISSING.to_owned()),
@@ -206,7 +205,7 @@ impl View<'_> {
 
     fn available(&self) -> Finding {
         let Some(workload) = self.workload else {
-            if self.as_wanted && !self.makes_pods {
+            if self.matches_desired && !self.makes_pods {
                 return ("True", Reason::RolloutComplete, ROLLED_OUT.to_owned());
             }
             let reason = self
@@ -214,8 +213,8 @@ impl View<'_> {
                 .map_or(Reason::RollingOut, |(reason, _)| reason);
             return ("False", reason, NO_WORKLOAD.to_owned());
         };
-        // The Deployment's own condition allows for maxUnavailable; it is absent only until
-        // the Deployment controller has first looked.
+        // The Deployment's own condition allows for maxUnavailable. It is absent only until the
+        // Deployment controller has observed the object.
         let is_available = match &workload.available_condition {
             Some(condition) => condition.is_true,
             None => workload.is_complete(),
@@ -244,7 +243,8 @@ impl View<'_> {
             return ("False", reason, message);
         }
         if let Some(workload) = self.workload.filter(|workload| !workload.is_complete()) {
-            // True even while a Service or a newer spec is refused: these pods are coming.
+            // True even if a Service or a newer spec is rejected: these pods are still rolled
+            // out.
             return ("True", Reason::RollingOut, rolling_out(workload));
         }
         if let Some((reason, message)) = self.blocker() {
@@ -253,7 +253,7 @@ impl View<'_> {
         if let Some(Problem { reason, message }) = &self.pending {
             return ("True", *reason, message.clone());
         }
-        if self.as_wanted {
+        if self.matches_desired {
             ("False", Reason::RolloutComplete, ROLLED_OUT.to_owned())
         } else {
             ("True", Reason::RollingOut, CHILDREN_MISSING.to_owned())
@@ -267,7 +267,7 @@ impl View<'_> {
         }
     }
 
-    /// Why nothing more will be applied as things stand.
+    /// Why nothing more is applied at present.
     fn blocker(&self) -> Option<(Reason, &str)> {
         if self.paused {
             return Some((Reason::Paused, PAUSED));
@@ -278,23 +278,23 @@ impl View<'_> {
     }
 }
 
-/// Whether a rollout with this problem makes no progress at all.
+/// Reports whether a rollout with this problem makes no progress at all.
 fn halts_rollout(reason: Reason) -> bool {
     use Reason::{DeploymentPaused, ProgressDeadlineExceeded};
     matches!(reason, DeploymentPaused | ProgressDeadlineExceeded) || pods::REASONS.contains(&reason)
 }
 
-/// The children are those that the spec asks for. The count of pods is compared since the workload
-/// may be older than the spec, where the resource is paused.
-fn is_as_wanted(wanted: &[Child], observed: &Observed) -> bool {
+/// Reports whether the desired children exist. Compares the number of pods, since the workload of
+/// a paused resource may be older than the spec.
+fn matches_desired(desired: &[Child], observed: &Observed) -> bool {
     let mut workload = observed.workload.as_ref();
-    wanted
+    desired
         .iter()
         .all(|child| match workload.take_if(|_| child.kind.has_pods) {
             Some(found) => {
                 let replicas = child.body.pointer("/spec/replicas").and_then(Value::as_i64);
                 found.kind == child.kind.kind
-                    && replicas.is_none_or(|wanted| wanted == found.desired)
+                    && replicas.is_none_or(|replicas| replicas == found.desired)
             }
             None => {
                 let is_it = |it: &ObservedChild| it.kind == child.kind && it.name == child.name;
@@ -303,7 +303,7 @@ fn is_as_wanted(wanted: &[Child], observed: &Observed) -> bool {
         })
 }
 
-/// The first child that is there and not ready.
+/// The first child that exists and is not ready.
 fn not_ready(observed: &Observed) -> Option<Problem> {
     observed.others.iter().find_map(|child| {
         let why = child.not_ready.as_deref()?;
@@ -319,7 +319,7 @@ fn rolling_out(workload: &ObservedWorkload) -> String {
 }
 
 impl Refused {
-    /// The refusal as it shows in the conditions.
+    /// The problem that the conditions report.
     pub fn problem(&self) -> Problem {
         match self {
             Refused::Invalid(errors) => {
@@ -339,7 +339,7 @@ impl Refused {
     }
 }
 
-/// `message` in at most [`MESSAGE_MAX`] bytes.
+/// `message`, cut to at most [`MESSAGE_MAX`] bytes.
 fn cut(mut message: String) -> String {
     const ELLIPSIS: &str = "…";
     if message.len() > MESSAGE_MAX {
