@@ -1,8 +1,9 @@
-//! What a resource can own: any namespaced type of Kubernetes. An operator declares the types of its
-//! children, and for each how its state is observed; informers, rights, drift detection, deletion of
-//! what is no longer wanted, adoption and metrics follow from that. Pure.
+//! Types of children: any namespaced Kubernetes type. An operator declares the types of its
+//! children, and each type defines how its state is observed. Informers, RBAC rules, drift
+//! detection, deletion of unneeded children, adoption and metrics follow from the declaration.
+//! Pure.
 //!
-//! A new type of child is one `impl` of [`ChildObject`] here.
+//! To add a type, implement [`ChildObject`] for it here.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -16,48 +17,48 @@ use serde_json::Value;
 
 use super::observed::ObservedWorkload;
 
-/// A type of child: what an operator declares of it.
+/// The declaration of a type of child.
 pub struct ChildType {
     /// API group; empty for the core.
     pub group: &'static str,
-    /// Group and version in which it is applied and watched.
+    /// Group and version for apply and watch.
     pub api_version: &'static str,
     /// Kind.
     pub kind: &'static str,
-    /// Plural, as in URLs.
+    /// Plural, as used in URLs.
     pub plural: &'static str,
-    /// It makes pods, and a change of it restarts them.
+    /// The type creates pods, and a change of it restarts them.
     pub has_pods: bool,
-    /// The state of such an object.
+    /// Computes the state of an object of this type.
     pub observe: fn(&Value) -> ChildState,
 }
 
-/// A handle of a type of child. Two are equal if group and kind are.
+/// A reference to a type of child. Two are equal if group and kind are equal.
 pub type ChildKind = &'static ChildType;
 
-/// What of a child the status of its resource depends on.
+/// The part of a child's state that the status of its resource depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChildState {
-    /// It is ready as soon as it is applied.
+    /// Ready as soon as it is applied.
     Ready,
-    /// It is applied, and not ready for this reason.
+    /// Applied but not ready, with the reason.
     NotReady(Box<str>),
-    /// It makes pods, which are ready when its rollout is complete.
+    /// Creates pods. Ready when its rollout is complete.
     Workload(Box<ObservedWorkload>),
 }
 
-/// A type of Kubernetes that can be a child.
+/// A Kubernetes type that can be a child.
 pub trait ChildObject:
     Resource<Scope = NamespaceResourceScope> + Metadata<Ty = ObjectMeta> + Serialize
 {
-    /// Whether it makes pods. Its state must be [`ChildState::Workload`] then.
+    /// Whether the type creates pods. If so, its state must be [`ChildState::Workload`].
     const HAS_PODS: bool;
 
-    /// The state of such an object, as JSON from the API server. Total: a field that is missing,
-    /// or of another type, counts as absent.
+    /// The state of an object that the API server sent as JSON. Total: a missing field, or one of
+    /// a wrong type, counts as absent.
     fn observe(object: &Value) -> ChildState;
 
-    /// Its declaration.
+    /// The declaration of this type.
     const TYPE: ChildKind = &ChildType {
         group: Self::GROUP,
         api_version: Self::API_VERSION,
@@ -123,7 +124,7 @@ impl Hash for ChildType {
     }
 }
 
-/// The kind, as it stands in messages.
+/// The kind, for messages.
 impl fmt::Debug for ChildType {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.kind)
@@ -135,13 +136,13 @@ impl fmt::Debug for ChildType {
 pub struct Owned {
     /// The type.
     pub kind: ChildKind,
-    /// Not every resource wants such a child: one that is no longer wanted is deleted, which
-    /// needs the right to.
+    /// Some resources have no such child. A child that is no longer needed is deleted, which
+    /// needs the RBAC verb `delete`.
     pub optional: bool,
 }
 
 impl Owned {
-    /// Every resource wants such a child, always.
+    /// Every resource always has such a child.
     pub const fn always(kind: ChildKind) -> Self {
         Owned {
             kind,
@@ -149,7 +150,7 @@ impl Owned {
         }
     }
 
-    /// A resource may want such a child at one time and not at another.
+    /// A resource may have such a child at some times only.
     pub const fn optional(kind: ChildKind) -> Self {
         Owned {
             kind,

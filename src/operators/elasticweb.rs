@@ -1,5 +1,5 @@
-//! What an ElasticWeb asks for: as many pods of the user's image as its queries per second
-//! need, behind a NodePort Service. Pure data for `workload`.
+//! The plan of an ElasticWeb: as many pods of the user's image as its queries per second need,
+//! behind a NodePort Service. Pure data for `workload`.
 
 use serde_json::Value;
 
@@ -15,15 +15,15 @@ use crate::api::workload::PodSecurity;
 /// The operator of `elasticweb.example.com` ElasticWeb.
 pub struct ElasticWeb;
 
-/// Port that web servers' images listen on, which start as root.
+/// Default port of web server images that start as root.
 const DEFAULT_CONTAINER_PORT: i32 = 80;
-/// Port of the Service, which users of the original version know.
+/// Port of the Service in the original version.
 const DEFAULT_SERVICE_PORT: i32 = 8080;
 
 static PROGRAM: Program = Program {
     component: "web",
     port_name: "http",
-    // Of the user's image nothing is known: any number that is not root's. This is nginx's.
+    // The user's image is unknown, so any non-root user will do. This is nginx's.
     run_as_user: 101,
     cpu_request: "10m",
     pod_security: PodSecurity::Baseline,
@@ -39,8 +39,8 @@ impl Operand for ElasticWeb {
     type Spec = ElasticWebSpec;
 
     fn plan(&self, spec: ElasticWebSpec, settings: &Settings) -> Result<Plan, Refused> {
-        // No pods at 0, but the Deployment and the Service stay: what there is follows from
-        // the spec, never from what it was before.
+        // At 0 there are no pods, but the Deployment and the Service stay: the children depend on
+        // the spec only, never on earlier state.
         let target = spec.capacity.target_qps.unwrap_or(0);
         let wanted = pods_for(target, spec.capacity.per_pod_qps).ok_or_else(|| {
             let detail = "perPodQPS must be at least 1, and targetQPS at least 0".to_owned();

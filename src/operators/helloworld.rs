@@ -1,4 +1,4 @@
-//! What a HelloWorld asks for: web servers that greet and, if the spec has one, a Service.
+//! The plan of a HelloWorld: web servers with a welcome page and, if the spec has one, a Service.
 //! Pure data for `workload`.
 
 use super::nginx::{DEFAULT_PORT, MEMORY_REQUEST};
@@ -12,7 +12,7 @@ use crate::api::workload::PodSecurity;
 /// The operator of `test.jiaozi.com` HelloWorld.
 pub struct HelloWorld;
 
-/// That of nginx, whose welcome page is the greeting.
+/// The image of nginx. Its welcome page is the greeting.
 static IMAGE: OperandImage = OperandImage {
     variable: "HELLOWORLD_IMAGE",
     default: "docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine",
@@ -25,11 +25,11 @@ static PROGRAM: Program = Program {
     run_as_user: 101,
     cpu_request: "10m",
     pod_security: PodSecurity::Restricted,
-    // Its entry point edits /etc/nginx, and nginx keeps its pid and bodies in /tmp.
+    // The entry point writes to /etc/nginx, and nginx writes its pid file and bodies to /tmp.
     read_only: false,
     health_path: Some("/"),
     lingers_seconds: 3,
-    // Users of the original version find their pods by it.
+    // Users of the original version select pods by this label.
     legacy_pod_label: Some("hello_name"),
 };
 

@@ -1,19 +1,20 @@
-//! The pull policy that Kubernetes gives a container whose template names none. Pure.
+//! The image pull policy that Kubernetes gives a container without one. Pure.
 //!
-//! The API server computes it once, when the container is created, and keeps it when only the
-//! image changes. We set the field ourselves, so that it follows the image. The value must be
-//! the API server's own, or existing pods would roll for nothing: `SetDefaults_Container` in
-//! `pkg/apis/core/v1/defaults.go`, with the grammar of `github.com/distribution/reference`.
+//! The API server sets the policy once, when the container is created, and keeps it if only the
+//! image changes. The operator sets the field itself, so that it follows the image. The value
+//! must equal the API server's, or existing pods would be rolled out again:
+//! `SetDefaults_Container` in `pkg/apis/core/v1/defaults.go`, with the grammar of
+//! `github.com/distribution/reference`.
 
 use crate::api::workload::ImagePullPolicy;
 
 /// Longest path of a repository, without its registry.
 const PATH_MAX: usize = 255;
-/// What the path of an image without registry and organisation begins with.
+/// Prefix of the path of an image without registry and organization.
 const OFFICIAL: &str = "library/";
 
-/// `Always` for the tag `latest`, given or implied; `IfNotPresent` for every other tag, for a
-/// digest without a tag, and for what is no reference to an image.
+/// `Always` for the tag `latest`, explicit or implied; `IfNotPresent` for every other tag, for a
+/// digest without a tag, and for an invalid reference.
 pub(super) fn default_pull_policy(image: &str) -> ImagePullPolicy {
     match is_latest(image) {
         true => ImagePullPolicy::Always,
@@ -37,7 +38,7 @@ fn is_latest(image: &str) -> bool {
     names_latest && is_name(name) && digest.is_none_or(is_digest) && !is_identifier(image)
 }
 
-/// 64 hexadecimal digits are the identifier of an image, never a name.
+/// 64 hexadecimal digits are an image identifier, never a name.
 fn is_identifier(image: &str) -> bool {
     image.len() == 64 && is_lower_hex(image)
 }
@@ -47,7 +48,7 @@ fn is_lower_hex(text: &str) -> bool {
         .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A registry, if the part before the first slash looks like one, and a path.
+/// An optional registry, if the part before the first slash looks like one, and a path.
 fn is_name(name: &str) -> bool {
     let (registry, path) = match name.split_once('/') {
         Some((first, rest)) if looks_like_registry(first) => (Some(first), rest),
@@ -114,7 +115,7 @@ fn is_path_component(component: &str) -> bool {
         })
 }
 
-/// An algorithm that the API server knows, and as many digits as it has.
+/// A digest algorithm that the API server knows, with the right number of digits.
 fn is_digest(digest: &str) -> bool {
     let Some((algorithm, encoded)) = digest.split_once(':') else {
         return false;
@@ -133,8 +134,8 @@ mod tests {
     use super::default_pull_policy;
     use crate::api::workload::ImagePullPolicy::{Always, IfNotPresent};
 
-    /// What `parsers.ParseImageName` of Kubernetes 1.36 makes of each; the tests of
-    /// `tests/versions` compare with a real API server.
+    /// The results of `parsers.ParseImageName` of Kubernetes 1.36; the tests of `tests/versions`
+    /// compare with a real API server.
     #[test]
     fn the_policy_is_the_one_that_kubernetes_gives() {
         let digest = format!("sha256:{}", "0".repeat(64));
@@ -161,7 +162,7 @@ mod tests {
             "registry:5000/x:1".to_owned(),
             format!("nginx@{digest}"),
             format!("nginx:1@{digest}"),
-            // None of these is a reference.
+            // None of these is a valid reference.
             String::new(),
             "nginx:".to_owned(),
             "Nginx".to_owned(),

@@ -1,16 +1,16 @@
-//! The selector of a Deployment that an older operator made. It is immutable, so it stays for
-//! as long as that Deployment does: its labels join ours on the pods, and where both give one
-//! label a value, theirs holds, and whatever else of ours selects these pods follows. Pure.
+//! The selector of a Deployment that an older operator created. It is immutable, so it is
+//! retained as long as the Deployment exists. Its labels are added to the pods and override ours,
+//! and other selectors of ours for these pods use its values. Pure.
 //!
-//! The Memcached of operator-sdk's scaffold, for one, selects by `app.kubernetes.io/name`,
-//! `version` and `managed-by`, with values of its own.
+//! For example, the Memcached of operator-sdk's scaffold selects by `app.kubernetes.io/name`,
+//! `version` and `managed-by`, with other values than ours.
 
 use serde_json::{Map, Value};
 
 use super::{Child, DEPLOYMENT, SERVICE, names};
 
-/// `spec.selector` of a Deployment, unless it is the one that we would give to that of the
-/// resource `name`, whose controller is called `controller_name`.
+/// `spec.selector` of a Deployment; `None` if it equals the selector that we would set for the
+/// resource `name` of the controller `controller_name`.
 pub fn selector_of(deployment: &Value, controller_name: &str, name: &str) -> Option<Box<Value>> {
     let selector = deployment.get("spec")?.get("selector")?;
     let is_ours = selector.as_object().is_some_and(|it| it.len() == 1)
@@ -22,12 +22,12 @@ pub fn selector_of(deployment: &Value, controller_name: &str, name: &str) -> Opt
     (!is_ours).then(|| Box::new(selector.clone()))
 }
 
-/// The value that a kept selector wants a label of the pods to have.
+/// The value of a pod label that a retained selector requires.
 pub(super) fn value<'a>(kept: &'a Value, label: &str) -> Option<&'a str> {
     labels(kept)?.get(label)?.as_str()
 }
 
-/// `child` of a resource whose Deployment keeps the selector `kept`.
+/// `child`, changed for a resource whose Deployment retains the selector `kept`.
 #[must_use]
 pub fn keeping(child: &Child, kept: &Value) -> Child {
     let mut child = child.clone();
@@ -42,19 +42,19 @@ pub fn keeping(child: &Child, kept: &Value) -> Child {
         }
         let spread = body.pointer_mut("/spec/template/spec/topologySpreadConstraints");
         for constraint in spread.and_then(Value::as_array_mut).into_iter().flatten() {
-            follow(constraint.pointer_mut("/labelSelector/matchLabels"), kept);
+            retain_values(constraint.pointer_mut("/labelSelector/matchLabels"), kept);
         }
     }
     if child.kind == SERVICE {
-        follow(body.pointer_mut("/spec/selector"), kept);
+        retain_values(body.pointer_mut("/spec/selector"), kept);
     }
     child
 }
 
-/// Labels that select our pods, with the values that `kept` gives those pods.
-fn follow(selecting: Option<&mut Value>, kept: &Value) {
-    let selecting = selecting.and_then(Value::as_object_mut);
-    for (label, ours) in selecting.into_iter().flatten() {
+/// Replaces the values of the labels in a selector with those of `kept`.
+fn retain_values(selector: Option<&mut Value>, kept: &Value) {
+    let selector = selector.and_then(Value::as_object_mut);
+    for (label, ours) in selector.into_iter().flatten() {
         if let Some(theirs) = value(kept, label) {
             *ours = theirs.into();
         }
@@ -76,7 +76,7 @@ mod tests {
         json!({"app.kubernetes.io/instance": "a", "app.kubernetes.io/name": "cache"})
     }
 
-    /// As operator-sdk's scaffold has it, and a label that nobody else has.
+    /// The selector of operator-sdk's scaffold, with one additional label.
     fn theirs() -> Value {
         json!({"matchLabels": {
             "app.kubernetes.io/name": "cache-operator",

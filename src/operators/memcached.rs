@@ -1,5 +1,5 @@
-//! What a Memcached asks for: memcached servers and, for clients that hash over them, a
-//! headless Service. Pure data for `workload`.
+//! The plan of a Memcached: memcached servers and, for client-side hashing, a headless Service.
+//! Pure data for `workload`.
 
 use super::operand::{Operand, replicas_within_limit};
 use super::plan::{Image, Plan, Program, ServicePlan};
@@ -11,14 +11,14 @@ use crate::api::workload::PodSecurity;
 /// The operator of `cache.example.com` Memcached.
 pub struct Memcached;
 
-/// MiB for items when the spec names none: memcached's own default.
+/// Default memory for items in MiB, as in memcached.
 const DEFAULT_MEMORY: i32 = 64;
-/// MiB that memcached needs beside its items: hash table, 1024 connections, threads, code.
+/// Memory in MiB that memcached needs beside items: hash table, 1024 connections, threads, code.
 const MEMORY_OVERHEAD: i32 = 32;
-/// The port registered for memcached.
+/// The registered port of memcached.
 const DEFAULT_PORT: i32 = 11211;
 
-/// Its user is 11211, given as a name.
+/// The image's user is 11211, given as a name.
 static IMAGE: OperandImage = OperandImage {
     variable: "MEMCACHED_IMAGE",
     default: "docker.io/library/memcached:1.6.39-alpine",
@@ -62,7 +62,7 @@ impl Operand for Memcached {
             program: &PROGRAM,
             replicas: replicas_within_limit(spec.replicas.into(), "spec.replicas", settings)?,
             image: Image::named_or(spec.image.as_ref(), settings.image(&IMAGE)),
-            // Named, so that the flags reach memcached whatever entry point an image has.
+            // An explicit command, so that the flags reach memcached with any entry point.
             command: vec!["memcached".to_owned()],
             args: given
                 .flat_map(|(flag, value)| [flag.to_owned(), value.to_string()])

@@ -1,7 +1,7 @@
-//! What the cluster shall hold: pure functions from a resource (and what was observed of
-//! its children) to children and status. No I/O; uses `api` only.
+//! The desired state: pure functions from a resource and its observed children to children and
+//! status. No I/O; depends on `api` only.
 //!
-//! A new operator is one file under `api/`, one under `operators/`, and one line in
+//! A new operator needs one file under `api/`, one under `operators/`, and one line in
 //! [`OPERATORS`].
 
 pub mod child;
@@ -35,7 +35,7 @@ pub use settings::{OperandImage, Settings};
 
 use crate::api::{Kind, Status, validation::FieldError};
 
-/// Every operator that the manager hosts. The list of kinds: nothing else names them all.
+/// Every operator of the manager. The only list of all kinds.
 pub static OPERATORS: &[&dyn Operator] = &[
     &memcached::Memcached,
     &nginx::Nginx,
@@ -43,34 +43,35 @@ pub static OPERATORS: &[&dyn Operator] = &[
     &helloworld::HelloWorld,
 ];
 
-/// The pure half of a controller.
+/// The pure part of a controller.
 pub trait Operator: Send + Sync + 'static {
     /// Names, versions, conversion and validation of the resource.
     fn kind(&self) -> &'static Kind;
 
-    /// The image of its pods; `None` where every resource must name one.
+    /// The default image of its pods; `None` if every resource must set one.
     fn image(&self) -> Option<&'static OperandImage>;
 
-    /// The types of its children. No other is watched for it, and it has rights to no other.
+    /// The types of its children. The controller watches, and has RBAC rules for, no other types.
     fn owns(&self) -> &'static [Owned];
 
-    /// The children that the resource asks for, in the order they are to be applied; each of a
-    /// type that is owned. The status counts the pods of the first that makes pods.
+    /// The desired children of the resource, in the order of apply, each of an owned type. The
+    /// status counts the pods of the first child that creates pods.
     ///
     /// # Errors
-    /// [`Refused`] when the spec breaks a rule or a limit; then nothing is applied.
+    /// [`Refused`]: the spec violates a rule or a limit. Then nothing is applied.
     fn desired(&self, resource: &Resource, settings: &Settings) -> Desired;
 
-    /// The status that tells what was observed, which is at least as new as the last apply of
+    /// The status for the observed state, which is at least as new as the last apply of
     /// `desired`. Deterministic: the same input gives the same status, and times of conditions
     /// change only with their status.
     fn status(&self, resource: &Resource, desired: &Desired, observed: &Observed) -> Status;
 }
 
-/// The children that a resource asks for, or why nothing is applied.
+/// The desired children of a resource, or why nothing is applied.
 pub type Desired = Result<Vec<Child>, Refused>;
 
-/// The types of the children of `operators`, each once: optional if one of them may drop it.
+/// The types of children of `operators`, without duplicates. A type is optional if it is for any
+/// operator.
 pub fn owned_by(operators: &[&dyn Operator]) -> Vec<Owned> {
     let mut all: Vec<Owned> = Vec::new();
     for owned in operators.iter().flat_map(|operator| operator.owns()) {
@@ -88,18 +89,18 @@ impl std::fmt::Debug for dyn Operator {
     }
 }
 
-/// A custom resource as the operators see it: the hub's spec, whatever version was read.
+/// A custom resource with the spec in the hub version, whatever version was read.
 #[derive(Debug, Clone)]
 pub struct Resource {
     /// Namespace.
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// UID, which tells a resource from a namesake that was created later.
+    /// UID, which distinguishes the resource from a later one of the same name.
     pub uid: String,
     /// `metadata.generation`.
     pub generation: i64,
-    /// `apiVersion` that owner references to it carry; must be served.
+    /// `apiVersion` for owner references to it; must be a served version.
     pub api_version: String,
     /// Spec in the hub version.
     pub spec: Value,
@@ -109,25 +110,25 @@ pub struct Resource {
     pub paused: bool,
 }
 
-/// One object that a resource asks for.
+/// One desired object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Child {
-    /// What it is.
+    /// Its type.
     pub kind: ChildKind,
-    /// Its name; its namespace is the resource's.
+    /// Its name. Its namespace is that of the resource.
     pub name: String,
-    /// The complete set of fields we own, as the body of a server-side apply.
+    /// All fields that we own, as the body of a server-side apply.
     pub body: Value,
 }
 
 /// Why nothing is applied for a resource.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Refused {
-    /// The spec breaks these rules.
+    /// The spec violates these rules.
     Invalid(Vec<FieldError>),
-    /// It asks for more pods than `--max-replicas` allows.
+    /// The spec asks for more pods than `--max-replicas` allows.
     ReplicasOverLimit {
-        /// Pods asked for.
+        /// The number of pods in the spec.
         wanted: i64,
         /// The limit.
         limit: i64,

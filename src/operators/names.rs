@@ -1,5 +1,5 @@
-//! Names and labels of children, derived from the name of the resource alone: a function of
-//! what the user wrote, never of what the cluster holds. Pure, and total for any string.
+//! Names and labels of children. They depend only on the name of the resource, never on the state
+//! of the cluster. Pure, and total for any string.
 
 use std::collections::BTreeMap;
 
@@ -11,47 +11,46 @@ pub const MANAGED_BY: &str = "quartet-operator";
 
 /// Label that the watches of children select by.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
-/// Label with the program that runs; with [`INSTANCE_LABEL`] it is the selector.
+/// Label with the program. With [`INSTANCE_LABEL`], it forms the selector.
 pub const NAME_LABEL: &str = "app.kubernetes.io/name";
-/// Label with the resource's name, shortened by [`label_value`] where it must be.
+/// Label with the name of the resource, shortened by [`label_value`] if needed.
 pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 /// Label with the role of the program.
 pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 /// Label with the application that the program is part of.
 pub const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
-/// Label of pods alone, with the kind they belong to; the watch of pods selects by it. In a
-/// domain of our own: a selector that an older operator left ([`super::kept`]) may want any of
-/// those above to have another value on the pods.
+/// Label of pods only, with their kind; the watch of pods selects by it. It has our own domain
+/// because a selector of an older operator ([`super::kept`]) may require other values of the
+/// labels above.
 pub const KIND_LABEL: &str = "quartet-operator.example.com/kind";
 
-/// Annotation of a child that outlives its resource, with the resource as `<group>/<kind>/<name>/<uid>`:
-/// an owner reference would have it deleted.
+/// Annotation of a child that outlives its resource, with the resource as
+/// `<group>/<kind>/<name>/<uid>`. With an owner reference, the child would be deleted.
 pub const RETAINED_FOR: &str = "quartet-operator.example.com/retained-for";
 /// Annotation of pods with the hash of the files that they mount.
 pub const CONFIG_HASH: &str = "quartet-operator.example.com/config-hash";
 
 /// Longest name of a resource or a Deployment: a DNS-1123 subdomain (RFC 1123).
 const SUBDOMAIN_MAX: usize = 253;
-/// Longest `pod-template-hash` with the dash before it: a ReplicaSet is called
-/// `<deployment>-<hash>`, the hash being a 32-bit number in at most 10 safe characters.
+/// Longest `pod-template-hash` with its dash: a ReplicaSet is named `<deployment>-<hash>`, where
+/// the hash is a 32-bit number in at most 10 safe characters.
 const REPLICA_SET_SUFFIX: usize = 11;
 /// Longest label value.
 const LABEL_MAX: usize = 63;
-/// Hexadecimal digits of the SHA-256 that tell shortened names apart: 40 bits.
+/// Hexadecimal digits of the SHA-256 in a shortened name: 40 bits.
 const HASH_DIGITS: usize = 10;
 
-/// The Deployment's name for the resource `name`: the same, unless it is longer than 242.
+/// The name of the Deployment for the resource `name`: equal, unless it is longer than 242.
 ///
-/// A Deployment may be called anything up to 253 characters, but its ReplicaSet adds up to
-/// 11 and is held to the same 253: beyond 242 the Deployment would be accepted and could
-/// never have a pod. Such a name is cut to 231 characters, a dash and 10 hexadecimal digits
-/// of its SHA-256.
+/// A Deployment name may have 253 characters, but its ReplicaSet adds up to 11 and has the same
+/// limit. Beyond 242, the Deployment would be accepted and could never have a pod. Such a name is
+/// cut to 231 characters, a dash and 10 hexadecimal digits of its SHA-256.
 pub fn child_name(name: &str) -> String {
     shortened(name, SUBDOMAIN_MAX - REPLICA_SET_SUFFIX)
 }
 
-/// The StatefulSet's name for the resource `name`: the same, unless it is longer than 52, since its
-/// pods have `<name>-<hash of up to 10>` as a label (`controller-revision-hash`).
+/// The name of the StatefulSet for the resource `name`: equal, unless it is longer than 52. Its
+/// pods have the label `controller-revision-hash` with `<name>-<hash of up to 10>`.
 pub fn stateful_name(name: &str) -> String {
     shortened(name, LABEL_MAX - REPLICA_SET_SUFFIX)
 }
@@ -77,15 +76,15 @@ pub fn hash_of(files: &BTreeMap<String, String>) -> String {
         .collect()
 }
 
-/// `name` as a label value: the same, unless it is longer than 63. Then 52 characters of it,
-/// a dash and 10 hexadecimal digits of its SHA-256.
+/// `name` as a label value: equal, unless it is longer than 63. Then 52 characters of it, a dash
+/// and 10 hexadecimal digits of its SHA-256.
 pub fn label_value(name: &str) -> String {
     shortened(name, LABEL_MAX)
 }
 
-/// The labels that select the pods of the resource `name`: the program and the instance, so
-/// that it matches neither another instance nor a resource of another kind with this name. Immutable in a
-/// Deployment, hence nothing that may change is among them, such as a version.
+/// The labels that select the pods of the resource `name`: program and instance, so that they
+/// match neither another instance nor a resource of another kind with this name. The selector of
+/// a Deployment is immutable, so it contains nothing that may change, such as a version.
 pub fn selector(controller_name: &str, name: &str) -> [(&'static str, String); 2] {
     [
         (INSTANCE_LABEL, label_value(name)),
@@ -93,8 +92,9 @@ pub fn selector(controller_name: &str, name: &str) -> [(&'static str, String); 2
     ]
 }
 
-/// `name` in at most `max` bytes. Of names that are cut, the hash tells them apart; the part
-/// before it ends alphanumeric, since in a subdomain no dash may follow a dot.
+/// `name` in at most `max` bytes. A name that is cut gets a hash to keep it unique. The part
+/// before the hash ends with an alphanumeric character, since a dash may not follow a dot in a
+/// subdomain.
 fn shortened(name: &str, max: usize) -> String {
     if name.len() <= max {
         return name.to_owned();
@@ -131,8 +131,8 @@ mod tests {
         assert_eq!(name.get(231..232), Some("-"));
     }
 
-    /// The digits are those of `printf 'aaa…' | sha256sum`: children of released versions
-    /// carry them, so they may never change.
+    /// The digits equal those of `printf 'aaa…' | sha256sum`. Children of released versions have
+    /// them in their names, so they must not change.
     #[test]
     fn the_hash_of_a_shortened_name_is_pinned() {
         assert_eq!(
@@ -154,8 +154,8 @@ mod tests {
         assert_ne!(label_value(&one), label_value(&other));
     }
 
-    /// A DNS-1123 subdomain of at most 253, as the API server admits for a resource's name
-    /// (which holds no label of it to 63).
+    /// A DNS-1123 subdomain of at most 253 characters, which the API server accepts as the name
+    /// of a resource. Its labels may be longer than 63.
     fn resource_name() -> impl Strategy<Value = String> {
         let dotted =
             "[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?){0,3}";

@@ -1,4 +1,4 @@
-//! What an Nginx asks for: nginx servers and, if the spec has one, a Service. Pure data for
+//! The plan of an Nginx: nginx servers and, if the spec has one, a Service. Pure data for
 //! `workload`.
 
 use super::operand::{Operand, replicas_within_limit};
@@ -29,7 +29,7 @@ static PROGRAM: Program = Program {
     run_as_user: 101,
     cpu_request: "10m",
     pod_security: PodSecurity::Restricted,
-    // Its entry point edits /etc/nginx, and nginx keeps its pid and bodies in /tmp.
+    // The entry point writes to /etc/nginx, and nginx writes its pid file and bodies to /tmp.
     read_only: false,
     health_path: Some("/"),
     lingers_seconds: 3,

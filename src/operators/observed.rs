@@ -1,40 +1,40 @@
-//! What was observed of a resource's children: the input of the status functions.
+//! Observed state of the children of a resource, from which the status is computed.
 
 use serde_json::Value;
 
 use super::child::ChildKind;
 use crate::bounded::cut;
 
-/// Everything a status is computed from.
+/// The input of a status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// The child that makes the pods, if it is there and ours.
+    /// The child that creates the pods, if it exists and is owned.
     pub workload: Option<ObservedWorkload>,
-    /// The other children that are there and ours.
+    /// The other owned children that exist.
     pub others: Vec<ObservedChild>,
-    /// Live pods (not ending, not failed), sorted by name.
+    /// Pods that are neither terminating nor finished, sorted by name.
     pub pods: Vec<ObservedPod>,
-    /// What keeps the children from being as desired. The resource is degraded.
+    /// Why the children do not match the desired state. Makes the resource degraded.
     pub problem: Option<Problem>,
-    /// Why the API server has not confirmed that the children are as desired. It may pass by
-    /// itself: the resource is not ready, and not degraded.
+    /// Why the API server has not confirmed that the children match the desired state. The cause
+    /// may be transient: the resource is not ready, but not degraded.
     pub unconfirmed: Option<Problem>,
-    /// Now, RFC 3339 with seconds, for conditions that change.
+    /// The current time, RFC 3339 with seconds, for conditions that change.
     pub now: String,
 }
 
-/// A child that makes no pods, or whose pods are not those that the status counts.
+/// A child that creates no pods, or whose pods the status does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedChild {
     /// Its type.
     pub kind: ChildKind,
     /// Its name.
     pub name: String,
-    /// Why it is not ready, if it is not.
+    /// Why it is not ready; `None` if it is.
     pub not_ready: Option<Box<str>>,
 }
 
-/// The few fields of a Deployment or StatefulSet that matter. A StatefulSet has no conditions.
+/// The relevant fields of a Deployment or StatefulSet. A StatefulSet has no conditions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObservedWorkload {
     /// Its kind, for messages.
@@ -61,8 +61,7 @@ pub struct ObservedWorkload {
     pub progressing_condition: Option<ObservedCondition>,
     /// Condition `ReplicaFailure`.
     pub replica_failure: Option<ObservedCondition>,
-    /// `spec.selector`, if an older operator gave it and it has to be kept; see
-    /// [`super::kept`].
+    /// `spec.selector`, if an older operator set it and it must be retained; see [`super::kept`].
     pub preserved_selector: Option<Box<Value>>,
 }
 
@@ -73,18 +72,18 @@ pub struct ObservedCondition {
     pub is_true: bool,
     /// CamelCase reason.
     pub reason: String,
-    /// Message, at most 512 bytes of it.
+    /// The first 512 bytes of the message.
     pub message: String,
 }
 
-/// A live pod.
+/// A pod that is neither terminating nor finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedPod {
     /// Name.
     pub name: String,
     /// Condition `Ready` is true.
     pub ready: bool,
-    /// Why it does not start; `None` for a pod that is ready, or on its way.
+    /// Why it does not start; `None` for a pod that is ready or still starting.
     pub failure: Option<Box<PodFailure>>,
 }
 
@@ -94,34 +93,33 @@ pub struct PodFailure {
     /// One of [`Reason::ImagePullBackOff`], [`Reason::CrashLoopBackOff`],
     /// [`Reason::OOMKilled`], [`Reason::Unschedulable`] and [`Reason::ContainerNotStarted`].
     pub reason: Reason,
-    /// The container, and what the kubelet or the scheduler says of it; at most 640 bytes.
+    /// The container, and the message of the kubelet or the scheduler; at most 640 bytes.
     pub message: Box<str>,
-    /// Since when the pod is not ready, or not scheduled: RFC 3339, from its conditions.
+    /// Since when the pod has not been ready or not scheduled: RFC 3339, from its conditions.
     pub since: Box<str>,
 }
 
-/// Why the children are not as desired.
+/// Why the children do not match the desired state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The reason of the condition.
     pub reason: Reason,
-    /// What happened, and what to do about it; at most 1 KiB goes into the status.
+    /// What happened and what to do; the status contains at most 1 KiB of it.
     pub message: String,
 }
 
-/// Reasons of conditions, CamelCase as the API conventions ask. The only place they are
-/// written.
+/// Reasons of conditions, in CamelCase as the API conventions require. Defined only here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// The rollout of this generation is complete.
     RolloutComplete,
-    /// The rollout is under way.
+    /// The rollout is in progress.
     RollingOut,
-    /// The spec breaks a rule.
+    /// The spec violates a rule.
     InvalidSpec,
-    /// A child of that name belongs to somebody else.
+    /// A child of that name has another owner.
     NameConflict,
-    /// The NodePort is taken or outside the cluster's range.
+    /// The node port is in use or outside the cluster's range.
     NodePortUnavailable,
     /// A quota forbids a child.
     QuotaExceeded,
@@ -133,38 +131,38 @@ pub enum Reason {
     ProgressDeadlineExceeded,
     /// Pods cannot be created.
     ReplicaFailure,
-    /// The API server refuses a child for another reason.
+    /// The API server rejects a child for another reason.
     ApplyRefused,
-    /// A child cannot be written at the moment; it is tried again.
+    /// A child cannot be written at the moment; the write is retried.
     ApplyFailed,
     /// A child is being deleted.
     ChildTerminating,
-    /// A changed default of the operator waits for its turn.
+    /// A changed default of the operator waits in the rollout queue.
     RolloutQueued,
     /// The Deployment is paused (`spec.paused`).
     DeploymentPaused,
-    /// Somebody else keeps changing fields of a child that the resource decides.
+    /// Another client keeps changing fields of a child that we own.
     FieldConflict,
     /// The image of a container cannot be pulled.
     ImagePullBackOff,
-    /// A container keeps exiting.
+    /// A container exits repeatedly.
     CrashLoopBackOff,
-    /// A container was killed since it used more memory than its limit.
+    /// A container was killed because it exceeded its memory limit.
     OOMKilled,
-    /// No node takes a pod.
+    /// No node accepts a pod.
     Unschedulable,
     /// A container does not start for another reason.
     ContainerNotStarted,
-    /// Fewer pods than wanted are available.
+    /// Fewer pods than desired are available.
     MinimumReplicasUnavailable,
     /// Enough pods are available.
     MinimumReplicasAvailable,
-    /// Nothing is wrong.
+    /// There is no problem.
     AsExpected,
 }
 
 impl Reason {
-    /// The reason as it stands in a condition.
+    /// The reason as written in a condition.
     pub const fn as_str(self) -> &'static str {
         match self {
             Reason::RolloutComplete => "RolloutComplete",
@@ -202,7 +200,7 @@ impl std::fmt::Display for Reason {
 }
 
 impl ObservedWorkload {
-    /// That of `object`, a Deployment or StatefulSet as the API server sends it.
+    /// Reads a Deployment or StatefulSet as the API server sends it.
     pub(super) fn of(kind: ChildKind, object: &Value) -> Self {
         let none = Value::Null;
         let [spec, status] = ["spec", "status"].map(|part| object.get(part).unwrap_or(&none));
@@ -222,7 +220,7 @@ impl ObservedWorkload {
                 .iter()
                 .find(|condition| condition.get("type").is_some_and(|it| it == wanted))?;
             let is_true = found.get("status").is_some_and(|it| it == "True");
-            // The message of a healthy condition is told nowhere: not worth its memory.
+            // Saves memory: the message of a healthy condition is not used.
             let message = match is_true == healthy {
                 true => String::new(),
                 false => text(found, "message"),
@@ -251,24 +249,24 @@ impl ObservedWorkload {
         }
     }
 
-    /// Its controller has seen the latest spec: its counts and conditions tell of it.
+    /// Reports whether the controller of the workload has observed the latest spec.
     pub fn is_current(&self) -> bool {
         self.observed_generation >= self.generation
     }
 
-    /// Every pod wanted is made from the latest template, and there are no others.
+    /// Reports whether all desired pods have the latest template, and there are no other pods.
     pub fn is_updated(&self) -> bool {
         self.is_current() && self.updated == self.desired && self.replicas == self.desired
     }
 
-    /// The latest spec is rolled out, and every pod is available.
+    /// Reports whether the latest spec is rolled out and every pod is available.
     pub fn is_complete(&self) -> bool {
         self.is_updated() && self.available == self.desired
     }
 }
 
 impl Observed {
-    /// Pods that are ready now.
+    /// Number of ready pods.
     pub fn ready_pods(&self) -> i64 {
         let ready = self.pods.iter().filter(|pod| pod.ready).count();
         i64::try_from(ready).unwrap_or(i64::MAX)

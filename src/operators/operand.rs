@@ -1,5 +1,5 @@
-//! The reconciler that the four kinds share. A kind says what it asks for ([`Operand`]); the
-//! rest, from the checks of a spec to children and status, is the same for each. Pure.
+//! The part of an operator that all kinds share: from the validation of a spec to children and
+//! status. A kind implements [`Operand`]. Pure.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -14,25 +14,25 @@ use crate::api::replicas::{NotAllowed, within_limit};
 use crate::api::validation::{ErrorReason, FieldError, service_name_error};
 use crate::api::{Kind, Status};
 
-/// What tells one kind from another.
+/// What differs between kinds.
 pub(super) trait Operand: Send + Sync + 'static {
     /// Names, versions and rules.
     const KIND: &'static Kind;
-    /// The image of its pods; `None` where every resource must name one.
+    /// The default image of its pods; `None` if every resource must set one.
     const IMAGE: Option<&'static OperandImage>;
     /// The hub's spec.
     type Spec: DeserializeOwned;
     /// The types of its children.
     const OWNS: &'static [Owned] = &[Owned::always(DEPLOYMENT), Owned::optional(SERVICE)];
 
-    /// What a spec asks for that keeps the rules of its kind.
+    /// The plan for a valid spec.
     ///
     /// # Errors
-    /// [`Refused`] for what only the arithmetic of the kind finds out.
+    /// [`Refused`]: a value that this kind computes is invalid.
     fn plan(&self, spec: Self::Spec, settings: &Settings) -> Result<Plan, Refused>;
 
-    /// Queries per second that one pod serves, of a kind that has such a number. Taken from
-    /// the JSON, since it is told even when the rest of the spec is refused.
+    /// Queries per second that one pod serves, for a kind with such a field. Read from the JSON,
+    /// since the status has it even if the spec is invalid.
     fn per_pod_qps(&self, _spec: &Value) -> Option<i64> {
         None
     }
@@ -65,8 +65,8 @@ impl<O: Operand> Operator for O {
     }
 }
 
-/// The plan of a resource whose spec keeps every rule: the last of the three layers that
-/// refuse, for objects that were stored before a rule was made or past the webhook.
+/// The plan of a resource with a valid spec. This is the last of three layers of validation, for
+/// objects that were stored before a rule existed or without the webhook.
 fn plan<O: Operand>(
     operand: &O,
     resource: &Resource,
@@ -89,12 +89,12 @@ fn plan<O: Operand>(
     }
 }
 
-/// The number of pods, if it is one that a Deployment may be given. In `i64`, since a
-/// derived number need not fit what it was derived from.
+/// The number of pods, if it is in range. In `i64`, since a computed number may exceed the range
+/// of its inputs.
 ///
 /// # Errors
-/// [`Refused::Invalid`] below 0, with `field` as its cause; [`Refused::ReplicasOverLimit`]
-/// above `--max-replicas`, or above `i32::MAX` where that is off.
+/// [`Refused::Invalid`] below 0, with `field` as the cause; [`Refused::ReplicasOverLimit`] above
+/// `--max-replicas`, or above `i32::MAX` if there is no limit.
 pub(super) fn replicas_within_limit(
     wanted: i64,
     field: &str,
@@ -109,7 +109,7 @@ pub(super) fn replicas_within_limit(
     })
 }
 
-/// A refusal with one cause.
+/// A validation error for one field.
 pub(super) fn invalid(
     field: &str,
     value: Option<Value>,

@@ -1,58 +1,59 @@
-//! What one resource asks for, in words that fit every kind. Data only: kinds fill it in,
-//! `workload` makes children of it.
+//! The plan of one resource, in terms that apply to every kind. Data only: kinds fill it in, and
+//! `workload` builds children from it.
 
 use std::collections::BTreeMap;
 
 use super::Child;
 use crate::api::workload::{PodSecurity, ServiceSpec, ServiceType, Workload};
 
-/// What is the same for every instance of a kind.
+/// The properties that all instances of a kind share.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// `app.kubernetes.io/component`: the role that it plays.
+    /// Value of `app.kubernetes.io/component`.
     pub(super) component: &'static str,
-    /// Name of the container's port; Services and probes refer to it.
+    /// Name of the container's port, which Services and probes refer to.
     pub(super) port_name: &'static str,
-    /// User that it runs as under `Restricted`. A number, since `runAsNonRoot` refuses an
-    /// image whose USER is a name.
+    /// User of the container under `Restricted`. A number, since `runAsNonRoot` rejects an image
+    /// whose USER is a name.
     pub(super) run_as_user: i64,
-    /// CPU that is requested unless the resource says otherwise.
+    /// Default CPU request.
     pub(super) cpu_request: &'static str,
-    /// Pod Security Standard unless the resource names one.
+    /// Default Pod Security Standard.
     pub(super) pod_security: PodSecurity,
-    /// Our image writes nowhere in its own file system.
+    /// The operand image does not write to its root file system.
     pub(super) read_only: bool,
-    /// Path that our image answers with 200; without one the port is probed.
+    /// Path that the operand image answers with 200; `None` to probe the port.
     pub(super) health_path: Option<&'static str>,
-    /// Seconds for which a pod that is to end still answers, while those who call it are told
-    /// that it goes: a server that stops at once refuses whoever has not heard yet. 0 for none.
+    /// preStop delay in seconds: a terminating pod still serves while its endpoints are removed.
+    /// A server that stops at once would reject clients that still use its endpoint. 0 is no
+    /// delay.
     pub(super) lingers_seconds: i64,
-    /// A label of pods that users of the original version know, whose value is the resource's name.
+    /// A pod label of the original version. Its value is the name of the resource.
     pub(super) legacy_pod_label: Option<&'static str>,
 }
 
-/// What one resource asks for.
+/// The plan of one resource.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) program: &'static Program,
-    /// Pods, within the limit.
+    /// Number of pods, within the limit.
     pub(super) replicas: i32,
     pub(super) image: Image,
-    /// Entry point and arguments; empty leaves them to the image.
+    /// Entry point and arguments; empty uses those of the image.
     pub(super) command: Vec<String>,
     pub(super) args: Vec<String>,
     /// Port that the program listens on.
     pub(super) container_port: i32,
-    /// Memory that is requested unless the resource says otherwise.
+    /// Default memory request.
     pub(super) memory_request: String,
-    /// What the user says of the container and where it runs.
+    /// The user's settings of the pods.
     pub(super) workload: Workload,
     pub(super) service: Option<ServicePlan>,
-    /// Files that the pods read; a change of them restarts the pods.
+    /// Files that the pods read. A change restarts the pods.
     pub(super) config: Option<ConfigPlan>,
-    /// A volume for each pod, which then is of a StatefulSet.
+    /// A volume for each pod; makes the workload a StatefulSet.
     pub(super) storage: Option<StoragePlan>,
-    /// Children of any other type that the kind owns, made with [`Child::of`]. They are applied
+    /// Children of other types that the kind owns, created with [`Child::of`]. They are applied
     /// first. Namespace, labels and owner are added to each.
     pub(super) others: Vec<Child>,
 }
@@ -60,16 +61,16 @@ pub(super) struct Plan {
 /// Files of a ConfigMap.
 #[derive(Debug)]
 pub(super) struct ConfigPlan {
-    /// Folder in which the container finds them, read-only.
+    /// Directory in which the container mounts the files, read-only.
     pub(super) folder: &'static str,
-    /// Text by name of the file, together less than 1 MiB.
+    /// Content by file name; together less than 1 MiB.
     pub(super) files: BTreeMap<String, String>,
 }
 
-/// The volume of each pod. Nothing of it can change while the StatefulSet exists.
+/// The volume of each pod. Immutable while the StatefulSet exists.
 #[derive(Debug)]
 pub(super) struct StoragePlan {
-    /// Folder in which the container finds it.
+    /// Directory in which the container mounts the volume.
     pub(super) folder: &'static str,
     /// Its size, a quantity.
     pub(super) size: String,
@@ -77,17 +78,17 @@ pub(super) struct StoragePlan {
     pub(super) class: Option<String>,
 }
 
-/// An image and what may be assumed of it.
+/// An image, and whether its properties are known.
 #[derive(Debug)]
 pub(super) enum Image {
-    /// The operand image of the manager: its user, its paths and its ways are known.
+    /// The operand image of the manager, with known user, paths and behavior.
     Ours(String),
-    /// The user's: nothing is known but the port.
+    /// The user's image: only its port is known.
     Users(String),
 }
 
 impl Image {
-    /// The image that the user names, or else the operand image.
+    /// The user's image, if set; otherwise the operand image.
     pub(super) fn named_or(users: Option<&String>, ours: &str) -> Self {
         match users {
             Some(image) => Image::Users(image.clone()),
@@ -111,11 +112,11 @@ impl Image {
 pub(super) struct ServicePlan {
     /// `ClusterIP`, `NodePort` or `LoadBalancer`.
     pub(super) type_: &'static str,
-    /// No virtual address: clients find the pods themselves.
+    /// Without a cluster IP: clients resolve the pods.
     pub(super) headless: bool,
     /// Port of the Service.
     pub(super) port: i32,
-    /// Port of every node; `None` leaves the choice to the API server.
+    /// Node port; `None` lets the API server choose one.
     pub(super) node_port: Option<i32>,
 }
 

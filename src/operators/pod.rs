@@ -1,4 +1,4 @@
-//! The pod of a [`Plan`]: its container, what it may do, and where it may run. Pure.
+//! Builds the pod of a [`Plan`]: container, security context and scheduling. Pure.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ pub(super) const DATA_VOLUME: &str = "data";
 /// Name of the volume with the files of the ConfigMap.
 const CONFIG_VOLUME: &str = "config";
 
-/// The pod's spec. `container_name` is the name that its one container keeps for ever, `config_map`
-/// that of the ConfigMap with its files, and `selector` are the labels of its instance.
+/// The spec of the pod. `container_name` must never change. `config_map` is the name of the
+/// ConfigMap with the files, and `selector` contains the labels of the instance.
 pub(super) fn spec(
     plan: &Plan,
     container_name: &str,
@@ -62,7 +62,7 @@ pub(super) fn spec(
                 .map(toleration)
                 .collect(),
         ),
-        priority_class_name: said(&scheduling.priority_class_name),
+        priority_class_name: non_empty(&scheduling.priority_class_name),
         volumes: files.map(|files| vec![files]),
         ..PodSpec::default()
     }
@@ -85,7 +85,7 @@ fn container(plan: &Plan, name: &str, security: PodSecurity) -> Container {
         resources: Some(resources(plan)),
         readiness_probe: Some(readiness_probe(plan)),
         liveness_probe: liveness_probe(plan),
-        lifecycle: lingering(program),
+        lifecycle: pre_stop(program),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
             read_only_root_filesystem: (program.read_only && plan.image.is_ours()).then_some(true),
@@ -111,16 +111,16 @@ fn volume_mounts(plan: &Plan) -> Vec<VolumeMount> {
     config.into_iter().chain(storage).collect()
 }
 
-/// Always set: the API server's default depends on the image that the container was created
-/// with, and stays when only the image changes.
+/// Always set, since the default of the API server depends on the image that the container was
+/// created with, and does not follow a change of the image.
 fn image_pull_policy(plan: &Plan) -> ImagePullPolicy {
     let users = plan.workload.image_pull_policy;
     users.unwrap_or_else(|| image::default_pull_policy(plan.image.reference()))
 }
 
-/// The kubelet waits for so long before it tells the program to end (KEP-3960, in every
-/// Kubernetes since 1.30).
-fn lingering(program: &Program) -> Option<Lifecycle> {
+/// The preStop sleep: the kubelet waits this long before it stops the program (KEP-3960, in
+/// Kubernetes 1.30 and later).
+fn pre_stop(program: &Program) -> Option<Lifecycle> {
     let seconds = program.lingers_seconds;
     (seconds > 0).then(|| Lifecycle {
         pre_stop: Some(LifecycleHandler {
@@ -131,8 +131,8 @@ fn lingering(program: &Program) -> Option<Lifecycle> {
     })
 }
 
-/// Pod Security Standards, *restricted*: not root, by number, and a seccomp profile. Under
-/// *baseline* the image chooses its user, root included.
+/// *restricted*: a non-root user, by number, and a seccomp profile. Under *baseline* the image
+/// chooses its user, root included.
 fn pod_security_context(plan: &Plan, security: PodSecurity) -> PodSecurityContext {
     let restricted = security == PodSecurity::Restricted;
     let user = restricted.then_some(plan.program.run_as_user);
@@ -144,14 +144,14 @@ fn pod_security_context(plan: &Plan, security: PodSecurity) -> PodSecurityContex
         run_as_non_root: restricted.then_some(true),
         run_as_user: user,
         run_as_group: user,
-        // A volume belongs to root unless the kubelet gives it to the group.
+        // Without a group, a volume belongs to root.
         fs_group: user.filter(|_| plan.storage.is_some()),
         ..PodSecurityContext::default()
     }
 }
 
-/// Under `Baseline` what a web server needs that starts as root, binds port 80 and gives
-/// up root; the standard allows each of them.
+/// Under `Baseline`, the capabilities of a web server that starts as root, binds port 80 and
+/// drops root; the standard allows each of them.
 fn capabilities(security: PodSecurity) -> Capabilities {
     const WEB_SERVER: [&str; 4] = ["CHOWN", "NET_BIND_SERVICE", "SETGID", "SETUID"];
     let is_baseline = security == PodSecurity::Baseline;
@@ -161,9 +161,9 @@ fn capabilities(security: PodSecurity) -> Capabilities {
     }
 }
 
-/// What the user says, and a request for each of CPU and memory of which the user says
-/// nothing: where there is a limit, the API server takes it for the request, and a default
-/// of ours might be above it. Quantities stay as they are written; they compare by value.
+/// The user's resources, with default requests for CPU and memory where the user sets neither
+/// request nor limit. With a limit only, the API server uses it as the request, and our default
+/// might exceed it. Quantities are not normalized; they compare by value.
 fn resources(plan: &Plan) -> ResourceRequirements {
     let users = plan.workload.resources.clone().unwrap_or_default();
     let Resources { requests, limits } = users;
@@ -190,12 +190,12 @@ fn resources(plan: &Plan) -> ResourceRequirements {
     }
 }
 
-/// Of an image that is the user's only the port is known.
+/// Probes only the port of a user's image.
 fn readiness_probe(plan: &Plan) -> Probe {
     probe(plan, 5)
 }
 
-/// None for the user's image: what is slow to start there must not be killed by our guess.
+/// None for the user's image, since a wrong guess would kill a slow start.
 fn liveness_probe(plan: &Plan) -> Option<Probe> {
     plan.image.is_ours().then(|| probe(plan, 20))
 }
@@ -220,7 +220,7 @@ fn probe(plan: &Plan, period_seconds: i32) -> Probe {
     probe
 }
 
-/// Spread over the pods of the instance itself.
+/// Constraints on the pods of the instance only.
 fn spread_constraints(
     scheduling: &Scheduling,
     selector: &BTreeMap<String, String>,
@@ -239,15 +239,15 @@ fn spread_constraints(
 
 fn toleration(toleration: &workload::Toleration) -> Toleration {
     Toleration {
-        key: said(&toleration.key),
-        operator: said(&toleration.operator),
-        value: said(&toleration.value),
-        effect: said(&toleration.effect),
+        key: non_empty(&toleration.key),
+        operator: non_empty(&toleration.operator),
+        value: non_empty(&toleration.value),
+        effect: non_empty(&toleration.effect),
         toleration_seconds: toleration.toleration_seconds,
     }
 }
 
-/// A text that is not empty: the API server leaves empty ones of these fields out.
-fn said(text: &Option<String>) -> Option<String> {
+/// A non-empty text: the API server omits these fields if they are empty.
+fn non_empty(text: &Option<String>) -> Option<String> {
     text.clone().filter(|text| !text.is_empty())
 }

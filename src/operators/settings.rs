@@ -1,26 +1,26 @@
-//! Process-wide settings of the reconcilers: the operand images and the
-//! replica limit. Built from flags and environment elsewhere; no I/O here.
+//! Process-wide settings of the reconcilers: operand images and replica limit. Built elsewhere
+//! from flags and environment; no I/O here.
 
 use std::collections::BTreeMap;
 
 /// Default of `--max-replicas`.
 pub const MAX_REPLICAS: u32 = 1000;
 
-/// The image of a kind's pods unless a resource names one.
+/// The default image of the pods of a kind.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OperandImage {
-    /// Environment variable of the manager that names another, e.g. `MEMCACHED_IMAGE`.
+    /// Environment variable of the manager that overrides the image, e.g. `MEMCACHED_IMAGE`.
     pub variable: &'static str,
-    /// The one that this version was made for; always with a tag.
+    /// The image that this version was tested with; always with a tag.
     pub default: &'static str,
 }
 
 /// The part of the configuration that children depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// No resource gets more pods than this; 0 lifts the limit.
+    /// Largest number of pods of one resource; 0 means no limit.
     pub max_replicas: u32,
-    /// Operand images that are not the default, by [`OperandImage::variable`].
+    /// Operand images that override the default, by [`OperandImage::variable`].
     pub images: BTreeMap<&'static str, String>,
 }
 

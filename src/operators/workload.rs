@@ -1,14 +1,15 @@
-//! Children made of a [`Plan`]: the workload of every kind, its Service and its files. Kinds
-//! differ in the data of their plan only. Pure.
+//! Builds children from a [`Plan`]: the workload, its Service and its files. Kinds differ only in
+//! the data of their plan. Pure.
 //!
-//! A body is the complete set of fields that we own, as sent by server-side apply, and drift
-//! is seen by comparing it with what `managedFields` says is ours. Hence four rules:
-//! nothing absent is written ([`without_absent`]); the keys of associative lists are written
-//! even where the API server has a default for them (`protocol: TCP`), or the item that we
-//! own could not be found again; a field whose default depends on another field that we write
-//! is written too (`imagePullPolicy`, `externalTrafficPolicy`), or its value would depend on
-//! what the other field was before; and what we have no opinion on is left out, to whoever
-//! has one (an injected sidecar, an annotation, a toleration of the platform).
+//! A body contains all fields that we own, as server-side apply sends them. Drift is detected by
+//! comparing the body with the fields that `managedFields` lists as ours. Hence four rules:
+//! * Absent values are not written ([`without_absent`]).
+//! * Keys of associative lists are written even if the API server has a default for them
+//!   (`protocol: TCP`); otherwise our item could not be found again.
+//! * A field whose default depends on another field that we write is written, too
+//!   (`imagePullPolicy`, `externalTrafficPolicy`); otherwise its value would depend on the
+//!   earlier value of the other field.
+//! * Fields that we do not manage are left to others (an injected sidecar, an annotation).
 
 use std::collections::BTreeMap;
 
@@ -35,30 +36,36 @@ use crate::api::Kind;
 
 type Labels = BTreeMap<String, String>;
 
-/// The ConfigMap if there are files; the Deployment, or a StatefulSet if the pods have storage; the
-/// Service if one is asked for.
+/// The ConfigMap if there are files; the Deployment, or a StatefulSet if the pods have storage;
+/// the Service if the plan has one.
 pub(super) fn children(kind: &Kind, resource: &Resource, plan: &Plan) -> Vec<Child> {
-    let maker = Maker {
+    let builder = Builder {
         kind,
         resource,
         program: plan.program,
     };
-    let config = plan.config.as_ref().map(|config| maker.config_map(config));
+    let config = plan
+        .config
+        .as_ref()
+        .map(|config| builder.config_map(config));
     let workload = match &plan.storage {
-        Some(storage) => maker.stateful_set(plan, storage),
-        None => maker.deployment(plan),
+        Some(storage) => builder.stateful_set(plan, storage),
+        None => builder.deployment(plan),
     };
-    let service = plan.service.as_ref().map(|asked| maker.service(asked));
+    let service = plan
+        .service
+        .as_ref()
+        .map(|service| builder.service(service));
     let others = plan
         .others
         .iter()
-        .map(|child| maker.completed(child.clone()));
+        .map(|child| builder.completed(child.clone()));
     let ours = [config, Some(workload), service].into_iter().flatten();
     others.chain(ours).collect()
 }
 
-/// The labels that select the pods, in the form of `kubectl get pods -l`, as the scale
-/// subresource wants it; `kept` is the selector that an older operator gave the Deployment.
+/// The labels that select the pods, in the format of `kubectl get pods -l`, for the scale
+/// subresource. `kept` is the retained selector of an older operator.
 pub(super) fn selector_text(kind: &Kind, resource: &Resource, kept: Option<&Value>) -> String {
     names::selector(&kind.controller_name(), &resource.name)
         .map(|(label, ours)| {
@@ -68,14 +75,14 @@ pub(super) fn selector_text(kind: &Kind, resource: &Resource, kept: Option<&Valu
         .join(",")
 }
 
-/// Makes the children of one resource.
-struct Maker<'a> {
+/// Builds the children of one resource.
+struct Builder<'a> {
     kind: &'a Kind,
     resource: &'a Resource,
     program: &'static Program,
 }
 
-impl Maker<'_> {
+impl Builder<'_> {
     fn selector(&self) -> Labels {
         let selector = names::selector(&self.kind.controller_name(), &self.resource.name);
         selector
@@ -128,7 +135,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A child of which the kind gives the name and what is particular to it.
+    /// Adds namespace, labels and owner to a child that the kind defines.
     fn completed(&self, mut child: Child) -> Child {
         let ours = self.metadata(child.name.clone());
         let ours = without_absent(serde_json::to_value(ours).unwrap_or_default());
@@ -146,7 +153,7 @@ impl Maker<'_> {
     }
 
     fn pod_template(&self, plan: &Plan) -> PodTemplateSpec {
-        // A pod reads its files when it starts: other files are other pods.
+        // A pod reads its files when it starts, so other files need other pods.
         let hash = plan
             .config
             .as_ref()
@@ -179,7 +186,8 @@ impl Maker<'_> {
         })
     }
 
-    /// Its claims stay when it is deleted or scaled down: data is deleted by a person alone.
+    /// The volume claims are retained when it is deleted or scaled down, so that only a person
+    /// deletes data.
     fn stateful_set(&self, plan: &Plan, storage: &StoragePlan) -> Child {
         let keep = || Some("Retain".to_owned());
         Child::of(StatefulSet {
@@ -187,9 +195,10 @@ impl Maker<'_> {
             spec: Some(StatefulSetSpec {
                 replicas: Some(plan.replicas),
                 selector: match_labels(self.selector()),
-                // The Service, if one is asked for, names the pods.
+                // The Service, if there is one, gives the pods DNS names.
                 service_name: Some(self.resource.name.clone()),
-                // The pods do not wait for each other, and one that fails does not block its cure.
+                // Pods do not wait for each other, so a failed pod does not block the rollout
+                // that fixes it.
                 pod_management_policy: Some("Parallel".to_owned()),
                 persistent_volume_claim_retention_policy: Some(
                     StatefulSetPersistentVolumeClaimRetentionPolicy {
@@ -213,16 +222,16 @@ impl Maker<'_> {
         })
     }
 
-    fn service(&self, asked: &ServicePlan) -> Child {
+    fn service(&self, plan: &ServicePlan) -> Child {
         let port_name = self.program.port_name;
-        let is_balanced = asked.type_ == "LoadBalancer";
-        let is_external = is_balanced || asked.type_ == "NodePort";
+        let is_balanced = plan.type_ == "LoadBalancer";
+        let is_external = is_balanced || plan.type_ == "NodePort";
         Child::of(Service {
             metadata: self.metadata(self.resource.name.clone()),
             spec: Some(ServiceSpec {
-                type_: Some(asked.type_.to_owned()),
-                cluster_ip: asked.headless.then(|| "None".to_owned()),
-                // The API server's defaults for these depend on the type.
+                type_: Some(plan.type_.to_owned()),
+                cluster_ip: plan.headless.then(|| "None".to_owned()),
+                // The defaults of the API server for these depend on the type.
                 internal_traffic_policy: Some("Cluster".to_owned()),
                 external_traffic_policy: is_external.then(|| "Cluster".to_owned()),
                 allocate_load_balancer_node_ports: is_balanced.then_some(true),
@@ -230,10 +239,10 @@ impl Maker<'_> {
                 ports: Some(vec![ServicePort {
                     name: Some(port_name.to_owned()),
                     protocol: Some("TCP".to_owned()),
-                    port: asked.port,
-                    // By name: the number may change in one rollout, pod by pod.
+                    port: plan.port,
+                    // By name: during one rollout, the number may differ between pods.
                     target_port: Some(IntOrString::String(port_name.to_owned())),
-                    node_port: asked.node_port,
+                    node_port: plan.node_port,
                     ..ServicePort::default()
                 }]),
                 ..ServiceSpec::default()
@@ -250,8 +259,8 @@ pub(super) fn match_labels(labels: Labels) -> LabelSelector {
     }
 }
 
-/// The volume of each pod. The list of templates is owned as a whole, so that the API server's
-/// defaults are written, too.
+/// The volume claim of each pod. The list of templates is owned as a whole, so the defaults of
+/// the API server must be written, too.
 fn claim(storage: &StoragePlan) -> PersistentVolumeClaim {
     PersistentVolumeClaim {
         metadata: ObjectMeta {
@@ -275,7 +284,7 @@ fn claim(storage: &StoragePlan) -> PersistentVolumeClaim {
     }
 }
 
-/// Adds `more` to `object`, in which it goes before what is there.
+/// Merges `more` into `object`; its values take precedence.
 fn merge(object: &mut Value, more: Value) {
     match (object, more) {
         (Value::Object(object), Value::Object(more)) => {
@@ -292,8 +301,8 @@ fn retained_for(metadata: &mut Value) -> Option<&mut Value> {
 }
 
 impl Child {
-    /// It stays when its resource is deleted, or no longer wants it, and belongs to the next one
-    /// of that kind and name.
+    /// Retains the child when its resource is deleted or no longer needs it. The next resource of
+    /// that kind and name adopts it.
     #[must_use]
     pub fn retained(mut self) -> Self {
         let annotation = serde_json::json!({"metadata": {"annotations": {RETAINED_FOR: ""}}});
@@ -301,19 +310,19 @@ impl Child {
         self
     }
 
-    /// The child that is `object`, of which what it leaves out is not ours.
+    /// Creates a child from `object`. We do not own the fields that it omits.
     pub fn of<T: ChildObject>(object: T) -> Self {
         Child {
             kind: T::TYPE,
             name: object.metadata().name.clone().unwrap_or_default(),
-            // A Kubernetes type has no map with keys that are no text, all that could fail.
+            // Cannot fail: Kubernetes types have no maps with other keys than strings.
             body: without_absent(serde_json::to_value(object).unwrap_or_default()),
         }
     }
 }
 
-/// `value` without nulls, empty lists and empty objects, at any depth: to own them would be
-/// to fight over fields of which we say nothing.
+/// `value` without nulls, empty lists and empty objects, at any depth. To own these would cause
+/// conflicts over fields that we do not manage.
 fn without_absent(value: Value) -> Value {
     let is_absent = |value: &Value| match value {
         Value::Null => true,

@@ -1,4 +1,4 @@
-//! Pods that do not start, as the status tells of them: why, and since when. Pure.
+//! Pods that do not start, as the status reports them: reason and time. Pure.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::operators::observed::{
 /// How long a pod may fail to start before the resource is degraded.
 pub const PATIENCE_WITH_PODS: Duration = Duration::from_secs(60);
 
-/// The reasons of pods that do not start.
+/// The reasons why pods do not start.
 pub(super) const REASONS: [Reason; 5] = [
     Reason::ImagePullBackOff,
     Reason::CrashLoopBackOff,
@@ -22,13 +22,13 @@ pub(super) const REASONS: [Reason; 5] = [
 
 /// The pods of a resource that do not start.
 pub(super) struct Failing {
-    /// The reason of the one that has failed longest, how many there are, and its message.
+    /// Reason and message of the pod that has failed longest, with the number of failing pods.
     pub(super) problem: Problem,
-    /// It has failed for [`PATIENCE_WITH_PODS`].
+    /// It has failed for at least [`PATIENCE_WITH_PODS`].
     pub(super) persists: bool,
 }
 
-/// The pods that do not start, of a workload whose rollout is not complete.
+/// The pods that do not start, if the rollout of their workload is not complete.
 pub(super) fn failing(observed: &Observed) -> Option<Failing> {
     if observed
         .workload
@@ -52,7 +52,7 @@ pub(super) fn failing(observed: &Observed) -> Option<Failing> {
     })
 }
 
-/// When the failure of a pod becomes one that persists.
+/// Time until the oldest failure persists.
 pub(super) fn next_change(observed: &Observed) -> Option<Duration> {
     let (_, failure) = longest(observed)?;
     PATIENCE_WITH_PODS
@@ -60,8 +60,8 @@ pub(super) fn next_change(observed: &Observed) -> Option<Duration> {
         .filter(|left| !left.is_zero())
 }
 
-/// The pod that has failed longest; of several the first by name, so that the status does not
-/// change with the order in which they are looked at.
+/// The pod that has failed longest. Ties are resolved by name, so that the status does not depend
+/// on the order of pods.
 fn longest(observed: &Observed) -> Option<(&ObservedPod, &PodFailure)> {
     observed
         .pods
@@ -72,8 +72,8 @@ fn longest(observed: &Observed) -> Option<(&ObservedPod, &PodFailure)> {
         })
 }
 
-/// How long a pod has failed to start. Zero if the times cannot be read, or if the clock of
-/// its node is ahead of ours.
+/// How long a pod has failed to start. Zero if the times cannot be parsed, or if the clock of the
+/// node is ahead of ours.
 fn age(failure: &PodFailure, observed: &Observed) -> Duration {
     let seconds = |time: &str| time.parse().map(Timestamp::as_second).ok();
     let elapsed = seconds(&observed.now)

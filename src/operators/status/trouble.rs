@@ -1,16 +1,16 @@
-//! What is wrong with a resource, most important first. Pure.
+//! The most important problem of a resource. Pure.
 
 use super::{DEPLOYMENT_PAUSED, pods};
 use crate::operators::observed::{Observed, ObservedCondition, ObservedWorkload, Problem, Reason};
 
-/// The first thing that is wrong: what kept a child from being applied, a spec that is
-/// refused, then what the Deployment itself reports of its latest spec, then its pods.
+/// The first problem, in this order: a child that could not be applied, an invalid spec, the
+/// conditions of the Deployment for its latest spec, its pods.
 pub(super) fn first(
     refusal: Option<Problem>,
     observed: &Observed,
     failing_pods: Option<&pods::Failing>,
 ) -> Option<Problem> {
-    // A pause is no trouble; it has its own place in the conditions.
+    // A pause is not a problem; the conditions report it separately.
     let problem = observed
         .problem
         .clone()
@@ -34,7 +34,7 @@ pub(super) fn first(
         .or_else(|| Some(failing_pods.filter(|pods| pods.persists)?.problem.clone()))
 }
 
-/// The Deployment is paused before its latest template is rolled out.
+/// The Deployment is paused and its latest template is not rolled out.
 fn paused(workload: &ObservedWorkload) -> Option<Problem> {
     (workload.paused && !workload.is_updated()).then(|| Problem {
         reason: Reason::DeploymentPaused,
@@ -42,15 +42,15 @@ fn paused(workload: &ObservedWorkload) -> Option<Problem> {
     })
 }
 
-/// Pods cannot be made. A quota on pods never reaches us as an answer of the API server: it
-/// meets the ReplicaSet controller, and shows here.
+/// Pods cannot be created. A quota on pods causes no error for our requests: the ReplicaSet
+/// controller gets the error and reports it in this condition.
 fn replica_failure(workload: &ObservedWorkload) -> Option<Problem> {
     const QUOTA: &str = "exceeded quota";
     let failure = current(workload, workload.replica_failure.as_ref())?;
     if !failure.is_true {
         return None;
     }
-    // What stands before it names one pod of many attempts, at random.
+    // The text before it names an arbitrary pod of many attempts.
     let quota = failure
         .message
         .find(QUOTA)
@@ -78,8 +78,8 @@ pub(super) fn stalled(workload: &ObservedWorkload) -> Option<Problem> {
     })
 }
 
-/// A condition of the Deployment, unless it tells of an older spec: the cure for a stalled
-/// rollout must not be reported as stalled.
+/// A condition of the Deployment, unless it is about an older spec: a new spec must not be
+/// reported as stalled because the old one was.
 fn current<'a>(
     workload: &ObservedWorkload,
     condition: Option<&'a ObservedCondition>,
