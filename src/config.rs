@@ -1,8 +1,7 @@
-//! Every flag and environment variable, checked into one value before anything starts.
+//! The configuration: every flag and environment variable, validated before anything starts.
 //!
-//! `flags` holds them as they were typed; [`Config`] is what the process runs on, and once
-//! it exists nothing else reads the environment. May not do I/O beyond that: no file is
-//! opened and no port is bound here.
+//! `flags` holds the values as given. [`Config`] is the validated result; no other code reads the
+//! environment. No other I/O: this module opens no file and binds no port.
 
 mod address;
 mod command;
@@ -24,90 +23,91 @@ use crate::operators::{OPERATORS, Operator, Settings};
 use crate::webhook::TlsVersion;
 use crate::webhook::certificates::{Files, WebhookUrl};
 
-/// A configuration that can be served as it stands.
+/// A valid configuration.
 #[derive(Clone)]
 pub struct Config {
-    /// Where `/metrics` is served; `None` is off.
+    /// Address of `/metrics`; `None` disables it.
     pub metrics_address: Option<BindAddress>,
-    /// How it is served there, and to whom.
+    /// Protocol and access control of `/metrics`.
     pub metrics_security: MetricsSecurity,
-    /// Where `/healthz` and `/readyz` are served; `None` is off.
+    /// Address of `/healthz` and `/readyz`; `None` disables them.
     pub health_address: Option<BindAddress>,
-    /// One of several replicas reconciles; `None`: this is the only one.
+    /// Leader election between replicas; `None` for a single replica.
     pub leader_election: Option<LeaderElection>,
-    /// Where the webhook server's certificate is from.
+    /// Source of the webhook server's certificate.
     pub certificates: CertificateSource,
-    /// Where webhooks are served over TLS; `None` is off.
+    /// Address of the webhook server (TLS); `None` disables it.
     pub webhook_address: Option<BindAddress>,
-    /// The oldest version of TLS that is spoken.
+    /// Minimum TLS version.
     pub tls_min_version: TlsVersion,
-    /// A kubeconfig file that wins over `KUBECONFIG` and over the pod's service account.
+    /// A kubeconfig file. Takes precedence over `KUBECONFIG` and the pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// The operators to run, at least one, in the order of [`OPERATORS`].
     pub operators: Vec<&'static dyn Operator>,
-    /// What the operators need to know: operand images and the replica limit.
+    /// Operand images and the replica limit.
     pub settings: Settings,
-    /// Reconciles of one kind that may run at the same time, 1 to 1000.
+    /// Maximum number of concurrent reconciles of one kind, 1 to 1000.
     pub max_concurrent_reconciles: usize,
-    /// Rollouts of changed defaults of one kind that may run at the same time; 0 is no limit.
+    /// Maximum number of concurrent rollouts of changed defaults of one kind; 0 means no limit.
     pub max_concurrent_rollouts: usize,
-    /// Namespaces whose resources are reconciled; empty is all of them.
+    /// Namespaces whose resources are reconciled; empty means all.
     pub watch_namespaces: BTreeSet<String>,
-    /// How log lines are written.
+    /// Format of log lines.
     pub log_format: LogFormat,
-    /// The least severe events that are logged.
+    /// Minimum severity of logged events.
     pub log_level: LogLevel,
-    /// Where traces go; `None`: there are none.
+    /// Export of traces; `None` disables it.
     pub traces: Option<Traces>,
-    /// Flags that were given and change nothing.
+    /// Flags that were given but have no effect.
     pub ignored_flags: Vec<&'static str>,
 }
 
-/// The election of the replica that reconciles.
+/// Settings of the leader election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaderElection {
-    /// Where the lease is; `None` is the namespace of the pod.
+    /// Namespace of the Lease; `None` is the namespace of the pod.
     pub namespace: Option<String>,
 }
 
-/// How `/metrics` is served, and to whom.
+/// Protocol and access control of `/metrics`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetricsSecurity {
-    /// Over plain HTTP, to anybody.
+    /// Plain HTTP, without access control.
     Plain,
-    /// Over TLS with a certificate that is made in memory, to those whom the API server lets.
+    /// TLS with a certificate that is generated in memory, for clients that the API server
+    /// authorizes.
     SelfSigned,
-    /// Over TLS with a certificate that somebody else writes, to those whom the API server
-    /// lets.
+    /// TLS with a certificate from files, for clients that the API server authorizes.
     Directory(Files),
 }
 
-/// Where the webhook server's certificate is from.
+/// The source of the webhook server's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CertificateSource {
-    /// Files that somebody else writes.
+    /// Files that another program writes.
     Directory(Files),
     /// A Secret that the replicas share.
     SelfManaged,
-    /// One made in memory for the URL at which the API server is to call this process.
+    /// A certificate that is generated in memory for a URL at which the API server calls this
+    /// process.
     Url {
         /// The URL.
         url: WebhookUrl,
-        /// Also with an API server that is not on this machine.
+        /// Allow an API server that is not on this machine.
         force: bool,
     },
 }
 
-/// Why there is no configuration to run on. Each message ends with the way out.
+/// The configuration is invalid. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A flag or variable does not exist or does not parse; also `--help` and `--version`.
+    /// A flag or variable is unknown or cannot be parsed; also `--help` and `--version`.
     #[error("{0}")]
     Flags(#[from] clap::Error),
-    /// A variable that names an operand image names none.
+    /// A variable for an operand image is not an image reference.
     #[error("{0}: give an image reference such as registry.example.com/name:tag")]
     InvalidImage(&'static str),
-    /// The lease's namespace cannot be one.
+    /// The namespace of the Lease is not a valid name.
     #[error(
         "--leader-election-namespace or POD_NAMESPACE: {0:?} is not the name of a namespace: at most 63 \
          lower-case letters, digits and '-', with a letter or digit at both ends"
@@ -115,8 +115,8 @@ pub enum ConfigError {
     LeaseNamespace(String),
     /// Two sources of certificates.
     #[error(
-        "--webhook-url and --cert-mode=self-managed exclude each other: the first makes its own \
-         certificate and names a URL where the second names a Service; leave one out"
+        "--webhook-url and --cert-mode=self-managed exclude each other: the first registers a URL \
+         and generates a certificate for it, the second registers a Service; leave one out"
     )]
     UrlAndSelfManaged,
     /// `--enable-http2`.
@@ -128,31 +128,31 @@ pub enum ConfigError {
     /// Two servers on one port.
     #[error("{one} and {other} are both {address}; give each a port of its own")]
     SameAddress {
-        /// One flag.
+        /// The first flag.
         one: &'static str,
-        /// The other.
+        /// The second flag.
         other: &'static str,
-        /// What both say.
+        /// The address of both.
         address: BindAddress,
     },
-    /// `--controllers` names something that is not there.
+    /// `--controllers` contains an unknown controller.
     #[error("--controllers: there is no controller {name:?}; choose from {known}, or * for all")]
     UnknownController {
-        /// What was asked for.
+        /// The unknown name.
         name: String,
-        /// What there is.
+        /// The valid names.
         known: String,
     },
-    /// `--controllers` selects nothing.
+    /// `--controllers` selects no controller.
     #[error("--controllers selects no controller; leave it out to run all of them")]
     NoController,
-    /// `--watch-namespace` names something that cannot be a namespace.
+    /// `--watch-namespace` contains an invalid name of a namespace.
     #[error(
         "--watch-namespace: {0:?} is not the name of a namespace: at most 63 lower-case letters, \
          digits and '-', with a letter or digit at both ends; separate several with commas"
     )]
     InvalidNamespace(String),
-    /// A variable of OpenTelemetry's has a value that cannot be used.
+    /// An OpenTelemetry variable has an invalid value.
     #[error(transparent)]
     Traces(#[from] InvalidTraces),
 }
@@ -202,7 +202,7 @@ impl Config {
     }
 }
 
-/// `pod_namespace` is what the manifest says of the pod, if it does.
+/// `pod_namespace` is the value of the variable `POD_NAMESPACE`.
 fn leader_election(
     flags: &Flags,
     pod_namespace: Option<String>,
@@ -229,7 +229,7 @@ fn metrics_security(flags: &Flags) -> MetricsSecurity {
     })
 }
 
-/// An empty value counts as not given, as with the scaffold's `--webhook-cert-path=""`.
+/// Returns `given`, or the default if it is empty, as in the scaffold's `--webhook-cert-path=""`.
 fn or(given: &OsString, default: &str) -> PathBuf {
     match given.is_empty() {
         true => PathBuf::from(default),
@@ -259,7 +259,7 @@ fn certificates(flags: &Flags) -> Result<CertificateSource, ConfigError> {
     })
 }
 
-/// Refuses two servers on one address, of which the second could not be started.
+/// Returns an error if two servers have the same address, since the second could not start.
 fn differ(addresses: [(&'static str, &Option<BindAddress>); 3]) -> Result<(), ConfigError> {
     for (index, (other, address)) in addresses.iter().enumerate() {
         let mut earlier = addresses.iter().take(index);
@@ -276,7 +276,7 @@ fn differ(addresses: [(&'static str, &Option<BindAddress>); 3]) -> Result<(), Co
     Ok(())
 }
 
-/// The environment variables that stand for a flag, for the test of the manifests.
+/// The environment variables of the flags, for the test of the manifests.
 #[cfg(test)]
 pub(crate) fn variables() -> BTreeSet<String> {
     use clap::CommandFactory as _;
@@ -287,12 +287,12 @@ pub(crate) fn variables() -> BTreeSet<String> {
         .collect()
 }
 
-/// An empty path is none, as in a manifest whose value was left blank.
+/// Treats an empty path as absent, as in a manifest whose value was left blank.
 fn given(path: Option<PathBuf>) -> Option<PathBuf> {
     path.filter(|path| !path.as_os_str().is_empty())
 }
 
-/// The names between the commas, without the blanks that a YAML folded line leaves.
+/// The names in a comma-separated list, without the spaces of a folded YAML line.
 fn names(list: &str) -> impl Iterator<Item = &str> {
     list.split(',')
         .map(str::trim)
@@ -327,8 +327,8 @@ fn select(list: &str) -> Result<Vec<&'static dyn Operator>, ConfigError> {
     Ok(operators.map(|(_, operator)| *operator).collect())
 }
 
-/// The operand images that the environment names. A variable that is set but empty counts as
-/// not set, as in a manifest whose value was left blank.
+/// The operand images in the environment. An empty variable counts as unset, as in a manifest
+/// whose value was left blank.
 fn images(
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<BTreeMap<&'static str, String>, ConfigError> {
@@ -354,7 +354,7 @@ fn namespaces(list: &str) -> Result<BTreeSet<String>, ConfigError> {
         .collect()
 }
 
-/// RFC 1123 label, the form of a namespace's name.
+/// Reports whether `name` is an RFC 1123 label, as names of namespaces are.
 fn is_dns_label(name: &str) -> bool {
     let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();

@@ -1,6 +1,6 @@
-//! Addresses to listen on, in the notation of Go's `net.Listen` that existing manifests
-//! use: `:8081`, `127.0.0.1:8081`, `[::1]:8081`, `localhost:8081`, and `0` for off.
-//! Only the notation: nothing is resolved or bound here.
+//! Addresses to listen on, in the notation of Go's `net.Listen`, as in existing manifests:
+//! `:8081`, `127.0.0.1:8081`, `[::1]:8081`, `localhost:8081`, and `0` for none. Parses only; does
+//! not resolve or bind.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,13 +8,13 @@ use std::str::FromStr;
 /// A host and port to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindAddress {
-    /// A name or an IP address; `None` is every interface, IPv6 and IPv4.
+    /// A name or an IP address; `None` means all interfaces, IPv6 and IPv4.
     pub host: Option<String>,
-    /// The port; 0 lets the system choose one, which the log then names.
+    /// The port; 0 lets the system choose one, which is then logged.
     pub port: u16,
 }
 
-/// A text that is not an address to listen on.
+/// The text is not an address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("give host:port, :port for every interface, or 0 to turn it off")]
 pub struct InvalidAddress;
@@ -45,7 +45,7 @@ impl FromStr for BindAddress {
         let port = port.parse().map_err(|_| InvalidAddress)?;
         let host = match host.strip_prefix('[') {
             Some(rest) => rest.strip_suffix(']').ok_or(InvalidAddress)?,
-            // Without its brackets an IPv6 address cannot be told from its port.
+            // An IPv6 address without brackets cannot be separated from its port.
             None if host.contains(':') => return Err(InvalidAddress),
             None => host,
         };

@@ -1,5 +1,4 @@
-//! What the process was started for: to run the operators, or one subcommand of an
-//! administrator. Arguments only; no I/O.
+//! The command line: runs the operators, or one subcommand. Parses arguments only; no I/O.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,73 +10,72 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Subcommand};
 use super::flags::Flags;
 use super::{Config, ConfigError, given};
 
-/// What to do, with everything that was said about it checked.
+/// The validated command.
 #[derive(Clone)]
 pub enum Command {
-    /// Run the operators until told to stop: the command line without a subcommand.
+    /// Run the operators until the process is stopped: the command line without a subcommand.
     Run(Box<Config>),
-    /// Rewrite what is stored in an older version, once.
+    /// Rewrite objects that are stored in an older version.
     MigrateStorage(MigrateStorage),
 }
 
 /// `manager migrate-storage`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrateStorage {
-    /// Count what would be rewritten, and write nothing.
+    /// Count the objects to rewrite, without writing.
     pub dry_run: bool,
-    /// A kubeconfig file that wins over `KUBECONFIG` and over the pod's service account.
+    /// A kubeconfig file. Takes precedence over `KUBECONFIG` and the pod's service account.
     pub kubeconfig: Option<PathBuf>,
-    /// Objects that are asked for at a time, 1 to 10 000.
+    /// Number of objects in one list request, 1 to 10 000.
     pub page_size: u32,
 }
 
-/// The subcommands as they are typed.
+/// The subcommands, as given.
 #[derive(Debug, Subcommand)]
 pub(super) enum Subcommands {
-    /// Rewrite every resource in the storage version of its CRD, then drop older versions
-    /// from status.storedVersions.
+    /// Rewrite every resource in the storage version of its CRD, then remove older versions from
+    /// status.storedVersions.
     ///
-    /// The last step of an upgrade, after the CRDs of config/crd are applied. Changes nothing
-    /// but how objects are stored. It may be stopped and started again at any time. Needs
-    /// the right to list and get the resources, to get the CRDs, and to patch the status of both.
+    /// Run it as the last step of an upgrade, after you apply the CRDs of config/crd. It changes
+    /// only how objects are stored. You can stop it and start it again at any time. It needs RBAC
+    /// rules to list and get the resources, to get the CRDs, and to patch the status of both.
     MigrateStorage(MigrateStorageFlags),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct MigrateStorageFlags {
-    /// Count what would be rewritten, and write nothing.
+    /// Count the resources to rewrite, without writing.
     #[arg(long)]
     dry_run: bool,
 
-    /// Kubeconfig file. Without it: KUBECONFIG, then the pod's service account, then
-    /// ~/.kube/config.
+    /// Kubeconfig file. Default: KUBECONFIG, then the pod's service account, then ~/.kube/config.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Resources that are asked for at a time.
+    /// Number of resources in one list request.
     #[arg(long, value_name = "N", default_value_t = 500,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     page_size: u32,
 }
 
 impl Command {
-    /// Reads the command line and the environment of this process.
+    /// Parses the command line and the environment of this process.
     ///
     /// # Errors
-    /// [`ConfigError`]: the first thing that is wrong, or `--help` or `--version`.
+    /// [`ConfigError`]: the first error, or `--help` or `--version`.
     pub fn from_process() -> Result<Self, ConfigError> {
         Self::from_arguments(std::env::args_os())
     }
 
-    /// As [`Command::from_process`] with the command line handed in, the program's name
-    /// first. A flag that is not there is still looked for in the environment.
+    /// Like [`Command::from_process`], with the given command line, whose first argument is the
+    /// name of the program. Absent flags are still read from the environment.
     ///
     /// # Errors
     /// As [`Command::from_process`].
     pub fn from_arguments(
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, ConfigError> {
-        // An empty variable is an unset one, as in a manifest whose value was left blank.
+        // Treats an empty variable as unset, as in a manifest whose value was left blank.
         let command = Flags::command().mut_args(|flag| {
             let value = flag.get_env().and_then(std::env::var_os);
             match value.is_some_and(|value| value.is_empty()) {

@@ -1,6 +1,6 @@
-//! The flags as they are typed, each also an environment variable. Names, defaults and
-//! notation are those of a kubebuilder `main.go`, so that arguments in existing manifests
-//! keep working. What they mean together is checked in the parent module.
+//! The flags as given; most can also be set by an environment variable. Names, defaults and
+//! notation are those of a kubebuilder `main.go`, so that arguments of existing manifests keep
+//! working. The parent module validates their combination.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,11 +14,12 @@ use crate::operators::settings::MAX_REPLICAS;
 use crate::webhook::TlsVersion;
 use crate::webhook::certificates::WebhookUrl;
 
-/// Where OLM and the scaffold mount the Secret: controller-runtime's default.
+/// Where OLM and the scaffold mount the certificate Secret: controller-runtime's default.
 pub const SERVING_CERTS: &str = "/tmp/k8s-webhook-server/serving-certs";
-/// Where health is told unless a flag says otherwise; the manifests' container port is its port.
+/// Default address of the health endpoints. The container port of the manifests has the same
+/// number.
 pub const HEALTH_ADDRESS: &str = ":8081";
-/// Port of the webhook server unless a flag says otherwise.
+/// Default port of the webhook server.
 pub const WEBHOOK_PORT: u16 = 9443;
 
 /// Four Kubernetes operators in one manager: Memcached, Nginx, ElasticWeb, HelloWorld.
@@ -26,9 +27,10 @@ pub const WEBHOOK_PORT: u16 = 9443;
 #[command(
     name = "manager",
     version,
-    // As in Go: when a kustomize patch appends an argument that is already there, the last wins.
+    // As in Go, the last value wins, e.g. if a kustomize patch appends an argument that exists
+    // already.
     args_override_self = true,
-    // The flags below are those of the process that runs; each subcommand has its own.
+    // The flags below apply without a subcommand; each subcommand has its own.
     args_conflicts_with_subcommands = true,
     max_term_width = 100
 )]
@@ -36,30 +38,31 @@ pub(super) struct Flags {
     #[command(subcommand)]
     pub(super) subcommand: Option<Subcommands>,
 
-    /// Address of /metrics, e.g. ":8443"; "0" turns it off.
+    /// Address of /metrics, e.g. ":8443"; "0" disables it.
     #[arg(long, env, hide_env_values = true, value_name = "ADDRESS", default_value = "0")]
     pub(super) metrics_bind_address: OptionalAddress,
 
     /// Serve /metrics over HTTPS, to clients that are authorized to get the nonResourceURL
-    /// /metrics; false serves plain HTTP to anybody.
+    /// /metrics; false serves plain HTTP without access control.
     #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "true",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
     pub(super) metrics_secure: bool,
 
-    /// Folder of the certificate and key of /metrics; without it they are made in memory.
+    /// Directory of the certificate and key of /metrics. Default: a certificate generated in
+    /// memory.
     #[arg(long, env, hide_env_values = true, value_name = "FOLDER", default_value = "")]
     pub(super) metrics_cert_path: OsString,
 
-    /// File of the certificate chain in that folder.
+    /// File name of the certificate chain in that directory.
     #[arg(long, env, hide_env_values = true, value_name = "FILE", default_value = "tls.crt")]
     pub(super) metrics_cert_name: OsString,
 
-    /// File of the key in that folder.
+    /// File name of the key in that directory.
     #[arg(long, env, hide_env_values = true, value_name = "FILE", default_value = "tls.key")]
     pub(super) metrics_cert_key: OsString,
 
-    /// Address of /healthz and /readyz; "0" turns them off.
+    /// Address of /healthz and /readyz; "0" disables them.
     #[arg(
         long,
         env,
@@ -69,25 +72,25 @@ pub(super) struct Flags {
     )]
     pub(super) health_probe_bind_address: OptionalAddress,
 
-    /// Let one of several replicas reconcile: the one that holds the Lease
-    /// quartet-operator.example.com.
+    /// Enable leader election: of several replicas, only the holder of the Lease
+    /// quartet-operator.example.com reconciles.
     #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "false",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
     pub(super) leader_elect: bool,
 
-    /// Namespace of that Lease. Without it: POD_NAMESPACE, then the pod's own.
+    /// Namespace of that Lease. Default: POD_NAMESPACE, then the namespace of the pod.
     #[arg(long, env, hide_env_values = true, value_name = "NAMESPACE", default_value = "")]
     pub(super) leader_election_namespace: String,
 
-    /// Serve admission and conversion webhooks; false goes with the CRDs of
+    /// Serve admission and conversion webhooks. Use false only with the CRDs of
     /// config/crd-original.
     #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "true",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
     pub(super) enable_webhooks: bool,
 
-    /// Port of the webhook server, on every interface; 0 lets the system choose one.
+    /// Port of the webhook server, on all interfaces; 0 lets the system choose one.
     #[arg(
         long,
         env,
@@ -97,7 +100,7 @@ pub(super) struct Flags {
     )]
     pub(super) webhook_port: u16,
 
-    /// Oldest version of TLS that is spoken: VersionTLS12 or VersionTLS13.
+    /// Minimum TLS version: VersionTLS12 or VersionTLS13.
     #[arg(
         long,
         env,
@@ -107,11 +110,11 @@ pub(super) struct Flags {
     )]
     pub(super) tls_min_version: TlsVersion,
 
-    /// Where the webhook server's certificate is from.
+    /// Source of the webhook server's certificate.
     #[arg(long, env, hide_env_values = true, value_name = "MODE", default_value = "directory")]
     pub(super) cert_mode: CertMode,
 
-    /// Folder of the webhook server's certificate and key, with --cert-mode=directory.
+    /// Directory of the webhook server's certificate and key, with --cert-mode=directory.
     #[arg(
         long,
         env,
@@ -121,60 +124,59 @@ pub(super) struct Flags {
     )]
     pub(super) webhook_cert_path: OsString,
 
-    /// File of the certificate chain in that folder.
+    /// File name of the certificate chain in that directory.
     #[arg(long, env, hide_env_values = true, value_name = "FILE", default_value = "tls.crt")]
     pub(super) webhook_cert_name: OsString,
 
-    /// File of the key in that folder.
+    /// File name of the key in that directory.
     #[arg(long, env, hide_env_values = true, value_name = "FILE", default_value = "tls.key")]
     pub(super) webhook_cert_key: OsString,
 
-    /// Outside the cluster: https://HOST:PORT at which the API server is to call the webhook
-    /// server while this process runs, with a certificate of its own. Only where the API
-    /// server is on this machine.
+    /// For a process outside the cluster: the URL https://HOST:PORT at which the API server calls
+    /// the webhook server, with a generated certificate. Allowed only if the API server is on
+    /// this machine.
     #[arg(long, env, hide_env_values = true, value_name = "URL")]
     pub(super) webhook_url: Option<WebhookUrl>,
 
-    /// Register --webhook-url with an API server elsewhere, too.
+    /// Allow --webhook-url with an API server on another machine.
     #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "false",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
     pub(super) webhook_url_force: bool,
 
-    /// Kubeconfig file. Without it: KUBECONFIG, then the pod's service account, then
-    /// ~/.kube/config.
+    /// Kubeconfig file. Default: KUBECONFIG, then the pod's service account, then ~/.kube/config.
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
 
-    /// Controllers to run, separated by commas, e.g. "memcached,nginx"; "*" is all.
+    /// Controllers to run, separated by commas, e.g. "memcached,nginx"; "*" means all.
     #[arg(long, env, hide_env_values = true, value_name = "NAMES", default_value = "*")]
     pub(super) controllers: String,
 
-    /// Resources of one kind that are reconciled at the same time.
+    /// Maximum number of concurrent reconciles of one kind.
     #[arg(long, env, hide_env_values = true, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(super) max_concurrent_reconciles: u16,
 
-    /// Resources of one kind that roll out a changed default of the operator (such as a new
-    /// operand image) at the same time; 0 is no limit. Changes of a resource's own spec never
-    /// wait.
+    /// Maximum number of resources of one kind that roll out a changed default of the operator
+    /// (such as a new operand image) at the same time; 0 means no limit. Does not limit changes
+    /// of a resource's own spec.
     #[arg(long, env, hide_env_values = true, value_name = "N", default_value_t = 10)]
     pub(super) max_concurrent_rollouts: u16,
 
-    /// Most pods that one resource may ask for; 0 is no limit.
+    /// Maximum number of pods of one resource; 0 means no limit.
     #[arg(long, env, hide_env_values = true, value_name = "N", default_value_t = MAX_REPLICAS,
           value_parser = clap::value_parser!(u32).range(0..=i64::from(i32::MAX)))]
     pub(super) max_replicas: u32,
 
-    /// Namespaces whose resources are reconciled, separated by commas; empty is all.
+    /// Namespaces whose resources are reconciled, separated by commas; empty means all.
     #[arg(long, env, hide_env_values = true, value_name = "NAMES", default_value = "")]
     pub(super) watch_namespace: String,
 
-    /// How log lines are written.
+    /// Format of log lines.
     #[arg(long, env, hide_env_values = true, value_name = "FORMAT", default_value = "json")]
     pub(super) log_format: LogFormat,
 
-    /// The least severe events that are logged.
+    /// Minimum severity of logged events.
     #[arg(long, env, hide_env_values = true, value_name = "LEVEL", default_value = "info")]
     pub(super) log_level: LogLevel,
 
@@ -182,33 +184,33 @@ pub(super) struct Flags {
     pub(super) scaffold: ScaffoldFlags,
 }
 
-/// Where the webhook server's certificate is from.
+/// The source of the webhook server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum CertMode {
-    /// Files that somebody else writes: OLM, cert-manager.
+    /// Files that another program writes, e.g. OLM or cert-manager.
     Directory,
-    /// A Secret that the replicas share and renew; they also keep the caBundle of the webhook
-    /// configuration and the CRDs.
+    /// A Secret that the replicas share and renew. They also set the caBundle of the webhook
+    /// configuration and of the CRDs.
     SelfManaged,
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// One JSON object a line, for machines.
+    /// One JSON object per line.
     Json,
     /// One line of text, for a terminal.
     Text,
 }
 
-/// The least severe events that are logged.
+/// The minimum severity of logged events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
-    /// What needs somebody to act.
+    /// Errors that need action.
     Error,
-    /// What went wrong and is tried again.
+    /// Errors that are retried.
     Warn,
-    /// Each event that matters.
+    /// Important events.
     Info,
     /// Each reconcile and each request.
     Debug,
@@ -216,7 +218,7 @@ pub enum LogLevel {
     Trace,
 }
 
-/// The spellings that Go's `strconv.ParseBool` takes.
+/// Parses the spellings that Go's `strconv.ParseBool` accepts.
 pub(super) fn go_bool(text: &str) -> Result<bool, &'static str> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),

@@ -1,41 +1,41 @@
-//! The flags that every `main.go` of a kubebuilder scaffold has and this program does not
-//! need: accepted, so that the arguments of an old Deployment keep working, with their meaning
-//! where there is one and a warning where there is none.
+//! The flags of a kubebuilder scaffold's `main.go` that this program does not need. They are
+//! accepted, so that the arguments of an existing Deployment keep working: a flag with an
+//! equivalent has its meaning, any other causes a warning.
 
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::flags::{LogFormat, LogLevel, go_bool};
 
-/// The flags as they are typed.
+/// The flags as given.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Flags of a kubebuilder scaffold")]
 pub(super) struct ScaffoldFlags {
-    /// HTTP/2 is never served; true is refused.
+    /// HTTP/2 is not supported; true is an error.
     #[arg(long, value_name = "BOOL", default_value = "false",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
     pub(super) enable_http2: bool,
 
-    /// As --log-format=text --log-level=debug, unless those are given.
+    /// Same as --log-format=text --log-level=debug, unless those are given.
     #[arg(long, value_name = "BOOL", default_value = "false",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
     zap_devel: bool,
 
-    /// As --log-format, unless that is given.
+    /// Same as --log-format, unless that is given.
     #[arg(long, value_name = "ENCODER")]
     zap_encoder: Option<Encoder>,
 
-    /// As --log-level, unless that is given: debug, info, warn, error, panic, or a number,
-    /// which is debug.
+    /// Same as --log-level, unless that is given: debug, info, warn, error, panic, or a number,
+    /// which means debug.
     #[arg(long, value_name = "LEVEL", value_parser = zap_level)]
     zap_log_level: Option<LogLevel>,
 
-    /// Ignored: a line has a stack trace only after a panic.
+    /// Ignored: only a panic is logged with a stack trace.
     #[arg(long, value_name = "LEVEL")]
     zap_stacktrace_level: Option<String>,
 
-    /// Ignored: times are written as in RFC 3339, in UTC.
+    /// Ignored: times are in RFC 3339 format, in UTC.
     #[arg(long, value_name = "ENCODING")]
     zap_time_encoding: Option<String>,
 }
@@ -46,7 +46,7 @@ enum Encoder {
     Console,
 }
 
-/// As controller-runtime's `levelFlag`.
+/// Like controller-runtime's `levelFlag`.
 fn zap_level(text: &str) -> Result<LogLevel, &'static str> {
     match text.to_lowercase().as_str() {
         "debug" => Ok(LogLevel::Debug),
@@ -74,7 +74,7 @@ impl ScaffoldFlags {
         self.zap_log_level.or(devel)
     }
 
-    /// Those that were given and change nothing.
+    /// The given flags that have no effect.
     pub(super) fn ignored(&self) -> Vec<&'static str> {
         let given = [
             (&self.zap_stacktrace_level, "--zap-stacktrace-level"),

@@ -1,5 +1,5 @@
-//! What a command line becomes, and what is said about one that is wrong. That variables
-//! of the environment stand for flags is tested on the real binary, in `tests/manager.rs`.
+//! Tests of the result of a command line, and of the errors of an invalid one. `tests/manager.rs`
+//! tests environment variables with the real binary.
 
 use clap::Parser as _;
 
@@ -24,7 +24,7 @@ fn controllers(arguments: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// The message for arguments that must be refused.
+/// The error message for invalid arguments.
 fn refusal(arguments: &[&str]) -> String {
     load(arguments).err().expect("must be refused").to_string()
 }

@@ -1,6 +1,6 @@
-//! Where traces go and which are kept, from the variables that the OpenTelemetry specification
-//! gives to every program ("Environment Variable Specification", "OTLP Exporter
-//! Configuration"). Unlike there, a value that cannot be used is an error and not ignored.
+//! Export and sampling of traces, configured by the standard variables of OpenTelemetry
+//! ("Environment Variable Specification", "OTLP Exporter Configuration"). Unlike in the
+//! specification, an invalid value is an error; it is not ignored.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,40 +9,40 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Uri};
 
-/// What a trace says of its service where nobody says otherwise.
+/// Default of `service.name`.
 const SERVICE_NAME: &str = "quartet-operator";
 /// The specification's default.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest deadline of an export that is taken.
+/// Longest allowed timeout of an export.
 const MOST_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Where traces go, and which.
+/// Export and sampling of traces.
 #[derive(Clone, PartialEq)]
 pub struct Traces {
-    /// The URL to which batches of spans are posted, `http` or `https`.
+    /// The URL for batches of spans, `http` or `https`.
     pub endpoint: String,
-    /// Sent with each of them.
+    /// Headers of each request.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// How long one may take, tries again included: 1 ms to 10 min.
+    /// Timeout of one export with its retries: 1 ms to 10 min.
     pub timeout: Duration,
-    /// A file of the authorities that may vouch for the collector; `None`: those of the system.
+    /// A file with the CA certificates for the collector; `None` uses those of the system.
     pub authorities: Option<PathBuf>,
-    /// Which traces are kept.
+    /// Which traces are sampled.
     pub sampler: Sampler,
-    /// Attributes of the process, `service.name` among them.
+    /// Resource attributes of the process, including `service.name`.
     pub resource: Vec<(String, String)>,
 }
 
-/// Which traces are kept: `OTEL_TRACES_SAMPLER`.
+/// The sampler: `OTEL_TRACES_SAMPLER`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampler {
-    /// A span with a parent is kept if that is.
+    /// A span with a parent is sampled if its parent is.
     pub by_parent: bool,
-    /// The share of traces that is kept, 0 to 1.
+    /// The ratio of sampled traces, 0 to 1.
     pub ratio: f64,
 }
 
-/// A variable whose value cannot be used.
+/// A variable with an invalid value.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{variable}: {reason}")]
 pub struct InvalidTraces {
@@ -50,7 +50,7 @@ pub struct InvalidTraces {
     reason: String,
 }
 
-/// Without the headers, which may hold a secret.
+/// Omits the headers, which may contain a secret.
 impl fmt::Debug for Traces {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -71,7 +71,7 @@ fn invalid(variable: &'static str, reason: impl Into<String>) -> InvalidTraces {
     }
 }
 
-/// The environment, of which an empty value counts as none.
+/// The environment; an empty value counts as unset.
 struct Environment<'a>(&'a dyn Fn(&str) -> Option<OsString>);
 
 impl Environment<'_> {
@@ -81,8 +81,8 @@ impl Environment<'_> {
         value.map_err(|_| invalid(variable, "the value is not UTF-8"))
     }
 
-    /// The first of these that is given, and its name: what is for traces wins over what is for
-    /// every signal.
+    /// Name and value of the first of these variables that is set. Variables for traces take
+    /// precedence over those for all signals.
     fn first(
         &self,
         variables: [&'static str; 2],
@@ -97,10 +97,10 @@ impl Environment<'_> {
 }
 
 impl Traces {
-    /// What the environment asks for; `None` if it names no endpoint, or says not to.
+    /// Reads the variables. `None` if there is no endpoint, or if traces are disabled.
     ///
     /// # Errors
-    /// [`InvalidTraces`]: a value that cannot be used, even where it would change nothing.
+    /// [`InvalidTraces`]: an invalid value, even if it has no effect.
     pub(super) fn from_environment(
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Option<Self>, InvalidTraces> {
@@ -177,7 +177,7 @@ fn endpoint(from: &Environment<'_>) -> Result<Option<String>, InvalidTraces> {
     }))
 }
 
-/// What others can and this program cannot: said at once rather than found out later.
+/// Returns an error for standard options that this program does not support.
 fn unsupported(from: &Environment<'_>) -> Result<(), InvalidTraces> {
     let protocol = [
         "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
@@ -207,7 +207,7 @@ fn unsupported(from: &Environment<'_>) -> Result<(), InvalidTraces> {
     Ok(())
 }
 
-/// `key=value` pairs between commas, as in W3C Baggage; values are percent-encoded.
+/// Parses comma-separated `key=value` pairs, as in W3C Baggage; values are percent-encoded.
 fn pairs(variable: &'static str, list: &str) -> Result<Vec<(String, String)>, InvalidTraces> {
     let pairs = list.split(',').map(str::trim);
     pairs
@@ -224,7 +224,7 @@ fn pairs(variable: &'static str, list: &str) -> Result<Vec<(String, String)>, In
         })
 }
 
-/// `text` with each `%41` read as the byte it means; `None` if that is no UTF-8.
+/// Decodes percent-encoding in `text`; `None` if the result is not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
