@@ -1,29 +1,29 @@
-//! Images by digest in place of tags, as their registries have them now. Runs skopeo, since it
-//! knows every registry's ways to log in; no digest is ever written by hand.
+//! Resolves image tags to the digests that their registries have now. Runs skopeo, which supports
+//! the login methods of all registries.
 
 use std::io;
 use std::process::Command;
 
 use quartet_operator::packaging::Release;
 
-/// Seconds that one registry has to answer.
+/// Timeout of a request to a registry, in seconds.
 const TIMEOUT: &str = "60s";
 
-/// Why an image's digest is not known. Each names the image.
+/// The digest of an image cannot be resolved.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DigestError {
     #[error(
-        "the digest of {image} wants skopeo, which does not start ({source}): install it, or leave USE_IMAGE_DIGESTS out"
+        "cannot run skopeo to read the digest of {image} ({source}): install it, or leave USE_IMAGE_DIGESTS out"
     )]
     NoSkopeo { image: String, source: io::Error },
-    #[error("the digest of {image} is not to be had: {reason}")]
+    #[error("cannot read the digest of {image}: {reason}")]
     Unreachable { image: String, reason: String },
 }
 
-/// Names every image of `release` that its pods run by its digest.
+/// Replaces the tag of every image of `release` that its pods run by the digest.
 ///
 /// # Errors
-/// [`DigestError`]: the first image whose digest is not to be had.
+/// [`DigestError`]: the first image whose digest cannot be resolved.
 pub(crate) fn resolve(release: &mut Release) -> Result<(), DigestError> {
     let operands = release.operands.iter_mut().map(|it| &mut it.image);
     for image in [&mut release.image].into_iter().chain(operands) {
@@ -32,10 +32,10 @@ pub(crate) fn resolve(release: &mut Release) -> Result<(), DigestError> {
     Ok(())
 }
 
-/// The image by its digest.
+/// The image with its digest.
 ///
 /// # Errors
-/// [`DigestError`]: it is not to be had.
+/// [`DigestError`]: the digest cannot be resolved.
 pub(crate) fn by_digest(image: &str) -> Result<String, DigestError> {
     if image.contains('@') {
         return Ok(image.to_owned());
@@ -44,7 +44,7 @@ pub(crate) fn by_digest(image: &str) -> Result<String, DigestError> {
         image: image.to_owned(),
         reason: reason.trim().to_owned(),
     };
-    // The digest of the list, where an image is one for several processors.
+    // For a multi-platform image, the digest of its list.
     let skopeo = Command::new("skopeo")
         .args([
             "--command-timeout",
@@ -65,7 +65,7 @@ pub(crate) fn by_digest(image: &str) -> Result<String, DigestError> {
     }
     let digest = String::from_utf8_lossy(&skopeo.stdout).trim().to_owned();
     if !digest.starts_with("sha256:") {
-        return Err(unreachable(&format!("skopeo says {digest:?}")));
+        return Err(unreachable(&format!("skopeo printed {digest:?}")));
     }
     Ok(format!("{}@{digest}", without_tag(image)))
 }

@@ -1,6 +1,7 @@
-//! Writes the generated files. `generate manifests [--root .] [--check]`: all that is
-//! committed; with `--check` it writes nothing and fails, naming each file that differs.
-//! The other commands write parts of it for other versions, images and folders.
+//! Writes the generated files. `generate manifests [--root .] [--check]` writes all files that
+//! are committed; with `--check` it writes nothing and fails if a file differs, with the names of
+//! these files. The other commands write some of the files for other versions, images and
+//! directories.
 
 mod digests;
 
@@ -12,7 +13,7 @@ use quartet_operator::packaging::{self, Manifest, ManifestError, Release, Releas
 
 const CHANGELOG: &str = include_str!("../../../CHANGELOG.md");
 
-/// Makes what is committed from the types that the manager runs on.
+/// Generate the committed files from the types of the manager.
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -21,94 +22,94 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Every generated file of the repository.
+    /// Write every generated file of the repository.
     Manifests {
-        /// Root of the repository to write to.
+        /// Root directory of the repository.
         #[arg(long, default_value = ".")]
         root: PathBuf,
-        /// Compare in place of writing; exit 1 when a file is stale.
+        /// Compare instead of writing; exit with 1 if a file is stale.
         #[arg(long)]
         check: bool,
     },
-    /// The bundle, and beside it its Dockerfile.
+    /// Write the bundle, and its Dockerfile next to it.
     Bundle {
         #[command(flatten)]
         release: ReleaseFlags,
-        /// The folder to write to.
+        /// Output directory.
         #[arg(long, default_value = "bundle")]
         output: PathBuf,
     },
-    /// The file-based catalog, and beside it its Dockerfile.
+    /// Write the file-based catalog, and its Dockerfile next to it.
     Catalog {
         #[command(flatten)]
         release: ReleaseFlags,
-        /// The folder to write to.
+        /// Output directory.
         #[arg(long, default_value = "catalog")]
         output: PathBuf,
     },
-    /// The folder of this version for a community catalog.
+    /// Write the directory of this version for a community catalog.
     Community {
         #[command(flatten)]
         release: ReleaseFlags,
-        /// The clone of the catalog's repository.
+        /// Clone of the catalog's repository.
         #[arg(long)]
         output: PathBuf,
     },
-    /// One file that installs everything, install.yaml, and beside it the list of images.
+    /// Write install.yaml, which installs everything, and the list of images next to it.
     Installer {
         #[command(flatten)]
         release: ReleaseFlags,
-        /// The folder to write to.
+        /// Output directory.
         #[arg(long, default_value = "dist")]
         output: PathBuf,
     },
-    /// The Helm chart.
+    /// Write the Helm chart.
     Chart {
         #[command(flatten)]
         release: ReleaseFlags,
-        /// The folder to write to.
+        /// Output directory.
         #[arg(long, default_value = "dist/chart")]
         output: PathBuf,
     },
-    /// A kustomization of this image on top of an overlay, for `kubectl apply -k`.
+    /// Write a kustomization of an overlay with this image, for `kubectl apply -k`.
     Deployment {
         #[command(flatten)]
         release: ReleaseFlags,
-        /// The overlay, relative to the output folder as kustomize wants it.
+        /// The overlay, relative to the output directory, as kustomize requires.
         #[arg(long, default_value = "../../config/default")]
         overlay: String,
-        /// The folder to write to.
+        /// Output directory.
         #[arg(long, default_value = "target/deploy")]
         output: PathBuf,
     },
 }
 
-/// What is packaged. An empty value is one that was not given, as make hands it on.
+/// The release to package. An empty value counts as absent, since make passes empty variables.
 #[derive(Debug, Args)]
 struct ReleaseFlags {
-    /// Version, without a v. Its date is that of its heading in CHANGELOG.md, else
+    /// Version without a leading v. Its date is that of its heading in CHANGELOG.md, or else
     /// SOURCE_DATE_EPOCH.
     #[arg(long, default_value = env!("CARGO_PKG_VERSION"))]
     version: String,
-    /// The manager's image.
+    /// Image of the manager.
     #[arg(long, default_value = "")]
     image: String,
-    /// The bundle's image.
+    /// Image of the bundle.
     #[arg(long, default_value = "")]
     bundle_image: String,
-    /// The catalog's image.
+    /// Image of the catalog.
     #[arg(long, default_value = "")]
     catalog_image: String,
-    /// The channels, separated by commas.
+    /// Channels, separated by commas.
     #[arg(long, default_value = "")]
     channels: String,
-    /// The channel among them that is subscribed to by default.
+    /// Default channel; must be one of the channels.
     #[arg(long, default_value = "")]
     default_channel: String,
-    /// Name images by digest, as skopeo finds them in their registries now.
+    /// Use image digests, which skopeo reads from the registries.
     #[arg(long)]
     use_image_digests: bool,
-    /// What it runs on, e.g. linux/amd64,linux/arm64.
+    /// Platforms, e.g. linux/amd64,linux/arm64.
     #[arg(long, default_value = "")]
     platforms: String,
 }
