@@ -1,12 +1,12 @@
-//! Texts of users within bounds: what a message quotes, and what one line of the log holds.
+//! Limits the length of user input in messages and in log lines.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// Most bytes of a value, a path or a name that is quoted in a message.
+/// Maximum number of bytes of a value, path or name that a message quotes.
 pub(crate) const MOST_QUOTED: usize = 256;
 
-/// `text`, or its beginning and `…` if it has more than [`MOST_QUOTED`] bytes.
+/// `text`, or its beginning and `…` if it is longer than [`MOST_QUOTED`].
 pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
     match text.len() <= MOST_QUOTED {
         true => Cow::Borrowed(text),
@@ -14,12 +14,12 @@ pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// At most `limit` bytes of `text`, at a character's border.
+/// At most `limit` bytes of `text`, cut at a character boundary.
 pub(crate) fn cut(text: &str, limit: usize) -> &str {
     text.get(..text.floor_char_boundary(limit)).unwrap_or(text)
 }
 
-/// What `shown` says, or its beginning and `…`, in at most so many bytes.
+/// The displayed form of `shown`, or its beginning and `…`, in at most `most` bytes.
 pub(crate) fn beginning_of(shown: &dyn fmt::Display, most: usize) -> String {
     let mut beginning = Beginning {
         text: String::new(),
@@ -34,10 +34,10 @@ pub(crate) fn beginning_of(shown: &dyn fmt::Display, most: usize) -> String {
     text
 }
 
-/// Collects text, and stops whoever writes when there is more than fits.
+/// Collects text, and returns an error to the writer when the limit is exceeded.
 struct Beginning {
     text: String,
-    /// Most bytes of it.
+    /// Maximum number of bytes.
     most: usize,
 }
 

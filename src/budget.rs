@@ -1,6 +1,6 @@
-//! The memory that clients can make the process take, in one place: what each listener and all
-//! calls together may hold. docs/memory.md is the same as a table, against the container's
-//! limit; a test compares the two.
+//! Limits of the memory that clients can make the process use, per listener and for all requests
+//! together. docs/memory.md has the same figures as a table, compared with the memory limit of
+//! the container; a test compares both.
 
 use std::time::Duration;
 
@@ -9,16 +9,17 @@ use crate::server::Limits;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// The memory limit of the container in our manifests.
+/// Memory limit of the container in our manifests.
 #[cfg(test)]
 pub(crate) const CONTAINER_LIMIT: usize = 256 * MIB;
-/// The process itself and its caches, with 2500 resources and a pod each: docs/operations.md.
+/// Memory of the process and its caches, with 2500 resources with one pod each:
+/// docs/operations.md.
 #[cfg(test)]
 pub(crate) const PROCESS_BYTES: usize = 56 * MIB;
 
 /// Kubelets open a connection for each probe.
 pub(crate) const HEALTH: Limits = Limits {
-    // So many that hundreds of silent ones make nobody give way.
+    // Enough for hundreds of idle connections without closing any.
     connections: 768,
     header_bytes: 8 * KIB,
     first_header: Duration::from_secs(5),
@@ -41,44 +42,43 @@ pub(crate) const WEBHOOKS: Limits = Limits {
     connections: 512,
     header_bytes: 16 * KIB,
     first_header: Duration::from_secs(10),
-    // Longer than the 90 s after which Go's clients close a connection: if we were first, a
-    // request could be under way, and a POST is not sent again.
+    // Longer than the 90 s after which Go clients close an idle connection. If the server closed
+    // it first, a request could be in flight, and a POST is not retried.
     idle: Duration::from_secs(120),
     take: Duration::from_secs(10),
 };
 
-/// What one connection costs beside the header: its record and its task, and with TLS the
-/// buffers of that.
+/// Memory of one connection without the header: its record and task, and the TLS buffers.
 #[cfg(test)]
 pub(crate) const CONNECTION_BYTES: usize = 4 * KIB;
 #[cfg(test)]
 pub(crate) const TLS_CONNECTION_BYTES: usize = 16 * KIB;
 
-/// Largest body of an admission review: controller-runtime's. An object may have 3 MiB, and a
-/// review holds two.
+/// Maximum body of an admission review, as in controller-runtime. An object may have 3 MiB, and a
+/// review contains two.
 pub(crate) const ADMISSION_BODY: usize = 7 * MIB;
-/// Largest body of a conversion review: a list of ten thousand objects of 6 KiB each.
+/// Maximum body of a conversion review: a list of ten thousand objects of 6 KiB each.
 pub(crate) const CONVERSION_BODY: usize = 64 * MIB;
-/// Longest body whose length is not declared. API servers always declare it.
+/// Maximum body without a declared length. API servers always declare it.
 pub(crate) const UNDECLARED_BODY: usize = MIB;
 
-/// A body, and an answer, of up to this length is part of what its connection costs: an
-/// ordinary review never waits for the large ones of others.
+/// A body or response of up to this size counts as memory of its connection, so an ordinary
+/// review never waits for large requests of others.
 pub(crate) const FREE_BYTES: usize = 16 * KIB;
-/// What all bodies and answers of calls up to [`SHARED_BODY`] may hold together beyond that.
+/// Memory for all bodies and responses of requests up to [`SHARED_BODY`], beyond that.
 pub(crate) const SHARED_BYTES: usize = 24 * MIB;
-/// Longest body that shares. Longer ones are served one at a time.
+/// Maximum body that is served concurrently. Larger ones are served one at a time.
 pub(crate) const SHARED_BODY: usize = 8 * MIB;
-/// What the one call that is served alone may hold, body and answer.
+/// Memory for a request that is served alone, body and response.
 pub(crate) const ALONE_BYTES: usize = CONVERSION_BODY + 66 * MIB;
-/// Memory is charged in steps of this, as bytes arrive.
+/// Memory is charged in steps of this size as bytes arrive.
 pub(crate) const STEP_BYTES: usize = 64 * KIB;
-/// Largest object that is converted. An API server stores none of more than 3 MiB.
+/// Maximum size of an object to convert. An API server stores at most 3 MiB.
 pub(crate) const OBJECT_BYTES: usize = 7 * MIB;
-/// Most answers to large bodies that are made at a time, a thread each: more would not be
-/// done sooner, and each takes 2 MiB beside body and answer.
+/// Maximum number of responses to large bodies that are computed at the same time, on one thread
+/// each. More would not be faster, and each needs 2 MiB besides body and response.
 pub(crate) const TURNS: usize = 4;
-/// What one of them takes beside body and answer: the tree of one spec, and an object.
+/// Memory of one such computation besides body and response: the tree of one spec, and an object.
 #[cfg(test)]
 pub(crate) const TURN_BYTES: usize = 2 * MIB;
 
@@ -86,7 +86,7 @@ pub(crate) const TURN_BYTES: usize = 2 * MIB;
 mod tests {
     use super::*;
 
-    /// The rows of docs/memory.md that the constants above decide.
+    /// The rows of docs/memory.md that follow from the constants above.
     fn rows() -> Vec<(&'static str, usize)> {
         let connections =
             |limits: Limits, others: usize| limits.connections * (limits.header_bytes + others);

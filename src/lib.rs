@@ -1,10 +1,10 @@
 //! quartet-operator: four Kubernetes operators in one manager.
 //!
-//! Arrows point down only: `api` (what a user writes) is used by `operators` (what the
-//! cluster shall hold), which is wired to `controller` (what makes it so) by `manager`
-//! (the process). `webhook` checks and converts what the API server sends, and uses `api`
-//! only. `migration` is the one subcommand. `packaging` writes every manifest from the
-//! types of the first two. `server` is the HTTP server under `manager` and `webhook`.
+//! Dependencies between modules go one way: `api` (types of the custom resources) is used by
+//! `operators` (desired state and status). `manager` (the process) connects `operators` to
+//! `controller` (informers, work queue, server-side apply). `webhook` validates and converts for
+//! the API server and uses `api` only. `migration` is the subcommand. `packaging` generates every
+//! manifest from `api` and `operators`. `server` is the HTTP server of `manager` and `webhook`.
 #![cfg_attr(
     not(test),
     warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)

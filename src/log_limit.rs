@@ -1,14 +1,14 @@
-//! Keeps a kind of log line that clients can cause at will down to one per 10 s.
+//! Limits log lines that clients can cause: at most one of a kind per 10 s.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long after a line the next ones of its kind are only counted.
+/// The period after a line in which further lines of its kind are only counted.
 pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 
-/// One kind of log line; a `static` beside the line.
+/// The state of one kind of log line; a `static` next to the log statement.
 #[derive(Debug)]
 pub(crate) struct LogLimit {
     state: Mutex<State>,
@@ -28,7 +28,8 @@ impl LogLimit {
         }
     }
 
-    /// Whether the line is to be written now; if so, how many were left out since the last.
+    /// Returns `None` if the line must not be written; otherwise the number of lines that were
+    /// omitted since the last one.
     pub(crate) fn admit(&self) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

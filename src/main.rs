@@ -1,7 +1,7 @@
-//! The process: parse, configure, run; nothing else.
+//! The process: parses the command line and runs the command.
 //!
-//! Exit codes: 0 after a clean stop or a finished subcommand, 64 (`EX_USAGE`) for a configuration that cannot be
-//! served, 1 when a part of the process died or did not stop in time, or the subcommand
+//! Exit codes: 0 after a clean stop or a finished subcommand; 64 (`EX_USAGE`) for an invalid
+//! configuration; 1 if a part of the process failed or did not stop in time, or if the subcommand
 //! failed.
 
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     let command = match Command::from_process() {
         Ok(command) => command,
         Err(ConfigError::Flags(answer)) if answer.exit_code() == 0 => {
-            // A reader that has seen enough, such as `head`, is no failure.
+            // A closed pipe, e.g. of `head`, is not an error.
             let _ = answer.print();
             return ExitCode::SUCCESS;
         }
