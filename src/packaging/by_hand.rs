@@ -1,5 +1,5 @@
-//! The files of `config` that people edit and that generated files take over: the installer, the
-//! chart and the bundle. The other files that people edit are read by kustomize alone.
+//! The hand-written files in `config` that generated files include: installer, chart and bundle.
+//! kustomize alone reads the other hand-written files.
 
 use serde_json::Value;
 
@@ -7,16 +7,16 @@ use super::manifest::{Manifest, ManifestError};
 
 /// The manager's Namespace.
 pub(super) const NAMESPACE: &str = "manager/namespace.yaml";
-/// The manager's Deployment, without what `manager/release_patch.yaml` has.
+/// The manager's Deployment, without the content of `manager/release_patch.yaml`.
 pub(super) const DEPLOYMENT: &str = "manager/manager.yaml";
-/// The Service in front of the metrics.
+/// The Service of the metrics.
 pub(super) const METRICS_SERVICE: &str = "manager/metrics_service.yaml";
-/// What a drain of nodes must leave.
+/// The PodDisruptionBudget.
 pub(super) const DISRUPTION_BUDGET: &str = "manager/disruption_budget.yaml";
-/// What the Deployment of `default` has besides.
+/// The additions to the Deployment in `default`.
 pub(super) const SELF_MANAGED: &str = "default/manager_certificates_patch.yaml";
 
-/// By their paths below `config`.
+/// The files, with their paths below `config`.
 const FILES: [(&str, &str); 7] = [
     (
         NAMESPACE,
@@ -48,7 +48,7 @@ const FILES: [(&str, &str); 7] = [
     ),
 ];
 
-/// The files, by their paths below `config`.
+/// The files, with their paths below `config`.
 pub(super) fn manifests() -> impl Iterator<Item = Manifest> {
     FILES.iter().map(|(path, text)| Manifest {
         path: path.into(),
@@ -59,7 +59,7 @@ pub(super) fn manifests() -> impl Iterator<Item = Manifest> {
 /// The object in one of these files.
 ///
 /// # Errors
-/// When the file is no YAML.
+/// The file is not YAML.
 pub(super) fn object(path: &str) -> Result<Value, ManifestError> {
     let file = FILES.iter().find(|(name, _)| *name == path);
     let (_, text) = file.copied().unwrap_or_default();

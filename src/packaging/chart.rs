@@ -1,6 +1,6 @@
-//! The Helm chart. Its templates, values and schema are the files in `chart`. What follows from
-//! the types (CRDs, rules, webhooks, alerts) is copied from `config` to `files` of the chart,
-//! where the templates read it. `tests/install` compares what Helm renders with the installer.
+//! The Helm chart. Its templates, values and schema are the files in `chart`. Generated parts
+//! (CRDs, rules, webhooks, alerts) are copied from `config` to `files` of the chart, where the
+//! templates read them. `tests/install` compares the output of Helm with the installer.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ macro_rules! written {
     ($($path:literal),* $(,)?) => { [$(($path, include_str!(concat!("chart/", $path)))),*] };
 }
 
-/// The files that are written by hand, by their paths in the chart.
+/// The hand-written files, with their paths in the chart.
 const WRITTEN: [(&str, &str); 15] = written![
     ".helmignore",
     "Chart.yaml",
@@ -32,7 +32,7 @@ const WRITTEN: [(&str, &str); 15] = written![
     "templates/webhooks.yaml",
 ];
 
-/// The files of `config` that the templates read, at the same paths below `files`.
+/// The files of `config` that the templates read, with the same paths below `files`.
 const READ: [&str; 8] = [
     "rbac/role.yaml",
     "rbac/leader_election_role.yaml",
@@ -44,10 +44,11 @@ const READ: [&str; 8] = [
     "prometheus/rules.yaml",
 ];
 
-/// The chart of `release`, by the paths in its folder. `config` is every file of `config`.
+/// The files of the chart of `release`, with their paths in its directory. `config` contains
+/// every file of `config`.
 ///
 /// # Errors
-/// When the operand images have no YAML form, which a test rules out.
+/// The operand images have no YAML form, which a test excludes.
 pub(super) fn files(
     config: &[Manifest],
     release: &Release,
@@ -66,7 +67,7 @@ pub(super) fn files(
     Ok(written.chain(copied).collect())
 }
 
-/// Where a file of `config` is below `files`; `None` if no template reads it.
+/// The path of a file of `config` below `files`; `None` if no template reads it.
 fn place(manifest: &Manifest) -> Option<String> {
     let path = manifest.path.to_str()?;
     if let Some(file) = path.strip_prefix("crd/bases/") {
@@ -80,7 +81,7 @@ fn place(manifest: &Manifest) -> Option<String> {
     }
 }
 
-/// The words between `$` that stand for what `release` decides, and what they stand for.
+/// The placeholders `$…$` that depend on `release`, and their values.
 fn fields(release: &Release) -> Result<[(&'static str, String); 10], ManifestError> {
     let mut images = Map::new();
     for operand in &release.operands {
@@ -120,11 +121,11 @@ fn filled(text: &str, fields: &[(&str, String)]) -> String {
     text
 }
 
-/// Repository, tag and digest of an image; empty where it has none.
+/// Repository, tag and digest of an image; absent parts are empty.
 fn image_parts(image: &str) -> (&str, &str, &str) {
     let (named, digest) = image.split_once('@').unwrap_or((image, ""));
     match named.rsplit_once(':') {
-        // A colon before a slash belongs to the port of the registry.
+        // A colon before a slash separates the port of the registry.
         Some((repository, tag)) if !tag.contains('/') => (repository, tag, digest),
         _ => (named, "", digest),
     }
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(images.keys().collect::<Vec<_>>(), named);
     }
 
-    /// A value that the schema does not know would be refused, and one without a default is not
+    /// Helm would reject a value that is not in the schema, and a value without a default is not
     /// in the file that users read.
     #[test]
     fn the_schema_knows_the_values_and_no_others() {

@@ -1,6 +1,6 @@
-//! CustomResourceDefinitions, in the folders and under the names where kubebuilder's users
-//! look for them: both versions in `crd/bases`, the step before it of an upgrade in
-//! `crd-transition`, and in `crd-original` the form for clusters without webhooks.
+//! CustomResourceDefinitions, with kubebuilder's file names: both versions in `crd/bases`, the
+//! preceding step of an upgrade in `crd-transition`, and the form for clusters without webhooks
+//! in `crd-original`.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, ServiceReference, WebhookClientConfig,
@@ -14,27 +14,27 @@ use crate::api::conversion::refuse_writes;
 use crate::api::{Kind, Version};
 use crate::webhook::paths;
 
-/// The CRD that serves both versions, stores the hub's, and is converted by our webhook.
+/// The CRD that serves both versions, stores the hub version, and is converted by our webhook.
 ///
-/// Without that clause the API server would convert by changing `apiVersion` alone, and
-/// drop every field that the other version calls by another name.
+/// Without the conversion webhook, the API server would change only `apiVersion`, and drop every
+/// field that has another name in the other version.
 pub fn both_versions(kind: &Kind) -> CustomResourceDefinition {
     serving_both(kind, &kind.hub)
 }
 
 /// The step between [`original_only`] and [`both_versions`]: both versions are served, and the
-/// spoke's is still stored.
+/// spoke version is still stored.
 ///
-/// So the conversion is in use, and can be looked at, before anything is stored that the
-/// old form could not read. The way back from here is `original_only`; after the next step the
-/// API server refuses a CRD without the hub.
+/// Conversion can be tested in this step, before anything is stored that the original form cannot
+/// read. To go back from here, apply `original_only`; after the next step, the API server rejects
+/// a CRD without the hub.
 pub fn transition(kind: &Kind) -> CustomResourceDefinition {
     serving_both(kind, &kind.spoke)
 }
 
 fn serving_both(kind: &Kind, stored: &Version) -> CustomResourceDefinition {
-    // kube's `merge_crds` keeps the names of one version only and orders by input; both
-    // versions have the same names (a test sees to it), so joining them is simple enough.
+    // kube's `merge_crds` keeps the names of one version only and orders by input. Both versions
+    // have the same names (a test checks this), so their lists can be joined.
     let mut crd = kind.crd(&kind.hub);
     crd.spec
         .versions
@@ -111,7 +111,7 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
     Ok(manifests)
 }
 
-/// A `kustomization.yaml` that lists `resources`.
+/// A `kustomization.yaml` with these `resources`.
 pub(super) fn kustomization(
     path: &str,
     heading: &str,

@@ -1,5 +1,5 @@
-//! `dist/install.yaml`: what `config/default` installs, in one file for one `kubectl apply`.
-//! A test compares it with what kustomize makes of that folder.
+//! `dist/install.yaml`: the objects of `config/default` in one file for `kubectl apply`. A test
+//! compares it with the output of kustomize.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use super::manager;
 use super::manifest::{Manifest, ManifestError};
 use super::release::Release;
 
-/// What `config/default` is made of, below `config`, in the order in which it is applied: the
-/// API server sends reviews to the webhooks as soon as it knows of them.
+/// The directories below `config` that `config/default` includes, in the order of apply: the API
+/// server sends reviews to the webhooks as soon as they are registered.
 const PARTS: [&str; 5] = [
     "crd/bases",
     "rbac",
@@ -17,13 +17,13 @@ const PARTS: [&str; 5] = [
     "manager",
     "webhook",
 ];
-/// Files beside them that are no objects.
+/// Files in them that contain no objects.
 const NO_OBJECTS: [&str; 2] = ["kustomization.yaml", "release_patch.yaml"];
 
 /// `dist/install.yaml`, from the files below `config`.
 ///
 /// # Errors
-/// When the Deployment has no YAML form, which a test rules out.
+/// The Deployment has no YAML form, which a test excludes.
 pub(super) fn manifest(config: &[Manifest], release: &Release) -> Result<Manifest, ManifestError> {
     let deployment = Manifest::object(by_hand::DEPLOYMENT, &manager::self_managed(release)?)?;
     let mut text = format!(

@@ -1,6 +1,6 @@
-//! The manager's Deployment in a release: `config/manager/manager.yaml`, which people edit, and a
-//! patch of what follows from the release and from the list of operators. kustomize merges them
-//! for `config`, and this module for the installer and the bundle.
+//! The manager's Deployment in a release: the hand-written `config/manager/manager.yaml`, and a
+//! patch that follows from the release and the list of operators. kustomize merges them for
+//! `config`, and this module for the installer and the bundle.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::manifest::{Manifest, ManifestError};
 use super::names::{CONTAINER, DEPLOYMENT, NAMESPACE};
 use super::release::Release;
 
-/// A change of the pods of an object, merged by the names in its lists and never by their order.
+/// A strategic merge patch of the pods of an object. Items of lists are merged by name.
 pub(super) fn patch(api_version: &str, kind: &str, name: &str, pod: &Value) -> Value {
     json!({
         "apiVersion": api_version,
@@ -19,7 +19,7 @@ pub(super) fn patch(api_version: &str, kind: &str, name: &str, pod: &Value) -> V
     })
 }
 
-/// Images, and nodes that the manager's image runs on.
+/// Images, and node affinity for the platforms of the manager's image.
 fn release_patch(release: &Release) -> Value {
     let operands = release.operands.iter();
     let variables = operands.map(|it| json!({ "name": it.variable, "value": it.image }));
@@ -40,28 +40,29 @@ fn release_patch(release: &Release) -> Value {
     patch("apps/v1", "Deployment", DEPLOYMENT, &pod)
 }
 
-/// The Deployment. Its webhook certificate is for somebody else to mount.
+/// The Deployment, without a mount of the webhook certificate.
 ///
 /// # Errors
-/// When `config/manager/manager.yaml` is no YAML.
+/// `config/manager/manager.yaml` is not YAML.
 pub(super) fn deployment(release: &Release) -> Result<Value, ManifestError> {
     let mut deployment = by_hand::object(by_hand::DEPLOYMENT)?;
     merge(&mut deployment, release_patch(release));
     Ok(deployment)
 }
 
-/// The Deployment of a manager that makes its own webhook certificate.
+/// The Deployment of a manager that generates its own webhook certificate.
 ///
 /// # Errors
-/// When a file of `config` is no YAML.
+/// A file of `config` is not YAML.
 pub(super) fn self_managed(release: &Release) -> Result<Value, ManifestError> {
     let mut deployment = deployment(release)?;
     merge(&mut deployment, by_hand::object(by_hand::SELF_MANAGED)?);
     Ok(deployment)
 }
 
-/// Merges as kustomize does: objects field by field; lists of what has names by these, with what is
-/// new in front. Anything else is replaced. `tests/install` compares the result with kustomize's.
+/// Merges as kustomize does: objects field by field, and lists of named items by name, with new
+/// items first. Any other value is replaced. `tests/install` compares the result with
+/// kustomize's.
 fn merge(base: &mut Value, patch: Value) {
     match (base, patch) {
         (Value::Object(base), Value::Object(patch)) => {
@@ -88,7 +89,7 @@ fn named(item: &Value) -> Option<&str> {
 /// A `kustomization.yaml` of the overlay at `path` with another image.
 ///
 /// # Errors
-/// When it has no YAML form, which a test rules out.
+/// It has no YAML form, which a test excludes.
 pub fn deployed(path: &str, image: &str) -> Result<Manifest, ManifestError> {
     let pod = json!({ "containers": [{ "name": CONTAINER, "image": image }] });
     let patch = patch("apps/v1", "Deployment", DEPLOYMENT, &pod);
@@ -104,7 +105,7 @@ pub fn deployed(path: &str, image: &str) -> Result<Manifest, ManifestError> {
     )
 }
 
-/// What is generated below `config/manager`.
+/// The generated file below `config/manager`.
 pub(super) fn manifest(release: &Release) -> Result<Manifest, ManifestError> {
     Manifest::object("manager/release_patch.yaml", &release_patch(release))
 }

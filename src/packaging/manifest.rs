@@ -1,5 +1,5 @@
-//! One generated file, and YAML as Kubernetes' readers take it: stable, sorted by name, and
-//! safe for readers of YAML 1.1, to whom a bare `yes` or `12:30` is not a string.
+//! A generated file, and serialization to YAML: stable, sorted by name, and safe for YAML 1.1
+//! parsers, for which a bare `yes` or `12:30` is not a string.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,32 +8,32 @@ use serde::Serialize;
 use serde_json::{Number, Value};
 use thiserror::Error;
 
-/// A file that is generated.
+/// A generated file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// Path below the output root, e.g. `crd/kustomization.yaml`.
+    /// Path below the output directory, e.g. `crd/kustomization.yaml`.
     pub path: PathBuf,
-    /// Its whole text.
+    /// The content.
     pub text: String,
 }
 
-/// Why manifests could not be made, written or compared.
+/// Manifests could not be generated, written or compared.
 #[derive(Debug, Error)]
 pub enum ManifestError {
-    /// A value has no JSON form.
+    /// A value cannot be serialized to JSON.
     #[error("cannot turn {path} into JSON: {source}")]
     Json {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: serde_json::Error,
     },
-    /// A value has no YAML form.
+    /// A value cannot be serialized to YAML.
     #[error("cannot turn {path} into YAML: {source}")]
     Yaml {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: serde_saphyr::ser::Error,
     },
     /// A file of the repository cannot be read.
@@ -41,15 +41,15 @@ pub enum ManifestError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file of the repository is no YAML.
+    /// A file of the repository is not YAML.
     #[error("{path} is not YAML: {source}")]
     Parse {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Box<serde_saphyr::Error>,
     },
     /// The file cannot be written.
@@ -57,16 +57,16 @@ pub enum ManifestError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl Manifest {
-    /// One object, as a YAML document with controller-gen's leading `---`.
+    /// One object, as a YAML document with a leading `---`, as in controller-gen.
     ///
     /// # Errors
-    /// When `object` has no JSON or YAML form.
+    /// `object` has no JSON or YAML form.
     pub fn object(
         path: impl Into<PathBuf>,
         object: &impl Serialize,
@@ -74,17 +74,17 @@ impl Manifest {
         Self::with_heading(path, "---\n", object)
     }
 
-    /// One object below `heading`, which is passed through: comments.
+    /// One object below `heading`, which contains comments.
     ///
     /// # Errors
-    /// When `object` has no JSON or YAML form.
+    /// `object` has no JSON or YAML form.
     pub fn with_heading(
         path: impl Into<PathBuf>,
         heading: &str,
         object: &impl Serialize,
     ) -> Result<Self, ManifestError> {
         let path = path.into();
-        // By way of JSON, whose objects are sorted by name.
+        // Through JSON, whose objects are sorted by name.
         let value = serde_json::to_value(object).map_err(|source| ManifestError::Json {
             path: path.clone(),
             source,
@@ -101,10 +101,10 @@ impl Manifest {
         })
     }
 
-    /// Writes the file below `root`, and the folders it needs.
+    /// Writes the file below `root`, and creates its directories.
     ///
     /// # Errors
-    /// When a folder or the file cannot be written.
+    /// A directory or the file cannot be written.
     pub fn write(&self, root: &Path) -> Result<(), ManifestError> {
         let path = root.join(&self.path);
         let folder = path.parent().unwrap_or(root);
@@ -113,13 +113,13 @@ impl Manifest {
             .map_err(|source| ManifestError::Write { path, source })
     }
 
-    /// Whether the file below `root` has other content, or is not there.
+    /// Reports whether the file below `root` has other content or does not exist.
     pub fn is_stale(&self, root: &Path) -> bool {
         std::fs::read_to_string(root.join(&self.path)).ok().as_ref() != Some(&self.text)
     }
 }
 
-/// k8s-openapi keeps bounds as floats; `maximum: 65535.0` is not what people write.
+/// k8s-openapi stores bounds as floats; without this, `maximum` would be `65535.0`.
 fn whole_numbers(value: Value) -> Value {
     match value {
         Value::Number(number) => Value::Number(whole_number(&number).unwrap_or(number)),

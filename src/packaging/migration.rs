@@ -1,5 +1,5 @@
-//! What is generated below `config/migrate-storage`, a Job that runs `manager migrate-storage` with
-//! an account of its own: its rights, and its image.
+//! The generated files below `config/migrate-storage`, a Job that runs `manager migrate-storage`
+//! with its own ServiceAccount: its RBAC rules and its image.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::json;
@@ -11,11 +11,12 @@ use super::rbac::{cluster_role, rule};
 use super::release::Release;
 use crate::api::Kind;
 
-/// The Job, its account, role and binding, without the name of the project.
+/// Name of the Job, its ServiceAccount, role and binding, without the prefix of the project.
 const NAME: &str = "storage-migration";
 const JOB: &str = "quartet-operator-storage-migration";
 
-/// The requests of `src/migration/calls.rs`. A test runs the migration with them and no more.
+/// The rules for the requests of `src/migration/calls.rs`. A test runs the migration with these
+/// rules only.
 fn rules(kinds: &[&Kind]) -> Vec<PolicyRule> {
     let crds = |resource: &str, verb: &str| PolicyRule {
         resource_names: Some(

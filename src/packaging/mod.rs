@@ -1,6 +1,6 @@
-//! The manifests that follow from the Rust types that the manager runs on, and what is made of these
-//! and of the files of `config` that people edit. For the generator (`src/bin/generate`) and for
-//! tests; uses `api`, `operators` and constants, and writes no file itself.
+//! The manifests, generated from the Rust types of the manager and from hand-written files of
+//! `config`. Used by the generator (`src/bin/generate`) and by tests. Depends on `api`,
+//! `operators` and constants; writes no files itself.
 
 mod by_hand;
 mod chart;
@@ -26,16 +26,16 @@ use crate::operators::OPERATORS;
 pub use manifest::{Manifest, ManifestError};
 pub use release::{Release, ReleaseError};
 
-/// The kinds that manifests are made for, in the order of the list of operators.
+/// The kinds in all manifests, in the order of the list of operators.
 pub fn kinds() -> Vec<&'static Kind> {
     OPERATORS.iter().map(|operator| operator.kind()).collect()
 }
 
-/// Every file under `config/` that is generated, in a stable order. The other files there are
-/// edited by hand.
+/// Every generated file under `config/`, in a stable order. The other files there are written by
+/// hand.
 ///
 /// # Errors
-/// When a type cannot be written as YAML, which a test rules out.
+/// A type cannot be written as YAML, which a test excludes.
 pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     let kinds = kinds();
     let mut manifests = crd::manifests(&kinds)?;
@@ -48,10 +48,10 @@ pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     Ok(manifests)
 }
 
-/// Every generated file, by its path below the root of the repository, in a stable order.
+/// Every generated file, with its path below the root of the repository, in a stable order.
 ///
 /// # Errors
-/// When a type cannot be written as YAML or JSON, which a test rules out.
+/// A type cannot be written as YAML or JSON, which a test excludes.
 pub fn files(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     let mut files: Vec<Manifest> = manifests(release)?
         .into_iter()
@@ -65,20 +65,20 @@ pub fn files(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     Ok(files)
 }
 
-/// The bundle in `folder`, and beside that the Dockerfile of its image.
+/// The bundle in `folder`, and the Dockerfile of its image next to it.
 ///
 /// # Errors
-/// When a type cannot be written as YAML, which a test rules out.
+/// A type cannot be written as YAML, which a test excludes.
 pub fn bundle(release: &Release, folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
     let files = olm::bundle::files(&kinds(), release)?;
     let dockerfile = olm::bundle::dockerfile(folder, release);
     Ok(with_dockerfile(files, dockerfile, folder))
 }
 
-/// The catalog in `folder`, and beside that the Dockerfile of its image.
+/// The catalog in `folder`, and the Dockerfile of its image next to it.
 ///
 /// # Errors
-/// When a type cannot be written as YAML, which a test rules out.
+/// A type cannot be written as YAML, which a test excludes.
 pub fn catalog(release: &Release, folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
     let files = olm::catalog::files(&kinds(), release)?;
     Ok(with_dockerfile(
@@ -88,10 +88,10 @@ pub fn catalog(release: &Release, folder: &Path) -> Result<Vec<Manifest>, Manife
     ))
 }
 
-/// What is proposed to the community catalogs.
+/// The files for a pull request to the community catalogs.
 ///
 /// # Errors
-/// When a type cannot be written as YAML, which a test rules out.
+/// A type cannot be written as YAML, which a test excludes.
 pub fn community(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     olm::community::files(&kinds(), release)
 }
@@ -110,10 +110,10 @@ fn below(folder: impl AsRef<Path>) -> impl Fn(Manifest) -> Manifest {
     }
 }
 
-/// `install.yaml` of `release`, which installs everything, and beside it the list of images.
+/// `install.yaml` of `release`, which installs everything, and the list of images.
 ///
 /// # Errors
-/// When a type cannot be written as YAML, which a test rules out.
+/// A type cannot be written as YAML, which a test excludes.
 pub fn installer(release: &Release) -> Result<[Manifest; 2], ManifestError> {
     let images = Manifest {
         path: "images.txt".into(),
@@ -122,15 +122,15 @@ pub fn installer(release: &Release) -> Result<[Manifest; 2], ManifestError> {
     Ok([installer::manifest(&config(release)?, release)?, images])
 }
 
-/// The Helm chart of `release`, by the paths in its folder.
+/// The Helm chart of `release`, with the paths in its directory.
 ///
 /// # Errors
-/// When a type cannot be written as YAML, which a test rules out.
+/// A type cannot be written as YAML, which a test excludes.
 pub fn chart(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     chart::files(&config(release)?, release)
 }
 
-/// What installer and chart are made of: the files of `config`, edited by hand and generated.
+/// The input of installer and chart: all files of `config`, hand-written and generated.
 fn config(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     let mut config = manifests(release)?;
     config.extend(by_hand::manifests());

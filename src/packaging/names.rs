@@ -1,43 +1,42 @@
-//! Names, paths and figures that more than one manifest holds, and the manager with them.
-//! Constants only.
+//! Names, paths and numbers that several manifests and the manager use. Constants only.
 
-/// Where the manager is installed unless told otherwise.
+/// Default namespace of the manager.
 pub const NAMESPACE: &str = "quartet-operator-system";
 /// The Lease of the leader election, in the manager's namespace.
 pub const LEASE: &str = "quartet-operator.example.com";
-/// The Service in front of the webhook server; the name that OLM gives it, the
-/// Deployment's plus `-service`, so that every way of installing has the same.
+/// The Service of the webhook server. OLM names it after the Deployment, with the suffix
+/// `-service`; all other installations use the same name.
 pub const WEBHOOK_SERVICE: &str = "quartet-operator-controller-manager-service";
 /// Port of that Service.
 pub const WEBHOOK_SERVICE_PORT: i32 = 443;
-/// Name of the container's port that it leads to.
+/// Name of the container port behind it.
 pub const WEBHOOK_PORT_NAME: &str = "webhook-server";
-/// The configuration that has the API server ask our webhooks.
+/// The ValidatingWebhookConfiguration.
 pub const WEBHOOK_CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
-/// The ServiceAccount that the manager runs as.
+/// The ServiceAccount of the manager.
 pub const SERVICE_ACCOUNT: &str = "quartet-operator-controller-manager";
-/// `app.kubernetes.io/name` and the prefix of what is installed.
+/// `app.kubernetes.io/name`, and prefix of the names of all objects.
 pub const PROJECT: &str = "quartet-operator";
-/// The Service in front of the metrics, and with it the label `job` of every series.
+/// The Service of the metrics, and the label `job` of every series.
 pub const METRICS_SERVICE: &str = "quartet-operator-controller-manager-metrics-service";
-/// The account of whoever reads the metrics, and the ClusterRole that allows it.
+/// The ServiceAccount of a client that reads the metrics, and its ClusterRole.
 pub const METRICS_READER: &str = "quartet-operator-metrics-reader";
-/// Port of that Service, and of the pods behind it: the scaffold's.
+/// Port of that Service and of the pods behind it, as in the scaffold.
 pub const METRICS_PORT: u16 = 8443;
-/// Name of that Service's port, and of the container's.
+/// Name of the Service port and of the container port.
 pub const METRICS_PORT_NAME: &str = "https";
-/// Where the metrics are served, and the nonResourceURL that RBAC grants.
+/// Path of the metrics, and the nonResourceURL in RBAC rules.
 pub const METRICS_PATH: &str = "/metrics";
-/// Health endpoint, below `/`, that answers while the process does.
+/// Liveness endpoint, below `/`: answers while the process runs.
 pub const HEALTHZ: &str = "healthz";
-/// Health endpoint, below `/`, that answers 200 while calls may be sent to this replica.
+/// Readiness endpoint, below `/`: answers 200 while this replica accepts requests.
 pub const READYZ: &str = "readyz";
-/// The manager's Deployment. No dots: OLM would make a Service of another name than it tells
-/// the API server.
+/// The manager's Deployment. Without dots: otherwise OLM would create a Service with another name
+/// than it tells the API server.
 pub const DEPLOYMENT: &str = "quartet-operator-controller-manager";
 /// Its container.
 pub const CONTAINER: &str = "manager";
-/// Seconds that the kubelet waits for the manager to stop: Kubernetes' own default. A stop takes up
-/// to 9.5 s, so that the scaffold's 10 s leave no room for a slow node or a `preStop`. A test of the
-/// stop holds the sum of its phases against this.
+/// Grace period of the manager's pod, in seconds: the default of Kubernetes. A stop takes up to
+/// 9.5 s, so the scaffold's 10 s are not enough for a slow node or a `preStop` hook. A test
+/// compares the sum of the phases of the stop with this value.
 pub const TERMINATION_GRACE_SECONDS: u64 = 30;

@@ -1,32 +1,32 @@
-//! Who publishes the product, and where: `project.yaml`. Data only.
+//! The publisher of the product and its repositories, from `project.yaml`. Data only.
 
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// What `project.yaml` says.
+/// The content of `project.yaml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Project {
-    /// Where the sources are, as a URL.
+    /// URL of the source repository.
     pub(crate) repository: String,
-    /// The registry path of the manager's image; those of bundle and catalog begin with it.
+    /// Registry path of the manager's image; the paths of bundle and catalog begin with it.
     pub(crate) images: String,
-    /// Who maintains it.
+    /// Name of the maintainer.
     pub(crate) maintainer: String,
-    /// An address of theirs.
+    /// Email address of the maintainer.
     pub(crate) email: String,
     reviewers: String,
 }
 
 impl Project {
-    /// Accounts that review proposals to the community catalogs.
+    /// Accounts that review pull requests to the community catalogs.
     pub(crate) fn reviewers(&self) -> Vec<&str> {
         self.reviewers.split(',').map(str::trim).collect()
     }
 }
 
-/// The project. Empty if the file is no such YAML, which a test rules out.
+/// The project. Empty if the file is invalid, which a test excludes.
 pub(crate) fn project() -> &'static Project {
     static PROJECT: LazyLock<Project> =
         LazyLock::new(|| serde_saphyr::from_str(FILE).unwrap_or_default());

@@ -1,10 +1,10 @@
-//! Who may do what: the manager's roles in two profiles, those of its surroundings, and roles
-//! for people, under the names and in the files of a kubebuilder scaffold.
+//! RBAC: the manager's roles in two profiles, those for metrics and leader election, and roles
+//! for users, with the names and files of a kubebuilder scaffold.
 //!
-//! *core* (`rbac`) is enough where somebody else makes the webhook certificate;
-//! *self-managed* (`rbac-self-managed`) adds what `--cert-mode=self-managed` needs. What the
-//! rules are is told beside the code that makes the requests; a fifth kind changes nothing
-//! here.
+//! *core* (`rbac`) is sufficient if another program creates the webhook certificate;
+//! *self-managed* (`rbac-self-managed`) adds the rules for `--cert-mode=self-managed`. The rules
+//! themselves are defined next to the code that makes the requests; an additional kind needs no
+//! change here.
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{
@@ -23,11 +23,11 @@ use crate::webhook::certificates::{SECRET, registered_rights, secret_rights};
 
 const API_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What the leader is elected by: one Lease, in the manager's own namespace.
+/// Rules for the Lease of the leader election, in the manager's own namespace.
 fn leader_election_rights() -> Vec<PolicyRule> {
     let leases = |verbs: &[&str]| rule("coordination.k8s.io", &["leases"], verbs);
     vec![
-        // A name cannot be required of what does not exist yet.
+        // RBAC cannot restrict `create` to a name.
         leases(&["create"]),
         PolicyRule {
             resource_names: Some(vec![LEASE.to_owned()]),
@@ -36,7 +36,7 @@ fn leader_election_rights() -> Vec<PolicyRule> {
     ]
 }
 
-/// To ask the API server who wants to read the metrics, and whether they may.
+/// Rules for authentication and authorization of clients of the metrics, by the API server.
 fn metrics_auth_rights() -> Vec<PolicyRule> {
     vec![
         rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
@@ -48,24 +48,24 @@ fn metrics_auth_rights() -> Vec<PolicyRule> {
     ]
 }
 
-/// What the controllers may do wherever they reconcile.
+/// Rules of the controllers, wherever they reconcile.
 fn controller_rights(kinds: &[&Kind]) -> Vec<PolicyRule> {
     rights::rights(kinds, &owned_by(OPERATORS))
 }
 
-/// What the manager may do everywhere, where somebody else makes the webhook certificate.
+/// Cluster-wide rules of the manager if another program creates the webhook certificate.
 pub(super) fn cluster_rights(kinds: &[&Kind]) -> Vec<PolicyRule> {
     let mut rules = controller_rights(kinds);
     rules.extend(metrics_auth_rights());
     rules
 }
 
-/// What it may do in its own namespace besides.
+/// Additional rules in its own namespace.
 pub(super) fn namespace_rights() -> Vec<PolicyRule> {
     leader_election_rights()
 }
 
-/// The roles that are not the manager's: to read the metrics, and for people.
+/// The roles of others: to read the metrics, and for users.
 pub(super) fn roles_beside_the_manager(kinds: &[&Kind]) -> Vec<ClusterRole> {
     let people = of_people(kinds).into_iter().map(|(_, role)| role);
     [metrics_reader()].into_iter().chain(people).collect()
@@ -80,8 +80,8 @@ fn metrics_reader() -> ClusterRole {
     cluster_role("metrics-reader", vec![reader])
 }
 
-/// What a person who may view, edit or administrate resources of a kind may do, by the name of
-/// the built-in role that it is added to.
+/// The rules for users of a kind, by the built-in role (view, edit or admin) that they are added
+/// to.
 fn rights_of_people(kind: &Kind, role: &str) -> Vec<PolicyRule> {
     let viewing: &[&str] = &["get", "list", "watch"];
     let editing: &[&str] = &[
@@ -113,7 +113,7 @@ pub(super) fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRul
     }
 }
 
-/// Metadata of an object that is called `quartet-operator-<name>`.
+/// Metadata of an object named `quartet-operator-<name>`.
 fn metadata(name: &str, namespace: Option<&str>) -> ObjectMeta {
     let labels = [
         ("app.kubernetes.io/managed-by", "kustomize"),
@@ -204,7 +204,7 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
     Ok(core)
 }
 
-/// What a manager for one team may do: the rights of `rbac` in its own namespace alone.
+/// The rules of a manager for one team: those of `rbac`, in its own namespace only.
 fn namespaced(kinds: &[&Kind]) -> Result<[Manifest; 2], ManifestError> {
     let (file, rules) = ("namespaced/role.yaml", controller_rights(kinds));
     let bound = binding("manager-rolebinding", "manager-role");
@@ -258,7 +258,7 @@ fn core(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
     ])
 }
 
-/// The roles for people, each with its file.
+/// The roles for users, each with its file.
 fn of_people(kinds: &[&Kind]) -> Vec<(String, ClusterRole)> {
     let mut roles = Vec::new();
     for kind in kinds {

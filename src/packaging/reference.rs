@@ -61,7 +61,7 @@ fn link(kind: &Kind, version: &Version) -> String {
     )
 }
 
-/// Writing to a String cannot fail.
+/// Appends a paragraph. Writing to a String cannot fail.
 fn push(text: &mut String, paragraph: &str) {
     let _ = writeln!(text, "\n{paragraph}");
 }
@@ -163,12 +163,12 @@ fn table(text: &mut String, name: &str, schema: Option<&JSONSchemaProps>) {
     });
 }
 
-/// Text that stays within one cell.
+/// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// Hands every field below `schema` to `visit`, with whether it is required.
+/// Calls `visit` for every field below `schema`, with whether it is required.
 fn each_field(
     schema: Option<&JSONSchemaProps>,
     prefix: &str,
@@ -237,7 +237,7 @@ fn bounds(schema: &JSONSchemaProps) -> Vec<String> {
     bounds
 }
 
-/// Of the plain values in a list.
+/// Bounds of the items of a list of plain values.
 fn bounds_of_items(items: &JSONSchemaProps) -> Option<String> {
     let bounds = bounds(items);
     (!bounds.is_empty()).then(|| format!("each {}", bounds.join(", ")))

@@ -1,5 +1,5 @@
-//! What is being packaged: a version, its date, the images, and for whom. Pure; which values
-//! somebody asked for is for the generator to say.
+//! The release to package: version, date, images and channels. Pure; the generator reads the
+//! options of the user.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -8,14 +8,14 @@ use super::names::PROJECT;
 use super::project::project;
 use crate::operators::OPERATORS;
 
-/// One version of the product, as it is packaged.
+/// One version of the product.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
     /// Semantic version, without a `v`.
     pub version: String,
-    /// When it was released, as an RFC 3339 time in UTC.
+    /// Release time, as an RFC 3339 time in UTC.
     pub created: String,
-    /// The version before it, without a `v`; `None` for the first.
+    /// The previous version, without a `v`; `None` for the first.
     pub replaces: Option<String>,
     /// The manager's image.
     pub image: String,
@@ -23,14 +23,14 @@ pub struct Release {
     pub bundle_image: String,
     /// The catalog's image.
     pub catalog_image: String,
-    /// The tag of the catalog that moves with every patch release of this minor version, and that
-    /// a CatalogSource follows.
+    /// The tag of the catalog that moves with every patch release of this minor version. A
+    /// CatalogSource uses it.
     pub catalog_following: String,
-    /// The channels that it is published in.
+    /// The channels that contain the release.
     pub channels: Vec<String>,
-    /// The one among them that is subscribed to unless somebody says otherwise.
+    /// The default channel.
     pub default_channel: String,
-    /// What the manager's image runs on, e.g. `linux/amd64`.
+    /// The platforms of the manager's image, e.g. `linux/amd64`.
     pub platforms: Vec<Platform>,
     /// The operand images, in the order of the list of operators.
     pub operands: Vec<Operand>,
@@ -38,31 +38,31 @@ pub struct Release {
     pub earlier: Vec<String>,
 }
 
-/// An operating system and a processor, in Go's words.
+/// An operating system and a processor architecture, with Go's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Platform {
-    /// e.g. `linux`.
+    /// E.g. `linux`.
     pub os: String,
-    /// e.g. `amd64`.
+    /// E.g. `amd64`.
     pub architecture: String,
 }
 
-/// An image that pods of our kinds run, unless told otherwise.
+/// A default image of the pods of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operand {
-    /// The environment variable that names it to the manager, e.g. `MEMCACHED_IMAGE`.
+    /// The environment variable of the manager that sets it, e.g. `MEMCACHED_IMAGE`.
     pub variable: &'static str,
     /// The image.
     pub image: String,
 }
 
-/// Why a release cannot be described.
+/// The options do not describe a release.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseError {
     /// Not `MAJOR.MINOR.PATCH`.
     #[error("the version {0:?} is not one: give MAJOR.MINOR.PATCH, e.g. 0.1.0, without a v")]
     Version(String),
-    /// Nobody says when it was released.
+    /// The release date is unknown.
     #[error(
         "nobody says when {0} was released: add a heading `## {0} – YYYY-MM-DD` to CHANGELOG.md, \
          or set SOURCE_DATE_EPOCH"
@@ -71,7 +71,7 @@ pub enum ReleaseError {
     /// Not `os/architecture`.
     #[error("the platform {0:?} is not one: give os/architecture, e.g. linux/amd64")]
     Platform(String),
-    /// A default channel that is none of the channels.
+    /// The default channel is not one of the channels.
     #[error("the default channel {default:?} is none of the channels {channels}")]
     DefaultChannel {
         /// The default.
@@ -82,11 +82,11 @@ pub enum ReleaseError {
 }
 
 impl Release {
-    /// The release `version` with what is usual in everything else. Its date is that of its
-    /// heading in `changelog`, else `epoch` (Unix seconds).
+    /// The release `version` with defaults for everything else. Its date is that of its heading
+    /// in `changelog`, or else `epoch` (Unix seconds).
     ///
     /// # Errors
-    /// [`ReleaseError`]: no such version, or no date.
+    /// [`ReleaseError`]: the version is invalid, or its date is unknown.
     pub fn new(version: &str, changelog: &str, epoch: Option<i64>) -> Result<Self, ReleaseError> {
         let this = number(version).ok_or_else(|| ReleaseError::Version(version.to_owned()))?;
         let dated = dated_versions(changelog);
@@ -102,7 +102,7 @@ impl Release {
         let operands = OPERATORS.iter().filter_map(|operator| operator.image());
         let image = |suffix: &str| format!("{}{suffix}:v{version}", project().images);
         let (major, minor, _) = this;
-        // A channel says how far users may rely on what is in it.
+        // A channel tells how stable its releases are.
         let channels: &[&str] = match major {
             0 => &["candidate"],
             _ => &["stable", "candidate"],
@@ -129,7 +129,7 @@ impl Release {
         })
     }
 
-    /// The release that the sources are of.
+    /// The release of the sources.
     ///
     /// # Errors
     /// [`ReleaseError`]: `changelog` has no date for it.
@@ -137,7 +137,7 @@ impl Release {
         Self::new(env!("CARGO_PKG_VERSION"), changelog, None)
     }
 
-    /// Whether the default channel is one of the channels.
+    /// Checks that the default channel is one of the channels.
     ///
     /// # Errors
     /// [`ReleaseError::DefaultChannel`]: it is not.
@@ -151,7 +151,7 @@ impl Release {
         }
     }
 
-    /// Its maturity, in the words of a ClusterServiceVersion: no more than its version number says.
+    /// Its maturity in the terms of a ClusterServiceVersion, derived from the version number.
     pub fn maturity(&self) -> &'static str {
         match number(&self.version) {
             Some((1.., _, _)) => "stable",
@@ -164,17 +164,17 @@ impl Release {
         csv_name(&self.version)
     }
 
-    /// The processors that it runs on, each once.
+    /// The processor architectures of its platforms, without duplicates.
     pub fn architectures(&self) -> Vec<&str> {
         each_once(self.platforms.iter().map(|it| it.architecture.as_str()))
     }
 
-    /// The operating systems that it runs on, each once.
+    /// The operating systems of its platforms, without duplicates.
     pub fn systems(&self) -> Vec<&str> {
         each_once(self.platforms.iter().map(|it| it.os.as_str()))
     }
 
-    /// Every image of which somebody may have to have a copy: its purpose and where it is.
+    /// Every image that a mirror needs, with its purpose.
     pub fn related_images(&self) -> Vec<(String, &str)> {
         let mut images = vec![("manager".to_owned(), self.image.as_str())];
         for operand in &self.operands {
@@ -183,8 +183,8 @@ impl Release {
         images
     }
 
-    /// The list of images for a copy to another registry, those of bundle and
-    /// catalog included: one on each line, each once.
+    /// The list of images for a mirror, including bundle and catalog: one per line, without
+    /// duplicates.
     pub fn list_of_images(&self) -> String {
         let related = self.related_images().into_iter().map(|(_, image)| image);
         let of_olm = [&self.bundle_image, &self.catalog_following].map(String::as_str);
@@ -198,7 +198,7 @@ pub(super) fn csv_name(version: &str) -> String {
     format!("{PROJECT}.v{version}")
 }
 
-/// The versions that `version` may be installed over at once: every earlier one.
+/// The versions that `version` can be installed over directly: all earlier ones.
 pub(super) fn skip_range(version: &str) -> String {
     format!(">=0.0.0 <{version}")
 }
@@ -214,7 +214,7 @@ fn each_once<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 impl Operand {
-    /// What it is called in lists of images: its variable in lower case, without `_IMAGE`.
+    /// Its name in lists of images: its variable in lower case, without `_IMAGE`.
     pub fn name(&self) -> String {
         self.variable
             .trim_end_matches("_IMAGE")
@@ -223,7 +223,7 @@ impl Operand {
 }
 
 impl Platform {
-    /// Linux on this processor.
+    /// Linux on this architecture.
     fn linux(architecture: &str) -> Self {
         Self {
             os: "linux".to_owned(),
@@ -248,7 +248,7 @@ impl std::str::FromStr for Platform {
     }
 }
 
-/// The three numbers of a version, for comparing. Pre-releases are not published.
+/// The three numbers of a version, for comparison. Pre-releases are not published.
 fn number(version: &str) -> Option<(u32, u32, u32)> {
     let mut parts = version.split('.').map(|part| {
         let digits = part.bytes().all(|byte| byte.is_ascii_digit());
@@ -260,7 +260,7 @@ fn number(version: &str) -> Option<(u32, u32, u32)> {
     parts.next().is_none().then_some(number)
 }
 
-/// Every heading `## 0.1.0 – 2026-11-21` of a change log.
+/// The versions and dates in headings such as `## 0.1.0 – 2026-11-21` of a changelog.
 fn dated_versions(changelog: &str) -> Vec<(String, Date)> {
     let headings = changelog
         .lines()
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(Release::new("0.10.0", CHANGELOG, None), missing);
         let release = Release::new("0.10.0", CHANGELOG, Some(86_399)).unwrap();
         assert_eq!(release.created, "1970-01-01T23:59:59Z");
-        // By number: 0.10 comes after 0.2.
+        // Ordered by number: 0.10 comes after 0.2.
         assert_eq!(release.earlier, ["0.1.0", "0.2.0"]);
     }
 

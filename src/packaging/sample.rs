@@ -1,5 +1,5 @@
-//! The samples: a file per version in `config/samples`, written by hand, under the names that users
-//! of kubebuilder know.
+//! The samples: a hand-written file per version in `config/samples`, with kubebuilder's file
+//! names.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::api::{Kind, Version};
 /// The sample of a version.
 ///
 /// # Errors
-/// When its file cannot be read, or is not YAML.
+/// Its file cannot be read, or is not YAML.
 pub fn sample(kind: &Kind, version: &Version) -> Result<Value, ManifestError> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/samples");
     let path = folder.join(file(kind, version));
@@ -26,13 +26,13 @@ pub fn sample(kind: &Kind, version: &Version) -> Result<Value, ManifestError> {
     }
 }
 
-/// e.g. `cache_v1alpha1_memcached.yaml`.
+/// E.g. `cache_v1alpha1_memcached.yaml`.
 pub(super) fn file(kind: &Kind, version: &Version) -> String {
     let group = kind.group.split('.').next().unwrap_or(kind.group);
     format!("{group}_{}_{}.yaml", version.name, kind.controller_name())
 }
 
-/// The files of `samples` that are generated.
+/// The generated file in `samples`.
 pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
     let spokes: Vec<String> = kinds.iter().map(|kind| file(kind, &kind.spoke)).collect();
     Ok(vec![kustomization(

@@ -1,4 +1,4 @@
-//! What is committed under `config/` is what the types say, and any YAML reader sees it.
+//! The committed files under `config/` match the types, and any YAML parser can read them.
 
 mod by_hand;
 mod monitoring;
@@ -31,8 +31,8 @@ fn the_committed_manifests_are_those_that_the_types_give() {
     assert!(stale.is_empty(), "stale, run `make manifests`: {paths:?}");
 }
 
-/// All but the bundles of earlier versions, which a catalog keeps. In `config`, the files that
-/// people edit are those that a kustomization names, and the kustomizations.
+/// All generated files except the bundles of earlier versions, which a catalog keeps. In
+/// `config`, hand-written files are those that a kustomization names, and the kustomizations.
 #[test]
 fn the_generated_folders_hold_no_file_that_nothing_generates() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -46,13 +46,13 @@ fn the_generated_folders_hold_no_file_that_nothing_generates() {
         .iter()
         .map(|version| format!("catalog/quartet-operator/quartet-operator.v{version}.yaml").into())
         .collect();
-    // Written by hand, one for each version of each kind.
+    // Hand-written, one for each version of each kind.
     let samples: BTreeSet<PathBuf> = kinds()
         .into_iter()
         .flat_map(|kind| [&kind.spoke, &kind.hub].map(|version| sample::file(kind, version)))
         .map(|file| Path::new("config/samples").join(file))
         .collect();
-    // Written by hand, too; a test of `tests/cluster` applies each.
+    // Hand-written, too; a test of `tests/cluster` applies each.
     let features = Path::new("config/samples/features");
     let mut folders = ["config", "bundle", "catalog", "dist"]
         .map(PathBuf::from)
@@ -76,7 +76,7 @@ fn the_generated_folders_hold_no_file_that_nothing_generates() {
     }
 }
 
-/// Whether this is a `kustomization.yaml`, or one beside it names the file.
+/// Reports whether this is a `kustomization.yaml`, or one next to it names the file.
 fn is_named(root: &Path, path: &Path) -> bool {
     let folder = path.parent().unwrap();
     if folder.parent() != Some(Path::new("config")) {
@@ -273,7 +273,7 @@ fn each_version_of_each_kind_has_a_webhook_that_is_asked_about_it_alone() {
         };
         assert!(groups.contains(group.as_str()), "{group}");
         let resources = rule.resources.as_ref().unwrap();
-        // Asked about status, a webhook that is down would stop the reconcilers.
+        // With status updates in its rules, an unavailable webhook would stop the reconcilers.
         assert!(
             !resources
                 .iter()
@@ -327,7 +327,7 @@ pub(super) fn committed(path: &str) -> Value {
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"))
 }
 
-/// The object in this file of `config`, edited by hand or generated.
+/// The object in this file of `config`, hand-written or generated.
 pub(super) fn object(file: &str) -> Value {
     committed(&format!("config/{file}"))
 }
@@ -346,8 +346,8 @@ fn every_binding_gives_a_role_that_is_there_to_the_account_that_is_there() {
         .iter()
         .filter(|it| it["roleRef"].is_object())
         .collect::<Vec<_>>();
-    // Five of the manager and another one in the overlay for one namespace, one of who reads its
-    // metrics, one of the storage migration, two of who installs with OLM v1.
+    // Five of the manager and one in the overlay for one namespace, one of a metrics reader, one
+    // of the storage migration, two of installers with OLM v1.
     assert_eq!(bindings.len(), 10);
     for binding in bindings {
         let (role, subject) = (&binding["roleRef"], &binding["subjects"][0]);

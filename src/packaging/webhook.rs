@@ -1,5 +1,5 @@
-//! The ValidatingWebhookConfiguration: one webhook for each version of each kind, for our groups
-//! only. Whether an object is right is not known here.
+//! The ValidatingWebhookConfiguration: one webhook for each version of each kind, for our API
+//! groups only. Contains no validation rules.
 
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, RuleWithOperations, ServiceReference, ValidatingWebhook,
@@ -15,22 +15,22 @@ use crate::api::{Kind, Version};
 use crate::webhook::certificates::Registered;
 use crate::webhook::paths;
 
-/// Longest time that a write waits for us. An answer takes a millisecond; what takes longer is
-/// a replica that is gone.
+/// Timeout of a request. A response takes a millisecond; a replica that takes longer is gone.
 const TIMEOUT_SECONDS: i32 = 5;
 
-/// Annotations of up to this many entries and characters a value fit beside any conversion
-/// data: `24 × (317 + 4 × 2048)` bytes is less than the limit of all annotations, 256 KiB, less
-/// the 32 KiB and the key of the data. 317 is the longest key, 4 the bytes of a character.
+/// Annotations of up to this many entries and characters per value always leave room for
+/// conversion data: `24 × (317 + 4 × 2048)` bytes is less than the limit of all annotations, 256
+/// KiB, less the 32 KiB and the key of the data. 317 is the longest key, and a character has up
+/// to 4 bytes.
 const FEW_ANNOTATIONS: usize = 24;
 const SHORT_ANNOTATION: usize = 2048;
 
-/// The conditions, by name, under which a request is sent. Requests that need no answer are
-/// not, so that they work while no webhook server does: above all a foreground deletion, which
-/// removes finalizers by updates.
+/// The match conditions, by name. Requests that need no validation are not sent, so that they
+/// succeed without a webhook server, in particular a foreground deletion, which removes
+/// finalizers by updates.
 ///
-/// An update needs an answer if it changes the spec; the conversion data, which is a part of
-/// the spec; or annotations that may leave no room for conversion data.
+/// An update needs validation if it changes the spec, the conversion data (a part of the spec),
+/// or annotations that may leave no room for conversion data.
 fn match_conditions() -> [(&'static str, String); 2] {
     let data = format!("metadata.?annotations[?'{DATA_ANNOTATION}']");
     let annotations = "metadata.?annotations.orValue({})";
@@ -54,7 +54,7 @@ fn match_conditions() -> [(&'static str, String); 2] {
     ]
 }
 
-/// What the API server is to ask of us, and when.
+/// The webhooks of all kinds.
 pub fn validating_webhook_configuration(kinds: &[&Kind]) -> ValidatingWebhookConfiguration {
     let versions = kinds
         .iter()
@@ -79,7 +79,7 @@ pub fn validating_webhook_configuration(kinds: &[&Kind]) -> ValidatingWebhookCon
     configuration
 }
 
-/// The objects that carry the caBundle.
+/// The objects with a caBundle.
 pub fn registered(kinds: &[&Kind]) -> Vec<Registered> {
     let crds = kinds
         .iter()
@@ -115,8 +115,8 @@ fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {
             ..WebhookClientConfig::default()
         },
         failure_policy: Some("Fail".to_owned()),
-        // With Equivalent, the default, the webhooks of both versions would be asked about each
-        // write, one of them about an object in the other's shape.
+        // With Equivalent, the default, the webhooks of both versions would be called for each
+        // write, one of them with an object of the other version.
         match_policy: Some("Exact".to_owned()),
         match_conditions: Some(conditions.into()),
         rules: Some(vec![RuleWithOperations {
@@ -132,7 +132,7 @@ fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {
     }
 }
 
-/// Whether `kubectl scale` works on this version.
+/// Reports whether `kubectl scale` works on this version.
 pub(super) fn has_scale(version: &Version) -> bool {
     let crd = (version.derived)();
     crd.spec
@@ -142,7 +142,7 @@ pub(super) fn has_scale(version: &Version) -> bool {
         .any(|subresources| subresources.scale.is_some())
 }
 
-/// The file of `webhook` that is generated.
+/// The generated file in `webhook`.
 pub(super) fn manifest(kinds: &[&Kind]) -> Result<Manifest, ManifestError> {
     Manifest::object(
         "webhook/manifests.yaml",

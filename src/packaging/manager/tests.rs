@@ -1,4 +1,4 @@
-//! What the Deployment says is what the manager understands.
+//! The manager accepts the arguments and environment of its Deployment.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn container() -> Value {
     deployment()["spec"]["template"]["spec"]["containers"][0].clone()
 }
 
-/// What `default` has besides.
+/// The additions of `default`.
 fn certificate_mode() -> (String, String) {
     let patch = by_hand::object(by_hand::SELF_MANAGED).unwrap();
     let variable = &patch["spec"]["template"]["spec"]["containers"][0]["env"][0];
@@ -29,7 +29,7 @@ fn certificate_mode() -> (String, String) {
     (text("name"), text("value"))
 }
 
-/// The configuration of a manager that is started as the Deployment has it.
+/// The configuration of a manager with the arguments and environment of the Deployment.
 fn configuration() -> Config {
     let container = container();
     let arguments = container["args"].as_array().unwrap().iter();

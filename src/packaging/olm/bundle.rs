@@ -1,8 +1,8 @@
-//! The bundle: the ClusterServiceVersion, the CRDs, and the few objects besides that OLM creates
-//! as they are; one document per file, under operator-sdk's names. Left out is what OLM makes
-//! itself (webhook Service and configuration, ServiceAccounts), what a cluster may lack the CRD
-//! of (ServiceMonitor, PrometheusRule), and the NetworkPolicies, which the community
-//! catalog refuses.
+//! The bundle: the ClusterServiceVersion, the CRDs, and the few other objects that OLM creates
+//! unchanged; one document per file, with operator-sdk's file names. Not included are objects
+//! that OLM creates itself (webhook Service and configuration, ServiceAccounts), objects whose
+//! CRDs a cluster may lack (ServiceMonitor, PrometheusRule), and the NetworkPolicies, which the
+//! community catalog rejects.
 
 use std::path::Path;
 
@@ -16,14 +16,14 @@ use crate::packaging::manifest::{Manifest, ManifestError};
 use crate::packaging::rbac;
 use crate::packaging::release::Release;
 
-/// What scorecard runs, as operator-sdk writes it.
+/// The configuration of scorecard, as operator-sdk writes it.
 const SCORECARD: &str = include_str!("scorecard.yaml");
 const SCORECARD_FOLDER: &str = "tests/scorecard";
 
-/// Every file of the bundle, below its folder.
+/// Every file of the bundle, below its directory.
 ///
 /// # Errors
-/// When a type has no YAML form, which a test rules out.
+/// A type has no YAML form, which a test excludes.
 pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     let csv = csv(kinds, release)?;
     let mut files = vec![Manifest::object(
@@ -58,16 +58,16 @@ pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, Manife
     Ok(files)
 }
 
-/// What the bundle holds besides the ClusterServiceVersion and the CRDs.
+/// The objects of the bundle except the ClusterServiceVersion and the CRDs.
 ///
 /// # Errors
-/// When a file that people edit is no YAML.
+/// A hand-written file is not YAML.
 pub(super) fn objects(kinds: &[&Kind]) -> Result<Vec<Value>, ManifestError> {
     let mut objects = vec![
         by_hand::object(by_hand::METRICS_SERVICE)?,
         by_hand::object(by_hand::DISRUPTION_BUDGET)?,
     ];
-    // OLM decides where.
+    // OLM sets the namespace.
     for metadata in objects.iter_mut().map(|it| &mut it["metadata"]) {
         metadata.as_object_mut().map(|it| it.remove("namespace"));
     }
@@ -76,7 +76,7 @@ pub(super) fn objects(kinds: &[&Kind]) -> Result<Vec<Value>, ManifestError> {
     Ok(objects)
 }
 
-/// e.g. `quartet-operator-metrics-reader_rbac.authorization.k8s.io_v1_clusterrole.yaml`.
+/// E.g. `quartet-operator-metrics-reader_rbac.authorization.k8s.io_v1_clusterrole.yaml`.
 fn file_name(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     format!(
@@ -87,7 +87,7 @@ fn file_name(object: &Value) -> String {
     )
 }
 
-/// What the bundle is, for who reads its folder and for who reads the labels of its image.
+/// Properties of the bundle, as annotations of its directory and as labels of its image.
 fn labels(release: &Release) -> Vec<(&'static str, String)> {
     let text = ToOwned::to_owned;
     vec![
@@ -127,8 +127,8 @@ fn labels(release: &Release) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The Dockerfile of the bundle in the folder `folder`, to be built beside it: the context is
-/// the folder's parent.
+/// The Dockerfile of the bundle in the directory `folder`. The build context is the parent of the
+/// directory.
 pub fn dockerfile(folder: &Path, release: &Release) -> Manifest {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let labels = labels(release);

@@ -1,6 +1,6 @@
-//! The file-based catalog: the package, its channels with the edges of upgrades, and for each
-//! version the bundle. Equal to what `opm render` makes of the bundle's folder, with the
-//! metadata of the ClusterServiceVersion in place of the objects (a test compares them).
+//! The file-based catalog: the package, its channels with the upgrade edges, and the bundle of
+//! each version. Equal to the output of `opm render` for the directory of the bundle, with the
+//! metadata of the ClusterServiceVersion instead of the objects (a test compares them).
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use crate::api::Kind;
 use crate::packaging::manifest::{Manifest, ManifestError};
 use crate::packaging::release::{Release, csv_name, skip_range};
 
-/// What serves the catalog inside of its image.
+/// The base image of the catalog, which serves it.
 const OPM_IMAGE: &str = "quay.io/operator-framework/opm:v1.73.0";
 
-/// Every file of the catalog, below its folder. The bundles of earlier versions are files of
-/// their own, which stay as they were.
+/// Every file of the catalog, below its directory. The bundles of earlier versions are separate
+/// files, which do not change.
 ///
 /// # Errors
-/// When a type has no YAML form, which a test rules out.
+/// A type has no YAML form, which a test excludes.
 pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     let csv = csv(kinds, release)?;
     let file = |name: &str| format!("{PACKAGE}/{name}.yaml");
@@ -39,8 +39,8 @@ pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, Manife
     Ok(files)
 }
 
-/// The Dockerfile of the catalog in the folder `folder`, to be built beside it: the context is
-/// the folder's parent. As `opm generate dockerfile` writes it.
+/// The Dockerfile of the catalog in the directory `folder`, as `opm generate dockerfile` writes
+/// it. The build context is the parent of the directory.
 pub fn dockerfile(folder: &Path) -> Manifest {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let text = format!(
@@ -73,7 +73,7 @@ fn package(kinds: &[&Kind], release: &Release, csv: &Value) -> Value {
     })
 }
 
-/// Every version replaces the one before it, and may be reached from each earlier one at once.
+/// Every version replaces the previous one, and can be installed directly over each earlier one.
 fn channel_of(name: &str, release: &Release) -> Value {
     let mut entries = Vec::new();
     let mut before: Option<&String> = None;
@@ -102,7 +102,7 @@ fn bundle(kinds: &[&Kind], release: &Release, csv: &Value) -> Value {
             })
         })
         .collect();
-    // opm sorts them by their text.
+    // opm sorts them as text.
     apis.sort_by_key(ToString::to_string);
     let property = |kind: &str, value: Value| json!({ "type": kind, "value": value });
     let mut properties: Vec<Value> = apis.into_iter().map(|it| property("olm.gvk", it)).collect();
@@ -116,7 +116,7 @@ fn bundle(kinds: &[&Kind], release: &Release, csv: &Value) -> Value {
         .map(|(name, image)| (image, name))
         .collect();
     images.push((&release.bundle_image, String::new()));
-    // As opm does; what is the same image keeps the order of the ClusterServiceVersion.
+    // As in opm; equal images keep the order of the ClusterServiceVersion.
     images.sort_by_key(|(image, _)| *image);
     let images = images
         .into_iter()
@@ -131,7 +131,7 @@ fn bundle(kinds: &[&Kind], release: &Release, csv: &Value) -> Value {
     })
 }
 
-/// What consoles show before anything is installed. Fields as in opm's `CSVMetadata`.
+/// The metadata that consoles show before the installation. Fields as in opm's `CSVMetadata`.
 fn metadata(csv: &Value) -> Value {
     let spec = &csv["spec"];
     let mut metadata: Map<String, Value> = [

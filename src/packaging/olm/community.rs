@@ -1,9 +1,10 @@
-//! The folder that is proposed to the community catalogs (k8s-operatorhub/community-operators, its
-//! docs/contributing-fbc.md): `operators/quartet-operator/<version>`, which is the bundle, and what has
-//! the pipeline there add the version to the file-based catalog. Template and catalog are not in it:
-//! they name the image of the bundle that the pipeline builds, and the pipeline writes them
-//! (operator-pipelines, add_bundle_to_fbc.py). Written on demand: committed, it would be the bundle
-//! once more.
+//! The directory for a pull request to the community catalogs
+//! (k8s-operatorhub/community-operators, docs/contributing-fbc.md):
+//! `operators/quartet-operator/<version>`, with the bundle and the file that makes the pipeline
+//! there add the version to the file-based catalog. Template and catalog are not included, since
+//! they name the image of the bundle that the pipeline builds; the pipeline writes them
+//! (operator-pipelines, add_bundle_to_fbc.py). Not committed, since it would be a copy of the
+//! bundle.
 
 use serde_json::json;
 
@@ -14,15 +15,15 @@ use crate::packaging::manifest::{Manifest, ManifestError};
 use crate::packaging::project::project;
 use crate::packaging::release::{Release, csv_name, skip_range};
 
-/// The name of the catalog's template, in `catalog-templates`.
+/// The catalog's template, in `catalog-templates`.
 const TEMPLATE: &str = "basic.yaml";
-/// The catalogs of that repository: one.
+/// The catalogs of that repository.
 const CATALOGS: [&str; 1] = ["latest"];
 
 /// Every file, below the root of a clone of the catalog's repository.
 ///
 /// # Errors
-/// When a type has no YAML form, which a test rules out.
+/// A type has no YAML form, which a test excludes.
 pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     let folder = format!("operators/{PACKAGE}");
     let mapping = json!({
@@ -34,7 +35,7 @@ pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, Manife
         "fbc": { "enabled": true, "catalog_mapping": [mapping] },
         "reviewers": project().reviewers(),
     });
-    // The entry of the channels, as our own catalog has it.
+    // The entry of the channels, as in our own catalog.
     let mut entry = json!({
         "template_name": TEMPLATE,
         "channels": release.channels,

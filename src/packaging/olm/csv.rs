@@ -1,6 +1,6 @@
-//! The ClusterServiceVersion: what is installed, what it may do, and how it is presented. The
-//! rules it keeps are those of `operator-sdk bundle validate` (operator-framework/api,
-//! pkg/validation) and of the community catalog's pipeline.
+//! The ClusterServiceVersion: Deployment, RBAC rules and presentation. It follows the rules of
+//! `operator-sdk bundle validate` (operator-framework/api, pkg/validation) and of the community
+//! catalog's pipeline.
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -21,24 +21,25 @@ use crate::packaging::sample::sample;
 use crate::packaging::webhook::validating_webhook_configuration;
 use crate::webhook::paths;
 
-/// The oldest Kubernetes that the whole test suite has passed on.
+/// Oldest version of Kubernetes on which the whole test suite has passed.
 pub const OLDEST_KUBERNETES: &str = "1.34.0";
-/// The OpenShift of that Kubernetes. Without a second version, the catalogs of all later ones
-/// have the bundle, too; those of earlier ones would offer what cannot be installed there.
+/// The OpenShift version with that Kubernetes. Without a maximum, the catalogs of all later
+/// versions include the bundle. Those of earlier versions do not, since it cannot be installed
+/// there.
 pub const OLDEST_OPENSHIFT: &str = "v4.21";
 const BASE: &str = include_str!("base.yaml");
 const DESCRIPTION: &str = include_str!("description.md");
 const ICON: &[u8] = include_bytes!("../../../docs/icon.svg");
-/// The processors on which CI runs the manager. There are images for more.
+/// The processor architectures on which CI runs the manager. There are images for more.
 const TESTED: [&str; 1] = ["amd64"];
-/// What belongs to a resource, all of version v1. Also Events: operator-sdk takes a right to
-/// write those of events.k8s.io for an API that was removed, unless they are named here.
+/// The objects that belong to a resource, all of version v1. Includes Events: without them here,
+/// operator-sdk takes RBAC rules for events.k8s.io as rules for a removed API.
 const CHILDREN: [&str; 4] = ["Deployment", "Event", "Pod", "Service"];
 
 /// The ClusterServiceVersion.
 ///
 /// # Errors
-/// When a sample cannot be read, or a file is no YAML.
+/// A sample cannot be read, or a file is not YAML.
 pub fn csv(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
     let mut csv = base()?;
     csv["metadata"]["name"] = release.csv_name().into();
@@ -68,7 +69,7 @@ pub fn csv(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
     Ok(csv)
 }
 
-/// What does not follow from the code.
+/// The hand-written part.
 fn base() -> Result<Value, ManifestError> {
     let project = project();
     let text = BASE
@@ -81,7 +82,7 @@ fn base() -> Result<Value, ManifestError> {
     })
 }
 
-/// What hubs show on the tile.
+/// The short description for catalogs.
 pub(super) fn summary(kinds: &[&Kind]) -> String {
     let names: Vec<_> = kinds.iter().map(|kind| kind.kind).collect();
     format!(
@@ -90,7 +91,7 @@ pub(super) fn summary(kinds: &[&Kind]) -> String {
     )
 }
 
-/// The names of the kinds, and those in `others`.
+/// The names of the kinds, and the keywords in `others`.
 fn keywords(kinds: &[&Kind], others: &Value) -> Value {
     let names = kinds.iter().map(|kind| kind.controller_name().into());
     let others = others.as_array().into_iter().flatten().cloned();
@@ -102,7 +103,7 @@ fn annotations(
     kinds: &[&Kind],
     release: &Release,
 ) -> Result<[(&'static str, String); 8], ManifestError> {
-    // An air-gapped cluster mirrors by digest.
+    // Mirroring for an air-gapped cluster requires digests.
     let by_digest = |(_, image): (String, &str)| image.contains("@sha256:");
     let disconnected = release.related_images().into_iter().all(by_digest);
     let namespace = by_hand::object(by_hand::NAMESPACE)?;
@@ -117,12 +118,12 @@ fn annotations(
         (suggested, NAMESPACE.to_owned()),
         (template, namespace.to_string()),
         (feature, disconnected.to_string()),
-        // For catalogs that are made of bundles. In a file-based catalog, the channel has it.
+        // For catalogs that consist of bundles. In a file-based catalog, the channel has it.
         ("olm.skipRange", skip_range(&release.version)),
     ])
 }
 
-/// The samples, one of each version of each kind, as the text of a JSON array.
+/// One sample of each version of each kind, as the text of a JSON array.
 fn examples(kinds: &[&Kind]) -> Result<String, ManifestError> {
     let examples = versions(kinds).map(|(kind, version)| sample(kind, version));
     let examples: Vec<Value> = examples.collect::<Result<_, _>>()?;
@@ -149,7 +150,7 @@ fn labels(release: &Release) -> Value {
     labels
 }
 
-/// One entry for each version of each kind, each with every field described.
+/// One entry for each version of each kind, with a descriptor for every field.
 fn owned(kinds: &[&Kind]) -> Vec<Value> {
     let resource = |kind: &str| json!({ "kind": kind, "name": "", "version": "v1" });
     versions(kinds)
@@ -173,8 +174,8 @@ fn owned(kinds: &[&Kind]) -> Vec<Value> {
         .collect()
 }
 
-/// The Deployment and the rights of its ServiceAccount. OLM makes the webhook certificate and
-/// mounts it: a volume of ours for it would be of a Secret that never comes.
+/// The Deployment, and the RBAC rules of its ServiceAccount. OLM creates and mounts the webhook
+/// certificate; a volume of ours would wait for a Secret that is never created.
 fn install(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
     let deployment = deployment(release)?;
     Ok(json!({
@@ -194,9 +195,9 @@ fn install(kinds: &[&Kind], release: &Release) -> Result<Value, ManifestError> {
     }))
 }
 
-/// The webhooks of `config/webhook` and the conversion, as OLM registers them. The ports are
-/// the same everywhere, or OLM's Service would have two of one name. OLM knows no match
-/// conditions: an update that changes no spec is asked about, too, and let through.
+/// The webhooks of `config/webhook` and the conversion, as OLM registers them. All have the same
+/// ports; otherwise OLM's Service would have two ports with one name. OLM does not support match
+/// conditions, so the webhook also gets updates that do not change the spec, and allows them.
 fn webhook_definitions(kinds: &[&Kind]) -> Vec<Value> {
     let definition = |name: &str, kind: &str, path: &str| {
         json!({

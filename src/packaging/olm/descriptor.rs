@@ -1,5 +1,5 @@
-//! Descriptors: how a console shows each field of a version. Made from the schema, so that no
-//! field is without one, and named by the URNs of OpenShift's console.
+//! Descriptors, which define how a console shows each field of a version. Generated from the
+//! schema, so that every field has one. The URNs are those of OpenShift's console.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const TECTONIC: &str = "urn:alm:descriptor:com.tectonic.ui:";
 const KUBERNETES: &str = "urn:alm:descriptor:io.kubernetes:";
 
-/// Fields that most people leave alone; a console folds them away.
+/// Fields that few users set; a console collapses them.
 const ADVANCED: [&str; 5] = [
     "imagePullPolicy",
     "imagePullSecrets",
@@ -18,8 +18,8 @@ const ADVANCED: [&str; 5] = [
     "scheduling",
 ];
 
-/// `specDescriptors` of the only version of `crd`: every field, those inside of others and of
-/// the items of lists as well.
+/// `specDescriptors` of the only version of `crd`: every field, including nested fields and
+/// fields of list items.
 pub(super) fn of_spec(crd: &CustomResourceDefinition) -> Vec<Value> {
     let count = count(crd);
     let mut descriptors = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn of_spec(crd: &CustomResourceDefinition) -> Vec<Value> {
     descriptors
 }
 
-/// `statusDescriptors`: every field. What is inside of a condition is the console's to show.
+/// `statusDescriptors`: every field, without the fields of conditions, which the console shows.
 pub(super) fn of_status(crd: &CustomResourceDefinition) -> Vec<Value> {
     let mut descriptors = Vec::new();
     walk(part(crd, "status"), "", &mut |path, schema| {
@@ -49,7 +49,7 @@ pub(super) fn of_status(crd: &CustomResourceDefinition) -> Vec<Value> {
     descriptors
 }
 
-/// The words in a name in camel case: `perPodQPS` is `Per Pod QPS`.
+/// Splits a name in camel case into words: `perPodQPS` is `Per Pod QPS`.
 pub(super) fn words(name: &str) -> String {
     let characters: Vec<char> = name.chars().collect();
     let mut words = String::new();
@@ -82,7 +82,7 @@ fn descriptor(path: &str, schema: &JSONSchemaProps, urns: &[String]) -> Value {
     descriptor
 }
 
-/// A field of an older version, which the schema has so that writing it is refused.
+/// A field of another version, which the schema has so that writing it is rejected.
 pub(in crate::packaging) fn is_refused(schema: &JSONSchemaProps) -> bool {
     let rules = schema.x_kubernetes_validations.iter().flatten();
     rules.into_iter().any(|rule| rule.rule == "false")
@@ -115,7 +115,7 @@ fn spec_urns(path: &str, schema: &JSONSchemaProps, count: Option<&str>) -> Vec<S
     }
 }
 
-/// The field that `kubectl scale` writes, below `spec`.
+/// The field that `kubectl scale` writes, relative to `spec`.
 fn count(crd: &CustomResourceDefinition) -> Option<String> {
     let subresources = crd.spec.versions.first()?.subresources.as_ref()?;
     let path = &subresources.scale.as_ref()?.spec_replicas_path;
@@ -132,8 +132,8 @@ pub(in crate::packaging) fn part<'a>(
     properties.get(name)
 }
 
-/// Hands every field below `schema` to `visit`, in the order of their paths, and goes on inside
-/// it if that returns true.
+/// Calls `visit` for every field below `schema`, in the order of their paths. Visits nested
+/// fields if it returns true.
 pub(in crate::packaging) fn walk(
     schema: Option<&JSONSchemaProps>,
     prefix: &str,

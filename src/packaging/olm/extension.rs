@@ -1,8 +1,8 @@
-//! What is generated below `config/olm-v1`, which installs from the catalog with one `kubectl apply
-//! -k` on a cluster that has OLM v1: ClusterCatalog, ClusterExtension, and the rights of the
-//! ServiceAccount that OLM v1 installs with. The rights are those that OLM v1's documents have
-//! people derive from a bundle (howto/derive-service-account): to manage each object, and to grant
-//! what the bundle grants.
+//! The generated files below `config/olm-v1`, which installs from the catalog with `kubectl apply
+//! -k` on a cluster with OLM v1: ClusterCatalog, ClusterExtension, and the RBAC rules of the
+//! ServiceAccount that OLM v1 uses. The rules are those that the documentation of OLM v1 derives
+//! from a bundle (howto/derive-service-account): to manage each object, and to grant what the
+//! bundle grants.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
@@ -19,11 +19,11 @@ use crate::packaging::webhook::validating_webhook_configuration;
 
 const API_GROUP: &str = "olm.operatorframework.io";
 
-/// Objects of one kind that OLM v1 makes of the bundle.
+/// Objects of one kind that OLM v1 creates from the bundle.
 struct Made {
     group: &'static str,
     resource: &'static str,
-    /// Empty where OLM v1 generates the names, from a version and a hash.
+    /// Empty if OLM v1 generates the names, from a version and a hash.
     names: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ fn made(group: &'static str, resource: &'static str, names: Vec<String>) -> Made
 fn cluster_scoped(kinds: &[&Kind]) -> Vec<Made> {
     let crds = kinds.iter();
     let crds = crds.map(|kind| format!("{}.{}", kind.plural, kind.group));
-    // OLM v1 makes a configuration of each webhook.
+    // OLM v1 creates a configuration for each webhook.
     let webhooks = validating_webhook_configuration(kinds).webhooks;
     let webhooks = webhooks.into_iter().flatten().map(|it| it.name);
     let rbac = "rbac.authorization.k8s.io";
@@ -82,14 +82,14 @@ fn namespaced(bundled: &[Value]) -> Vec<Made> {
     ]
 }
 
-/// The name that OLM v1 makes of another: of at most 63 characters.
+/// The name that OLM v1 derives from another: at most 63 characters.
 fn suffixed(base: &str, suffix: &str) -> String {
     const LONGEST: usize = 63;
     let kept = base.get(..LONGEST - suffix.len() - 1).unwrap_or(base);
     format!("{kept}-{suffix}")
 }
 
-/// The rights to create these objects and to manage them, by name where names are known.
+/// RBAC rules to create and manage these objects, by name if the names are known.
 fn managing(made: &Made, unnamed: &[&str]) -> Vec<PolicyRule> {
     const MANAGE: [&str; 4] = ["delete", "get", "patch", "update"];
     let rule = |verbs: &[&str]| rule(made.group, &[made.resource], verbs);
@@ -103,8 +103,9 @@ fn managing(made: &Made, unnamed: &[&str]) -> Vec<PolicyRule> {
     vec![rule(unnamed), named]
 }
 
-/// What the bundle grants to the manager and to users. An account cannot grant rights that it lacks.
-/// OLM v1 has every right of the manager hold in all namespaces, and adds the last one.
+/// The rules that the bundle grants to the manager and to users; an account cannot grant rules
+/// that it lacks. OLM v1 grants all rules of the manager in all namespaces, and adds the last
+/// one.
 fn granted(kinds: &[&Kind]) -> Vec<PolicyRule> {
     let mut rules = rbac::cluster_rights(kinds);
     rules.extend(rbac::namespace_rights());
@@ -126,7 +127,7 @@ fn cluster_rules(kinds: &[&Kind], bundled: &[Value]) -> Vec<PolicyRule> {
     for made in namespaced(bundled) {
         rules.push(rule(made.group, &[made.resource], &["list", "watch"]));
     }
-    // No request, but what OwnerReferencesPermissionEnforcement wants.
+    // Not for a request, but required by OwnerReferencesPermissionEnforcement.
     rules.push(PolicyRule {
         resource_names: Some(vec![PACKAGE.to_owned()]),
         ..rule(API_GROUP, &["clusterextensions/finalizers"], &["update"])
@@ -158,7 +159,7 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
 
 fn cluster_catalog(release: &Release) -> Value {
     let image = json!({
-        // A floating tag. The tag of a version would never bring an upgrade.
+        // A floating tag: the tag of a version would never receive an upgrade.
         "ref": release.catalog_following,
         "pollIntervalMinutes": 30,
     });
@@ -170,7 +171,7 @@ fn cluster_extension(release: &Release) -> Value {
     let catalog = json!({
         "packageName": PACKAGE,
         "channels": [release.default_channel],
-        // Not a package of the same name in another catalog.
+        // Excludes a package of the same name in another catalog.
         "selector": { "matchLabels": { "olm.operatorframework.io/metadata.name": CATALOG } },
     });
     let spec = json!({
@@ -181,7 +182,7 @@ fn cluster_extension(release: &Release) -> Value {
     object("ClusterExtension", PACKAGE, &spec)
 }
 
-/// The files.
+/// The generated files.
 pub(super) fn manifests(
     kinds: &[&Kind],
     release: &Release,

@@ -1,6 +1,6 @@
-//! What OLM and its consoles read: the bundle with its ClusterServiceVersion, the catalog, and
-//! what a user applies to install from it. Pure; the rules that bundles are held to are cited
-//! where they matter.
+//! Manifests for OLM: the bundle with its ClusterServiceVersion, the catalog, and the objects
+//! that a user applies to install from it. Pure. The rules for bundles are cited where they
+//! apply.
 #![allow(clippy::indexing_slicing, reason = "fields of JSON literals, in the generator alone")]
 
 pub mod bundle;
@@ -15,7 +15,7 @@ use super::manifest::{Manifest, ManifestError};
 use super::release::Release;
 use crate::api::Kind;
 
-/// The files below `config/olm` and `config/olm-v1` that are generated.
+/// The generated files below `config/olm` and `config/olm-v1`.
 pub(super) fn manifests(
     kinds: &[&Kind],
     release: &Release,

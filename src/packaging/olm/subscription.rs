@@ -1,5 +1,5 @@
-//! What is generated below `config/olm`, which installs from the catalog with one `kubectl apply
-//! -k` on a cluster that has OLM: the objects that follow from the release.
+//! The generated files below `config/olm`, which installs from the catalog with `kubectl apply
+//! -k` on a cluster with OLM: the objects that depend on the release.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::packaging::manifest::{Manifest, ManifestError};
 use crate::packaging::names::{NAMESPACE, PROJECT};
 use crate::packaging::release::Release;
 
-/// In our own namespace, so that it takes no rights in OLM's.
+/// In our own namespace, so that it needs no permissions in OLM's.
 pub(super) const CATALOG: &str = "quartet-operator-catalog";
 
 fn object(kind: &str, name: &str, spec: Value) -> Value {
@@ -30,7 +30,7 @@ fn object(kind: &str, name: &str, spec: Value) -> Value {
 fn catalog_source(release: &Release) -> Value {
     let spec = json!({
         "sourceType": "grpc",
-        // A tag that moves: of an image by its version nothing newer ever comes.
+        // A floating tag: the image of a version would never receive an upgrade.
         "image": release.catalog_following,
         "displayName": "Quartet Operator",
         "publisher": "quartet-operator",
@@ -51,7 +51,7 @@ fn subscription(release: &Release) -> Value {
     object("Subscription", PACKAGE, spec)
 }
 
-/// The files.
+/// The generated files.
 pub(super) fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     Ok(vec![
         Manifest::object("olm/catalog_source.yaml", &catalog_source(release))?,

@@ -1,5 +1,5 @@
-//! Bundle and catalog say what the types and the other manifests say. The rules of others are
-//! in `rules` and `olm_v1`.
+//! Bundle and catalog match the types and the other manifests. External rules are in `rules` and
+//! `olm_v1`.
 
 mod olm_v1;
 mod rules;

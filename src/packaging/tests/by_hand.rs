@@ -1,5 +1,5 @@
-//! The files of `config` that people edit say what the code says: names, ports, labels, flags. That
-//! the references between them resolve is for `tests/install` to find out.
+//! The hand-written files of `config` match the code: names, ports, labels, flags.
+//! `tests/install` checks the references between them.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use crate::packaging::names::{
     WEBHOOK_SERVICE_PORT,
 };
 
-/// Every object below `config`, edited by hand or generated, but for the samples of features:
-/// they hold objects of users, several in a file.
+/// Every object below `config`, hand-written or generated, except the samples of features: they
+/// contain objects of users, several per file.
 pub(super) fn objects() -> Vec<Value> {
     let (mut objects, mut folders) = (Vec::new(), vec!["config".to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -35,7 +35,7 @@ pub(super) fn objects() -> Vec<Value> {
     objects
 }
 
-/// What selects the manager's pods.
+/// The selector of the manager's pods.
 fn selector() -> Value {
     json!({ "app.kubernetes.io/name": PROJECT, "control-plane": "controller-manager" })
 }
@@ -173,8 +173,8 @@ fn services_lead_to_ports_of_the_container() {
     );
 }
 
-/// What [`super::super::manager`] makes of the Deployment, kustomize makes of it by this patch; and so
-/// for the Job. Applied alone, the files name an image that does not exist.
+/// This patch makes kustomize produce the same Deployment as [`super::super::manager`]; likewise
+/// for the Job. Without the patch, the files name an image that does not exist.
 #[test]
 fn images_come_from_the_patch_of_the_release_alone() {
     for (folder, file) in [("manager", "manager.yaml"), ("migrate-storage", "job.yaml")] {
@@ -274,7 +274,7 @@ fn a_manager_for_one_namespace_has_the_flags_of_the_others_but_no_metrics() {
     assert_eq!(arguments("namespaced/manager_patch.yaml"), expected);
 }
 
-/// kustomize takes no notice of a deletion that finds nothing.
+/// kustomize ignores a deletion without a match.
 #[test]
 fn what_the_overlay_for_one_namespace_removes_is_there() {
     let (all, list) = (objects(), object("namespaced/kustomization.yaml"));

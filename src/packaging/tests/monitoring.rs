@@ -1,5 +1,5 @@
-//! The alerts and dashboards that people edit: they are complete, have runbooks and room for their
-//! panels, and name metrics and labels that the manager has. `tests/cluster/monitoring` evaluates
+//! The hand-written alerts and dashboards: they are complete, have runbooks and non-overlapping
+//! panels, and use only metrics and labels of the manager. `tests/cluster/monitoring` evaluates
 //! each query.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +11,8 @@ use super::{committed, object};
 use crate::packaging::names::{LEASE, METRICS_SERVICE};
 use crate::packaging::project::project;
 
-/// The dashboards and their uids, which stay the same for ever: links name them. The first two have
-/// the names of kubebuilder's Grafana plugin.
+/// The dashboards and their uids, which must never change because links contain them. The first
+/// two have the names of kubebuilder's Grafana plugin.
 const DASHBOARDS: [(&str, &str); 3] = [
     (
         "controller-resources-metrics.json",
@@ -67,7 +67,7 @@ fn dashboards() -> Vec<Value> {
     DASHBOARDS.iter().map(read).collect()
 }
 
-/// The panels that show something.
+/// The panels with queries.
 fn graphs(dashboard: &Value) -> impl Iterator<Item = &Value> {
     let panels = list(&dashboard["panels"]).iter();
     panels.filter(|panel| panel["type"] != "row")
@@ -150,8 +150,8 @@ fn each_alert_looks_at_the_manager_alone() {
     }
 }
 
-/// Each `metric{label="value",…}` of a query: the metric, and its labels with what they must be. A
-/// selector without braces would be of every job.
+/// Each `metric{label="value",…}` of a query: the metric, and its labels with the required
+/// values. A selector without braces would match every job.
 fn selectors(query: &str) -> Vec<(String, Vec<(String, String)>)> {
     let mut selectors = Vec::new();
     let mut rest = query;
@@ -180,8 +180,8 @@ fn grouped(query: &str) -> Vec<&str> {
     labels.map(str::trim).collect()
 }
 
-/// The labels of each metric, as `docs/metrics.md` lists them; `tests/support/metrics_list.rs`
-/// compares that list with a manager that runs.
+/// The labels of each metric in `docs/metrics.md`. `tests/support/metrics_list.rs` compares that
+/// list with a running manager.
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
     let text = std::fs::read_to_string(root().join("docs/metrics.md")).unwrap();
     let mut metrics = BTreeMap::new();

@@ -1,6 +1,6 @@
-//! The limits that OLM v1 1.5 sets to bundles (docs/project/olmv1_limitations.md and
-//! rukpak/render/registryv1/validators in operator-controller), and the rights of the account that
-//! it installs with, derived once more from the files of the bundle.
+//! The limits of OLM v1 1.5 for bundles (docs/project/olmv1_limitations.md and
+//! rukpak/render/registryv1/validators in operator-controller), and the RBAC rules of the account
+//! that it installs with, derived independently from the files of the bundle.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{list, texts};
 use crate::packaging::tests::release;
 use crate::packaging::{bundle, catalog, kinds, olm};
 
-/// What the image of the bundle holds: the ClusterServiceVersion, and the other objects.
+/// The content of the bundle image: the ClusterServiceVersion, and the other objects.
 fn the_bundle() -> (Value, Vec<Value>) {
     let files = bundle(&release(), Path::new("bundle")).unwrap();
     let manifests = files
@@ -40,7 +40,7 @@ fn subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-/// What OLM v1 would refuse.
+/// The reasons why OLM v1 would reject the bundle.
 fn refused(csv: &Value, others: &[Value]) -> Vec<String> {
     let mut refused = Vec::new();
     let mut check = |holds: bool, rule: String| {
@@ -108,7 +108,7 @@ fn refused(csv: &Value, others: &[Value]) -> Vec<String> {
             );
             check(converted.insert(crd), format!("converts {crd} twice"));
         }
-        // From 1.6 on.
+        // In 1.6 and later.
         for rule in webhook["rules"].as_array().into_iter().flatten() {
             for group in texts(&rule["apiGroups"]) {
                 let forbidden = [
@@ -132,7 +132,7 @@ fn olm_v1_has_nothing_to_refuse() {
         assert!(files.iter().all(|it| !it.text.contains(dependency)));
     }
 
-    // The check bites.
+    // The check finds errors.
     let webhook = "/spec/webhookdefinitions/0";
     for (pointer, value, expected) in [
         (
@@ -164,7 +164,7 @@ fn olm_v1_has_nothing_to_refuse() {
     }
 }
 
-/// Every right that a rule gives, one by one: group, resource, name and verb.
+/// Each combination of a rule: group, resource, name and verb.
 fn rights<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
     let any = json!(["any"]);
     let mut rights = BTreeSet::new();
@@ -188,8 +188,9 @@ fn rights<'a>(rules: impl IntoIterator<Item = &'a Value>) -> BTreeSet<String> {
     rights
 }
 
-/// What it takes to make, watch and manage an object, by the documents of OLM v1: in the cluster,
-/// and in the namespace of the extension. A name that is not known before is `None`.
+/// The permissions to create, watch and manage an object, according to the documentation of OLM
+/// v1: in the cluster, and in the namespace of the extension. `None` is a name that is not known
+/// in advance.
 fn to_make(kind: &str, name: Option<String>, is_namespaced: bool) -> [Vec<Value>; 2] {
     let (group, resource) = match kind {
         "Certificate" => ("cert-manager.io", "certificates"),
@@ -225,7 +226,7 @@ fn the_installer_may_make_what_the_bundle_holds_and_grant_what_it_grants() {
     let (csv, others) = the_bundle();
     let install = &csv["spec"]["install"]["spec"];
     let mut cluster = vec![
-        // OLM v1 gives this to a manager of all namespaces.
+        // OLM v1 grants this to a manager of all namespaces.
         json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}),
         json!({"apiGroups": ["olm.operatorframework.io"], "resources": ["clusterextensions/finalizers"],
             "resourceNames": ["quartet-operator"], "verbs": ["update"]}),
@@ -234,7 +235,7 @@ fn the_installer_may_make_what_the_bundle_holds_and_grant_what_it_grants() {
     let mut made = vec![("ClusterRoleBinding", None, false)];
     for object in &others {
         let kind = text(&object["kind"]);
-        // Beside those of the bundle, ClusterRoles whose names have a hash in them.
+        // Besides those of the bundle, ClusterRoles with a hash in their names.
         let name = known(&object["metadata"]["name"]).filter(|_| kind != "ClusterRole");
         made.push((
             kind,
@@ -245,7 +246,7 @@ fn the_installer_may_make_what_the_bundle_holds_and_grant_what_it_grants() {
     for deployment in list(&install["deployments"]) {
         let service = format!("{}-service", text(&deployment["name"]));
         let certificate = format!("{service}-cert");
-        // OLM v1 shortens what would have more than 63 characters.
+        // OLM v1 shortens names of more than 63 characters.
         let issuer = format!("{}-selfsigned-issuer", &certificate[..45]);
         made.push(("Deployment", known(&deployment["name"]), true));
         made.push(("Service", Some(service), true));

@@ -1,7 +1,6 @@
-//! The rules that bundles are held to by others, where no validator that runs here checks them:
-//! OLM's own at installation, those of the multiarch validator, which wants docker, and those
-//! of the community catalog's pipeline. What operator-sdk and opm check is in
-//! `tests/bundle.rs`.
+//! External rules for bundles that no validator in these tests checks: OLM's own at installation,
+//! those of the multiarch validator, which needs docker, and those of the community catalog's
+//! pipeline. `tests/bundle.rs` runs operator-sdk and opm.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,7 +26,7 @@ fn the_csv_gives_no_right_that_good_practices_or_olm_refuse() {
     }
 }
 
-/// multiarch: the labels, the node affinity and the images' platforms say the same.
+/// multiarch: labels, node affinity and platforms of the images are equal.
 #[test]
 fn nodes_have_a_processor_that_there_is_an_image_for_and_labels_one_that_ci_runs() {
     let csv = the_csv();
@@ -52,18 +51,18 @@ fn nodes_have_a_processor_that_there_is_an_image_for_and_labels_one_that_ci_runs
     let built: Vec<_> = built.map(|it| it.split_once('/').unwrap()).collect();
     let systems: BTreeSet<_> = built.iter().map(|(os, _)| (*os).to_owned()).collect();
     let architectures: BTreeSet<_> = built.iter().map(|(_, it)| (*it).to_owned()).collect();
-    // The runners of .github/workflows. Another label wants a job that runs the manager there.
+    // The runners of .github/workflows. Another label requires a job that runs the manager there.
     let tested = BTreeSet::from(["amd64".to_owned()]);
     assert_eq!(label("operatorframework.io/arch."), tested);
     assert!(tested.is_subset(&architectures));
     assert_eq!(nodes("kubernetes.io/arch"), architectures);
     assert_eq!(label("operatorframework.io/os."), systems);
     assert_eq!(nodes("kubernetes.io/os"), systems);
-    // The validator looks for the operator's own image by the name of its container.
+    // The validator finds the operator's own image by the name of its container.
     assert_eq!(pod["containers"][0]["name"], "manager");
 }
 
-/// operator-pipelines, operatorcert/static_tests: what fails there.
+/// operator-pipelines, operatorcert/static_tests: its errors.
 #[test]
 fn the_community_pipeline_has_nothing_to_refuse() {
     let release = release();
@@ -106,7 +105,7 @@ fn the_community_pipeline_has_nothing_to_refuse() {
     }
 }
 
-/// What it warns of.
+/// Its warnings.
 #[test]
 fn the_community_pipeline_has_nothing_to_warn_of() {
     let csv = the_csv();
@@ -117,7 +116,7 @@ fn the_community_pipeline_has_nothing_to_warn_of() {
     assert!(time.is_match(annotation("createdAt")));
     assert!(annotation("repository").starts_with("https://"));
     assert!(annotation("support").len() >= 3);
-    // A hub's tile shows some 135 characters.
+    // The tile of a catalog shows about 135 characters.
     assert!((10..=135).contains(&annotation("description").len()));
     assert!(!list(&csv["spec"]["keywords"]).is_empty());
     for value in csv["metadata"]["annotations"].as_object().unwrap().values() {
@@ -140,12 +139,12 @@ fn the_community_folder_is_the_bundle_under_the_names_of_the_pipeline() {
             file.path.display()
         );
     }
-    // All but the Dockerfile.
+    // All files except the Dockerfile.
     assert_eq!(files.len(), bundled.len() - 1 + for_the_pipeline.len());
 }
 
-/// operator-pipelines, operatorcert/schemas and add_bundle_to_fbc.py: it makes an entry of each
-/// channel of what release-config.yaml says, in the template that ci.yaml maps.
+/// operator-pipelines, operatorcert/schemas and add_bundle_to_fbc.py: it creates an entry for
+/// each channel in release-config.yaml, in the template that ci.yaml maps.
 #[test]
 fn the_community_catalog_gets_the_entries_of_our_own() {
     let changelog = "## 0.2.0 – 2027-02-01\n## 0.1.0 – 2027-01-01\n";
@@ -189,7 +188,7 @@ fn the_community_catalog_gets_the_entries_of_our_own() {
     }
 }
 
-/// OpenShift 4.N is on Kubernetes 1.(N + 13).
+/// OpenShift 4.N contains Kubernetes 1.(N + 13).
 #[test]
 fn the_oldest_openshift_is_that_of_the_oldest_kubernetes() {
     let minor = |version: &str| -> u32 { version.split('.').nth(1).unwrap().parse().unwrap() };
