@@ -86,7 +86,7 @@ fn base() -> Result<Value, ManifestError> {
 pub(super) fn summary(kinds: &[&Kind]) -> String {
     let names: Vec<_> = kinds.iter().map(|kind| kind.kind).collect();
     format!(
-        "{}: operators in one small manager, each API in two versions that convert.",
+        "{}: operators in one small manager, each API in two versions with conversion.",
         names.join(", ")
     )
 }
