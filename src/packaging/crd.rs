@@ -93,19 +93,19 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
         .collect();
     manifests.push(kustomization(
         "crd/kustomization.yaml",
-        "# Both versions of the four kinds. They need the manager's webhook server, which converts.\n",
+        "# Both versions of the four kinds. They require the manager's conversion webhook.\n",
         &bases,
     )?);
     let files: Vec<String> = kinds.iter().map(|kind| file(kind)).collect();
     manifests.push(kustomization(
         "crd-transition/kustomization.yaml",
-        "# Both versions of the four kinds, the old one stored: the step of an upgrade before\n\
-         # config/crd, and the way back from it. They need the manager's webhook server.\n",
+        "# Both versions of the four kinds; the original one is stored. Apply them before config/crd in an\n\
+         # upgrade, and to go back from it. They require the manager's conversion webhook.\n",
         &files,
     )?);
     manifests.push(kustomization(
         "crd-original/kustomization.yaml",
-        "# The old version of each kind alone, for clusters without webhooks (ENABLE_WEBHOOKS=false).\n",
+        "# Only the original version of each kind, for clusters without webhooks (ENABLE_WEBHOOKS=false).\n",
         &files,
     )?);
     Ok(manifests)

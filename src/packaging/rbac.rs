@@ -187,8 +187,8 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
     }
     core.push(kustomization(
         "rbac/kustomization.yaml",
-        "# What the manager may do where somebody else makes the webhook certificate, and roles for\n\
-         # people, which become part of the cluster's own view, edit and admin.\n",
+        "# Rules of the manager if another program creates the webhook certificate, and roles for\n\
+         # users, which are aggregated to the cluster roles view, edit and admin.\n",
         &file_names(&core),
     )?);
     let mut more = self_managed(kinds)?;
@@ -196,7 +196,7 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
     resources.extend(file_names(&more));
     more.push(kustomization(
         "rbac-self-managed/kustomization.yaml",
-        "# config/rbac, and what --cert-mode=self-managed needs besides.\n",
+        "# config/rbac, and the additional rules for --cert-mode=self-managed.\n",
         &resources,
     )?);
     core.extend(more);

@@ -15,13 +15,13 @@ use crate::api::{Kind, Version};
 const INTRODUCTION: &str = "\
 # API reference
 
-Generated from the schemas in the CRDs (`make manifests`); what is here is what the API server
-checks. Every kind is served in both of its versions, and every object can be read and written in
-either. *Required* fields have no default; any other field may be left out.
+Generated from the schemas in the CRDs (`make manifests`), which the API server validates. Every kind
+is served in both of its versions, and every object can be read and written in either. *Required*
+fields have no default; all other fields are optional.
 
-What the columns say: *bounds* are checked when an object is written. A default that is written
-into the object by the API server stands under *default*; one that the operator chooses when the
-field is absent is in the description.
+Columns: *bounds* are checked when an object is written. *default* contains a default that the API
+server writes into the object; a default that the operator uses when the field is absent is in the
+description.
 ";
 
 /// `docs/api.md`.
@@ -119,7 +119,8 @@ fn of_version(text: &mut String, kind: &Kind, version: &Version) {
         push(
             text,
             &format!(
-                "Writing {}, which the other version has, is refused with what to do instead.",
+                "Writing {}, which only the other version has, is rejected; the error says what to \
+                 do instead.",
                 refused.join(", ")
             ),
         );

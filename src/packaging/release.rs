@@ -60,16 +60,16 @@ pub struct Operand {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseError {
     /// Not `MAJOR.MINOR.PATCH`.
-    #[error("the version {0:?} is not one: give MAJOR.MINOR.PATCH, e.g. 0.1.0, without a v")]
+    #[error("{0:?} is not a version: give MAJOR.MINOR.PATCH, e.g. 0.1.0, without a v")]
     Version(String),
     /// The release date is unknown.
     #[error(
-        "nobody says when {0} was released: add a heading `## {0} – YYYY-MM-DD` to CHANGELOG.md, \
+        "the release date of {0} is unknown: add a heading `## {0} – YYYY-MM-DD` to CHANGELOG.md, \
          or set SOURCE_DATE_EPOCH"
     )]
     Date(String),
     /// Not `os/architecture`.
-    #[error("the platform {0:?} is not one: give os/architecture, e.g. linux/amd64")]
+    #[error("{0:?} is not a platform: give os/architecture, e.g. linux/amd64")]
     Platform(String),
     /// The default channel is not one of the channels.
     #[error("the default channel {default:?} is none of the channels {channels}")]

@@ -37,8 +37,8 @@ pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError>
     let spokes: Vec<String> = kinds.iter().map(|kind| file(kind, &kind.spoke)).collect();
     Ok(vec![kustomization(
         "samples/kustomization.yaml",
-        "# The samples that every cluster with our CRDs takes. Those of the new versions need the\n\
-         # CRDs of config/crd; apply them by file name.\n",
+        "# The samples for all forms of our CRDs. The samples of the new versions require the CRDs of\n\
+         # config/crd; apply them by file name.\n",
         &spokes,
     )?])
 }

@@ -136,7 +136,7 @@ pub fn dockerfile(folder: &Path, release: &Release) -> Manifest {
         .iter()
         .map(|(key, value)| format!("LABEL {key}={value}\n"));
     let text = format!(
-        "# The bundle as an image, which is its files and labels that say what they are.\n\
+        "# The image of the bundle: its files, and labels with its metadata.\n\
          FROM scratch\n\n\
          {}\n\
          COPY {name}/manifests /manifests/\n\

@@ -44,7 +44,7 @@ pub fn files(kinds: &[&Kind], release: &Release) -> Result<Vec<Manifest>, Manife
 pub fn dockerfile(folder: &Path) -> Manifest {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let text = format!(
-        "# The catalog as an image, which serves itself.\n\
+        "# The image of the catalog, which serves the catalog.\n\
          ARG OPM_IMAGE={OPM_IMAGE}\n\
          FROM ${{OPM_IMAGE}} AS builder\n\
          ADD {name} /configs\n\
