@@ -224,13 +224,13 @@ fn metrics_security(flags: &Flags) -> MetricsSecurity {
     }
     let folder = PathBuf::from(&flags.metrics_cert_path);
     MetricsSecurity::Directory(Files {
-        certificate: folder.join(or(&flags.metrics_cert_name, "tls.crt")),
-        key: folder.join(or(&flags.metrics_cert_key, "tls.key")),
+        certificate: folder.join(or_default(&flags.metrics_cert_name, "tls.crt")),
+        key: folder.join(or_default(&flags.metrics_cert_key, "tls.key")),
     })
 }
 
 /// Returns `given`, or the default if it is empty, as in the scaffold's `--webhook-cert-path=""`.
-fn or(given: &OsString, default: &str) -> PathBuf {
+fn or_default(given: &OsString, default: &str) -> PathBuf {
     match given.is_empty() {
         true => PathBuf::from(default),
         false => PathBuf::from(given),
@@ -250,10 +250,10 @@ fn certificates(flags: &Flags) -> Result<CertificateSource, ConfigError> {
     Ok(match flags.cert_mode {
         CertMode::SelfManaged => CertificateSource::SelfManaged,
         CertMode::Directory => {
-            let folder = or(&flags.webhook_cert_path, flags::SERVING_CERTS);
+            let folder = or_default(&flags.webhook_cert_path, flags::SERVING_CERTS);
             CertificateSource::Directory(Files {
-                certificate: folder.join(or(&flags.webhook_cert_name, "tls.crt")),
-                key: folder.join(or(&flags.webhook_cert_key, "tls.key")),
+                certificate: folder.join(or_default(&flags.webhook_cert_name, "tls.crt")),
+                key: folder.join(or_default(&flags.webhook_cert_key, "tls.key")),
             })
         }
     })

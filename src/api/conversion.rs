@@ -163,14 +163,14 @@ fn convert_spec(
         // Nothing to convert: an absent spec is the same in every version.
         return ConvertedSpec { spec, data: None };
     };
-    let moves = Moves {
+    let mapping = FieldMapping {
         moves: kind.moves,
         from_spoke: from.name == kind.spoke.name,
     };
-    let mut converted = moves.apply(&spec);
-    let remainder = subtract(spec, &moves.reversed().apply(&converted));
+    let mut converted = mapping.apply(&spec);
+    let remainder = subtract(spec, &mapping.reversed().apply(&converted));
     if let Some(mut restored) = data.and_then(|data| data_for(to, data)) {
-        moves.remove_targets(&mut restored);
+        mapping.remove_targets(&mut restored);
         fill(&mut converted, restored);
     }
     let data = (!remainder.is_empty()).then(|| {
@@ -187,12 +187,12 @@ fn convert_spec(
 }
 
 /// The field mapping of a kind, in one direction.
-struct Moves {
+struct FieldMapping {
     moves: &'static [FieldMove],
     from_spoke: bool,
 }
 
-impl Moves {
+impl FieldMapping {
     fn reversed(&self) -> Self {
         Self {
             moves: self.moves,

@@ -113,7 +113,7 @@ fn complete(root: &mut JSONSchemaProps, kind: &Kind, version: &Version) {
         }
     }
     for part in properties.values_mut() {
-        lay_out(part);
+        normalize(part);
     }
     properties.insert("apiVersion".to_owned(), text(API_VERSION));
     properties.insert("kind".to_owned(), text(KIND));
@@ -176,7 +176,7 @@ fn moved(message: String) -> JSONSchemaProps {
 }
 
 /// Brings a derived schema, and everything below it, into the form of controller-gen.
-fn lay_out(schema: &mut JSONSchemaProps) {
+fn normalize(schema: &mut JSONSchemaProps) {
     schema.description = schema.description.as_deref().map(one_line_per_paragraph);
     // `nullable` is how schemars marks an optional field. The API server drops nulls.
     schema.nullable = None;
@@ -202,13 +202,13 @@ fn lay_out(schema: &mut JSONSchemaProps) {
         required.sort_unstable();
     }
     for property in schema.properties.iter_mut().flat_map(BTreeMap::values_mut) {
-        lay_out(property);
+        normalize(property);
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        lay_out(items);
+        normalize(items);
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
-        lay_out(values);
+        normalize(values);
     }
 }
 

@@ -42,13 +42,13 @@ impl Operand for ElasticWeb {
         // At 0 there are no pods, but the Deployment and the Service stay: the children depend on
         // the spec only, never on earlier state.
         let target = spec.capacity.target_qps.unwrap_or(0);
-        let wanted = pods_for(target, spec.capacity.per_pod_qps).ok_or_else(|| {
+        let replicas = pods_for(target, spec.capacity.per_pod_qps).ok_or_else(|| {
             let detail = "perPodQPS must be at least 1, and targetQPS at least 0".to_owned();
             invalid("spec.capacity", None, ErrorReason::Invalid, detail)
         })?;
         Ok(Plan {
             program: &PROGRAM,
-            replicas: replicas_within_limit(wanted, "spec.capacity.targetQPS", settings)?,
+            replicas: replicas_within_limit(replicas, "spec.capacity.targetQPS", settings)?,
             image: Image::Users(spec.image),
             command: Vec::new(),
             args: Vec::new(),

@@ -42,7 +42,7 @@ pub const DEGRADED: &str = "Degraded";
 pub const MESSAGE_MAX: usize = 1024;
 
 const PAUSED: &str = "paused by annotation: nothing is applied";
-const NOTHING_WRONG: &str = "nothing is wrong";
+const NO_PROBLEM: &str = "nothing is wrong";
 /// Message of `Ready` while the children are not confirmed and no problem is known.
 pub const CHILDREN_MISSING: &str = "waiting for the children to match the spec";
 const ROLLED_OUT: &str = "this generation is rolled out and available";
@@ -129,7 +129,7 @@ fn conditions(resource: &Resource, desired: &Desired, observed: &Observed) -> Ve
     let refusal = desired.as_ref().err().map(Refused::problem);
     let children = desired.as_deref().unwrap_or_default();
     let failing_pods = pods::failing(observed);
-    let view = View {
+    let inputs = Inputs {
         workload,
         makes_pods: desired.is_err() || children.iter().any(|child| child.kind.has_pods),
         matches_desired: desired.is_ok() && matches_desired(children, observed),
@@ -157,15 +157,15 @@ fn conditions(resource: &Resource, desired: &Desired, observed: &Observed) -> Ve
         }
     };
     vec![
-        condition(READY, view.ready()),
-        condition(AVAILABLE, view.available()),
-        condition(PROGRESSING, view.progressing()),
-        condition(DEGRADED, view.degraded()),
+        condition(READY, inputs.ready()),
+        condition(AVAILABLE, inputs.available()),
+        condition(PROGRESSING, inputs.progressing()),
+        condition(DEGRADED, inputs.degraded()),
     ]
 }
 
 /// The input of the four conditions.
-struct View<'a> {
+struct Inputs<'a> {
     workload: Option<&'a ObservedWorkload>,
     /// A desired child creates pods, or the spec cannot be read.
     makes_pods: bool,
@@ -178,7 +178,7 @@ struct View<'a> {
     pending: Option<Problem>,
 }
 
-impl View<'_> {
+impl Inputs<'_> {
     fn ready(&self) -> Finding {
         if self.paused {
             return ("Unknown", Reason::Paused, PAUSED.to_owned());
@@ -263,7 +263,7 @@ impl View<'_> {
     fn degraded(&self) -> Finding {
         match &self.trouble {
             Some(Problem { reason, message }) => ("True", *reason, message.clone()),
-            None => ("False", Reason::AsExpected, NOTHING_WRONG.to_owned()),
+            None => ("False", Reason::AsExpected, NO_PROBLEM.to_owned()),
         }
     }
 

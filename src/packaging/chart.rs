@@ -9,12 +9,12 @@ use super::olm::csv::OLDEST_KUBERNETES;
 use super::project::project;
 use super::release::Release;
 
-macro_rules! written {
+macro_rules! hand_written {
     ($($path:literal),* $(,)?) => { [$(($path, include_str!(concat!("chart/", $path)))),*] };
 }
 
 /// The hand-written files, with their paths in the chart.
-const WRITTEN: [(&str, &str); 15] = written![
+const HAND_WRITTEN: [(&str, &str); 15] = hand_written![
     ".helmignore",
     "Chart.yaml",
     "values.yaml",
@@ -33,7 +33,7 @@ const WRITTEN: [(&str, &str); 15] = written![
 ];
 
 /// The files of `config` that the templates read, with the same paths below `files`.
-const READ: [&str; 8] = [
+const COPIED: [&str; 8] = [
     "rbac/role.yaml",
     "rbac/leader_election_role.yaml",
     "rbac/metrics_auth_role.yaml",
@@ -54,21 +54,21 @@ pub(super) fn files(
     release: &Release,
 ) -> Result<Vec<Manifest>, ManifestError> {
     let fields = fields(release)?;
-    let written = WRITTEN.iter().map(|(path, text)| Manifest {
+    let hand_written = HAND_WRITTEN.iter().map(|(path, text)| Manifest {
         path: path.into(),
-        text: filled(text, &fields),
+        text: fill_placeholders(text, &fields),
     });
     let copied = config.iter().filter_map(|manifest| {
         Some(Manifest {
-            path: format!("files/{}", place(manifest)?).into(),
+            path: format!("files/{}", chart_path(manifest)?).into(),
             text: manifest.text.clone(),
         })
     });
-    Ok(written.chain(copied).collect())
+    Ok(hand_written.chain(copied).collect())
 }
 
 /// The path of a file of `config` below `files`; `None` if no template reads it.
-fn place(manifest: &Manifest) -> Option<String> {
+fn chart_path(manifest: &Manifest) -> Option<String> {
     let path = manifest.path.to_str()?;
     if let Some(file) = path.strip_prefix("crd/bases/") {
         return Some(format!("crd/{file}"));
@@ -77,7 +77,7 @@ fn place(manifest: &Manifest) -> Option<String> {
         Some(file) if manifest.text.contains("/aggregate-to-") => {
             Some(format!("user-roles/{file}"))
         }
-        _ => READ.contains(&path).then(|| path.to_owned()),
+        _ => COPIED.contains(&path).then(|| path.to_owned()),
     }
 }
 
@@ -113,7 +113,7 @@ fn fields(release: &Release) -> Result<[(&'static str, String); 10], ManifestErr
     ])
 }
 
-fn filled(text: &str, fields: &[(&str, String)]) -> String {
+fn fill_placeholders(text: &str, fields: &[(&str, String)]) -> String {
     let mut text = text.to_owned();
     for (name, value) in fields {
         text = text.replace(&format!("${name}$"), value);

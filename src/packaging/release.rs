@@ -166,12 +166,12 @@ impl Release {
 
     /// The processor architectures of its platforms, without duplicates.
     pub fn architectures(&self) -> Vec<&str> {
-        each_once(self.platforms.iter().map(|it| it.architecture.as_str()))
+        without_duplicates(self.platforms.iter().map(|it| it.architecture.as_str()))
     }
 
     /// The operating systems of its platforms, without duplicates.
     pub fn systems(&self) -> Vec<&str> {
-        each_once(self.platforms.iter().map(|it| it.os.as_str()))
+        without_duplicates(self.platforms.iter().map(|it| it.os.as_str()))
     }
 
     /// Every image that a mirror needs, with its purpose.
@@ -188,7 +188,7 @@ impl Release {
     pub fn list_of_images(&self) -> String {
         let related = self.related_images().into_iter().map(|(_, image)| image);
         let of_olm = [&self.bundle_image, &self.catalog_following].map(String::as_str);
-        let images = each_once(related.chain(of_olm)).into_iter();
+        let images = without_duplicates(related.chain(of_olm)).into_iter();
         images.map(|image| format!("{image}\n")).collect()
     }
 }
@@ -203,7 +203,7 @@ pub(super) fn skip_range(version: &str) -> String {
     format!(">=0.0.0 <{version}")
 }
 
-fn each_once<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+fn without_duplicates<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut unique = Vec::new();
     for word in words {
         if !unique.contains(&word) {

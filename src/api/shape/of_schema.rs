@@ -15,7 +15,7 @@ pub fn of_schema(schema: &JSONSchemaProps) -> Shape {
 }
 
 fn shape(schema: &JSONSchemaProps) -> Option<Shape> {
-    if let Some(message) = rules_of(schema).find_map(never) {
+    if let Some(message) = rules_of(schema).find_map(always_fails) {
         return Some(Shape::Moved { message });
     }
     if schema.x_kubernetes_int_or_string == Some(true) {
@@ -24,8 +24,8 @@ fn shape(schema: &JSONSchemaProps) -> Option<Shape> {
     match schema.type_.as_deref()? {
         "boolean" => Some(Shape::Boolean),
         "integer" => Some(Shape::Integer {
-            min: whole(schema.minimum?),
-            max: whole(schema.maximum?),
+            min: integer(schema.minimum?),
+            max: integer(schema.maximum?),
         }),
         "string" => text(schema),
         "array" => Some(Shape::List {
@@ -100,7 +100,7 @@ fn rules_of(schema: &JSONSchemaProps) -> impl Iterator<Item = &ValidationRule> {
 }
 
 /// The message of a rule that always fails.
-fn never(rule: &ValidationRule) -> Option<String> {
+fn always_fails(rule: &ValidationRule) -> Option<String> {
     (rule.rule == "false").then(|| rule.message.clone().unwrap_or_default())
 }
 
@@ -110,6 +110,6 @@ fn limit(number: Option<i64>) -> Option<u16> {
 
 /// No truncation: bounds are within 2^53.
 #[allow(clippy::cast_possible_truncation, reason = "bounds are within 2^53")]
-fn whole(bound: f64) -> i64 {
+fn integer(bound: f64) -> i64 {
     bound as i64
 }

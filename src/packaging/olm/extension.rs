@@ -20,22 +20,22 @@ use crate::packaging::webhook::validating_webhook_configuration;
 const API_GROUP: &str = "olm.operatorframework.io";
 
 /// Objects of one kind that OLM v1 creates from the bundle.
-struct Made {
+struct ObjectSet {
     group: &'static str,
     resource: &'static str,
     /// Empty if OLM v1 generates the names, from a version and a hash.
     names: Vec<String>,
 }
 
-fn made(group: &'static str, resource: &'static str, names: Vec<String>) -> Made {
-    Made {
+fn object_set(group: &'static str, resource: &'static str, names: Vec<String>) -> ObjectSet {
+    ObjectSet {
         group,
         resource,
         names,
     }
 }
 
-fn cluster_scoped(kinds: &[&Kind]) -> Vec<Made> {
+fn cluster_scoped(kinds: &[&Kind]) -> Vec<ObjectSet> {
     let crds = kinds.iter();
     let crds = crds.map(|kind| format!("{}.{}", kind.plural, kind.group));
     // OLM v1 creates a configuration for each webhook.
@@ -43,22 +43,22 @@ fn cluster_scoped(kinds: &[&Kind]) -> Vec<Made> {
     let webhooks = webhooks.into_iter().flatten().map(|it| it.name);
     let rbac = "rbac.authorization.k8s.io";
     vec![
-        made(
+        object_set(
             "apiextensions.k8s.io",
             "customresourcedefinitions",
             crds.collect(),
         ),
-        made(
+        object_set(
             "admissionregistration.k8s.io",
             "validatingwebhookconfigurations",
             webhooks.collect(),
         ),
-        made(rbac, "clusterroles", Vec::new()),
-        made(rbac, "clusterrolebindings", Vec::new()),
+        object_set(rbac, "clusterroles", Vec::new()),
+        object_set(rbac, "clusterrolebindings", Vec::new()),
     ]
 }
 
-fn namespaced(bundled: &[Value]) -> Vec<Made> {
+fn namespaced(bundled: &[Value]) -> Vec<ObjectSet> {
     let names = |kind: &str| {
         let of_kind = bundled.iter().filter(|it| it["kind"] == kind);
         let names = of_kind.filter_map(|it| it["metadata"]["name"].as_str());
@@ -69,35 +69,35 @@ fn namespaced(bundled: &[Value]) -> Vec<Made> {
     let certificate = suffixed(WEBHOOK_SERVICE, "cert");
     let issuer = suffixed(&certificate, "selfsigned-issuer");
     vec![
-        made("", "serviceaccounts", vec![SERVICE_ACCOUNT.to_owned()]),
-        made("", "services", services),
-        made("apps", "deployments", vec![DEPLOYMENT.to_owned()]),
-        made(
+        object_set("", "serviceaccounts", vec![SERVICE_ACCOUNT.to_owned()]),
+        object_set("", "services", services),
+        object_set("apps", "deployments", vec![DEPLOYMENT.to_owned()]),
+        object_set(
             "policy",
             "poddisruptionbudgets",
             names("PodDisruptionBudget"),
         ),
-        made("cert-manager.io", "certificates", vec![certificate]),
-        made("cert-manager.io", "issuers", vec![issuer]),
+        object_set("cert-manager.io", "certificates", vec![certificate]),
+        object_set("cert-manager.io", "issuers", vec![issuer]),
     ]
 }
 
 /// The name that OLM v1 derives from another: at most 63 characters.
 fn suffixed(base: &str, suffix: &str) -> String {
-    const LONGEST: usize = 63;
-    let kept = base.get(..LONGEST - suffix.len() - 1).unwrap_or(base);
+    const MAX_LENGTH: usize = 63;
+    let kept = base.get(..MAX_LENGTH - suffix.len() - 1).unwrap_or(base);
     format!("{kept}-{suffix}")
 }
 
 /// RBAC rules to create and manage these objects, by name if the names are known.
-fn managing(made: &Made, unnamed: &[&str]) -> Vec<PolicyRule> {
+fn management_rules(set: &ObjectSet, unnamed: &[&str]) -> Vec<PolicyRule> {
     const MANAGE: [&str; 4] = ["delete", "get", "patch", "update"];
-    let rule = |verbs: &[&str]| rule(made.group, &[made.resource], verbs);
-    if made.names.is_empty() {
+    let rule = |verbs: &[&str]| rule(set.group, &[set.resource], verbs);
+    if set.names.is_empty() {
         return vec![rule(&[unnamed, &MANAGE].concat())];
     }
     let named = PolicyRule {
-        resource_names: Some(made.names.clone()),
+        resource_names: Some(set.names.clone()),
         ..rule(&MANAGE)
     };
     vec![rule(unnamed), named]
@@ -106,14 +106,14 @@ fn managing(made: &Made, unnamed: &[&str]) -> Vec<PolicyRule> {
 /// The rules that the bundle grants to the manager and to users; an account cannot grant rules
 /// that it lacks. OLM v1 grants all rules of the manager in all namespaces, and adds the last
 /// one.
-fn granted(kinds: &[&Kind]) -> Vec<PolicyRule> {
+fn granted_rules(kinds: &[&Kind]) -> Vec<PolicyRule> {
     let mut rules = rbac::cluster_rights(kinds);
     rules.extend(rbac::namespace_rights());
     rules.push(rule("", &["namespaces"], &["get", "list", "watch"]));
     let roles = rbac::roles_beside_the_manager(kinds);
-    for granted in roles.into_iter().filter_map(|role| role.rules).flatten() {
-        if !rules.contains(&granted) {
-            rules.push(granted);
+    for rule in roles.into_iter().filter_map(|role| role.rules).flatten() {
+        if !rules.contains(&rule) {
+            rules.push(rule);
         }
     }
     rules
@@ -121,24 +121,26 @@ fn granted(kinds: &[&Kind]) -> Vec<PolicyRule> {
 
 fn cluster_rules(kinds: &[&Kind], bundled: &[Value]) -> Vec<PolicyRule> {
     let mut rules = Vec::new();
-    for made in cluster_scoped(kinds) {
-        rules.extend(managing(&made, &["create", "list", "watch"]));
+    for set in cluster_scoped(kinds) {
+        rules.extend(management_rules(&set, &["create", "list", "watch"]));
     }
-    for made in namespaced(bundled) {
-        rules.push(rule(made.group, &[made.resource], &["list", "watch"]));
+    for set in namespaced(bundled) {
+        rules.push(rule(set.group, &[set.resource], &["list", "watch"]));
     }
     // Not for a request, but required by OwnerReferencesPermissionEnforcement.
     rules.push(PolicyRule {
         resource_names: Some(vec![PACKAGE.to_owned()]),
         ..rule(API_GROUP, &["clusterextensions/finalizers"], &["update"])
     });
-    rules.extend(granted(kinds));
+    rules.extend(granted_rules(kinds));
     rules
 }
 
 fn namespace_rules(bundled: &[Value]) -> Vec<PolicyRule> {
-    let made = namespaced(bundled);
-    let rules = made.iter().flat_map(|made| managing(made, &["create"]));
+    let sets = namespaced(bundled);
+    let rules = sets
+        .iter()
+        .flat_map(|set| management_rules(set, &["create"]));
     rules.collect()
 }
 
