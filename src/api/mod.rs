@@ -2,7 +2,7 @@
 //! Pure: no I/O, no clock, no client. Must not depend on any other top-level module.
 #![allow(
     clippy::duplicated_attributes,
-    reason = "the lint takes the parts of kube's printcolumn attributes for repetitions"
+    reason = "false positive: the arguments of kube's printcolumn attributes are not duplicates"
 )]
 
 pub mod conversion;

@@ -24,8 +24,8 @@ pub struct Workload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "choice_of::<ImagePullPolicy>")]
     pub image_pull_policy: Option<ImagePullPolicy>,
-    /// Secrets in the namespace of the instance with credentials for private registries; at most
-    /// 8. Default: only those of the namespace's default ServiceAccount.
+    /// Up to 8 Secrets in the namespace of the instance, with credentials for private registries.
+    /// Default: only those of the namespace's default ServiceAccount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub image_pull_secrets: Option<Vec<LocalObjectReference>>,

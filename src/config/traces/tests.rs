@@ -1,4 +1,4 @@
-//! What an environment asks for, and what is said of one that cannot be used.
+//! The result of environment variables, and the errors of invalid ones.
 
 use super::*;
 
