@@ -4,17 +4,20 @@
 //! `operators` (desired state and status). `manager` (the process) connects `operators` to
 //! `controller` (informers, work queue, server-side apply). `webhook` validates and converts for
 //! the API server and uses `api` only. `migration` is the subcommand. `packaging` generates every
-//! manifest from `api` and `operators`. `server` is the HTTP server of `manager` and `webhook`.
+//! manifest from `api` and `operators`. `server` is the HTTP server of `manager` and `webhook`,
+//! and `api_server` sends requests to the API server for all of them.
 #![cfg_attr(
     not(test),
     warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
 pub mod api;
+mod api_server;
 mod bounded;
 mod budget;
 pub mod config;
 pub mod controller;
+mod error_report;
 #[cfg(test)]
 mod explorer;
 mod log_limit;

@@ -3,44 +3,20 @@
 //! deadline. None is retried here; the work queue does that. A write also needs leadership, from its
 //! start to its end.
 
-mod error;
-
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
 
 use http::Method;
-use http_body_util::{BodyExt as _, Limited};
-use kube::client::Body;
-use kube::core::Status as ApiStatus;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
-pub(crate) use self::error::CallError;
-use crate::bounded::cut;
+use crate::api_server::{Answer, ApiRequest, JSON, MERGE_PATCH, RequestError};
 use crate::controller::leadership::Leadership;
 use crate::operators::ChildKind;
 use crate::trace_target::TRACES;
-
-/// The longest a single request may take, from the first byte sent to the last received.
-/// The API server's own limit for a request that writes is 60 s, but a healthy one answers
-/// within milliseconds; what takes longer is better tried again by the back-off.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
-
-/// The longest `Retry-After` that is respected; API servers ask for one or two seconds.
-pub(crate) const LONGEST_ASKED: Duration = Duration::from_secs(60);
-
-/// Bytes of an answer at most. An object has at most 1.5 MiB in etcd
-/// (`--max-request-bytes`), and its managedFields as much again.
-const ANSWER_MAX: usize = 8 << 20;
-
-/// Bytes that are quoted of an answer that is not a Status.
-const ERROR_TEXT_MAX: usize = 512;
-
-const JSON: &str = "application/json";
 
 /// What a JSON patch is made to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,12 +71,6 @@ impl<'a> Location<'a> {
     }
 }
 
-/// What the API server answers.
-enum Answer {
-    Object(Value),
-    Refusal(Box<ApiStatus>, Option<Duration>),
-}
-
 /// A client whose calls have a deadline and whose writes need leadership.
 #[derive(Clone)]
 pub(crate) struct Caller {
@@ -124,7 +94,7 @@ impl Caller {
         manager: &str,
         force: bool,
         body: &Value,
-    ) -> Result<Value, CallError> {
+    ) -> Result<Value, RequestError> {
         let target = format!("{}?fieldManager={manager}&force={force}", at.path());
         // JSON is YAML; the API server takes it under this type since server-side apply exists.
         self.send(
@@ -132,7 +102,7 @@ impl Caller {
             Method::PATCH,
             target,
             "application/apply-patch+yaml",
-            body,
+            Some(body),
         )
         .await
     }
@@ -141,8 +111,8 @@ impl Caller {
     ///
     /// # Errors
     /// 404 when it is not there.
-    pub(crate) async fn get(&self, at: Location<'_>) -> Result<Value, CallError> {
-        self.send(at.action("get"), Method::GET, at.path(), JSON, &Value::Null)
+    pub(crate) async fn get(&self, at: Location<'_>) -> Result<Value, RequestError> {
+        self.send(at.action("get"), Method::GET, at.path(), JSON, None)
             .await
     }
 
@@ -151,17 +121,11 @@ impl Caller {
     ///
     /// # Errors
     /// As the API server answers.
-    pub(crate) async fn list_one(&self, at: Location<'_>) -> Result<Value, CallError> {
+    pub(crate) async fn list_one(&self, at: Location<'_>) -> Result<Value, RequestError> {
         let (collection, name) = (at.collection(), at.name);
         let target = format!("{collection}?fieldSelector=metadata.name%3D{name}&limit=1");
-        self.send(
-            at.action("look for"),
-            Method::GET,
-            target,
-            JSON,
-            &Value::Null,
-        )
-        .await
+        self.send(at.action("look for"), Method::GET, target, JSON, None)
+            .await
     }
 
     /// Deletes the object if it still is the one with `uid` at `resource_version`.
@@ -173,7 +137,7 @@ impl Caller {
         at: Location<'_>,
         uid: &str,
         resource_version: u64,
-    ) -> Result<Value, CallError> {
+    ) -> Result<Value, RequestError> {
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -184,7 +148,7 @@ impl Caller {
             Method::DELETE,
             at.path(),
             JSON,
-            &options,
+            Some(&options),
         )
         .await
     }
@@ -199,7 +163,7 @@ impl Caller {
         part: Part,
         manager: &str,
         operations: &Value,
-    ) -> Result<Value, CallError> {
+    ) -> Result<Value, RequestError> {
         let (suffix, verb) = match part {
             Part::Object => ("", "patch"),
             Part::Status => ("/status", "patch status of"),
@@ -210,7 +174,7 @@ impl Caller {
             Method::PATCH,
             target,
             "application/json-patch+json",
-            operations,
+            Some(operations),
         )
         .await
     }
@@ -223,9 +187,9 @@ impl Caller {
         &self,
         at: Location<'_>,
         patch: &Value,
-    ) -> Result<Value, CallError> {
-        let form = "application/merge-patch+json";
-        self.send(at.action("patch"), Method::PATCH, at.path(), form, patch)
+    ) -> Result<Value, RequestError> {
+        let (action, body) = (at.action("patch"), Some(patch));
+        self.send(action, Method::PATCH, at.path(), MERGE_PATCH, body)
             .await
     }
 
@@ -233,9 +197,13 @@ impl Caller {
     ///
     /// # Errors
     /// 409 when it exists.
-    pub(crate) async fn create(&self, at: Location<'_>, body: &Value) -> Result<Value, CallError> {
+    pub(crate) async fn create(
+        &self,
+        at: Location<'_>,
+        body: &Value,
+    ) -> Result<Value, RequestError> {
         let target = at.collection();
-        self.send(at.action("create"), Method::POST, target, JSON, body)
+        self.send(at.action("create"), Method::POST, target, JSON, Some(body))
             .await
     }
 
@@ -245,100 +213,46 @@ impl Caller {
         method: Method,
         target: String,
         content_type: &'static str,
-        body: &Value,
-    ) -> Result<Value, CallError> {
-        let body = if body.is_null() {
-            Vec::new()
-        } else {
-            body.to_string().into_bytes()
-        };
+        body: Option<&Value>,
+    ) -> Result<Value, RequestError> {
         let is_write = method != Method::GET;
-        let request = http::Request::builder()
-            .method(method)
-            .uri(target)
-            .header(http::header::ACCEPT, JSON)
-            .header(http::header::CONTENT_TYPE, content_type)
-            .body(body);
-        let request = match request {
-            Ok(request) => request,
-            Err(source) => {
-                let source = Box::new(kube::Error::HttpError(source));
-                return Err(CallError::Transport { action, source });
-            }
+        let request = ApiRequest {
+            content_type,
+            body,
+            ..ApiRequest::new(action, method, target)
         };
-        // Without the object, which the path names.
-        let name = action
-            .rsplit_once(' ')
-            .map_or(action.as_str(), |(name, _)| name);
+        let ApiRequest {
+            action,
+            method,
+            target,
+            ..
+        } = &request;
         let span = info_span!(
             target: TRACES,
             "API call",
-            otel.name = name,
+            // Without the object, which the path names.
+            otel.name = action.rsplit_once(' ').map_or(action.as_str(), |(name, _)| name),
             otel.kind = "client",
             otel.status_code = Empty,
-            http.request.method = request.method().as_str(),
-            url.path = request.uri().path(),
-            // After the layer that counts requests.
+            http.request.method = method.as_str(),
+            url.path = target.split('?').next(),
+            // Recorded by the layer that counts requests.
             http.response.status_code = Empty,
         );
-        let exchange = timeout(DEADLINE, self.exchange(request));
-        let exchange = exchange.instrument(span.clone());
-        let ended = match is_write {
+        let exchange = request.send(&self.client).instrument(span.clone());
+        let sent = match is_write {
             true => self.while_allowed(exchange).await,
             false => Some(exchange.await),
         };
-        match &ended {
-            Some(Ok(Ok(Answer::Object(_)))) => {}
-            Some(Ok(Ok(Answer::Refusal(..)) | Err(_)) | Err(_)) | None => {
-                span.record("otel.status_code", "ERROR");
-            }
-        }
-        match ended {
-            Some(Ok(Ok(Answer::Object(object)))) => Ok(object),
-            Some(Ok(Ok(Answer::Refusal(refusal, retry_after)))) => Err(CallError::Refused {
-                action,
-                refusal,
-                retry_after,
-            }),
-            Some(Ok(Err(source))) => Err(CallError::Transport {
-                action,
-                source: Box::new(source),
-            }),
-            Some(Err(_elapsed)) => Err(CallError::Timeout { action }),
-            None => Err(CallError::Fenced { action }),
-        }
-    }
-
-    /// One request and its answer. The answer's headers are needed, which kube's own
-    /// `Client::request` drops.
-    async fn exchange(&self, request: http::Request<Vec<u8>>) -> Result<Answer, kube::Error> {
-        let (head, body) = self
-            .client
-            .send(request.map(Body::from))
-            .await?
-            .into_parts();
-        let body = Limited::new(body, ANSWER_MAX).collect().await;
-        let body = body.map_err(kube::Error::Service)?.to_bytes();
-        if head.status.is_success() {
-            let object = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
-            return Ok(Answer::Object(object));
-        }
-        let mut refusal: ApiStatus = serde_json::from_slice(&body).unwrap_or_else(|_| {
-            // What comes from a proxy, or from API Priority and Fairness, is plain text.
-            let text = String::from_utf8_lossy(&body);
-            ApiStatus {
-                message: cut(&text, ERROR_TEXT_MAX).trim().to_owned(),
-                ..ApiStatus::default()
-            }
+        let answer = sent.unwrap_or_else(|| {
+            let action = action.clone();
+            Err(RequestError::Fenced { action })
         });
-        refusal.code = head.status.as_u16();
-        let asked = head.headers.get(http::header::RETRY_AFTER);
-        let seconds = asked.and_then(|value| value.to_str().ok()?.parse().ok());
-        let retry_after = seconds.map(Duration::from_secs).filter(|it| !it.is_zero());
-        Ok(Answer::Refusal(
-            Box::new(refusal),
-            retry_after.map(|asked| asked.min(LONGEST_ASKED)),
-        ))
+        let object = answer.and_then(Answer::object);
+        if object.is_err() {
+            span.record("otel.status_code", "ERROR");
+        }
+        object
     }
 
     /// Polls a write while this process leads; `None` if leadership ends first.

@@ -12,7 +12,7 @@ use crate::controller::children::Children;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
-use crate::controller::reconcile::state::ReconcileStates;
+use crate::controller::state::ReconcileStates;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 

@@ -25,6 +25,7 @@ pub mod object;
 pub mod queue;
 mod reconcile;
 pub mod rights;
+mod state;
 mod status;
 
 pub use cache::stored_version::storage_version_hash;

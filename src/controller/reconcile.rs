@@ -4,9 +4,7 @@
 
 pub(in crate::controller) mod apply;
 pub(in crate::controller) mod error_class;
-pub(in crate::controller) mod outcome;
 pub(in crate::controller) mod pacing;
-pub(in crate::controller) mod state;
 pub(in crate::controller) mod worker;
 
 use std::sync::Arc;
@@ -17,20 +15,21 @@ use tracing::debug;
 
 use crate::api::conversion::{self, DATA_ANNOTATION};
 use crate::api::{Kind, Version};
+use crate::api_server::RequestError;
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::store::Store;
-use crate::controller::call::{CallError, Caller, Location, Part};
+use crate::controller::call::{Caller, Location, Part};
 use crate::controller::children::Children;
 use crate::controller::event::Recorder;
 use crate::controller::legacy::finalizers;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::apply::{Applier, ApplyError, Ensured, PATIENCE_WITH_WRITES};
-use crate::controller::reconcile::outcome::Outcome;
-pub(crate) use crate::controller::reconcile::outcome::{Action, Failure};
 use crate::controller::reconcile::pacing::Pacer;
-use crate::controller::reconcile::state::{ReconcileStates, jittered_retry};
-use crate::controller::status::writer::StatusWriter;
+use crate::controller::state::outcome::Outcome;
+pub(crate) use crate::controller::state::outcome::{Action, Failure};
+use crate::controller::state::{ReconcileStates, jittered_retry};
+use crate::controller::status::StatusWriter;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{
@@ -334,7 +333,7 @@ impl Reconciler {
     }
 
     /// Removes the finalizers of an older operator, which nobody else would remove.
-    async fn strip_legacy_finalizers(&self, cached: &CachedResource) -> Result<(), CallError> {
+    async fn strip_legacy_finalizers(&self, cached: &CachedResource) -> Result<(), RequestError> {
         let version = self.version_of(cached);
         let Some(operations) = finalizers::removal(self.kind, version, cached) else {
             return Ok(());

@@ -1,4 +1,269 @@
-//! The status of a resource: when it is written, and how.
+//! Writes the status of a resource when it differs, logs each transition of `Ready`, and records
+//! Events for transitions that a person should see.
 
-pub(in crate::controller) mod debounce;
-pub(in crate::controller) mod writer;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tracing::{debug, info};
+
+use crate::api::{Condition, Kind, Status};
+use crate::api_server::RequestError;
+use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::decode::Decode;
+use crate::controller::cache::store::Store;
+use crate::controller::call::{Caller, Location, Part};
+use crate::controller::children::Children;
+use crate::controller::drift::repairs::{Decision, RepairLog};
+use crate::controller::event::{Recorder, transitions};
+use crate::controller::object::ObjectKey;
+use crate::controller::state::debounce::Difference;
+use crate::controller::state::outcome::Outcome;
+use crate::controller::state::{ReconcileStates, jittered_retry};
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
+use crate::operators::{Desired, Observed, Operator, Resource, status};
+
+/// Retry delay after a conflict, if the event of the other change does not come earlier.
+const CHANGED_RETRY: Duration = Duration::from_secs(1);
+
+/// Writes the statuses of the resources of one kind.
+pub(in crate::controller) struct StatusWriter {
+    operator: &'static dyn Operator,
+    kind: &'static Kind,
+    caller: Caller,
+    recorder: Recorder,
+    resources: Arc<Store<CachedResource>>,
+    children: Arc<Children>,
+    states: Arc<ReconcileStates>,
+    /// Repeated writes of the same status of a degraded resource: another manager may keep changing
+    /// it.
+    repeated: RepairLog<ObjectKey>,
+}
+
+impl StatusWriter {
+    /// A status writer for the resources of `operator`.
+    pub(in crate::controller) fn new(
+        operator: &'static dyn Operator,
+        (caller, recorder): (Caller, Recorder),
+        resources: Arc<Store<CachedResource>>,
+        children: Arc<Children>,
+        states: Arc<ReconcileStates>,
+    ) -> Self {
+        let kind = operator.kind();
+        StatusWriter {
+            operator,
+            kind,
+            caller,
+            recorder,
+            resources,
+            children,
+            states,
+            repeated: RepairLog::default(),
+        }
+    }
+
+    /// Forgets a deleted resource.
+    pub(in crate::controller) fn forget(&self, key: &ObjectKey) {
+        self.repeated.forget(key);
+    }
+
+    /// Writes the status of the resource `at`, which was read as `cached`, if it differs and is
+    /// due. Returns when to reconcile again: when the write is due, or at once if the resource has
+    /// changed since it was read.
+    ///
+    /// # Errors
+    /// An error to retry. A deleted resource is not an error.
+    pub(in crate::controller) async fn write_if_due(
+        &self,
+        at: Location<'_>,
+        cached: &CachedResource,
+        (resource, desired): (&Resource, &Desired),
+        outcome: &Outcome,
+    ) -> Result<Option<Duration>, RequestError> {
+        let observed = self.observe(resource, desired, outcome);
+        let next_change = status::next_change(&observed);
+        let is_settled = status::is_settled(desired, &observed);
+        let mut wanted = self.operator.status(resource, desired, &observed);
+        if let Some(unanswered) = self.states.unanswered_status(resource) {
+            keep_times(&mut wanted, &resource.status, &unanswered);
+        }
+        let wanted_json = serde_json::to_value(&wanted).unwrap_or_default();
+        // Both are written by serde_json, with sorted keys.
+        let wanted_text = wanted_json.to_string();
+        let is_as_wanted = *wanted_text == *cached.status;
+        #[cfg(test)]
+        let next_change = match twins::is(Twin::WriteAtRest) {
+            true => Some(Duration::from_secs(10)),
+            false => next_change,
+        };
+        #[cfg(test)]
+        let is_as_wanted = is_as_wanted && !twins::is(Twin::WriteAtRest);
+        if is_as_wanted {
+            self.states.status_is_written(resource);
+            return Ok(next_change);
+        }
+        let difference = Difference::by(&resource.status, &wanted);
+        if let Some(wait) = self
+            .states
+            .status_differs(resource, observed, is_settled, difference)
+        {
+            return Ok(Some(next_change.map_or(wait, |change| change.min(wait))));
+        }
+        let key = &cached.meta.key;
+        let content = outcome.problem.is_some().then(|| content_of(&wanted));
+        if let Some(content) = content
+            && let Decision::Wait(_, left) | Decision::Investigate(left) =
+                self.repeated.decide(key, content)
+        {
+            debug!("another writer keeps changing the status");
+            return Ok(Some(left));
+        }
+        // The precondition: the status must not go to a new resource of the same name, must not
+        // claim a spec that the cache does not show yet, and must not replace an unseen status.
+        let version = cached.meta.resource_version.to_string();
+        let operations = json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "add", "path": "/status", "value": wanted_json},
+        ]);
+        #[cfg(test)]
+        let operations = match twins::is(Twin::BlindStatus) {
+            true => json!([{"op": "add", "path": "/status", "value": wanted_json}]),
+            false => operations,
+        };
+        let manager = self.kind.field_manager;
+        self.states.status_is_sent(resource, &wanted_text);
+        let answer = self
+            .caller
+            .json_patch(at, Part::Status, manager, &operations)
+            .await;
+        if answer.is_err() {
+            self.states.status_has_failed(resource);
+        }
+        match answer {
+            Ok(object) => {
+                if let Some(content) = content {
+                    self.repeated.applied(key, content);
+                }
+                let is_as_read = self.take(cached, &object);
+                // After the cache has it, so that its event enqueues nothing.
+                self.states.status_is_written(resource);
+                self.tell(resource, &wanted);
+                Ok(match is_as_read {
+                    true => next_change,
+                    false => Some(Duration::ZERO),
+                })
+            }
+            Err(error) if error.is_not_found() => {
+                // The watch reports the deletion.
+                debug!(%error, "the resource is gone");
+                Ok(Some(jittered_retry()))
+            }
+            Err(error) if error.is_failed_test() => {
+                debug!(%error, "the resource was changed");
+                let known = self.resources.get(key);
+                let is_newer = |known: Arc<CachedResource>| {
+                    known.meta.resource_version > cached.meta.resource_version
+                };
+                // The cache may show a change that enqueues nothing, such as a label.
+                Ok(Some(match known.is_some_and(is_newer) {
+                    true => Duration::ZERO,
+                    false => CHANGED_RETRY,
+                }))
+            }
+            Err(error) => {
+                if error.is_ambiguous() {
+                    self.states.status_is_unanswered(resource, wanted);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Stores the answer to a status write in the cache, so that its event enqueues nothing. Returns
+    /// false if the answer contains a change of the spec by others, whose event does not enqueue it
+    /// either.
+    fn take(&self, cached: &CachedResource, answer: &Value) -> bool {
+        let Ok(written) = CachedResource::from_json(answer) else {
+            return true;
+        };
+        let is_as_read = written.is_spec_equal(cached);
+        self.resources.put_written(written);
+        is_as_read
+    }
+
+    fn observe(&self, resource: &Resource, desired: &Desired, outcome: &Outcome) -> Observed {
+        let desired = desired.as_deref().unwrap_or_default();
+        let makes_pods = desired.iter().find(|child| child.kind.has_pods);
+        let wanted = makes_pods.map(|child| (child.kind, child.name.as_str()));
+        let (workload, pods, others) = self.children.observed(&resource.uid, wanted);
+        let now = crate::controller::clock::now();
+        Observed {
+            workload,
+            others,
+            pods,
+            problem: outcome.problem.clone(),
+            unconfirmed: outcome.unconfirmed.clone(),
+            now: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        }
+    }
+
+    /// Logs each transition of Ready, and records Events for transitions that a person should see.
+    fn tell(&self, resource: &Resource, wanted: &Status) {
+        let gist = |condition: &Condition| (condition.status.clone(), condition.reason.clone());
+        let before = status::condition(&resource.status, status::READY).map(gist);
+        if let Some(ready) = status::condition(wanted, status::READY)
+            && before != Some(gist(ready))
+        {
+            let Condition {
+                status,
+                reason,
+                message,
+                ..
+            } = ready;
+            // `message` is the name of the log line itself.
+            info!(ready = status, reason, detail = message, "status");
+        }
+        for notice in transitions(&resource.status, wanted) {
+            self.recorder.record(self.kind, resource, notice);
+        }
+    }
+}
+
+/// Hash of a status without its times and messages. Pods that are replaced make another status, which
+/// is not the same one written again.
+fn content_of(status: &Status) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (status.observed_generation, &status.nodes).hash(&mut hasher);
+    (status.replicas, status.ready_replicas).hash(&mut hasher);
+    for condition in &status.conditions {
+        let Condition {
+            type_,
+            status,
+            reason,
+            ..
+        } = condition;
+        (type_, status, reason).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Copies the times of a write with an unknown result to the conditions that differ from the stored
+/// ones. If that write succeeded, the same status must not be written again with later times.
+fn keep_times(wanted: &mut Status, stored: &Status, unanswered: &Status) {
+    for condition in &mut wanted.conditions {
+        let of = |status| {
+            status::condition(status, &condition.type_)
+                .filter(|other| other.status == condition.status)
+        };
+        if let (None, Some(sent)) = (of(stored), of(unanswered)) {
+            condition
+                .last_transition_time
+                .clone_from(&sent.last_transition_time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,6 @@
 mod cluster;
 mod controllers;
 mod election;
-mod error_report;
 mod handshake;
 mod health;
 mod listen;
@@ -30,6 +29,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::budget::HEALTH;
 use crate::config::Config;
+pub use crate::error_report::error_report;
 use crate::packaging::names;
 use crate::server::{Counters, Serving};
 use crate::webhook::certificates::{self, RegistrationError};
@@ -38,7 +38,6 @@ use election::Election;
 pub use election::ElectionError;
 #[cfg(fuzzing)]
 pub use election::fuzzing as election_fuzzing;
-pub use error_report::error_report;
 use health::Endpoint;
 pub use listen::BindError;
 use listen::listen;

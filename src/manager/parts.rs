@@ -9,7 +9,7 @@ use std::future::Future;
 
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::error_report::error_report;
+use crate::error_report::error_report;
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp};
+
+use crate::api_server::http_date;
 
 /// The time of the API server, or of this machine as long as there was no answer. Clones share
 /// what they know.
@@ -22,7 +23,7 @@ impl ServerTime {
     }
 
     fn observe_at(&self, date: Option<&str>, now: Timestamp) {
-        let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
+        let date = date.and_then(http_date);
         if let Some(date) = date {
             let ahead = date.as_second() - now.as_second();
             // A date has whole seconds, and the answer took its time.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use kube::Client;
 use tokio::time::sleep;
 
-use super::error_report::error_report;
 use super::shutdown::Shutdown;
+use crate::error_report::error_report;
 
 /// The oldest minor version of Kubernetes 1 that the CRDs and applies are tested on.
 const OLDEST_MINOR: u32 = 34;

@@ -3,25 +3,21 @@
 
 use std::time::Duration;
 
-use http::{Method, Request, header};
+use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
-use kube::core::Status;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use thiserror::Error;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::plan::{self, Definition, Refusal};
 use crate::api::Kind;
+use crate::api_server::{Answer, ApiRequest, MERGE_PATCH, RequestError, found};
 use crate::manager::Clients;
 
 /// Who wrote, in `managedFields` and in the audit log.
 const FIELD_MANAGER: &str = "quartet-operator-migrate-storage";
 
-/// Longest wait for the answer to a single read or write.
-const CALL_DEADLINE: Duration = Duration::from_secs(10);
 /// Longest wait for a page: its objects are converted one by one.
 const PAGE_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -32,53 +28,6 @@ const WAITS_MILLISECONDS: [u64; 7] = [250, 500, 1000, 2000, 4000, 5000, 5000];
 /// Of an object only its metadata is asked for: the rest can be large and is not needed.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-
-const JSON: &str = "application/json";
-const MERGE_PATCH: &str = "application/merge-patch+json";
-
-/// Why a request brought no answer that helps.
-#[derive(Debug, Error)]
-pub enum CallError {
-    /// The API server answered with an error.
-    #[error("cannot {action}: {}", status.message)]
-    Refused {
-        /// What was being done to what.
-        action: String,
-        /// The answer.
-        status: Box<Status>,
-    },
-    /// There was no answer within the deadline.
-    #[error("cannot {action}: no answer within {} s", deadline.as_secs())]
-    Timeout {
-        /// What was being done to what.
-        action: String,
-        /// How long was waited.
-        deadline: Duration,
-    },
-    /// The request could not be made, or its answer not be read.
-    #[error("cannot {action}")]
-    Transport {
-        /// What was being done to what.
-        action: String,
-        /// Why.
-        source: Box<kube::Error>,
-    },
-}
-
-impl CallError {
-    /// The API server's answer, if there was one.
-    pub(super) fn status(&self) -> Option<&Status> {
-        match self {
-            Self::Refused { status, .. } => Some(status),
-            Self::Timeout { .. } | Self::Transport { .. } => None,
-        }
-    }
-
-    fn is_passing(&self) -> bool {
-        self.status()
-            .is_none_or(|status| plan::refusal(status) == Refusal::Passing)
-    }
-}
 
 /// An object of which a list told.
 #[derive(Debug, Clone, Deserialize)]
@@ -129,16 +78,6 @@ pub(super) struct Calls {
     lists: Client,
 }
 
-/// One request: what it does, and how.
-struct Call<'a> {
-    action: String,
-    method: Method,
-    target: String,
-    accept: &'static str,
-    body: Option<&'a Value>,
-    deadline: Duration,
-}
-
 impl Calls {
     /// Requests to the cluster of `clients`.
     pub(super) fn new(clients: &Clients) -> Self {
@@ -152,52 +91,51 @@ impl Calls {
     pub(super) async fn definition(
         &self,
         kind: &Kind,
-    ) -> Result<Option<CustomResourceDefinition>, CallError> {
+    ) -> Result<Option<CustomResourceDefinition>, RequestError> {
         let name = plan::name_of(kind);
-        let call = Call {
-            action: format!("read the CRD {name}"),
-            method: Method::GET,
-            target: definition_path(&name),
-            accept: JSON,
-            body: None,
-            deadline: CALL_DEADLINE,
-        };
-        found(self.send(&self.single, &call).await)
+        let action = format!("read the CRD {name}");
+        let request = ApiRequest::new(action, Method::GET, definition_path(&name));
+        found(self.send(&self.single, &request).await)
     }
 
     /// Leaves the hub version alone in `status.storedVersions`, if the CRD still is what
     /// `definition` says.
-    pub(super) async fn trim(&self, kind: &Kind, definition: &Definition) -> Result<(), CallError> {
+    pub(super) async fn trim(
+        &self,
+        kind: &Kind,
+        definition: &Definition,
+    ) -> Result<(), RequestError> {
         let name = &definition.name;
-        let call = Call {
-            action: format!("write status.storedVersions of the CRD {name}"),
-            method: Method::PATCH,
-            target: format!(
-                "{}/status?fieldManager={FIELD_MANAGER}",
-                definition_path(name)
-            ),
-            accept: JSON,
-            body: Some(&definition.trim(kind)),
-            deadline: CALL_DEADLINE,
+        let action = format!("write status.storedVersions of the CRD {name}");
+        let target = definition_path(name);
+        let target = format!("{target}/status?fieldManager={FIELD_MANAGER}");
+        let body = definition.trim(kind);
+        let request = ApiRequest {
+            content_type: MERGE_PATCH,
+            body: Some(&body),
+            ..ApiRequest::new(action, Method::PATCH, target)
         };
-        let _: CustomResourceDefinition = self.send(&self.single, &call).await?;
+        let _: CustomResourceDefinition = self.send(&self.single, &request).await?;
         Ok(())
     }
 
     /// At most `size` objects of a kind, in its hub version, from the position `next` on;
     /// from the start if that is empty.
-    pub(super) async fn page(&self, kind: &Kind, size: u32, next: &str) -> Result<Page, CallError> {
+    pub(super) async fn page(
+        &self,
+        kind: &Kind,
+        size: u32,
+        next: &str,
+    ) -> Result<Page, RequestError> {
         let api = kind.api_version(&kind.hub);
         // The token is base64 without padding: nothing in it needs escaping.
-        let call = Call {
-            action: format!("list {}", plan::name_of(kind)),
-            method: Method::GET,
-            target: format!("/apis/{api}/{}?limit={size}&continue={next}", kind.plural),
+        let target = format!("/apis/{api}/{}?limit={size}&continue={next}", kind.plural);
+        let request = ApiRequest {
             accept: METADATA_LIST,
-            body: None,
             deadline: PAGE_DEADLINE,
+            ..ApiRequest::new(format!("list {}", plan::name_of(kind)), Method::GET, target)
         };
-        self.send(&self.lists, &call).await
+        self.send(&self.lists, &request).await
     }
 
     /// An object as it is now; `None` if it is gone.
@@ -205,16 +143,16 @@ impl Calls {
         &self,
         kind: &Kind,
         object: &Metadata,
-    ) -> Result<Option<Listed>, CallError> {
-        let call = Call {
-            action: action("read", kind, object),
-            method: Method::GET,
-            target: path(kind, object),
+    ) -> Result<Option<Listed>, RequestError> {
+        let request = ApiRequest {
             accept: METADATA,
-            body: None,
-            deadline: CALL_DEADLINE,
+            ..ApiRequest::new(
+                action("read", kind, object),
+                Method::GET,
+                path(kind, object),
+            )
         };
-        found(self.send(&self.single, &call).await)
+        found(self.send(&self.single, &request).await)
     }
 
     /// Has the API server store an object anew, unchanged; returns it as it is then. Its
@@ -223,74 +161,46 @@ impl Calls {
         &self,
         kind: &Kind,
         object: &Metadata,
-    ) -> Result<Metadata, CallError> {
-        let call = Call {
-            action: action("rewrite", kind, object),
-            method: Method::PATCH,
-            // The API server refuses a negative number of replicas in any write of an object
-            // with a scale subresource, even if it is the one that is stored
-            // (apiextensions-apiserver, `pkg/registry/customresource/validator.go`), and old
-            // operators let them be stored. A write of the status stores the whole object,
-            // too, can change nothing else, and is not asked about the spec.
-            target: format!("{}/status?fieldManager={FIELD_MANAGER}", path(kind, object)),
+    ) -> Result<Metadata, RequestError> {
+        // The API server refuses a negative number of replicas in any write of an object
+        // with a scale subresource, even if it is the one that is stored
+        // (apiextensions-apiserver, `pkg/registry/customresource/validator.go`), and old
+        // operators let them be stored. A write of the status stores the whole object,
+        // too, can change nothing else, and is not asked about the spec.
+        let target = format!("{}/status?fieldManager={FIELD_MANAGER}", path(kind, object));
+        let body = plan::rewrite(&object.uid, &object.resource_version);
+        let request = ApiRequest {
             accept: METADATA,
-            body: Some(&plan::rewrite(&object.uid, &object.resource_version)),
-            deadline: CALL_DEADLINE,
+            content_type: MERGE_PATCH,
+            body: Some(&body),
+            ..ApiRequest::new(action("rewrite", kind, object), Method::PATCH, target)
         };
-        let answer: Listed = self.send(&self.single, &call).await?;
+        let answer: Listed = self.send(&self.single, &request).await?;
         Ok(answer.metadata)
     }
 
-    /// Sends a request, and again while what hinders it may pass.
+    /// Sends a request, and again after a transient error.
     async fn send<T: DeserializeOwned>(
         &self,
         client: &Client,
-        call: &Call<'_>,
-    ) -> Result<T, CallError> {
+        request: &ApiRequest<'_>,
+    ) -> Result<T, RequestError> {
+        let send = async || request.send(client).await.and_then(Answer::object);
         for wait in WAITS_MILLISECONDS {
-            match send_once(client, call).await {
-                Err(error) if error.is_passing() => sleep(Duration::from_millis(wait)).await,
+            match send().await {
+                Err(error) if is_transient(&error) => sleep(Duration::from_millis(wait)).await,
                 result => return result,
             }
         }
-        send_once(client, call).await
+        send().await
     }
 }
 
-async fn send_once<T: DeserializeOwned>(client: &Client, call: &Call<'_>) -> Result<T, CallError> {
-    let action = || call.action.clone();
-    let transport = |source: kube::Error| CallError::Transport {
-        action: action(),
-        source: Box::new(source),
-    };
-    let body = call.body.map(|body| body.to_string().into_bytes());
-    let request = Request::builder()
-        .method(call.method.clone())
-        .uri(&call.target)
-        .header(header::ACCEPT, call.accept)
-        .header(header::CONTENT_TYPE, MERGE_PATCH)
-        .body(body.unwrap_or_default())
-        .map_err(|error| transport(kube::Error::HttpError(error)))?;
-    match timeout(call.deadline, client.request(request)).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(kube::Error::Api(status))) => Err(CallError::Refused {
-            action: action(),
-            status,
-        }),
-        Ok(Err(source)) => Err(transport(source)),
-        Err(_elapsed) => Err(CallError::Timeout {
-            action: action(),
-            deadline: call.deadline,
-        }),
-    }
-}
-
-fn found<T>(result: Result<T, CallError>) -> Result<Option<T>, CallError> {
-    match result {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.status().is_some_and(|status| status.code == 404) => Ok(None),
-        Err(error) => Err(error),
-    }
+/// Whether the same request may succeed a moment later.
+fn is_transient(error: &RequestError) -> bool {
+    error
+        .status()
+        .is_none_or(|status| plan::refusal(status) == Refusal::Passing)
 }
 
 fn definition_path(name: &str) -> String {

@@ -18,13 +18,13 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use thiserror::Error;
 use tokio::time::sleep;
 
-pub use calls::CallError;
 use calls::{Calls, Listed, Metadata};
 use plan::Definition;
 pub use plan::NotReady;
 use progress::Progress;
 
 use crate::api::Kind;
+pub use crate::api_server::RequestError;
 use crate::config::MigrateStorage;
 use crate::manager::{self, ClusterError, EXIT_USAGE};
 use crate::operators::OPERATORS;
@@ -58,7 +58,7 @@ pub enum MigrationError {
     NotReady(Vec<NotReady>),
     /// A request failed, and retries did not help.
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(#[from] RequestError),
     /// The CRD was removed while its objects were rewritten.
     #[error("{0} was removed in the meantime")]
     Removed(String),
@@ -256,7 +256,7 @@ impl Migration<'_> {
         &self,
         kind: &Kind,
         mut object: Metadata,
-    ) -> Result<Result<bool, CallError>, MigrationError> {
+    ) -> Result<Result<bool, RequestError>, MigrationError> {
         for _ in 0..LOOKS {
             let error = match self.calls.rewrite(kind, &object).await {
                 Ok(now) => return Ok(Ok(now.resource_version != object.resource_version)),

@@ -17,9 +17,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::info;
 
 use crate::api::{Kind, Version};
+use crate::api_server::DEADLINE;
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::informer;
-use crate::controller::call::DEADLINE;
 
 /// How often discovery is asked while the hub version is served and not stored: somebody is
 /// on the way. Once it is stored the question is settled, and asked again only when its watch

@@ -18,7 +18,7 @@ use crate::controller::cache::cached::CachedPod;
 use crate::controller::event_handlers::{COALESCE, STEP_WHILE_WAITING};
 use crate::controller::leadership::MayWrite;
 use crate::controller::object::ObjectKey;
-use crate::controller::status::debounce::Difference;
+use crate::controller::state::debounce::Difference;
 use crate::operators::{DEPLOYMENT, OPERATORS, Observed, Resource, SERVICE};
 
 /// A moment that no healthy start or stop needs.

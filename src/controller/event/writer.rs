@@ -12,7 +12,8 @@ use tracing::{debug, warn};
 
 use super::series::{Correlator, ErrorClass, Key};
 use super::{Event, micro_time};
-use crate::controller::call::{CallError, Caller, Location};
+use crate::api_server::RequestError;
+use crate::controller::call::{Caller, Location};
 use crate::controller::metrics::{EventFate, Metrics};
 
 /// Pauses before the second and the third attempt.
@@ -88,7 +89,7 @@ impl Writer {
         match self.write(at, &body, IsNew(true)).await {
             Ok(()) => self.metrics.event(EventFate::Created),
             // An earlier attempt was made, but its answer lost.
-            Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 409) => {
+            Err(error) if error.is_conflict() => {
                 self.metrics.event(EventFate::Created);
             }
             Err(error) => {
@@ -124,7 +125,7 @@ impl Writer {
         at: Location<'_>,
         body: &Value,
         IsNew(is_new): IsNew,
-    ) -> Result<(), CallError> {
+    ) -> Result<(), RequestError> {
         let mut pauses = PAUSES.into_iter();
         loop {
             let answer = match is_new {
@@ -142,11 +143,11 @@ impl Writer {
         }
     }
 
-    fn failed(&self, error: &CallError) {
+    fn failed(&self, error: &RequestError) {
         self.metrics.event(EventFate::Failed);
         let is_ending = |code| matches!(code, 403 | 404);
-        if error.refusal().is_some_and(|refusal| {
-            is_ending(refusal.code) && refusal.message.contains("being terminated")
+        if error.status().is_some_and(|status| {
+            is_ending(status.code) && status.message.contains("being terminated")
         }) {
             debug!(%error, "an Event was not written");
         } else {
@@ -155,10 +156,10 @@ impl Writer {
     }
 }
 
-fn is_passing(error: &CallError) -> bool {
+fn is_passing(error: &RequestError) -> bool {
     error
-        .refusal()
-        .is_none_or(|refusal| refusal.code == 429 || refusal.code >= 500)
+        .status()
+        .is_none_or(|status| status.code == 429 || status.code >= 500)
 }
 
 fn location<'a>(namespace: &'a str, name: &'a str) -> Location<'a> {

@@ -15,7 +15,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::{Buckets, Histograms, Labels};
-use crate::controller::queue::Priority;
 
 /// What a scrape wants to know.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -31,6 +30,9 @@ pub(crate) struct Backlog {
     /// The longest of these.
     pub(crate) longest: Duration,
 }
+
+/// The label of low priority: controller-runtime's `handler.LowPriority`.
+const LOW_PRIORITY: &str = "-100";
 
 /// A queue that can say what lies in it.
 pub(crate) trait ObserveBacklog: Send + Sync {
@@ -149,11 +151,8 @@ impl Collector for QueueCollector {
             MetricType::Gauge,
         )?;
         for (labels, backlog) in &backlogs {
-            for (priority, items) in [
-                (Priority::Normal, backlog.normal),
-                (Priority::Low, backlog.low),
-            ] {
-                let priority = ("priority", priority.value().to_string());
+            for (priority, items) in [("0", backlog.normal), (LOW_PRIORITY, backlog.low)] {
+                let priority = ("priority", priority.to_owned());
                 let labels = [labels.clone(), vec![priority]].concat();
                 let items = i64::try_from(items).unwrap_or(i64::MAX);
                 ConstGauge::new(items).encode(depth.encode_family(&labels)?)?;

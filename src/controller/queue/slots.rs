@@ -12,20 +12,10 @@ use crate::controller::metrics::Backlog;
 /// How urgent an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
-    /// Objects of the initial list: −100, controller-runtime's `handler.LowPriority`.
+    /// Objects of the initial list: controller-runtime's `handler.LowPriority`.
     Low,
-    /// Everything else: 0.
+    /// Everything else.
     Normal,
-}
-
-impl Priority {
-    /// The number that controller-runtime and its metrics use.
-    pub fn value(self) -> i32 {
-        match self {
-            Priority::Low => -100,
-            Priority::Normal => 0,
-        }
-    }
 }
 
 /// While both priorities have items, one item of low priority follows on this many normal

@@ -31,9 +31,7 @@ use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
 use crate::controller::reconcile::pacing::Pacer;
-use crate::controller::reconcile::state::{
-    Attempt, Blocker, ReconcileStates, ServerMutated, jittered_retry,
-};
+use crate::controller::state::{Attempt, Blocker, ReconcileStates, ServerMutated, jittered_retry};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, ChildKind, Owned, Reason, Resource, kept};
@@ -333,7 +331,7 @@ impl Applier {
             }
             Err(error) => error,
         };
-        match error.refusal().map(error_class::of_apply) {
+        match error.status().map(error_class::of_apply) {
             Some(ErrorClass::ResolveOwnership) if existing.is_none() => {
                 debug!(controller = self.controller, %error, "resolving the owner of the child");
                 Box::pin(self.resolve_ownership(wanted)).await

@@ -545,7 +545,10 @@ async fn a_call_without_an_answer_ends_at_its_deadline() {
     scenario.holds(1, json!({}));
     let started = tokio::time::Instant::now();
     let error = scenario.reconcile().await.expect_err("no answer");
-    assert_eq!(error, "apply deployments ns/cache: no answer within 10 s");
+    assert_eq!(
+        error,
+        "cannot apply deployments ns/cache: no answer within 10 s"
+    );
     assert!(
         started.elapsed() < Duration::from_secs(21),
         "{:?}",

@@ -14,8 +14,8 @@ use tracing::{Instrument, debug, error, info_span, warn};
 use crate::controller::metrics::{Metrics, Outcome};
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
-use crate::controller::reconcile::state::jittered_retry;
 use crate::controller::reconcile::{Action, Failure};
+use crate::controller::state::jittered_retry;
 
 /// The longest one reconcile may take: a handful of calls of at most 10 s each.
 pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);

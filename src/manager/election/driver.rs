@@ -12,13 +12,13 @@ use kube::runtime::watcher;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::super::error_report::error_report;
 use super::candidate::{Candidate, Loss, Next, Reply, Request, Terms};
 use super::clock::Moment;
 use super::fence::Fence;
 use super::lease::{LeaseError, Leases, lease, version_of};
 use super::metrics::Metrics;
 use crate::controller::Leadership;
+use crate::error_report::error_report;
 
 /// This process has lost the leadership and must exit.
 #[derive(Debug, thiserror::Error)]

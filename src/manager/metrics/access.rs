@@ -128,7 +128,9 @@ impl Access {
         let turn = timeout(DEADLINE, Arc::clone(&self.permits).acquire_owned()).await;
         let Ok(Ok(permit)) = turn else {
             let reason = "too many callers with tokens that are not known";
-            return Err(ReviewError::Failed(kind, reason.to_owned()));
+            return Err(ReviewError::Failed(format!(
+                "cannot create {kind}: {reason}"
+            )));
         };
         let answer = review.await;
         tokio::spawn(async move {

@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use axum::http::{Request, header};
+use http::Method;
 use kube::Client;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
-use crate::manager::error_report;
+use crate::api_server::{Answer, ApiRequest, RequestError};
+use crate::error_report::error_report;
 
 /// Longest wait for one answer; two of them fit into the 10 s that Prometheus waits.
 pub(super) const DEADLINE: Duration = Duration::from_secs(4);
@@ -39,8 +39,8 @@ pub(super) enum ReviewError {
     #[error("no answer to {0} within {secs} s", secs = DEADLINE.as_secs())]
     Timeout(&'static str),
     /// The API server cannot be asked, or says that it has a fault.
-    #[error("cannot create {0}: {1}")]
-    Failed(&'static str, String),
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// The user of the token; `None` if the token is not valid.
@@ -105,20 +105,22 @@ async fn review<S: for<'a> Deserialize<'a>>(
     spec: Value,
 ) -> Result<S, ReviewError> {
     let body = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "spec": spec});
-    let request = Request::post(format!("/apis/{group}/v1/{}s", kind.to_lowercase()))
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(body.to_string().into_bytes())
-        .map_err(|error| ReviewError::Failed(kind, error.to_string()))?;
     #[derive(Deserialize)]
     struct Review<S> {
         status: S,
     }
-    match timeout(DEADLINE, client.request::<Review<S>>(request)).await {
-        Ok(Ok(review)) => Ok(review.status),
-        Ok(Err(kube::Error::Api(refusal))) if refusal.code == 403 => {
-            Err(ReviewError::Forbidden(kind))
-        }
-        Ok(Err(error)) => Err(ReviewError::Failed(kind, error_report(&error))),
-        Err(_elapsed) => Err(ReviewError::Timeout(kind)),
-    }
+    let target = format!("/apis/{group}/v1/{}s", kind.to_lowercase());
+    let request = ApiRequest {
+        body: Some(&body),
+        deadline: DEADLINE,
+        ..ApiRequest::new(format!("create {kind}"), Method::POST, target)
+    };
+    let answer = request.send(client).await.and_then(Answer::object);
+    answer
+        .map(|review: Review<S>| review.status)
+        .map_err(|error| match error {
+            error if error.is_forbidden() => ReviewError::Forbidden(kind),
+            RequestError::Timeout { .. } => ReviewError::Timeout(kind),
+            error => ReviewError::Failed(error_report(&error)),
+        })
 }

@@ -133,7 +133,11 @@ fn identity(
     match Identity::from_texts(texts, names) {
         Ok(identity) => Some(identity),
         Err(error) => {
-            tracing::debug!(error = %super::explained::Explained(&error), certificate, "unusable");
+            tracing::debug!(
+                error = crate::error_report::error_report(&error),
+                certificate,
+                "unusable"
+            );
             None
         }
     }

@@ -13,11 +13,11 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::explained::Explained;
 use super::metrics::Metrics;
 use super::pair::{PairError, ServingPair};
 use super::resolver::Resolver;
 use super::validity::Validity;
+use crate::error_report::error_report;
 
 /// Time between two reads of the files, as in controller-runtime. There is no inotify: the kubelet takes
 /// up to a minute to update the volume of a Secret.
@@ -113,7 +113,7 @@ impl Watcher {
                 }
             }
             Err((content, error)) => {
-                let text = Explained(&error).to_string();
+                let text = error_report(&error);
                 // The content belongs to it: the same mistake made again is news.
                 let saying = format!("{content:02x?} {text}");
                 if self.said.as_ref() != Some(&saying) {

@@ -8,10 +8,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::sleep;
 
-use super::explained::Explained;
 use super::issue::{LIFE, issue};
 use super::metrics::Metrics;
 use super::resolver::Resolver;
+use crate::error_report::error_report;
 
 /// Between two looks at the clock.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
@@ -52,7 +52,7 @@ fn renew(resolver: &Resolver, names: &[String], metrics: &Metrics, now: Timestam
             tracing::info!(server, %validity, "serving a new certificate of our own making");
         }
         Err(error) => {
-            let error = Explained(&error).to_string();
+            let error = error_report(&error);
             tracing::error!(server, error, "keeping the certificate as it is");
         }
     }

@@ -5,7 +5,6 @@
 mod calls;
 mod contents;
 mod directory;
-mod explained;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod identity;

@@ -16,14 +16,15 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::calls::{CallError, Calls};
-use super::explained::Explained;
+use super::calls::Calls;
 use super::issue::{IssueError, issue};
 use super::metrics::Metrics;
 use super::objects::Registered;
 use super::resolver::Resolver;
 use super::url_form::{Restored, UrlForm};
 use super::webhook_url::{WebhookUrl, is_on_loopback};
+use crate::api_server::RequestError;
+use crate::error_report::error_report;
 
 /// Time between two looks while a CRD does not exist yet.
 const RETRY: Duration = Duration::from_secs(2);
@@ -159,7 +160,7 @@ impl Registrar {
                     Err(error) if error.is_conflict() => missing = true,
                     Err(error) => {
                         missing = true;
-                        let text = Explained(&error).to_string();
+                        let text = error_report(&error);
                         if said.as_ref() != Some(&text) {
                             tracing::warn!(error = text, "cannot register the webhook URL");
                             *said = Some(text);
@@ -172,7 +173,7 @@ impl Registrar {
     }
 
     /// Puts one form into its object; whether there is such an object.
-    async fn put(&self, form: &UrlForm) -> Result<bool, CallError> {
+    async fn put(&self, form: &UrlForm) -> Result<bool, RequestError> {
         let place = form.registered().place();
         match self.calls.get(&place).await?.object {
             Some(object) => {
@@ -209,7 +210,7 @@ impl Registrar {
             }
             if let Err(error) = outcome {
                 let object = form.registered().name();
-                let error = Explained(&error).to_string();
+                let error = error_report(&error);
                 tracing::error!(
                     object,
                     error,
@@ -220,7 +221,7 @@ impl Registrar {
         .await;
     }
 
-    async fn restore(&self, form: &UrlForm) -> Result<(), CallError> {
+    async fn restore(&self, form: &UrlForm) -> Result<(), RequestError> {
         let place = form.registered().place();
         let Some(object) = self.calls.get(&place).await?.object else {
             return Ok(());

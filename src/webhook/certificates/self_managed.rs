@@ -17,9 +17,8 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::calls::{Answer, CallError, Calls, Place};
+use super::calls::{Calls, Place, Read};
 use super::contents::{self, Contents};
-use super::explained::Explained;
 use super::identity::{Authority, Identity};
 use super::issue::{IssueError, issue};
 use super::metrics::Metrics;
@@ -29,6 +28,8 @@ use super::repairs::Repairs;
 use super::resolver::Resolver;
 use super::retry::Retry;
 use super::wake::wake_on_changes;
+use crate::api_server::RequestError;
+use crate::error_report::error_report;
 
 /// The Secret that the replicas share.
 pub const SECRET: &str = "quartet-operator-webhook-server-cert";
@@ -64,7 +65,7 @@ impl SelfManaged {
 #[derive(Debug, thiserror::Error)]
 enum LookError {
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(#[from] RequestError),
     #[error(transparent)]
     Issue(#[from] IssueError),
     #[error("the Secret's data cannot be read")]
@@ -162,7 +163,7 @@ impl Driver {
                     pause
                 }
                 Err(error) => {
-                    let text = Explained(&error).to_string();
+                    let text = error_report(&error);
                     if said.as_ref() != Some(&text) {
                         tracing::warn!(error = text, "cannot look after the webhook certificate");
                         said = Some(text);
@@ -179,7 +180,7 @@ impl Driver {
 
     /// Looks at everything once, and does what the plan says.
     async fn look(&mut self) -> Result<Looked, LookError> {
-        let Answer {
+        let Read {
             object: secret,
             date,
         } = self.calls.get(&self.secret).await?;
@@ -245,7 +246,7 @@ impl Driver {
         let entries = self.registered.iter().zip(&mut self.unreadable).enumerate();
         for (index, (registered, unreadable)) in entries {
             match self.calls.get(&registered.place()).await {
-                Ok(Answer { object, .. }) => {
+                Ok(Read { object, .. }) => {
                     *unreadable = None;
                     let Some(object) = object else { continue };
                     if let Some(trusted) = registered.trusted(&object) {
@@ -254,7 +255,7 @@ impl Driver {
                     }
                 }
                 Err(error) => {
-                    let text = Explained(&error).to_string();
+                    let text = error_report(&error);
                     if unreadable.as_ref() != Some(&text) {
                         tracing::warn!(error = text, "cannot check a caBundle");
                         *unreadable = Some(text);
@@ -271,7 +272,7 @@ impl Driver {
         &self,
         found: Option<Value>,
         contents: &Contents,
-    ) -> Result<(), CallError> {
+    ) -> Result<(), RequestError> {
         let data = json!(contents.data());
         let written = match found {
             Some(mut secret) => {
@@ -311,7 +312,7 @@ impl Driver {
         &mut self,
         Object { index, mut object }: Object,
         bundle: &str,
-    ) -> Result<Duration, CallError> {
+    ) -> Result<Duration, RequestError> {
         let Some(registered) = self.registered.get(index) else {
             return Ok(Duration::MAX);
         };
@@ -327,8 +328,8 @@ impl Driver {
         let replaced = self.calls.replace(&registered.place(), &object).await;
         let (kind, name) = (registered.kind(), registered.name());
         match replaced {
-            Ok(Answer { object, .. }) => {
-                let generation = generation(&object.unwrap_or_default());
+            Ok(object) => {
+                let generation = generation(&object);
                 if self.repairs.wrote(index, bundle, generation, now) {
                     tracing::warn!(
                         kind,

@@ -3,8 +3,9 @@
 use tracing::info;
 
 use super::{Applier, ApplyError, pending_deletion};
+use crate::api_server::RequestError;
 use crate::controller::cache::cached::Meta;
-use crate::controller::call::{CallError, Location};
+use crate::controller::call::Location;
 use crate::controller::children::terminating;
 use crate::operators::{Child, ChildKind, Resource};
 
@@ -58,7 +59,7 @@ impl Applier {
         resource: &Resource,
         kind: ChildKind,
         meta: &Meta,
-    ) -> Result<bool, CallError> {
+    ) -> Result<bool, RequestError> {
         let mut is_held = false;
         let at = Location::of_child(kind, meta.key.namespace(), meta.key.name());
         match self

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Wanted;
-use crate::controller::call::CallError;
+use crate::api_server::RequestError;
 use crate::operators::{Problem, Reason};
 
 /// How long writes may fail until the resource is degraded.
@@ -26,9 +26,9 @@ pub(in crate::controller) enum ApplyError {
         look_again: Duration,
     },
     /// The API server rejects the child as it is; retried with back-off.
-    Refused(Problem, CallError),
+    Refused(Problem, RequestError),
     /// A write failed for a transient cause; retried with back-off.
-    Failed(CallError),
+    Failed(RequestError),
     /// The resource has changed since it was read. Nothing is written, not even a status.
     Stale,
     /// The namespace is being deleted, and the resource with it.
@@ -37,8 +37,8 @@ pub(in crate::controller) enum ApplyError {
     ResourceGone,
 }
 
-impl From<CallError> for ApplyError {
-    fn from(error: CallError) -> Self {
+impl From<RequestError> for ApplyError {
+    fn from(error: RequestError) -> Self {
         ApplyError::Failed(error)
     }
 }

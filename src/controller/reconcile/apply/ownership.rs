@@ -7,15 +7,16 @@ use tracing::{debug, info};
 use super::{
     Applier, ApplyError, Ensured, Existing, Expected, Wanted, pending_deletion, pending_rollout,
 };
+use crate::api_server::RequestError;
 use crate::controller::cache::cached::Owner;
-use crate::controller::call::{CallError, Location, Part};
+use crate::controller::call::{Location, Part};
 use crate::controller::children::{taken, terminating};
 use crate::controller::drift::fingerprint;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::event::{Notice, Severity};
 use crate::controller::legacy::adoption;
 use crate::controller::object::ObjectKey;
-use crate::controller::reconcile::state::jittered_retry;
+use crate::controller::state::jittered_retry;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
@@ -115,7 +116,7 @@ impl Applier {
 
     /// Reads the revision of etcd since which no other manager writes, once, by a list in this
     /// namespace.
-    pub(in crate::controller) async fn begin(&self, namespace: &str) -> Result<u64, CallError> {
+    pub(in crate::controller) async fn begin(&self, namespace: &str) -> Result<u64, RequestError> {
         let begun = self.begun.get_or_try_init(|| async {
             // Of a type that needs no conversion: a list of resources fails while the conversion
             // webhook is away, even if it finds nothing. No object has this name.
@@ -133,7 +134,7 @@ impl Applier {
         &self,
         resource: &Resource,
         ensured: &Ensured,
-    ) -> Result<bool, CallError> {
+    ) -> Result<bool, RequestError> {
         for Expected { kind, key, .. } in &ensured.expected {
             let Some(cached) = self.children.resource_version(kind, key) else {
                 return Ok(false);
@@ -193,7 +194,7 @@ impl Applier {
         &self,
         wanted: Wanted<'_>,
         field: &str,
-    ) -> Result<Option<u64>, CallError> {
+    ) -> Result<Option<u64>, RequestError> {
         let (at, manager) = (wanted.location(), self.kind.field_manager);
         let object = self.caller.get(at).await?;
         let Some(patch) = adoption::absorb_list(&object, manager, field) else {

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use super::*;
-use crate::controller::call::CallError;
+use crate::api_server::RequestError;
 use crate::controller::queue::Priority;
 
 /// How a reconcile goes.
@@ -139,9 +139,9 @@ async fn go(step: Step) -> Result<Action, Failure> {
             Ok(Action::AwaitChange)
         }
         Step::Fail => Err(refused("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE).into()),
-        Step::Busier => Err(CallError::Refused {
+        Step::Busier => Err(RequestError::Rejected {
             action: "apply deployments ns/a".to_owned(),
-            refusal: Box::default(),
+            status: Box::default(),
             retry_after: Some(Duration::from_secs(3)),
         }
         .into()),
@@ -154,17 +154,17 @@ async fn go(step: Step) -> Result<Action, Failure> {
         // As `panic!`, without its words on the test's standard error.
         Step::Panic => std::panic::resume_unwind(Box::new("a reconcile's panic")),
         Step::Hang => pending().await,
-        Step::Fenced => Err(CallError::Fenced {
+        Step::Fenced => Err(RequestError::Fenced {
             action: "apply deployments ns/a".to_owned(),
         }
         .into()),
     }
 }
 
-fn refused(reason: &str, code: StatusCode) -> CallError {
-    CallError::Refused {
+fn refused(reason: &str, code: StatusCode) -> RequestError {
+    RequestError::Rejected {
         action: "apply deployments ns/a".to_owned(),
-        refusal: Box::new(Status::failure("refused", reason).with_code(code.as_u16())),
+        status: Box::new(Status::failure("refused", reason).with_code(code.as_u16())),
         retry_after: None,
     }
 }

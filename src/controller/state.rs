@@ -2,6 +2,9 @@
 //! back-off from a blocker, writes with an unknown result. An entry exists only while it holds
 //! something, and is removed with its resource. No I/O.
 
+pub(in crate::controller) mod debounce;
+pub(in crate::controller) mod outcome;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +15,7 @@ use crate::api::Status;
 use crate::controller::cache::cached::{CachedResource, Owner};
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::object::ObjectKey;
-use crate::controller::status::debounce::{Difference, StatusDebounce};
+use crate::controller::state::debounce::{Difference, StatusDebounce};
 use crate::operators::{Child, ChildKind, Observed, Problem, Reason, Resource};
 
 /// Retry interval of an external blocker (a name or port that is taken, a quota); ± 20 %, so that

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::controller::call::CallError;
+use crate::api_server::RequestError;
 use crate::operators::Problem;
 
 /// When to reconcile the resource again without a new event.
@@ -22,13 +22,13 @@ pub(crate) enum Action {
 pub(crate) struct Failure {
     /// The cause.
     #[source]
-    pub(crate) error: CallError,
+    pub(crate) error: RequestError,
     /// The latest time of the retry, however long the back-off.
     pub(crate) look_again: Option<Duration>,
 }
 
-impl From<CallError> for Failure {
-    fn from(error: CallError) -> Self {
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
         Failure {
             error,
             look_again: None,
@@ -37,7 +37,7 @@ impl From<CallError> for Failure {
 }
 
 impl Action {
-    pub(super) fn requeue_after(delay: Option<Duration>) -> Self {
+    pub(in crate::controller) fn requeue_after(delay: Option<Duration>) -> Self {
         delay.map_or(Action::AwaitChange, Action::RequeueAfter)
     }
 }
@@ -50,13 +50,13 @@ pub(in crate::controller) struct Outcome {
     /// Why the children are not confirmed, if the cause is transient.
     pub(in crate::controller) unconfirmed: Option<Problem>,
     /// The cause of a retry with back-off.
-    pub(super) failure: Option<CallError>,
+    pub(in crate::controller) failure: Option<RequestError>,
     /// When to reconcile again without a new event.
-    pub(super) look_again: Option<Duration>,
+    pub(in crate::controller) look_again: Option<Duration>,
 }
 
 impl Outcome {
-    pub(super) fn problem(problem: Problem) -> Self {
+    pub(in crate::controller) fn problem(problem: Problem) -> Self {
         Outcome {
             problem: Some(problem),
             ..Outcome::default()

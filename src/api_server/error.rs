@@ -1,0 +1,100 @@
+//! Why a request failed, and what that means for its caller.
+
+use std::time::Duration;
+
+use kube::core::Status;
+
+/// Why a request to the API server failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The API server answered with an error.
+    #[error("cannot {action}: {}", status.message)]
+    Rejected {
+        /// The verb and the object.
+        action: String,
+        /// The answer.
+        status: Box<Status>,
+        /// How long the API server asks its client to wait, at most a minute (RFC 9110 §10.2.3).
+        retry_after: Option<Duration>,
+    },
+    /// No answer in time. The API server may have executed the request.
+    #[error("cannot {action}: no answer within {} s", deadline.as_secs())]
+    Timeout {
+        /// The verb and the object.
+        action: String,
+        /// The deadline.
+        deadline: Duration,
+    },
+    /// The request could not be sent, or its answer not be read.
+    #[error("cannot {action}: {source}")]
+    Transport {
+        /// The verb and the object.
+        action: String,
+        /// The cause.
+        source: Box<kube::Error>,
+    },
+    /// The process no longer leads. If the request was sent, its result is unknown.
+    #[error("cannot {action}: this process may not write any more")]
+    Fenced {
+        /// The verb and the object.
+        action: String,
+    },
+}
+
+impl RequestError {
+    pub(super) fn transport(action: String, source: kube::Error) -> Self {
+        let source = Box::new(source);
+        Self::Transport { action, source }
+    }
+
+    /// The answer of the API server, if it answered.
+    pub(crate) fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Rejected { status, .. } => Some(status),
+            Self::Timeout { .. } | Self::Transport { .. } | Self::Fenced { .. } => None,
+        }
+    }
+
+    fn has_code(&self, code: u16) -> bool {
+        self.status().is_some_and(|status| status.code == code)
+    }
+
+    /// How long the API server asks its client to wait before the next request.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Rejected { retry_after, .. } => *retry_after,
+            Self::Timeout { .. } | Self::Transport { .. } | Self::Fenced { .. } => None,
+        }
+    }
+
+    /// Whether the object does not exist.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.has_code(404)
+    }
+
+    /// Whether the object exists already, or has changed since it was read.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.has_code(409)
+    }
+
+    /// Whether the permission is missing.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        self.has_code(403)
+    }
+
+    /// Whether the process no longer leads, so that no request can write.
+    pub(crate) fn is_fenced(&self) -> bool {
+        matches!(self, Self::Fenced { .. })
+    }
+
+    /// Whether the API server may have executed the request.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        self.status().is_none_or(|status| status.code >= 500)
+    }
+
+    /// Whether a `test` operation of a JSON patch failed.
+    pub(crate) fn is_failed_test(&self) -> bool {
+        self.status()
+            .is_some_and(|status| status.code == 422 && status.message.contains("testing path"))
+    }
+}
