@@ -19,9 +19,9 @@ use flags::{CertMode, Flags};
 pub use flags::{HEALTH_ADDRESS, LogFormat, LogLevel, SERVING_CERTS, WEBHOOK_PORT};
 pub use traces::{InvalidTraces, Sampler, Traces};
 
+use crate::certificates::{Files, WebhookUrl};
 use crate::operators::{OPERATORS, Operator, Settings};
 use crate::webhook::TlsVersion;
-use crate::webhook::certificates::{Files, WebhookUrl};
 
 /// A valid configuration.
 #[derive(Clone)]

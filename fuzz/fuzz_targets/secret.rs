@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
-use quartet_operator::webhook::certificates::fuzzing::read;
+use quartet_operator::certificates::fuzzing::read;
 
 const KEYS: [&str; 7] = [
     "tls.crt",
@@ -26,8 +26,8 @@ const GOOD: [&str; 8] = [
     include_str!("../testdata/leaf2.crt"),
     include_str!("../testdata/leaf2.key"),
     include_str!("../testdata/ca2.crt"),
-    include_str!("../../src/webhook/certificates/testdata/ec.crt"),
-    include_str!("../../src/webhook/certificates/testdata/ec.pkcs8.key"),
+    include_str!("../../src/certificates/testdata/ec.crt"),
+    include_str!("../../src/certificates/testdata/ec.pkcs8.key"),
 ];
 
 const SEPARATOR: &[u8] = b"\n%\n";

@@ -10,9 +10,9 @@ use clap::{ArgAction, Parser, ValueEnum};
 use super::address::OptionalAddress;
 use super::command::Subcommands;
 use super::scaffold::ScaffoldFlags;
+use crate::certificates::WebhookUrl;
 use crate::operators::settings::MAX_REPLICAS;
 use crate::webhook::TlsVersion;
-use crate::webhook::certificates::WebhookUrl;
 
 /// Where OLM and the scaffold mount the certificate Secret: controller-runtime's default.
 pub const SERVING_CERTS: &str = "/tmp/k8s-webhook-server/serving-certs";

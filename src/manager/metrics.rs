@@ -24,10 +24,10 @@ use super::process_metrics::ProcessMetrics;
 use super::supervise::{AT_ONCE, Group};
 use super::webhooks::until;
 use crate::budget::{FREE_BYTES, METRICS};
+use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
 use crate::packaging::names::METRICS_PATH;
 use crate::server::{Counters, Serving, Slot, long_body};
-use crate::webhook::certificates::{self, directory, in_memory};
 use crate::webhook::{ServeError, server_config};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

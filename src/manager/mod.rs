@@ -28,11 +28,11 @@ use axum::http::StatusCode;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::budget::HEALTH;
+use crate::certificates::{self, RegistrationError};
 use crate::config::Config;
 pub use crate::error_report::error_report;
 use crate::packaging::names;
 use crate::server::{Counters, Serving};
-use crate::webhook::certificates::{self, RegistrationError};
 pub use cluster::{Clients, ClusterError};
 use election::Election;
 pub use election::ElectionError;

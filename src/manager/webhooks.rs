@@ -16,12 +16,12 @@ use super::namespace::pod_namespace;
 use super::server_time::ServerTime;
 use super::shutdown::Shutdown;
 use super::supervise::{AT_A_URL, BEHIND_A_SERVICE, Group};
+use crate::certificates::{
+    self, Registration, Resolver, SECRET, SelfManaged, directory, registered, self_managed,
+};
 use crate::config::{CertificateSource, Config};
 use crate::operators::OPERATORS;
 use crate::packaging::{self, names};
-use crate::webhook::certificates::{
-    self, Registration, Resolver, SECRET, SelfManaged, directory, registered, self_managed,
-};
 use crate::webhook::{self, Handlers, serve};
 
 /// A webhook server that was started.
@@ -157,10 +157,10 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
+    use crate::certificates::in_memory;
     use crate::manager::health;
     use crate::manager::supervise::AT_ONCE;
     use crate::webhook::TlsVersion;
-    use crate::webhook::certificates::in_memory;
 
     /// The status of readiness where the API server's clock is ahead of ours.
     async fn status(ahead: SignedDuration) -> StatusCode {

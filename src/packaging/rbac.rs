@@ -17,9 +17,9 @@ use super::manifest::{Manifest, ManifestError};
 use super::names::{LEASE, METRICS_PATH, NAMESPACE, PROJECT, SERVICE_ACCOUNT};
 use super::webhook::{has_scale, registered};
 use crate::api::Kind;
+use crate::certificates::{SECRET, registered_rights, secret_rights};
 use crate::controller::rights;
 use crate::operators::{OPERATORS, owned_by};
-use crate::webhook::certificates::{SECRET, registered_rights, secret_rights};
 
 const API_GROUP: &str = "rbac.authorization.k8s.io";
 

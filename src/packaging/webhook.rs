@@ -12,7 +12,7 @@ use super::names::{
 };
 use crate::api::conversion::DATA_ANNOTATION;
 use crate::api::{Kind, Version};
-use crate::webhook::certificates::Registered;
+use crate::certificates::Registered;
 use crate::webhook::paths;
 
 /// Timeout of a request. A response takes a millisecond; a replica that takes longer is gone.

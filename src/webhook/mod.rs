@@ -8,7 +8,6 @@
 mod admission;
 mod answer;
 mod body;
-pub mod certificates;
 mod conversion;
 mod memory;
 pub mod metrics;

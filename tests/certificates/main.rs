@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use quartet_operator::webhook::certificates::{Metrics, Registration, registered};
+use quartet_operator::certificates::{Metrics, Registration, registered};
 use serde_json::json;
 use tokio::time::sleep;
 

@@ -10,9 +10,7 @@ use devcluster::AuditLog;
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config};
-use quartet_operator::webhook::certificates::{
-    Metrics, Registered, Resolver, SelfManaged, self_managed,
-};
+use quartet_operator::certificates::{Metrics, Registered, Resolver, SelfManaged, self_managed};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
