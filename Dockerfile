@@ -14,15 +14,15 @@ WORKDIR /src
 # reads the manifest of every member of the workspace, and wants each target that they name to be
 # there.
 COPY Cargo.toml Cargo.lock ./
-COPY hack/bench/Cargo.toml hack/bench/
-COPY hack/devcluster/Cargo.toml hack/devcluster/
-COPY hack/faultproxy/Cargo.toml hack/faultproxy/
-COPY hack/modelapi/Cargo.toml hack/modelapi/
+COPY tools/bench/Cargo.toml tools/bench/
+COPY tools/devcluster/Cargo.toml tools/devcluster/
+COPY tools/faultproxy/Cargo.toml tools/faultproxy/
+COPY tools/modelapi/Cargo.toml tools/modelapi/
 RUN mkdir -p src/bin/generate benches tests && \
     for main in src/main.rs src/bin/generate/main.rs benches/pure.rs tests/cluster_audit.rs; do \
         echo 'fn main() {}' >"$main"; \
     done && \
-    for library in . hack/bench hack/devcluster hack/faultproxy hack/modelapi; do \
+    for library in . tools/bench tools/devcluster tools/faultproxy tools/modelapi; do \
         mkdir -p "$library/src" && touch "$library/src/lib.rs"; \
     done && \
     cargo build --locked --release --package quartet-operator --bin manager

@@ -91,7 +91,7 @@ KUBECTL_BUILT = $(firstword $(filter-out %/building/kubectl,$(wildcard $(KUBE_CA
 KUBECTL ?= $(or $(KUBECTL_BUILT),$(shell command -v kubectl),"$$(hack/build-go.sh hack/kube)"/kubectl)
 
 # A workspace of its own: nothing of it is shipped.
-KUBE_RS_PEER = hack/bench/peers/kube-rs/Cargo.toml
+KUBE_RS_PEER = tools/bench/peers/kube-rs/Cargo.toml
 DEVCLUSTER = $(CARGO_TARGET_DIR)/release/devcluster
 # --workspace with every build: cargo then compiles each dependency once, with the features
 # that all members need, and not again for each member.
@@ -305,7 +305,7 @@ bench: ## Measure requests, CPU and memory of the manager; N=10000 resources, AR
 bench-peer: ## Measure the manager beside one on controller-runtime and one on kube-rs; writes docs/performance.md.
 	$(CARGO_BUILD) --release --bin manager --bin bench
 	cargo build --locked --release --manifest-path $(KUBE_RS_PEER) --target-dir $(CARGO_TARGET_DIR)/peers
-	@go=$$(hack/build-go.sh hack/bench/peers/go) && \
+	@go=$$(hack/build-go.sh tools/bench/peers/go) && \
 	$(CARGO_TARGET_DIR)/release/bench peer --manager $(CARGO_TARGET_DIR)/release/manager \
 		--go "$$go/go-peer" --kube-rs $(CARGO_TARGET_DIR)/peers/release/kube-rs-peer \
 		--resources $(N) --write docs/performance.md $(ARGS)

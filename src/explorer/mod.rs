@@ -1,4 +1,4 @@
-//! The explorer: the real controllers against a model of the API server (`hack/modelapi`), in
+//! The explorer: the real controllers against a model of the API server (`tools/modelapi`), in
 //! process, on one thread and under paused time. For each kind and each life of a resource it
 //! runs every plan with one fault, a sample of them in `cargo test`, all and more in
 //! `make explore`. The same plan gives the same run, to the last event.

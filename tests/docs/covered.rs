@@ -36,7 +36,7 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
     ),
     (
         "make devcluster-up",
-        "leaves a cluster running; hack/devcluster/tests/command.rs has `devcluster up`",
+        "leaves a cluster running; tools/devcluster/tests/command.rs has `devcluster up`",
     ),
     (
         "make deploy IMG=registry.example.com/manager:v1",

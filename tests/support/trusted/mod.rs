@@ -1,7 +1,7 @@
 //! The check of every status that says `Ready=True`: when it was written, each child was
 //! stored as the resource's generation in that status asks, was not being deleted, and its
 //! rollout was complete. Reads an API server's audit log, which holds every version of
-//! resources and children (`hack/devcluster/src/config/audit-policy.yaml`); asks nothing.
+//! resources and children (`tools/devcluster/src/config/audit-policy.yaml`); asks nothing.
 //!
 //! The log is ordered by the revision of etcd that each answer carries. A manager cannot see
 //! a write of somebody else that lands while it writes the status: such a write counts as a

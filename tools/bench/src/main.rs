@@ -50,7 +50,7 @@ struct Arguments {
     #[arg(long, default_value = ".")]
     root: PathBuf,
     /// What is promised
-    #[arg(long, global = true, default_value = "hack/bench/promises.yaml")]
+    #[arg(long, global = true, default_value = "tools/bench/promises.yaml")]
     promises: PathBuf,
 }
 

@@ -36,10 +36,10 @@ pub(crate) struct Arguments {
     /// The manager's binary
     #[arg(long, default_value = "target/release/manager")]
     manager: PathBuf,
-    /// The binary of hack/bench/peers/go
+    /// The binary of tools/bench/peers/go
     #[arg(long)]
     go: PathBuf,
-    /// The binary of hack/bench/peers/kube-rs
+    /// The binary of tools/bench/peers/kube-rs
     #[arg(long)]
     kube_rs: PathBuf,
     /// The folder that holds config/

@@ -85,7 +85,7 @@ impl Binaries {
 
 /// Builds the Go module `hack/MODULE`, if that was not done before.
 fn build(module: &str) -> Result<PathBuf> {
-    let hack = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let hack = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack");
     let script = hack.join("build-go.sh");
     let output = Command::new(&script)
         .arg(hack.join(module))

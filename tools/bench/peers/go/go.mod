@@ -1,4 +1,4 @@
-module quartet-operator/hack/bench/peers/go-peer
+module quartet-operator/tools/bench/peers/go-peer
 
 go 1.26.0
 

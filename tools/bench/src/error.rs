@@ -29,7 +29,7 @@ pub(crate) enum Error {
     Refused { what: String, answer: String },
     #[error("{}: {reason}", path.display())]
     Promises { path: PathBuf, reason: String },
-    #[error("promises of hack/bench/promises.yaml missed by more than {tolerance} %:\n  {rows}")]
+    #[error("promises of tools/bench/promises.yaml missed by more than {tolerance} %:\n  {rows}")]
     Missed { tolerance: f64, rows: String },
     #[error("{} has no lines {begin:?} and {end:?}, between which the table goes", path.display())]
     NoPlace {
