@@ -1,4 +1,4 @@
-//! {Kind}: `{group}`. Types of its two versions, their bounds, and how they map onto each other.
+//! {Kind} (`{group}`): types of its two versions, their bounds, and the field mapping.
 //! Data only.
 
 use kube::{CustomResource, CustomResourceExt as _};
@@ -11,18 +11,18 @@ use super::replicas::Pods;
 use super::schema::{IMAGE_MAX, VISIBLE};
 use super::workload::{Workload, default_replicas, replicas_or_default};
 
-/// The short version, for a first try.
+/// The original version.
 pub mod v1alpha1 {
     use super::*;
 
-    /// What is wanted of the {Kind} instance.
+    /// Desired state of the {Kind} instance.
     #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[kube(
         group = "{group}",
         version = "v1alpha1",
         kind = "{Kind}",
         plural = "{plural}",
-        doc = "{Kind} is a set of pods of one image.",
+        doc = "{Kind} runs pods of one image.",
         namespaced,
         shortname = "{short}",
         category = "quartet",
@@ -38,7 +38,7 @@ pub mod v1alpha1 {
     )]
     #[serde(rename_all = "camelCase")]
     pub struct {Kind}Spec {
-        /// Number of pods; 0 stops them all. No default: it must be given.
+        /// Number of pods; 0 means no pods. Required. No default.
         #[schemars(range(min = 0))]
         pub size: i32,
     }
@@ -48,14 +48,14 @@ pub mod v1alpha1 {
 pub mod v1 {
     use super::*;
 
-    /// What is wanted of the {Kind} instance.
+    /// Desired state of the {Kind} instance.
     #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[kube(
         group = "{group}",
         version = "v1",
         kind = "{Kind}",
         plural = "{plural}",
-        doc = "{Kind} is a set of pods of one image.",
+        doc = "{Kind} runs pods of one image.",
         namespaced,
         shortname = "{short}",
         category = "quartet",
@@ -71,16 +71,16 @@ pub mod v1 {
     )]
     #[serde(rename_all = "camelCase")]
     pub struct {Kind}Spec {
-        /// Number of pods; 0 stops them all.
+        /// Number of pods; 0 means no pods. Default: 1.
         #[serde(default = "default_replicas", deserialize_with = "replicas_or_default")]
         #[schemars(range(min = 0))]
         pub replicas: i32,
-        /// Container image to run. Default: the image that the operator was installed with for
-        /// this kind, which moves with the operator's version; set it to stay on one image.
+        /// Container image. Default: the operator's image for this kind, which may change when
+        /// the operator is upgraded; set this field to pin an image.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(length(min = 1, max = IMAGE_MAX), regex(pattern = VISIBLE))]
         pub image: Option<String>,
-        /// How the pods are run.
+        /// Pod settings.
         #[serde(flatten)]
         pub workload: Workload,
     }

@@ -1,4 +1,4 @@
-//! What a {Kind} asks for: a Deployment. Pure data for `workload`.
+//! The plan of a {Kind}: a Deployment. Pure data for `workload`.
 
 use super::operand::{Operand, replicas_within_limit};
 use super::plan::{Image, Plan, Program};
@@ -10,7 +10,7 @@ use crate::api::{kind}::{KIND, v1::{Kind}Spec};
 /// The operator of `{group}` {Kind}.
 pub struct {Kind};
 
-/// Where its pods come from unless a resource names an image.
+/// Default image of the pods.
 static IMAGE: OperandImage = OperandImage {
     variable: "{KIND}_IMAGE",
     default: "{image}",
@@ -19,7 +19,7 @@ static IMAGE: OperandImage = OperandImage {
 static PROGRAM: Program = Program {
     component: "{kind}",
     port_name: "main",
-    // A user of the image that is not root.
+    // A non-root user of the image.
     run_as_user: 101,
     cpu_request: "10m",
     pod_security: PodSecurity::Restricted,
