@@ -3,9 +3,9 @@
 //! object by itself, and an object that is stored in the old version cannot be read while the
 //! conversion webhook is down.
 //!
-//! A run has no state. To rewrite an object that is stored in the new version is a request without a
-//! write, so a run that was killed can be started again. Uses `api`, the list of kinds and the
-//! manager's clients, and runs no controller.
+//! A run has no state, so it can be started again after it was interrupted: the request to rewrite an
+//! object that is stored in the new version causes no write. Uses `api`, the list of kinds and the
+//! manager's clients. Runs no controller.
 
 mod calls;
 mod plan;
@@ -29,22 +29,22 @@ use crate::config::MigrateStorage;
 use crate::manager::{self, ClusterError, EXIT_USAGE};
 use crate::operators::OPERATORS;
 
-/// Concurrent rewrites. Enough to keep the API server busy, which converts and stores one object after
-/// another, and few enough for other clients.
+/// Concurrent rewrites: enough to keep the API server busy, few enough to leave capacity for other
+/// clients.
 const CONCURRENCY: usize = 10;
 
-/// How often the migration starts again because the spec of the CRD changed.
+/// Maximum number of restarts of the migration after changes of the CRD's spec.
 const ROUNDS: usize = 3;
 
-/// How long after a look at the CRDs the first object is rewritten: what the API server
-/// itself allows its replicas for hearing of a new CRD (apiextensions-apiserver,
-/// `pkg/controller/establish`). One that has not heard would store the old version on.
+/// Delay between reading the CRDs and the first rewrite: the time in which all replicas of the API
+/// server observe a change of a CRD (apiextensions-apiserver, `pkg/controller/establish`). A replica
+/// that has not observed it still stores the old version.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// Retries of one object, list or status that changed.
+/// Maximum number of retries of one object, list or status after a conflict.
 const LOOKS: usize = 10;
 
-/// Why a migration failed. Objects that it rewrote stay so.
+/// Why a migration failed. Objects that were rewritten before the error remain rewritten.
 #[derive(Debug, Error)]
 pub enum MigrationError {
     /// The configuration of the cluster is not valid.
@@ -142,10 +142,10 @@ struct Migration<'a> {
     options: &'a MigrateStorage,
 }
 
-/// Result of the attempt to cut the list of stored versions.
+/// Result of an attempt to update `status.storedVersions`.
 enum Trimmed {
     Done,
-    /// The CRD's spec changed since the rewriting began; this is it now.
+    /// The CRD's spec changed since the rewriting began; this is the current one.
     Changed(Definition),
 }
 
@@ -190,7 +190,7 @@ impl Migration<'_> {
         Err(MigrationError::Unsettled(definition.name))
     }
 
-    /// Rewrites every object of a kind, page by page.
+    /// Rewrites all objects of a kind, page by page.
     async fn rewrite_all(
         &self,
         kind: &Kind,
@@ -250,8 +250,8 @@ impl Migration<'_> {
         Ok(())
     }
 
-    /// Rewrites one object, and tells whether that was needed; what hinders this one alone is
-    /// the inner error.
+    /// Rewrites one object, and returns whether a write was needed. The inner error concerns only this
+    /// object.
     async fn rewrite(
         &self,
         kind: &Kind,
@@ -265,8 +265,8 @@ impl Migration<'_> {
             match error.status().map(plan::refusal) {
                 Some(plan::Refusal::Gone) => return Ok(Ok(false)),
                 Some(plan::Refusal::OfThisObject) => return Ok(Err(error)),
-                // The writer stored it in the storage version, unless its API server does not
-                // know the CRD's change yet. So the object is rewritten again.
+                // The writer's API server may not have observed the change of the CRD yet. So the
+                // object is rewritten again.
                 Some(plan::Refusal::Changed) => match self.calls.read(kind, &object).await? {
                     Some(now) => object = now.metadata,
                     None => return Ok(Ok(false)),
@@ -285,7 +285,7 @@ impl Migration<'_> {
         )))
     }
 
-    /// Cuts the list of stored versions, if all that was written since `before` was stored
+    /// Removes the old versions from `status.storedVersions`, if every write since `before` was stored
     /// in the hub version.
     async fn trim(&self, kind: &Kind, before: &Definition) -> Result<Trimmed, MigrationError> {
         for _ in 0..LOOKS {

@@ -1,5 +1,5 @@
-//! What a migration decides: whether a CRD may be migrated at all, what an answer of the API
-//! server means for an object, and when the list of stored versions may be cut. Pure.
+//! Decisions of a migration: whether a CRD can be migrated, how an error of the API server is handled,
+//! and when `status.storedVersions` can be updated. Pure.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::Status;
@@ -8,23 +8,24 @@ use thiserror::Error;
 
 use crate::api::Kind;
 
-/// A CRD that stores the hub version, as of one moment.
+/// A CRD whose storage version is the hub version, at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Definition {
     /// `metadata.name`.
     pub(super) name: String,
-    /// Of the CRD: precondition of the write at the end.
+    /// `metadata.resourceVersion` of the CRD: the precondition of the final write.
     pub(super) resource_version: String,
-    /// Grows with every change of the CRD's spec, and so of its storage version.
+    /// `metadata.generation`: changes with every change of the CRD's spec, and so of its storage
+    /// version.
     pub(super) generation: i64,
     /// `status.storedVersions`: every version in which an object may still be stored.
     pub(super) stored_versions: Vec<String>,
 }
 
-/// Why a CRD cannot be migrated. Each message ends with the way out.
+/// Why a CRD cannot be migrated. Each message ends with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotReady {
-    /// What is written now is not stored in the hub version.
+    /// New objects are not stored in the hub version.
     #[error(
         "{name} stores {stored}, and only what is stored in {hub} can be migrated to it; apply \
          config/crd first"
@@ -37,7 +38,7 @@ pub enum NotReady {
         /// The version it should be.
         hub: &'static str,
     },
-    /// The API server would change `apiVersion` alone, and drop what it does not find.
+    /// The API server would change only `apiVersion`, and drop unknown fields.
     #[error(
         "{name} has several versions and no conversion webhook, so that rewriting would lose \
          fields; apply config/crd first"
@@ -46,7 +47,7 @@ pub enum NotReady {
         /// The CRD.
         name: String,
     },
-    /// Objects cannot be read in the version they are stored in.
+    /// Objects cannot be read in the hub version.
     #[error("{name} does not serve {hub}; apply config/crd first")]
     NotServed {
         /// The CRD.
@@ -57,7 +58,7 @@ pub enum NotReady {
 }
 
 impl Definition {
-    /// What matters of `crd`, if objects can be rewritten in the hub version of `kind`.
+    /// The relevant fields of `crd`, if objects can be rewritten in the hub version of `kind`.
     pub(super) fn of(kind: &Kind, crd: &CustomResourceDefinition) -> Result<Self, NotReady> {
         let name = name_of(kind);
         let versions = &crd.spec.versions;
@@ -87,19 +88,19 @@ impl Definition {
         })
     }
 
-    /// Whether no object can be stored in another version than `kind`'s hub.
+    /// Whether all objects are stored in the hub version of `kind`.
     pub(super) fn is_migrated(&self, kind: &Kind) -> bool {
         self.stored_versions == [kind.hub.name]
     }
 
-    /// Whether every write between the two moments was stored in the same version: the spec,
-    /// which names it, was not touched.
+    /// Whether every write between the two reads was stored in the same version, because the spec did
+    /// not change.
     pub(super) fn is_as_before(&self, before: &Self) -> bool {
         self.generation == before.generation
     }
 
-    /// A merge patch of `/status` that leaves only the hub version in the list, if the CRD has not
-    /// changed since it was read.
+    /// A merge patch of `/status` that leaves only the hub version in the list, with the precondition
+    /// that the CRD has not changed.
     pub(super) fn trim(&self, kind: &Kind) -> Value {
         json!({
             "metadata": {"resourceVersion": self.resource_version},
@@ -113,28 +114,28 @@ pub(super) fn name_of(kind: &Kind) -> String {
     format!("{}.{}", kind.plural, kind.group)
 }
 
-/// A merge patch of `/status` that changes nothing: the API server stores the object anew if it is stored
-/// in another version, and leaves it alone if it is not.
+/// A merge patch of `/status` without changes: the API server writes the object only if it is stored in
+/// another version.
 pub(super) fn rewrite(uid: &str, resource_version: &str) -> Value {
     json!({"metadata": {"uid": uid, "resourceVersion": resource_version}})
 }
 
-/// What the refusal to rewrite an object means.
+/// Classification of a failed rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The object is gone, and nothing is left to do.
+    /// The object was deleted. Nothing is left to do.
     Gone,
-    /// A conflict: read it again.
+    /// A conflict: read the object again.
     Changed,
-    /// The same request may succeed later.
+    /// A transient error: retry.
     Passing,
-    /// It concerns this object only.
+    /// The error concerns only this object.
     OfThisObject,
-    /// It concerns all objects.
+    /// The error concerns all objects.
     OfEverything,
 }
 
-/// What an answer that refuses a write means.
+/// Classifies an error of the API server.
 pub(super) fn refusal(status: &Status) -> Refusal {
     match status.code {
         404 => Refusal::Gone,
@@ -145,9 +146,8 @@ pub(super) fn refusal(status: &Status) -> Refusal {
     }
 }
 
-/// Where to go on with a list whose position was too old (410): at the position that the API
-/// server offers in its place, which skips nothing that was there when the list began, or
-/// from the start.
+/// The `continue` token after an expired list (410): the one that the API server offers, which skips no
+/// object that existed when the list began, or none, which starts the list again.
 pub(super) fn after_expiry(status: &Status) -> Option<String> {
     let offered = status.metadata.as_ref()?.continue_.clone()?;
     (!offered.is_empty()).then_some(offered)

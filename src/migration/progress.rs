@@ -1,31 +1,31 @@
-//! What a person reads while a migration runs: progress on standard error, at most a line a
-//! second, and one line of result for each kind on standard output.
+//! The output of a migration: progress on standard error, at most one line a second, and one result
+//! line per kind on standard output.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often it is told how far the work has come.
+/// Minimum interval between two lines of progress.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How many objects that could not be rewritten are named.
+/// Maximum number of failed objects that are named.
 const NAMED: usize = 20;
 
-/// How far the work on one kind has come.
+/// The progress of one kind.
 pub(super) struct Progress {
     name: String,
-    /// About how many objects there are.
+    /// Estimated number of objects.
     expected: u64,
     done: u64,
-    /// Those of them that were not stored in the new version yet.
+    /// Number of objects that were stored in an old version.
     written: u64,
     failed: u64,
     told: Instant,
 }
 
 impl Progress {
-    /// Of the CRD called `name`.
+    /// The progress of the CRD `name`.
     pub(super) fn of(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -37,12 +37,12 @@ impl Progress {
         }
     }
 
-    /// A page came in: of so many objects, with about so many to follow.
+    /// Records a page: its number of objects, and the estimated number of remaining objects.
     pub(super) fn listed(&mut self, page: u64, remaining: u64) {
         self.expected = self.done + self.failed + page + remaining;
     }
 
-    /// So many objects more are done with, of which so many were stored anew.
+    /// Records finished objects, and how many of them were rewritten.
     pub(super) fn done(&mut self, count: u64, written: u64) {
         self.done += count;
         self.written += written;
@@ -52,7 +52,7 @@ impl Progress {
         }
     }
 
-    /// One object cannot be rewritten.
+    /// Records an object that cannot be rewritten.
     pub(super) fn failed(&mut self, reason: &str) {
         self.failed += 1;
         match usize::try_from(self.failed) {
@@ -62,33 +62,33 @@ impl Progress {
         }
     }
 
-    /// The list starts anew, and with it the count of its objects; what was written, was.
+    /// The list starts again: resets the number of finished objects, but not of rewritten ones.
     pub(super) fn restarted(&mut self) {
         (self.done, self.failed) = (0, 0);
     }
 
-    /// Objects that were stored anew.
+    /// Number of rewritten objects.
     pub(super) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Objects that are done with.
+    /// Number of finished objects.
     pub(super) fn count(&self) -> u64 {
         self.done
     }
 
-    /// Objects that could not be rewritten.
+    /// Number of objects that could not be rewritten.
     pub(super) fn failures(&self) -> u64 {
         self.failed
     }
 
-    /// A line on standard error.
+    /// Writes a line to standard error.
     pub(super) fn note(&self, text: &str) {
-        // A reader that has gone away is no reason to stop half-way.
+        // A closed standard error does not stop the migration.
         let _ = writeln!(io::stderr(), "{}: {text}", self.name);
     }
 
-    /// The line of result.
+    /// Writes the result line.
     pub(super) fn result(&self, text: &str) {
         let _ = writeln!(io::stdout(), "{}: {text}", self.name);
     }

@@ -1,6 +1,6 @@
-//! The connections of one listener: a limited number, each with a deadline for its current wait. When all
-//! slots are taken, a connection is closed of the address that has the most, the one that has waited
-//! longest. So a client that opens many connections closes its own. Knows neither TLS nor HTTP.
+//! The connections of one listener. Their number is limited, and each has a deadline for its current
+//! wait. When all slots are taken, a new connection replaces the one that has waited longest, of the
+//! client address with the most connections. Independent of TLS and HTTP.
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -18,17 +18,17 @@ use super::{Counters, Limits};
 
 /// Shortest time between two checks of the deadlines.
 const SWEEP: Duration = Duration::from_millis(500);
-/// Bytes of a body that a client must send, and of a long answer that it must read, in each [`WINDOW`].
+/// Minimum number of bytes of a body sent, or of a long response read, by a client in each [`WINDOW`].
 pub(crate) const MIN_BYTES: usize = 64 * 1024;
 /// See [`MIN_BYTES`].
 pub(crate) const WINDOW: Duration = Duration::from_secs(3);
-/// Longest time from the header of a request to the end of its body. Handlers that read bodies have
-/// shorter limits of their own, and answer.
+/// Maximum time from the header of a request to the end of its body. Handlers have shorter limits for
+/// bodies, and respond when they are exceeded.
 const BODY: Duration = Duration::from_secs(20);
 /// Maximum bytes of a TLS handshake, in addition to the header of the first request.
 const HANDSHAKE_BYTES: usize = 8 * 1024;
 
-/// The connections that are open.
+/// The open connections.
 #[derive(Debug)]
 pub(super) struct Connections {
     limits: Limits,
@@ -36,23 +36,23 @@ pub(super) struct Connections {
     table: Mutex<Table>,
     /// A connection was opened or closed.
     changed: Notify,
-    /// Answers ask their clients to close.
+    /// Responses ask their clients to close the connection.
     is_closing: AtomicBool,
-    /// Tells the listener to accept what waits and to close.
+    /// Notifies the listener to accept pending connections and to close.
     pub(super) close_listener: Notify,
     pub(super) listener_closed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    /// By the order in which they came.
+    /// Connections in the order of their arrival.
     slots: BTreeMap<u64, Arc<Slot>>,
-    /// Their number by address.
+    /// Number of connections by client address.
     counts: HashMap<IpAddr, usize>,
     next: u64,
 }
 
-/// The record of one connection, which its stream and its requests share.
+/// The state of one connection, shared by its stream and its requests.
 #[derive(Debug)]
 pub(crate) struct Slot {
     number: u64,
@@ -68,24 +68,24 @@ pub(crate) struct Slot {
 struct State {
     waits_for: WaitsFor,
     since: Instant,
-    /// Bytes that the client has sent since, or taken of a long answer.
+    /// Bytes that the client has sent, or read of a long response, since then.
     moved: usize,
-    /// The same at the end of the last [`WINDOW`], and its time.
+    /// That number at the end of the last [`WINDOW`], and its time.
     window: (Instant, usize),
     /// At least one request on this connection succeeded.
     is_validated: bool,
 }
 
-/// What a connection waits for.
+/// What a connection is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WaitsFor {
-    /// The client's next request, its handshake before the first one included.
+    /// The client's next request, or its handshake before the first one.
     Request,
-    /// The rest of a request's body.
+    /// The rest of a request body.
     Body,
     /// The server.
     Answer,
-    /// The client, which reads a long answer.
+    /// The client, which reads a long response.
     Taking,
 }
 
@@ -106,8 +106,8 @@ impl Connections {
         })
     }
 
-    /// A slot for a new connection, if necessary that of another one. `None` while all connections that
-    /// could be closed wait for the server.
+    /// A slot for a new connection; closes another connection if necessary. `None` if all connections
+    /// that may be closed wait for the server.
     pub(super) fn admit(
         self: &Arc<Self>,
         socket: TcpStream,
@@ -140,7 +140,7 @@ impl Connections {
         Some(slot)
     }
 
-    /// The connection has ended.
+    /// Removes a connection that has ended.
     pub(super) fn leave(&self, slot: &Slot) {
         lock(&self.table).remove(slot);
         self.counters.connections.dec();
@@ -151,7 +151,7 @@ impl Connections {
         lock(&self.table).slots.len()
     }
 
-    /// From now on answers ask their clients to close.
+    /// From now on, responses ask their clients to close the connection.
     pub(super) fn ask_to_close(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
     }
@@ -160,14 +160,14 @@ impl Connections {
         self.is_closing.load(Ordering::Relaxed)
     }
 
-    /// Accepts what waits in the kernel's queue, and closes the listener.
+    /// Accepts the connections in the kernel's queue, and closes the listener.
     pub(super) async fn close_listener(&self) {
         self.close_listener.notify_one();
         self.listener_closed.notified().await;
     }
 
-    /// Ends connections that wait for a request: what the kernel has received is still read,
-    /// and then the end of the file. `of` is told whether a connection is validated.
+    /// Ends connections that wait for a request: bytes that the kernel has received are read, followed
+    /// by end of file. `of` selects by whether a connection is validated.
     pub(super) fn end_idle(&self, of: impl Fn(bool) -> bool) {
         for slot in lock(&self.table).slots.values() {
             let state = *lock(&slot.state);
@@ -177,7 +177,7 @@ impl Connections {
         }
     }
 
-    /// Waits until no connection is left.
+    /// Waits until all connections are closed.
     pub(super) async fn all_left(&self) {
         loop {
             let changed = self.changed.notified();
@@ -219,7 +219,7 @@ impl Table {
         }
     }
 
-    /// The connection to close for a new one from `newcomer`.
+    /// Selects the connection to close for a new one from `newcomer`.
     fn victim(&self, newcomer: IpAddr) -> Option<Arc<Slot>> {
         let counts = self.counts.iter();
         // The new connection counts.
@@ -227,7 +227,8 @@ impl Table {
         let most = counts.clone().map(|(_, count)| count).max()?;
         let heaviest = counts.filter(|(_, count)| *count == most);
         let heaviest: Vec<IpAddr> = heaviest.map(|(peer, _)| peer).collect();
-        // Calls in progress are closed only for an address that has far fewer.
+        // A connection with a request in progress is closed only for an address with far fewer
+        // connections.
         let of_newcomer = self.counts.get(&newcomer).map_or(1, |count| count + 1);
         let may_cut = of_newcomer <= most / 2;
         let slots = self.slots.values();
@@ -252,14 +253,14 @@ impl State {
         }
     }
 
-    /// Of several connections the one with the smallest gives way.
+    /// Order of candidates: the connection with the smallest key is closed first.
     fn key(&self) -> (bool, Instant) {
         (self.waits_for == WaitsFor::Answer, self.since)
     }
 }
 
 impl Slot {
-    /// The address of the client.
+    /// The client address.
     pub(crate) fn peer(&self) -> IpAddr {
         self.peer
     }
@@ -269,18 +270,18 @@ impl Slot {
         *state = State::new(waits_for, state.is_validated);
     }
 
-    /// The header of a request is there, and its body is to come.
+    /// The header of a request was received; the body follows.
     pub(crate) fn reads_body(&self) {
         self.waits_for(WaitsFor::Body);
     }
 
-    /// The body is complete, or not read now: the server is next.
+    /// The body is complete or is not read now; the server continues.
     pub(crate) fn works(&self) {
         self.waits_for(WaitsFor::Answer);
     }
 
-    /// The answer is ready to be sent; `is_good` if the request succeeded, `is_long` if it
-    /// takes memory until [`Slot::taken`].
+    /// The response is ready; `is_good` if the request succeeded, `is_long` if the response takes
+    /// memory until [`Slot::taken`].
     pub(super) fn answered(&self, is_good: bool, is_long: bool) {
         self.waits_for(match is_long {
             true => WaitsFor::Taking,
@@ -289,7 +290,7 @@ impl Slot {
         lock(&self.state).is_validated |= is_good;
     }
 
-    /// The client has taken a long answer.
+    /// The client has read a long response.
     pub(super) fn taken(&self) {
         let is_taking = lock(&self.state).waits_for == WaitsFor::Taking;
         if is_taking {
@@ -297,8 +298,7 @@ impl Slot {
         }
     }
 
-    /// Counts bytes that the client has sent; false when they are more than a request's header
-    /// may have.
+    /// Counts bytes from the client; false if they exceed the limit of a request header.
     pub(super) fn received(&self, bytes: usize) -> bool {
         let mut state = lock(&self.state);
         let most = self.connections.limits.header_bytes + HANDSHAKE_BYTES;
@@ -307,7 +307,7 @@ impl Slot {
         !too_many
     }
 
-    /// Counts bytes that the client has taken of a long answer.
+    /// Counts bytes of a long response that the client has read.
     pub(super) fn sent(&self, bytes: usize) {
         let mut state = lock(&self.state);
         if state.waits_for == WaitsFor::Taking {
@@ -335,12 +335,12 @@ impl Slot {
         }
     }
 
-    /// Ends the connection, whatever it is doing: its stream reads an end of file and takes
-    /// nothing more, and a request that is being answered is dropped.
+    /// Ends the connection in any state: its stream reads end of file and writes nothing more, and a
+    /// request in progress is dropped.
     fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
-        // Remembered if there is no listener yet.
+        // The notification is kept if no task is waiting yet.
         self.closed.notify_one();
     }
 
@@ -348,7 +348,7 @@ impl Slot {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Ends when the server has closed the connection.
+    /// Completes when the server has closed the connection.
     pub(super) async fn closed(&self) {
         self.closed.notified().await;
     }

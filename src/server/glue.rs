@@ -1,5 +1,5 @@
-//! What axum-server is given: a listener that takes slots, a stream that reports to its slot,
-//! an acceptor that counts failed handshakes, and a service that tells the slot of requests.
+//! Adapters for axum-server: a listener that assigns slots, a stream that reports to its slot, an
+//! acceptor that counts failed handshakes, and a service that reports requests to the slot.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -28,14 +28,14 @@ use super::LONG_ANSWER;
 use super::connections::{Connections, Slot};
 use crate::log_limit::LogLimit;
 
-/// Pause after a failed accept: the usual cause, too many open files, does not pass at once.
+/// Pause after a failed accept. The usual cause is too many open files, which lasts a while.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Connections that wait to be accepted; tokio's listeners have 128. What comes beyond that is
-/// dropped, and tried again by the client's kernel a second later: too late for a probe.
+/// Length of the accept queue; tokio's default is 128. The kernel drops connections beyond that, and
+/// the client retries a second later, which is too late for a probe.
 const BACKLOG: i32 = 4096;
 
-/// The address type that makes axum-server use [`Listener`].
+/// The address type that selects [`Listener`] in axum-server.
 #[derive(Debug, Clone)]
 pub(super) struct Peer;
 
@@ -44,10 +44,10 @@ impl Address for Peer {
     type Listener = Listener;
 }
 
-/// Accepts connections into slots.
+/// Accepts connections and assigns slots.
 pub(super) struct Listener {
     server: &'static str,
-    /// `None` once it is closed.
+    /// `None` after the listener is closed.
     socket: Mutex<Option<Arc<TcpListener>>>,
     connections: Arc<Connections>,
 }
@@ -70,8 +70,8 @@ impl Listener {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next connection of the kernel's queue; `None`, and closes the listener, if there
-    /// is none. tokio might not know of it yet.
+    /// The next connection of the kernel's queue. If there is none, closes the listener and returns
+    /// `None`. tokio may not have been notified of such a connection yet.
     fn accept_waiting(&self) -> Option<(TcpStream, SocketAddr)> {
         let mut socket = self.socket();
         let accepted = socket.as_ref().and_then(|socket| {
@@ -109,7 +109,7 @@ impl Listener {
             }
         }
         if let Some(accepted) = self.accept_waiting() {
-            // The rest of the queue comes next.
+            // Accepts the rest of the queue next.
             self.connections.close_listener.notify_one();
             return accepted;
         }
@@ -126,7 +126,7 @@ impl AddrListener<Stream, Peer> for Listener {
     async fn accept_stream(&self) -> io::Result<(Stream, Peer)> {
         loop {
             let (socket, peer) = self.next().await;
-            // An answer is one small write; to wait for more to send costs 40 ms a call.
+            // A response is one small write. Nagle's algorithm would delay it by up to 40 ms.
             let _ = socket.set_nodelay(true);
             if let Some(slot) = self.connections.admit(socket, peer) {
                 return Ok((Stream { slot }, Peer));
@@ -139,7 +139,7 @@ impl AddrListener<Stream, Peer> for Listener {
     }
 }
 
-/// A connection below TLS. Dropping it gives its slot back.
+/// A connection below TLS. Dropping it frees its slot.
 #[derive(Debug)]
 pub(super) struct Stream {
     slot: Arc<Slot>,
@@ -219,7 +219,7 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// Shakes hands, where there is TLS, and gives the service of each connection its slot.
+/// Performs the TLS handshake, if any, and passes the slot to the service of each connection.
 #[derive(Clone)]
 pub(super) struct Acceptor {
     pub(super) tls: Option<TlsAcceptor>,
@@ -236,7 +236,7 @@ impl Accept<Stream, Router> for Acceptor {
             let stream = match tls {
                 None => Either::Left(stream),
                 Some(tls) => Either::Right(tls.accept(stream).await.inspect_err(|error| {
-                    // Those that we cut short ourselves do not count.
+                    // Handshakes that this server ended are not counted.
                     if !slot.is_closed() {
                         slot.connections.counters.handshake_errors.inc();
                         tracing::debug!(peer = %slot.peer(), %error, "a TLS handshake failed");
@@ -248,7 +248,7 @@ impl Accept<Stream, Router> for Acceptor {
     }
 }
 
-/// Answers the requests of one connection.
+/// Handles the requests of one connection.
 #[derive(Debug, Clone)]
 pub(super) struct WithSlot {
     router: Router,
@@ -289,7 +289,7 @@ impl Service<Request<Incoming>> for WithSlot {
     }
 }
 
-/// The body of a long answer, which tells the slot when the client has taken it or is gone,
+/// The body of a long response. Reports to the slot when the client has read it or has disconnected,
 /// and holds `share` until then.
 pub(crate) fn long_body<S: Send + Sync + 'static>(
     text: impl AsRef<[u8]> + Send + Sync + 'static,

@@ -1,7 +1,7 @@
-//! The HTTP/1.1 server behind all three listeners: health, metrics and webhooks. It is
-//! axum-server with a listener, a stream and a service of our own, which share one record per
-//! connection: that bounds how many connections there are, decides which gives way, and ends
-//! them without failing a call. Knows no route; the listeners differ in their [`Limits`].
+//! The HTTP/1.1 server of the three listeners: health, metrics and webhooks. It is axum-server with a
+//! custom listener, stream and service, which share one record per connection. They limit the number of
+//! connections, choose which one to close, and end connections without failing requests. Contains no
+//! routes; the listeners differ in their [`Limits`].
 
 mod connections;
 mod glue;
@@ -27,53 +27,53 @@ pub(crate) use connections::{MIN_BYTES, Slot, WINDOW};
 pub(crate) use glue::long_body;
 use glue::{Acceptor, Listener, Peer};
 
-/// How long an idle connection is still listened to in a drain: what the kernel has received
-/// already is read in that time.
+/// How long an idle connection stays open in a drain, to read requests that the kernel has already
+/// received.
 const LAST_LOOK: Duration = Duration::from_millis(20);
-/// How long a connection that has sent no request yet has for its first one in a drain.
+/// How long a connection that has sent no request yet stays open in a drain.
 const NEWCOMER_TIME: Duration = Duration::from_secs(1);
-/// Answers from this length on are watched until the client has taken them.
+/// Responses of at least this size are tracked until the client has read them.
 pub(crate) const LONG_ANSWER: usize = crate::budget::FREE_BYTES;
 
-/// What one listener allows. `docs/memory.md` adds the bytes up.
+/// Limits of one listener. `docs/memory.md` adds up the bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Most open connections.
+    /// Maximum number of open connections.
     pub(crate) connections: usize,
-    /// Most bytes of a request header, and of a body that is read at a time.
+    /// Maximum bytes of a request header, and of one read of a body.
     pub(crate) header_bytes: usize,
-    /// From accept to the end of the first request's header, TLS handshake included.
+    /// Maximum time from accept to the end of the first request header, including the TLS handshake.
     pub(crate) first_header: Duration,
-    /// Longest wait for the next request.
+    /// Maximum wait for the next request.
     pub(crate) idle: Duration,
-    /// Longest time for a client to take a long answer.
+    /// Maximum time for a client to read a long response.
     pub(crate) take: Duration,
 }
 
-/// How long a stop may take.
+/// Time limits of a stop.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopping {
-    /// How long new connections are still accepted, while every answer asks its client to
-    /// close: until all API servers have learnt that this replica is going.
+    /// How long new connections are still accepted, while every response asks its client to close:
+    /// until all API servers know that this replica is stopping.
     pub grace: Duration,
-    /// How long calls that are then running may take to end.
+    /// How long requests in progress may take after that.
     pub drain: Duration,
 }
 
-/// What a listener counts.
+/// Metrics of a listener.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counters {
-    /// Open connections, in their handshake or after it.
+    /// Open connections, including those in their handshake.
     pub(crate) connections: Gauge,
-    /// Connections that were closed to make room for others.
+    /// Connections that were closed to free a slot.
     pub(crate) evicted: Counter,
-    /// TLS handshakes that failed.
+    /// Failed TLS handshakes.
     pub(crate) handshake_errors: Counter,
 }
 
-/// One server that was not started.
+/// A server that has not been started.
 pub(crate) struct Serving {
-    /// Names it in the log: `webhook`, `health`, `metrics`.
+    /// Its name in the log: `webhook`, `health`, `metrics`.
     pub(crate) name: &'static str,
     pub(crate) listener: TcpListener,
     /// `None`: plain HTTP.
@@ -85,11 +85,11 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Serves until `shutdown` ends, and then for as long as `stopping` says. Requests carry
-    /// the [`Slot`] of their connection as an extension.
+    /// Serves until `shutdown` completes, and then for at most `stopping`. Requests carry the [`Slot`]
+    /// of their connection as an extension.
     ///
     /// # Errors
-    /// What the system says when the listener cannot be set up; never after that.
+    /// The error of the operating system if the listener cannot be set up. No later errors.
     pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
         let connections = Connections::new(self.limits, self.counters);
         let listener = Listener::new(self.name, self.listener, Arc::clone(&connections))?;
@@ -98,14 +98,14 @@ impl Serving {
         let stop = async {
             shutdown.await;
             stop(self.name, &connections, self.stopping).await;
-            // Cuts short whatever is left.
+            // Ends the remaining connections.
             handle.shutdown();
             std::future::pending::<Infallible>().await
         };
         let tls = self.tls.map(TlsAcceptor::from);
         let mut server = server.acceptor(Acceptor { tls }).http1_only();
         let http = &mut server.http_builder().http1();
-        // The connections see to the time.
+        // The connections enforce the time limits.
         http.max_buf_size(self.limits.header_bytes)
             .header_read_timeout(None);
         let serve = server.serve(self.router.into_make_service());
@@ -117,9 +117,9 @@ impl Serving {
     }
 }
 
-/// Grace, then drain. axum-server's own graceful shutdown would reset the connections in the
-/// kernel's queue, and close those that it has read nothing from though a request may be under
-/// way; so connections are ended by an end of file on their stream instead.
+/// Grace period, then drain. axum-server's graceful shutdown would reset the connections in the
+/// kernel's queue, and close those that it has not read from, although a request may be on its way. So
+/// connections are ended by an end of file on their stream.
 async fn stop(name: &'static str, connections: &Connections, stopping: Stopping) {
     let began = Instant::now();
     connections.ask_to_close();
@@ -145,12 +145,16 @@ async fn stop(name: &'static str, connections: &Connections, stopping: Stopping)
     let left = connections.len();
     log_phase(name, "drain", began, left);
     if !in_time {
-        tracing::warn!(server = name, connections = left, "calls are cut short");
+        tracing::warn!(
+            server = name,
+            connections = left,
+            "requests in progress are aborted"
+        );
     }
 }
 
 fn log_phase(server: &'static str, step: &str, began: Instant, connections: usize) {
-    // The stop of the other servers is one phase of the process's, and is logged as such.
+    // The stop of the other servers is one phase of the stop of the process, and is logged there.
     if server != "webhook" {
         return;
     }

@@ -1,4 +1,5 @@
-//! The server without TLS, and with few slots: who is let in, who gives way, how it ends.
+//! The server without TLS and with few slots: which connections are accepted, which are closed, and the
+//! stop.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -28,7 +29,7 @@ struct Fixture {
     address: SocketAddr,
     counters: Counters,
     stop: Arc<Notify>,
-    /// `GET /waits` takes one, and answers.
+    /// `GET /waits` takes one permit before it responds.
     permits: Arc<Semaphore>,
     running: JoinHandle<io::Result<()>>,
 }
@@ -78,14 +79,14 @@ impl Fixture {
         socket.connect(self.address).await.unwrap()
     }
 
-    /// A connection on which this was sent.
+    /// A connection on which this request was sent.
     async fn send_from(&self, host: u8, request: &[u8]) -> TcpStream {
         let mut stream = self.connect_from(host).await;
         stream.write_all(request).await.unwrap();
         stream
     }
 
-    /// Waits until so many connections are open.
+    /// Waits until this number of connections is open.
     async fn has_open(&self, count: i64) {
         while self.counters.connections.get() != count {
             tokio::task::yield_now().await;
@@ -93,7 +94,7 @@ impl Fixture {
     }
 }
 
-/// The status of one answer without a body of its own, or "" if there is none.
+/// The status line of one response without a body, or "" if there is none.
 async fn answer(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
@@ -171,12 +172,12 @@ async fn the_address_with_the_most_connections_gives_way() {
         many.push(server.connect_from(3).await);
         server.has_open(number).await;
     }
-    // From the same address, from one with few, and from one with none.
+    // From the same address, from an address with few connections, and from one with none.
     for (evicted, host) in [(1, 3), (2, 2), (3, 4)] {
         let mut client = server.send_from(host, GET).await;
         assert_eq!(answer(&mut client).await, "HTTP/1.1 200 OK");
         assert_eq!(server.counters.evicted.get(), evicted);
-        // The one that has waited longest went.
+        // The connection that has waited longest was closed.
         assert!(is_ended(many.remove(0)).await);
         many.push(client);
         server.has_open(8).await;
@@ -197,9 +198,9 @@ async fn calls_in_progress_are_cut_short_only_for_an_address_with_few() {
         );
     }
     server.has_open(8).await;
-    // All are being answered when each has been polled.
+    // Polling each one starts its request.
     while server.counters.evicted.get() == 0 {
-        // From the same address there is no place.
+        // No slot is available for the same address.
         let refused = server.send_from(2, GET).await;
         if is_ended(refused).await {
             break;
