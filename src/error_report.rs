@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-/// The message of `error` and of each of its causes, separated by `: `. A cause whose
-/// message the one above it already contains is left out, since many libraries repeat it.
+/// The message of `error` and of each of its causes, separated by `: `. Omits a cause whose message is
+/// part of the one above it, since many libraries repeat the cause.
 pub fn error_report(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut last = line.clone();

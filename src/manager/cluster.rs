@@ -1,5 +1,5 @@
-//! The clients of the API server: where it is, who we are there, and the deadlines that no
-//! request outlives. Builds clients; sends nothing.
+//! The clients of the API server: its address, the credentials, and the deadlines of all requests.
+//! Builds clients; sends no requests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,42 +15,41 @@ use super::short_watches::ShortWatches;
 
 /// Longest wait for a TCP and TLS connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest wait for the answer to a single read or write, and between two parts of it. An
-/// apply takes milliseconds; one that takes this long is better tried again by the queue.
+/// Longest wait for the response to a single read or write, and between two parts of it. An apply takes
+/// milliseconds; the work queue retries one that takes this long.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait for a list or a watch to begin: the API server's own limit for a request.
+/// Longest wait for the start of a list or a watch: the API server's own request timeout.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest silence on a list or a watch. The informers ask for watches that last less than
-/// half of it and mind those themselves; this catches a list that stalls halfway, which
-/// nothing else does.
+/// Longest silence on a list or a watch. Informers request watches of less than half this time and
+/// detect stalled watches themselves; this limit detects a stalled list.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Two clients of one API server, which differ in how long they wait.
+/// Two clients of one API server, with different timeouts.
 #[derive(Clone)]
 pub struct Clients {
-    /// For single reads and writes: an answer within 10 s or an error.
+    /// For single reads and writes: a response within 10 s, or an error.
     pub calls: Client,
-    /// For lists and watches, which may be silent for minutes.
+    /// For lists and watches, which may be idle for minutes.
     pub watches: Client,
-    /// The API server, as it is logged, e.g. `https://10.96.0.1/`.
+    /// URL of the API server for the log, e.g. `https://10.96.0.1/`.
     pub server: String,
 }
 
-/// Why there is no API server to talk to.
+/// Why no client can be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// The kubeconfig cannot be read or does not make sense.
+    /// The kubeconfig cannot be read or is not valid.
     #[error("cannot use the kubeconfig from {origin}")]
     Kubeconfig {
-        /// Where it is from: a file or `KUBECONFIG`.
+        /// Its source: a file or `KUBECONFIG`.
         origin: String,
-        /// What is wrong with it.
+        /// The cause.
         source: Box<KubeconfigError>,
     },
-    /// The service account that every pod has is not there.
+    /// The files of the pod's service account cannot be used.
     #[error("cannot use the pod's service account")]
     ServiceAccount(#[source] InClusterError),
-    /// There is no sign of a cluster.
+    /// No cluster is configured.
     #[error(
         "no cluster: not in a pod, KUBECONFIG is not set and there is no ~/.kube/config; set \
          KUBECONFIG or pass --kubeconfig=FILE"
@@ -61,7 +60,7 @@ pub enum ClusterError {
     Client {
         /// URL of the API server.
         server: String,
-        /// What is wrong.
+        /// The cause.
         source: Box<kube::Error>,
     },
 }
@@ -69,8 +68,8 @@ pub enum ClusterError {
 /// Finds the cluster in controller-runtime's order: the file `kubeconfig`, then
 /// `KUBECONFIG`, then the pod's service account, then `~/.kube/config`.
 ///
-/// (`kube::Config::infer` prefers a kubeconfig in the home directory to the service account,
-/// and on failure hides what was wrong with it.)
+/// (`kube::Config::infer` prefers a kubeconfig in the home directory to the service account, and hides
+/// the error of the first source.)
 pub(super) async fn connect(
     kubeconfig: Option<&Path>,
     requests: &RequestCounter,
@@ -83,8 +82,8 @@ pub(super) async fn connect(
     })
 }
 
-/// One more client of the same cluster for single reads and writes, with connections of its
-/// own and an answer within `limit`.
+/// Another client of the same cluster for single reads and writes, with its own connections and the
+/// timeout `limit`.
 ///
 /// # Errors
 /// As [`connect`].
@@ -99,11 +98,11 @@ pub(super) async fn connect_once_more(
 /// The configuration of every client.
 async fn configured(kubeconfig: Option<&Path>) -> Result<Config, ClusterError> {
     let mut config = config(kubeconfig).await?;
-    // Retry is the queue's job: it knows what else changed in the meantime.
+    // The work queue retries: it uses the latest state of the object.
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.write_timeout = Some(CALL_TIMEOUT);
-    // Or the time that a pooled connection lay idle counts against the next answer on it.
+    // Otherwise the idle time of a pooled connection counts towards the timeout of the next response.
     config.reset_reader_on_write = true;
     config.headers.push((USER_AGENT, user_agent()));
     Ok(config)
@@ -172,7 +171,7 @@ fn home_kubeconfig() -> Option<PathBuf> {
     std::env::home_dir().map(|home| home.join(".kube").join("config"))
 }
 
-/// By this name the API server's audit log and metrics know us.
+/// The user agent, shown in the audit log and the metrics of the API server.
 fn user_agent() -> HeaderValue {
     HeaderValue::from_static(concat!("quartet-operator/", env!("CARGO_PKG_VERSION")))
 }

@@ -1,5 +1,5 @@
-//! Wires the operators to the machinery: the one place where the process hands the
-//! reconcilers their clients, their settings, leadership and shutdown.
+//! Wires the operators to the controllers: passes clients, settings, leadership and shutdown to the
+//! reconcilers.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use super::shutdown::Shutdown;
 use crate::config::Config;
 use crate::controller::{self, ControllersError, Leadership, Metrics, Options};
 
-/// How long the release of the lease may take. If it fails the others have to wait until the
-/// lease expires, as after a crash.
+/// Time limit for the release of the lease. If it fails, other replicas wait until the lease expires,
+/// as after a crash.
 const RELEASE: Duration = Duration::from_secs(2);
 
 /// Why the controllers ended.
@@ -31,8 +31,8 @@ pub(super) enum Ended {
     Panicked(#[from] tokio::task::JoinError),
 }
 
-/// Registers the metrics of the selected controllers and returns the future that runs
-/// them until shutdown: those of the process that leads, if there is an election.
+/// Registers the metrics of the selected controllers. Returns the future that runs them until shutdown,
+/// while this process leads if there is an election.
 pub(super) fn run(
     config: &Config,
     clients: &Clients,
@@ -63,16 +63,16 @@ pub(super) fn run(
     }
 }
 
-/// Runs the controllers beside the election. The lease is released when the last reconcile
-/// has ended in good order; when the election is lost, the controllers are cut short.
+/// Runs the controllers and the election. The lease is released after the last reconcile has ended. If
+/// the election is lost, the controllers are aborted.
 async fn run_elected(
     driver: Driver,
     controllers: impl Future<Output = Result<(), ControllersError>>,
 ) -> Result<(), Ended> {
     let (resign, resigned) = oneshot::channel::<()>();
-    // A task of its own: nothing that the controllers do delays a renewal.
+    // A separate task, so that the controllers cannot delay a renewal.
     let mut election = Aborted(tokio::spawn(driver.run(async {
-        // Also when the sender is dropped, and then this task is aborted.
+        // Also when the sender is dropped; then this task is aborted.
         let _ = resigned.await;
     })));
     tokio::select! {
@@ -80,7 +80,8 @@ async fn run_elected(
         ended = &mut election.0 => return Ok(ended??),
         ended = controllers => match ended {
             Ok(()) => {}
-            // The fence goes by the clock, and so may be ahead of the election itself.
+            // The fence is checked against the clock, so it may close before the election reports the
+            // loss.
             Err(ControllersError::Fenced(fenced)) => {
                 return match timeout(RELEASE, &mut election.0).await {
                     Ok(ended) => Ok(ended??),
@@ -94,13 +95,15 @@ async fn run_elected(
     match timeout(RELEASE, &mut election.0).await {
         Ok(ended) => Ok(ended??),
         Err(_elapsed) => {
-            tracing::warn!("the lease could not be released in time; others wait until it expires");
+            tracing::warn!(
+                "the lease was not released in time; other replicas wait until it expires"
+            );
             Ok(())
         }
     }
 }
 
-/// A task that ends with its owner.
+/// A task that is aborted when its owner is dropped.
 struct Aborted<T>(JoinHandle<T>);
 
 impl<T> Drop for Aborted<T> {

@@ -1,5 +1,5 @@
-//! Does the webhook listener answer? A TLS handshake on loopback, as the API server would
-//! begin it. Whom the certificate names is not checked: that is the API server's business.
+//! Checks the webhook listener: a TLS handshake on loopback, as by the API server. The names in the
+//! certificate are not checked here; the API server checks them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use tokio_rustls::TlsConnector;
 
 use super::health::Finding;
 
-/// Longest wait; a probe of the kubelet waits for a second by default.
-const PATIENCE: Duration = Duration::from_millis(800);
+/// Timeout; the default timeout of a kubelet probe is a second.
+const TIMEOUT: Duration = Duration::from_millis(800);
 
-/// Shakes hands with the listener at `port` of this machine.
+/// Performs a TLS handshake with the listener at `port` of this machine.
 pub(super) async fn handshake(port: u16) -> Finding {
     let attempt = async {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -33,9 +33,9 @@ pub(super) async fn handshake(port: u16) -> Finding {
             .map_err(|error| error.to_string())?;
         Ok(())
     };
-    match timeout(PATIENCE, attempt).await {
+    match timeout(TIMEOUT, attempt).await {
         Ok(finding) => finding,
-        Err(_elapsed) => Err(format!("no handshake on port {port} within {PATIENCE:?}")),
+        Err(_elapsed) => Err(format!("no handshake on port {port} within {TIMEOUT:?}")),
     }
 }
 
@@ -52,7 +52,7 @@ fn client() -> Result<ClientConfig, Error> {
         .with_no_client_auth())
 }
 
-/// Takes every certificate whose key signed the handshake.
+/// Accepts every certificate whose key signed the handshake.
 #[derive(Debug)]
 struct AnyName {
     provider: Arc<CryptoProvider>,
@@ -108,7 +108,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::spawn(async move {
-            // Accepts, and hangs up.
+            // Accepts the connection and closes it.
             drop(listener.accept().await);
         });
         assert!(handshake(port).await.is_err());

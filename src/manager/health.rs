@@ -1,8 +1,8 @@
-//! `/healthz` and `/readyz`, in the words of the API server and of controller-runtime:
-//! `ok`, or a list of checks; `?verbose`, `?exclude=<check>` and `/healthz/<check>`.
+//! `/healthz` and `/readyz`, in the format of the API server and of controller-runtime: `ok`, or a list
+//! of checks; `?verbose`, `?exclude=<check>` and `/healthz/<check>`.
 //!
-//! Neither may wait for caches: a conversion webhook must be Ready before the informers
-//! that read through it can fill theirs.
+//! Neither waits for caches: the conversion webhook must be Ready before the informers can list objects
+//! through it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,27 +17,27 @@ use axum::routing::get;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-/// What one check found: nothing, or the reason why it fails. The reason is logged and
-/// withheld from the answer, since anybody may ask.
+/// Result of a check: success, or the reason of the failure. The reason is logged but not part of the
+/// response, which requires no authentication.
 pub(super) type Finding = Result<(), String>;
 
 struct Check {
     name: &'static str,
-    /// The status of an answer in which this check fails.
+    /// The HTTP status if this check fails.
     failure: StatusCode,
     run: Box<dyn Fn() -> BoxFuture<'static, Finding> + Send + Sync>,
 }
 
-/// One endpoint and the checks behind it, in the order they are listed.
+/// One endpoint and its checks, in the order of the response.
 pub(super) struct Endpoint {
     name: &'static str,
     checks: Vec<Check>,
-    /// Whether the last full answer was a failure: only a change is logged.
+    /// Whether the last full response was a failure: only changes are logged.
     failing: AtomicBool,
 }
 
 impl Endpoint {
-    /// An endpoint at `/<name>` whose only check, `ping`, passes while the process answers.
+    /// An endpoint at `/<name>` whose only check, `ping`, always passes.
     pub(super) fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -47,7 +47,7 @@ impl Endpoint {
         .check("ping", StatusCode::INTERNAL_SERVER_ERROR, || Ok(()))
     }
 
-    /// Adds a check that knows at once; an answer in which it fails has status `failure`.
+    /// Adds a check without I/O; `failure` is the HTTP status if it fails.
     pub(super) fn check(
         self,
         name: &'static str,
@@ -57,7 +57,7 @@ impl Endpoint {
         self.probe(name, failure, move || std::future::ready(run()))
     }
 
-    /// Adds a check that has to try, and must come to an end within a second.
+    /// Adds an asynchronous check, which must complete within a second.
     pub(super) fn probe<F>(
         mut self,
         name: &'static str,
@@ -72,7 +72,7 @@ impl Endpoint {
         self
     }
 
-    /// Runs every check that is not excluded.
+    /// Runs all checks that are not excluded.
     async fn answer(&self, verbose: bool, mut excluded: BTreeSet<String>) -> Response {
         let mut lines = String::new();
         let mut failure = None;
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// `readyz` with a check `webhook` that passes or fails, asked for `path`.
+    /// Response of `readyz`, with a check `webhook` that passes or fails, to a request for `path`.
     async fn ask(healthy: bool, path: &str) -> (StatusCode, String) {
         let endpoint = Endpoint::new("readyz").check(
             "webhook",

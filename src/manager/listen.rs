@@ -1,5 +1,5 @@
-//! The listeners of the process: their addresses are bound before anything starts, so that no
-//! reconcile is cut short by a port that is taken. What is served there is not known here.
+//! The listeners of the process. All addresses are bound before the other parts start, so that a port
+//! in use interrupts no reconcile. Independent of the protocols.
 
 use std::io;
 
@@ -7,22 +7,22 @@ use tokio::net::TcpListener;
 
 use crate::config::BindAddress;
 
-/// An address that could not be listened on.
+/// An address that cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} for {purpose} ({flag})")]
 pub struct BindError {
-    /// What was to be served, e.g. `health probes`.
+    /// The purpose, e.g. `health probes`.
     pub purpose: &'static str,
-    /// The flag that names the address.
+    /// The flag that sets the address.
     pub flag: &'static str,
     /// The address.
     pub address: BindAddress,
-    /// What the system said.
+    /// The error of the operating system.
     pub source: io::Error,
 }
 
-/// Listens on `address`; without a host, on every interface, by IPv6 and IPv4 where the
-/// system has both.
+/// Listens on `address`. Without a host, listens on every interface, with IPv6 and IPv4 if the system
+/// has both.
 async fn bind(
     purpose: &'static str,
     flag: &'static str,
@@ -30,8 +30,8 @@ async fn bind(
 ) -> Result<TcpListener, BindError> {
     let listener = match &address.host {
         Some(host) => TcpListener::bind((host.as_str(), address.port)).await,
-        // Linux makes an IPv6 wildcard socket serve IPv4 as well unless net.ipv6.bindv6only
-        // is set; a system without IPv6 has no such socket at all.
+        // On Linux, an IPv6 wildcard socket also serves IPv4 unless net.ipv6.bindv6only is set. A
+        // system without IPv6 has no such socket.
         None => match TcpListener::bind(("::", address.port)).await {
             Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
                 TcpListener::bind(("0.0.0.0", address.port)).await
@@ -47,7 +47,7 @@ async fn bind(
     })
 }
 
-/// As [`bind`], with a line in the log; `None` where there is no address.
+/// As [`bind`], with a log line; `None` if there is no address.
 pub(super) async fn listen(
     purpose: &'static str,
     flag: &'static str,

@@ -1,6 +1,5 @@
-//! `/metrics`: of the process as a whole, in the OpenMetrics text format, over TLS to those who
-//! may read it, or over plain HTTP to anybody. What the controllers and the webhooks measure
-//! they register themselves, in the registry made here.
+//! The `/metrics` endpoint, in the OpenMetrics text format: over TLS with authorization, or over plain
+//! HTTP without it. Controllers and webhooks register their own metrics in the registry created here.
 
 mod access;
 mod cache;
@@ -32,8 +31,7 @@ use crate::webhook::{ServeError, server_config};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A registry that holds what every process of ours shows: which build it is and what it
-/// uses.
+/// A registry with the metrics of every process: build information and resource usage.
 pub(super) fn registry() -> Registry {
     let mut registry = Registry::default();
     let build = Info::new([
@@ -46,8 +44,8 @@ pub(super) fn registry() -> Registry {
     registry
 }
 
-/// Starts the server, and what looks after its certificate, in `group`. `client` is asked
-/// who may read.
+/// Starts the server and the renewal of its certificate in `group`. `client` sends the reviews that
+/// authorize readers.
 pub(super) fn start(
     config: &Config,
     client: Client,
@@ -96,7 +94,7 @@ fn serving(listener: TcpListener, router: Router) -> Serving {
     }
 }
 
-/// What is served, and to whom: to anybody if `access` is `None`.
+/// The content of the endpoint, and its access control; `None` allows everyone.
 struct Served {
     registry: Registry,
     access: Option<Access>,
@@ -117,7 +115,7 @@ async fn scrape(State(served): State<Arc<Served>>, request: Request) -> Response
         }
     }
     let slot = request.extensions().get::<Arc<Slot>>().cloned();
-    // Some collectors read files, and with many resources there is much to write.
+    // Some collectors read files, and encoding takes long with many resources.
     let text = tokio::task::spawn_blocking(move || {
         let mut text = String::new();
         encode(&mut text, &served.registry).map(|()| text)

@@ -1,5 +1,5 @@
-//! The process: log, health, metrics, clients, signals, and the order in which its parts start and
-//! stop. The end of any part ends the process.
+//! The process: log, health, metrics, clients, signals, and the order of start and stop. The process
+//! stops when any of its parts ends.
 
 mod cluster;
 mod controllers;
@@ -50,46 +50,45 @@ use traces::Traces;
 pub use traces::TracesError;
 use webhooks::Webhooks;
 
-/// `EX_USAGE` of sysexits.h: the configuration cannot be served, and a restart with the
-/// same one will not help.
+/// `EX_USAGE` of sysexits.h: the configuration is not valid, and a restart does not help.
 pub const EXIT_USAGE: u8 = 64;
 
-/// Most threads that run tasks. The work is waiting for the API server; more threads than
-/// this only cost memory on a machine with many cores.
+/// Maximum number of worker threads. The work is mostly waiting for the API server; more threads only
+/// cost memory on a machine with many cores.
 const MAX_THREADS: usize = 4;
-/// Why the process ended other than by a clean stop.
+/// Why the process ended, other than by a clean stop.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The cluster's part of the configuration cannot be used.
+    /// The cluster configuration is not valid.
     #[error(transparent)]
     Configuration(#[from] ClusterError),
-    /// There can be no leader election.
+    /// The leader election cannot run.
     #[error(transparent)]
     Election(#[from] ElectionError),
-    /// The webhooks cannot be registered as configured.
+    /// The webhooks cannot be registered with this configuration.
     #[error(transparent)]
     Webhooks(#[from] RegistrationError),
-    /// Traces cannot be exported as configured.
+    /// Traces cannot be exported with this configuration.
     #[error(transparent)]
     Traces(#[from] TracesError),
-    /// A port cannot be listened on.
+    /// A port cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The system refuses what every process needs.
+    /// An operating system resource is not available.
     #[error("cannot {doing}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A part of the process ended before its time.
+    /// A part of the process ended unexpectedly.
     #[error("a part of the process died: {0}")]
     Died(String),
-    /// Parts were still running when the time to stop was over.
+    /// Parts were still running at the end of the stop timeout.
     #[error("did not stop in time: {0}")]
     Stuck(String),
-    /// A second signal cut the orderly stop short.
+    /// A second signal aborted the stop.
     #[error("a second signal, {0}, cut the stop short")]
     Interrupted(&'static str),
 }
@@ -106,20 +105,20 @@ impl RunError {
     }
 }
 
-/// Clients for an subcommand, which counts no requests: see [`Clients`].
+/// Clients for a subcommand. Their requests are not counted: see [`Clients`].
 ///
 /// # Errors
-/// [`ClusterError`]: there is no cluster to talk to.
+/// [`ClusterError`]: no client can be built.
 pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, ClusterError> {
-    // rustls takes whichever provider is installed first; another one may be linked in.
+    // rustls uses the first provider that is installed; another one may be linked in.
     let _ = rustls::crypto::ring::default_provider().install_default();
     cluster::connect(kubeconfig, &RequestCounter::default()).await
 }
 
-/// Runs the manager until a signal or the death of a part. Errors are logged here.
+/// Runs the manager until a signal or the end of a part. Logs errors.
 ///
 /// # Errors
-/// [`RunError`], for its exit code.
+/// [`RunError`], for the exit code.
 pub fn run(config: Config) -> Result<(), RunError> {
     let traces = config.traces.as_ref().map(Traces::prepare).transpose();
     let tracer = match &traces {
@@ -136,7 +135,7 @@ pub fn run(config: Config) -> Result<(), RunError> {
     let result = traces.map_err(RunError::from).and_then(|traces| {
         let runtime = runtime()?;
         let result = runtime.block_on(start_and_stop(config, log, traces));
-        // What is still running after the stop is not waited for.
+        // Do not wait for tasks that still run after the stop.
         runtime.shutdown_background();
         result
     });
@@ -171,7 +170,7 @@ async fn start_and_stop(
     };
     let mut signals = Signals::listen().map_err(refused)?;
     tokio::spawn(log.obey_signals().map_err(refused)?);
-    // rustls takes whichever provider is installed first; another one may be linked in.
+    // rustls uses the first provider that is installed; another one may be linked in.
     let _ = rustls::crypto::ring::default_provider().install_default();
 
     let mut registry = metrics::registry();
@@ -179,8 +178,7 @@ async fn start_and_stop(
     let reads = certificates::Reads::registered(&mut registry);
     let clients = cluster::connect(config.kubeconfig.as_deref(), &requests).await?;
     let election = Election::prepare(&config, &clients, &requests).await?;
-    // All ports are bound before anything starts, so that no reconcile is cut short by a
-    // port that is taken.
+    // All ports are bound before the other parts start, so that a port in use interrupts no reconcile.
     let health = listen(
         "health probes",
         "--health-probe-bind-address",
@@ -240,7 +238,7 @@ async fn start_and_stop(
     process.supervise(async || signals.next().await).await
 }
 
-/// The process is ready until it is told to stop.
+/// A check that passes until the stop begins.
 fn readiness(stopping: Shutdown) -> Endpoint {
     Endpoint::new(names::READYZ).check("shutdown", StatusCode::SERVICE_UNAVAILABLE, move || {
         match stopping.is_stopping() {

@@ -1,6 +1,6 @@
-//! The namespace that this process is in, if it runs in a pod.
+//! The namespace of this process, if it runs in a pod.
 
-/// Where a pod finds the name of its namespace.
+/// The file that contains the namespace of a pod.
 const FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// The namespace of this pod; `None` outside a cluster.

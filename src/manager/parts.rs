@@ -1,6 +1,5 @@
-//! The parts of the process: named tasks that run for as long as it does. The end of any
-//! of them, by return, error or panic, is to be the end of the process; this file only
-//! says which one ended and how.
+//! The parts of the process: named tasks that run until the process stops. The end of any part, by
+//! return, error or panic, stops the process; this file only reports which part ended and how.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -17,16 +16,16 @@ type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     tasks: JoinSet<Outcome>,
-    /// The name of each task that has not been reported as ended.
+    /// Names of the tasks whose end has not been reported.
     names: HashMap<Id, &'static str>,
 }
 
 /// A part that ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ended {
-    /// Which one.
+    /// Its name.
     pub(super) part: &'static str,
-    /// How.
+    /// The kind of its end.
     pub(super) how: How,
 }
 
@@ -69,14 +68,14 @@ impl Parts {
         })
     }
 
-    /// Waits until every part has ended and hands each end to `report`. Cancel-safe.
+    /// Waits until all parts have ended, and passes each end to `report`. Cancel-safe.
     pub(super) async fn all_ended(&mut self, mut report: impl FnMut(Ended)) {
         while let Some(ended) = self.next_end().await {
             report(ended);
         }
     }
 
-    /// Cuts short what still runs, wherever it waits next.
+    /// Aborts the running parts at their next await point.
     pub(super) fn abort(&mut self) {
         self.tasks.abort_all();
     }

@@ -1,5 +1,5 @@
-//! The `process_*` metrics that every Prometheus client library exports, read from `/proc`
-//! at each scrape. A value that cannot be read is left out; nothing here fails a scrape.
+//! The `process_*` metrics of Prometheus client libraries, read from `/proc` at each scrape. Values
+//! that cannot be read are omitted; the scrape does not fail.
 
 use std::fmt::Error;
 use std::fs;
@@ -9,8 +9,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Ticks a second in `/proc/*/stat`: USER_HZ, which is 100 on every architecture that
-/// Kubernetes runs on (see proc(5) and `include/uapi/asm-generic/param.h`).
+/// Ticks per second in `/proc/*/stat`: USER_HZ, which is 100 on every architecture that Kubernetes
+/// supports (see proc(5) and `include/uapi/asm-generic/param.h`).
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Reads `/proc/self` at each scrape.
@@ -66,7 +66,7 @@ impl Collector for ProcessMetrics {
             }
         }
         if let Ok(descriptors) = fs::read_dir("/proc/self/fd") {
-            // One of them is the directory being read.
+            // One of them is the descriptor of the directory that is read.
             let open = u64::try_from(descriptors.count().saturating_sub(1)).unwrap_or(u64::MAX);
             write(
                 &mut encoder,
@@ -94,8 +94,8 @@ fn kibibytes(status: &str, field: &str) -> Option<u64> {
     value.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
 
-/// The fields of `/proc/self/stat` from the third on, which follow the name in parentheses;
-/// the name may hold blanks and parentheses itself. proc(5) counts from 1.
+/// The fields of `/proc/self/stat` from the third on, after the name in parentheses, which may contain
+/// blanks and parentheses. proc(5) counts from 1.
 fn stat_field(stat: &str, number: usize) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     fields

@@ -1,5 +1,5 @@
-//! `rest_client_requests_total`: every request to the API server, counted on its way back, and
-//! its date noted. A tower layer around the client; changes nothing in what passes.
+//! `rest_client_requests_total`: counts every request to the API server when it ends, and records the
+//! date of the response. A tower layer around the client; changes neither requests nor responses.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,17 +16,17 @@ use tracing::Span;
 
 use super::server_time::ServerTime;
 
-/// The labels of client-go's metric of this name.
+/// The labels of the client-go metric of this name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
-    /// Status of the response, or `<error>` if there was none.
+    /// Status of the response, or `<error>` without a response.
     code: String,
     method: String,
     /// Host and port of the API server.
     host: Arc<str>,
 }
 
-/// Counts the requests of every client that is built with its layers.
+/// Counts the requests of every client that uses its layers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RequestCounter {
     requests: Family<Labels, Counter>,
@@ -34,7 +34,7 @@ pub(super) struct RequestCounter {
 }
 
 impl RequestCounter {
-    /// A counter that `registry` shows.
+    /// A counter that is registered in `registry`.
     pub(super) fn registered(registry: &mut Registry) -> Self {
         let counter = Self::default();
         registry.register(
@@ -45,12 +45,12 @@ impl RequestCounter {
         counter
     }
 
-    /// The time of the API server, from the answers that pass.
+    /// The time of the API server, from the responses.
     pub(super) fn server_time(&self) -> ServerTime {
         self.server_time.clone()
     }
 
-    /// A layer for a client that talks to `host`.
+    /// A layer for a client of `host`.
     pub(super) fn layer(&self, host: &str) -> CountRequests {
         CountRequests {
             counter: self.clone(),
@@ -100,7 +100,7 @@ where
     fn call(&mut self, request: Request<In>) -> Self::Future {
         let method = request.method().to_string();
         let CountRequests { counter, host } = self.layer.clone();
-        // Of the call that this is for: kube's queue of requests hands it on.
+        // The span of the call that sends this request: kube's buffer runs in another task.
         let span = Span::current();
         let response = self.inner.call(request);
         Box::pin(async move {

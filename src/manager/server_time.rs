@@ -1,5 +1,5 @@
-//! The API server's clock, by which certificates are judged: it is the client that checks
-//! their dates, and a node's own clock may be wrong. See docs/decisions/0007.
+//! The clock of the API server, which decides whether certificates are valid: the API server checks
+//! their dates, and the clock of a node may be wrong. See docs/decisions/0007.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,16 +8,15 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::api_server::http_date;
 
-/// The time of the API server, or of this machine as long as there was no answer. Clones share
-/// what they know.
+/// The time of the API server, or of this machine before the first response. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ServerTime {
-    /// Seconds by which the API server is ahead of this machine.
+    /// Seconds by which the API server's clock is ahead of this machine's.
     ahead: Arc<AtomicI64>,
 }
 
 impl ServerTime {
-    /// Takes note of the `Date` of an answer (RFC 9110 §5.6.7).
+    /// Records the `Date` of a response (RFC 9110 §5.6.7).
     pub(super) fn observe(&self, date: Option<&str>) {
         self.observe_at(date, Timestamp::now());
     }
@@ -26,13 +25,13 @@ impl ServerTime {
         let date = date.and_then(http_date);
         if let Some(date) = date {
             let ahead = date.as_second() - now.as_second();
-            // A date has whole seconds, and the answer took its time.
+            // A date has whole seconds, and the response took some time.
             let ahead = if ahead.abs() <= 2 { 0 } else { ahead };
             self.ahead.store(ahead, Ordering::Relaxed);
         }
     }
 
-    /// What the API server's clock says now.
+    /// The current time of the API server.
     pub(super) fn now(&self) -> Timestamp {
         self.at(Timestamp::now())
     }
@@ -64,7 +63,7 @@ mod tests {
             seen(Some("Sat, 31 Jan 2026 11:00:01 GMT")),
             "2026-01-31T11:00:01Z"
         );
-        // What is no date changes nothing.
+        // An invalid date changes nothing.
         assert_eq!(seen(Some("today")), "2026-01-31T11:00:01Z");
         assert_eq!(seen(None), "2026-01-31T11:00:01Z");
     }

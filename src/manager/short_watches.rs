@@ -1,8 +1,8 @@
-//! A watch that ends as soon as it began, without an event, is made an error, so that it is
-//! waited out as any other. `kube::runtime::watcher` takes the end of a watch for its renewal
-//! and asks again at once: an API server, or something before it, that closes every watch
-//! would be asked thousands of times a second. client-go's reflector does the same
-//! (`tools/cache/reflector.go`, `VeryShortWatchError`). A tower layer around the client.
+//! Reports a watch that ends at once and without an event as an error, so that the retry is delayed as
+//! after other errors. `kube::runtime::watcher` treats the end of a watch as a renewal and reconnects
+//! at once: an API server or proxy that closes every watch would receive thousands of requests a
+//! second. client-go's reflector does the same (`tools/cache/reflector.go`, `VeryShortWatchError`). A
+//! tower layer around the client.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,45 +14,45 @@ use hyper::body::{Body, Bytes, Frame};
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
 
-/// A watch that ends sooner, and before its first event, is too short.
+/// A watch that ends earlier, and before its first event, is too short.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// A watch ended when it had hardly begun.
+/// A watch ended too early.
 #[derive(Debug, thiserror::Error)]
 #[error("the watch ended within a second and before its first event")]
 struct ShortWatch;
 
-/// Makes clients to which short watches are errors.
+/// A layer that turns short watches into errors.
 #[derive(Debug, Clone)]
 pub(super) struct ShortWatches;
 
 /// See [`ShortWatches`].
 #[derive(Debug, Clone)]
-pub(super) struct Minded<S> {
+pub(super) struct CheckedWatches<S> {
     inner: S,
 }
 
-/// The body of an answer.
-pub(super) struct MindedBody<B> {
+/// The body of a response.
+pub(super) struct CheckedBody<B> {
     body: Pin<Box<B>>,
-    /// When the watch began; `None` if it is none, or brought an event already.
+    /// The start of the watch; `None` for other requests, and after the first event.
     began: Option<Instant>,
 }
 
 impl<S> Layer<S> for ShortWatches {
-    type Service = Minded<S>;
+    type Service = CheckedWatches<S>;
 
-    fn layer(&self, inner: S) -> Minded<S> {
-        Minded { inner }
+    fn layer(&self, inner: S) -> CheckedWatches<S> {
+        CheckedWatches { inner }
     }
 }
 
-impl<S, In, B> Service<Request<In>> for Minded<S>
+impl<S, In, B> Service<Request<In>> for CheckedWatches<S>
 where
     S: Service<Request<In>, Response = Response<B>>,
     S::Future: Send + 'static,
 {
-    type Response = Response<MindedBody<B>>;
+    type Response = Response<CheckedBody<B>>;
     type Error = S::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -67,7 +67,7 @@ where
         Box::pin(async move {
             let response = response.await?;
             let is_watched = is_watch && response.status().is_success();
-            Ok(response.map(|body| MindedBody {
+            Ok(response.map(|body| CheckedBody {
                 body: Box::pin(body),
                 began: is_watched.then(Instant::now),
             }))
@@ -75,13 +75,13 @@ where
     }
 }
 
-impl<B> MindedBody<B> {
+impl<B> CheckedBody<B> {
     fn is_too_short(&self) -> bool {
         self.began.is_some_and(|began| began.elapsed() < SHORTEST)
     }
 }
 
-impl<B> Body for MindedBody<B>
+impl<B> Body for CheckedBody<B>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -103,7 +103,7 @@ where
                 }
                 Some(Ok(frame))
             }
-            // Some errors are the end of a watch to kube, and would be asked again at once.
+            // kube treats some errors as the end of a watch, and would reconnect at once.
             Some(Err(_)) | None if is_too_short => {
                 self.began = None;
                 Some(Err(ShortWatch.into()))
@@ -133,7 +133,7 @@ mod tests {
     const WATCH: &str = "/api/v1/pods?allowWatchBookmarks=true&watch=true&resourceVersion=1";
     const EVENT: &str = "{\"type\":\"ADDED\"}\n";
 
-    /// What the client reads of these pieces, the last of which is followed by the end.
+    /// The result of reading these chunks, followed by the end of the body.
     async fn read(
         uri: &str,
         pieces: Vec<(Duration, Result<&'static str, &'static str>)>,

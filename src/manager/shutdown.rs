@@ -1,43 +1,43 @@
-//! How the process is told to stop: once, for good, seen by any number of listeners.
-//! Knows nothing of what stops.
+//! The stop signal of the process: sent once, final, with any number of receivers. Independent of the
+//! parts that stop.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// The side that stops. Dropping it stops too, so that nothing outlives its owner.
+/// The sender. Dropping it also sends the signal, so that no task outlives its owner.
 #[derive(Debug)]
 pub struct Stopper {
     sender: watch::Sender<bool>,
 }
 
-/// The side that listens; clones hear the same.
+/// The receiver. Clones receive the same signal.
 #[derive(Debug, Clone)]
 pub struct Shutdown {
     receiver: watch::Receiver<bool>,
 }
 
-/// A new pair of the two sides.
+/// A new sender and receiver.
 pub fn shutdown() -> (Stopper, Shutdown) {
     let (sender, receiver) = watch::channel(false);
     (Stopper { sender }, Shutdown { receiver })
 }
 
 impl Stopper {
-    /// Tells every listener to stop. A second call changes nothing.
+    /// Sends the stop signal. A second call has no effect.
     pub fn stop(&self) {
         self.sender.send_replace(true);
     }
 }
 
 impl Shutdown {
-    /// Whether it has been told to stop.
+    /// Whether the signal was sent.
     pub fn is_stopping(&self) -> bool {
         *self.receiver.borrow() || self.receiver.has_changed().is_err()
     }
 
-    /// Ends when it is told to stop, at once if that has happened.
+    /// Waits for the signal; returns at once if it was sent already.
     pub async fn stopped(mut self) {
-        // An error means that the stopper is gone, which stops as well.
+        // An error means that the sender was dropped, which also signals the stop.
         let _ = self.receiver.wait_for(|stopping| *stopping).await;
     }
 }
@@ -50,8 +50,8 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Takes over both signals for the rest of the process's life. To be called before
-    /// anything starts, or an early signal ends the process in the middle of it.
+    /// Installs the handlers of both signals for the rest of the process. Call it before other parts
+    /// start: without it, a signal kills the process.
     pub(super) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -59,7 +59,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next of them; returns its name.
+    /// Waits for the next signal, and returns its name.
     pub(super) async fn next(&mut self) -> &'static str {
         tokio::select! {
             Some(()) = self.terminate.recv() => "SIGTERM",

@@ -77,7 +77,7 @@ pub(super) struct Group {
     phase: &'static str,
     /// Bound of the phase.
     limit: Duration,
-    // Dropped before the stopper, so that nothing is told to stop by the end of the process.
+    // Dropped before the stopper, so that dropping a group does not signal its parts to stop.
     parts: Parts,
     stopper: Stopper,
     shutdown: Shutdown,
@@ -99,8 +99,8 @@ impl Process {
         self.webhooks.shutdown()
     }
 
-    /// Waits for a signal or for the end of a part, and then stops everything in order. A
-    /// further signal ends it at once.
+    /// Waits for a signal or for the end of a part, and then stops all groups in order. A further
+    /// signal ends the process at once.
     ///
     /// `next_signal` waits for the next signal and returns its name.
     pub(super) async fn supervise(
@@ -133,22 +133,21 @@ impl Process {
         }
     }
 
-    /// The order of the stop: see the top of this file.
+    /// Stops the groups in order: see the top of this file.
     async fn stop_in_order(&mut self) -> Result<(), RunError> {
         let (webhooks, controllers, lease) =
             (&mut self.webhooks, &mut self.controllers, &mut self.lease);
         let (calls, reconciles) = tokio::join!(webhooks.stop(), release(controllers, lease));
-        // By now nothing is under way that could be lost: a process that was not scheduled for half
-        // a second has still stopped in good order.
-        let servers = unless_cut_short(self.servers.stop().await);
-        let traces = unless_cut_short(self.traces.stop().await);
+        // From here on an aborted task loses no data. A process that got no CPU time for half a second
+        // still stops cleanly.
+        let servers = ignore_timeout(self.servers.stop().await);
+        let traces = ignore_timeout(self.traces.stop().await);
         calls.and(reconciles).and(servers).and(traces)
     }
 }
 
-/// Ends the reconciles and then gives the lease away, as soon as nothing writes any more. If a
-/// reconcile had to be cut short, its last request may still be under way: then the lease is
-/// kept, until it expires.
+/// Stops the reconciles and then releases the lease, when no more writes can happen. If a reconcile was
+/// aborted, its last request may still be in progress: then the lease is not released, and expires.
 async fn release(controllers: &mut Group, lease: &mut Group) -> Result<(), RunError> {
     let reconciles = controllers.stop().await;
     if matches!(reconciles, Err(RunError::Stuck(_))) {
@@ -158,8 +157,8 @@ async fn release(controllers: &mut Group, lease: &mut Group) -> Result<(), RunEr
     reconciles.and(lease.stop().await)
 }
 
-/// What a phase found, where being cut short does no harm. The log tells of it.
-fn unless_cut_short(phase: Result<(), RunError>) -> Result<(), RunError> {
+/// Ignores the timeout of a phase that loses no data. It is logged.
+fn ignore_timeout(phase: Result<(), RunError>) -> Result<(), RunError> {
     match phase {
         Err(RunError::Stuck(_)) => Ok(()),
         phase => phase,
@@ -178,12 +177,12 @@ impl Group {
         }
     }
 
-    /// Signals the stop to its parts.
+    /// The stop signal of its parts.
     pub(super) fn shutdown(&self) -> Shutdown {
         self.shutdown.clone()
     }
 
-    /// Starts a part, which is to end soon after [`Group::shutdown`] said so.
+    /// Starts a part, which ends soon after the signal of [`Group::shutdown`].
     pub(super) fn start<E>(
         &mut self,
         name: &'static str,
@@ -194,8 +193,8 @@ impl Group {
         self.parts.start(name, part);
     }
 
-    /// Tells the parts to stop and waits for them; those that do not in time are aborted. A
-    /// part that fails while it stops has died.
+    /// Signals the parts to stop and waits for them. Aborts parts that exceed the bound. An error of a
+    /// part while it stops is an error of the process.
     async fn stop(&mut self) -> Result<(), RunError> {
         let began = Instant::now();
         self.stopper.stop();
@@ -214,11 +213,16 @@ impl Group {
         if !in_time {
             let running = self.parts.running().join(", ");
             let phase = self.phase;
-            tracing::error!(phase, took_ms, running, "a phase of the stop was cut short");
+            tracing::error!(
+                phase,
+                took_ms,
+                running,
+                "stop phase timed out; its parts are aborted"
+            );
             self.parts.abort();
             return Err(RunError::Stuck(running));
         }
-        tracing::info!(phase = self.phase, took_ms, "a phase of the stop ended");
+        tracing::info!(phase = self.phase, took_ms, "stop phase completed");
         died.map_or(Ok(()), Err)
     }
 }

@@ -1,6 +1,5 @@
-//! Log lines: one structured line per event that matters, on standard error, with ISO 8601
-//! time in UTC. Panics become such a line too. Where traces are wanted, spans go there as well.
-//! May not decide what is worth logging.
+//! Log lines: one structured line per event on standard error, with ISO 8601 time in UTC. Panics are
+//! logged the same way. Also exports spans if traces are enabled. Does not decide what is logged.
 
 mod lines;
 
@@ -23,14 +22,14 @@ use self::lines::{JsonLines, write_text};
 use crate::config::{LogFormat, LogLevel};
 use crate::trace_target::TRACES;
 
-/// Changes what is logged while the process runs.
+/// Changes the log level at run time.
 pub(super) struct LogControl {
     filter: reload::Handle<Targets, Registry>,
     level: LogLevel,
 }
 
-/// Sends the events of this process to standard error, from now on, and its spans to `tracer`,
-/// if there is one. Only the first call of a process has an effect.
+/// Sends log events to standard error, and spans to `tracer` if there is one. Only the first call in a
+/// process has an effect.
 pub(super) fn start(format: LogFormat, level: LogLevel, tracer: Option<SdkTracer>) -> LogControl {
     let (filter, control) = reload::Layer::new(filter(level));
     let subscriber = match format {
@@ -56,7 +55,7 @@ pub(super) fn start(format: LogFormat, level: LogLevel, tracer: Option<SdkTracer
     }
 }
 
-/// Log lines, and only where there is a `tracer` anything about traces.
+/// Log lines, and traces if there is a `tracer`.
 fn subscriber(lines: impl Layer<Registry> + Send + Sync, tracer: Option<SdkTracer>) -> Dispatch {
     let lines = Registry::default().with(lines);
     let Some(tracer) = tracer else {
@@ -71,7 +70,7 @@ fn subscriber(lines: impl Layer<Registry> + Send + Sync, tracer: Option<SdkTrace
     lines.with(spans.with_filter(traced())).into()
 }
 
-/// What is traced: our own spans, and what is logged within them.
+/// The filter of traces: the spans of this crate, and the events within them.
 fn traced() -> Targets {
     Targets::new()
         .with_target(TRACES, LevelFilter::INFO)
@@ -79,11 +78,11 @@ fn traced() -> Targets {
 }
 
 impl LogControl {
-    /// From now on SIGUSR1 logs everything that `--log-level=debug` does, and SIGUSR2 again
-    /// what the flag says. Must be called on the runtime.
+    /// Handles SIGUSR1, which sets the log level to debug, and SIGUSR2, which resets it to that of the
+    /// flag. Must be called on the runtime.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the operating system.
     pub(super) fn obey_signals(self) -> io::Result<impl Future<Output = ()> + Send + 'static> {
         let mut more = signal(SignalKind::user_defined1())?;
         let mut again = signal(SignalKind::user_defined2())?;
@@ -102,12 +101,12 @@ impl LogControl {
     }
 }
 
-/// kube's client logs each failed request as an error, though it also returns it to a
-/// caller who logs it with the object and what is done about it: one line is enough.
+/// kube's client logs each failed request as an error, and returns it too. Its caller logs the error
+/// with the object and the reaction, so the first line is omitted.
 fn filter(level: LogLevel) -> Targets {
     let targets = Targets::new()
         .with_default(LevelFilter::from(level))
-        // Spans for traces alone.
+        // Spans that exist only for traces.
         .with_target(TRACES, LevelFilter::OFF);
     match level {
         LogLevel::Error | LogLevel::Warn | LogLevel::Info => {
@@ -148,8 +147,8 @@ mod tests {
 
     #[test]
     fn without_a_tracer_the_spans_of_traces_are_never_made() {
-        // What the macro asks before it makes a span. With the macro itself, the subscribers of
-        // tests beside this one have a say.
+        // The check that the macro makes before it creates a span. The macro itself also depends on the
+        // subscribers of concurrent tests.
         let span = dispatcher::with_default(
             &Registry::default().into(),
             || info_span!(target: TRACES, "API call"),

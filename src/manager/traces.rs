@@ -1,6 +1,6 @@
-//! Traces over OTLP: spans wait in a bounded queue for a task that posts them in batches, each
-//! within a deadline. A collector that is slow or away costs spans, which are counted, and
-//! nothing else. Decides nothing of what is traced; without an endpoint none of this exists.
+//! Traces over OTLP: a bounded queue of spans and a task that sends them in batches, each with a
+//! deadline. If the collector is slow or unavailable, spans are dropped and counted. Does not decide
+//! what is traced. Not used without an endpoint.
 
 mod export;
 mod transport;
@@ -23,38 +23,38 @@ use crate::config;
 use export::{Export, Spans, queue};
 use transport::Transport;
 
-/// How long the last batches may take when the process stops.
+/// Time limit for the last batches during the stop.
 pub(super) const LAST_EXPORT: Duration = Duration::from_millis(800);
 
-/// Why there can be no traces as configured.
+/// Why traces cannot be exported with this configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
-    /// The authorities that may vouch for the collector cannot be read.
+    /// The CA certificates of the collector cannot be read.
     #[error("cannot use {} of OTEL_EXPORTER_OTLP_CERTIFICATE as certificates in PEM", file.display())]
     Authorities {
         /// Their file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: rustls::pki_types::pem::Error,
     },
     /// TLS cannot be set up.
     #[error("cannot set up TLS for traces")]
     Tls(#[from] rustls::Error),
-    /// The exporter refuses its configuration.
+    /// The exporter rejects its configuration.
     #[error("cannot set up the export of traces")]
     Exporter(#[from] ExporterBuildError),
 }
 
-/// What makes spans, and what takes them away.
+/// The tracer provider and the export task.
 pub(super) struct Traces {
-    /// Its end would end the making of spans.
+    /// Dropping it stops the creation of spans.
     provider: SdkTracerProvider,
     export: Export<SpanExporter>,
     spans: Spans,
 }
 
 impl Traces {
-    /// Everything but the task. Sends nothing, and needs no runtime.
+    /// Creates everything but the task. Sends nothing, and needs no runtime.
     ///
     /// # Errors
     /// [`TracesError`]
@@ -88,20 +88,20 @@ impl Traces {
         })
     }
 
-    /// What makes the spans of this process.
+    /// The tracer of this process.
     pub(super) fn tracer(&self) -> SdkTracer {
         self.provider.tracer(env!("CARGO_PKG_NAME"))
     }
 
-    /// Counts what becomes of spans in `registry`.
+    /// Registers the counters of spans in `registry`.
     pub(super) fn register(&self, registry: &mut Registry) {
         self.spans.register(registry);
     }
 
-    /// Takes spans away until `stop`, and then for as long as [`LAST_EXPORT`] what is left.
+    /// Exports spans until `stop`, and then the remaining ones for at most [`LAST_EXPORT`].
     ///
     /// # Errors
-    /// Never: a collector that is away is no reason to end.
+    /// None: an unavailable collector is not an error.
     pub(super) async fn export(self, stop: Shutdown) -> Result<(), std::convert::Infallible> {
         let Self {
             provider, export, ..

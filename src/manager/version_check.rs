@@ -1,6 +1,5 @@
-//! Logs once whether the API server answers and is new enough. Nothing else depends on the answer:
-//! the informers connect by themselves and retry forever, so a manager may start before its API
-//! server.
+//! Logs once whether the API server responds and is new enough. No other part depends on the result:
+//! the informers connect and retry independently, so a manager may start before its API server.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -11,13 +10,13 @@ use tokio::time::sleep;
 use super::shutdown::Shutdown;
 use crate::error_report::error_report;
 
-/// The oldest minor version of Kubernetes 1 that the CRDs and applies are tested on.
+/// The oldest minor version of Kubernetes 1 that the CRDs and server-side apply are tested with.
 const OLDEST_MINOR: u32 = 34;
-/// Pause after the first failure; it doubles up to the longest.
+/// Pause after the first failure; it doubles up to the maximum.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Logs that the API server answers, or each time that it does not; then waits for the end.
+/// Logs each failure to reach the API server, and then the success; then waits for the stop.
 pub(super) async fn run(
     client: Client,
     server: String,

@@ -1,6 +1,6 @@
-//! The webhooks as parts of the process: where their certificate is from, the server, and
-//! when they are ready. They run on every replica and wait for no cache and no lease: the
-//! informers themselves may need conversions to be answered.
+//! The webhooks as parts of the process: certificate source, server, and readiness. They run on every
+//! replica, independent of caches and the lease: the informers may need the conversion webhook for
+//! their lists.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::operators::OPERATORS;
 use crate::packaging::{self, names};
 use crate::webhook::{self, Handlers, serve};
 
-/// A webhook server that was started.
+/// A running webhook server.
 pub(super) struct Webhooks {
     resolver: Arc<Resolver>,
     port: u16,
@@ -35,7 +35,7 @@ impl Webhooks {
     /// Starts the certificate source and the server in `group`.
     ///
     /// # Errors
-    /// When the certificate source cannot be used as it is configured.
+    /// The configured certificate source cannot be used.
     pub(super) fn start(
         config: &Config,
         clients: &Clients,
@@ -48,7 +48,7 @@ impl Webhooks {
         let of_certificate = reads.of("webhook", registry);
         let resolver = start_source(config, clients, of_certificate, group)?;
         let port = listener.local_addr().map_or(0, |address| address.port());
-        // All kinds, whichever controllers run: a stored object of any must be readable.
+        // All kinds, whichever controllers run: stored objects of all kinds must be readable.
         let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
         let handlers = Handlers::new(&kinds, config.settings.max_replicas, &metrics);
         let certificates = Arc::clone(&resolver);
@@ -68,8 +68,8 @@ impl Webhooks {
         })
     }
 
-    /// Adds what readiness depends on to `ready`: a certificate that is valid now, by the clock
-    /// of the API server, and a listener that shakes hands.
+    /// Adds the readiness checks to `ready`: a certificate that is valid at the time of the API server,
+    /// and a listener that completes a TLS handshake.
     pub(super) fn check(self, ready: Endpoint) -> Endpoint {
         let Self {
             resolver,
@@ -133,12 +133,12 @@ fn start_source(
     }
 }
 
-/// The namespace that this pod is in, or the one that it is installed into by default.
+/// The namespace of this pod, or the default namespace of the installation.
 fn own_namespace() -> String {
     pod_namespace().unwrap_or_else(|| names::NAMESPACE.to_owned())
 }
 
-/// `run`, which never ends by itself, until it is time to stop.
+/// Runs `run`, which never ends by itself, until the stop.
 pub(super) async fn until<E>(
     shutdown: Shutdown,
     run: impl Future<Output = Result<(), E>>,
@@ -162,7 +162,7 @@ mod tests {
     use crate::manager::supervise::AT_ONCE;
     use crate::webhook::TlsVersion;
 
-    /// The status of readiness where the API server's clock is ahead of ours.
+    /// The status of readiness if the API server's clock is ahead of the local clock.
     async fn status(ahead: SignedDuration) -> StatusCode {
         let (resolver, run) = in_memory(vec!["a".to_owned()], certificates::Metrics::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(status(SignedDuration::ZERO).await, StatusCode::OK);
         let hour = SignedDuration::from_hours(1);
         assert_eq!(status(hour).await, StatusCode::OK);
-        // The certificate is valid from an hour ago, by our clock, for ninety days.
+        // The certificate is valid for ninety days from an hour before the local time.
         for invalid in [hour * -2, hour * 24 * 91] {
             let status = status(invalid).await;
             assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{invalid}");

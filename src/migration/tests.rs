@@ -1,5 +1,5 @@
-//! What a migration sends and how it ends, given what the API server answers: the real
-//! client against a scripted server. Time is paused.
+//! Requests and results of a migration for scripted responses: the real client against a scripted
+//! server. Time is paused.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -21,8 +21,8 @@ const CRD: &str =
 
 type Answer = (u16, Value);
 
-/// An API server that answers as it is told, in this order, each request that begins so; and
-/// everything else as one does that has no objection.
+/// An API server with scripted responses, in this order, for requests that match; it accepts all other
+/// requests.
 #[derive(Clone, Default)]
 struct Server {
     script: Arc<Mutex<VecDeque<(String, Answer)>>>,

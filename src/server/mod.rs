@@ -160,5 +160,5 @@ fn log_phase(server: &'static str, step: &str, began: Instant, connections: usiz
     }
     let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let phase = format!("{server} {step}");
-    tracing::info!(phase, took_ms, connections, "a phase of the stop ended");
+    tracing::info!(phase, took_ms, connections, "stop phase completed");
 }

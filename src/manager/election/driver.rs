@@ -37,12 +37,12 @@ pub(crate) struct Driver {
     begun: watch::Sender<bool>,
     metrics: Metrics,
     clock: fn() -> Moment,
-    told: Told,
+    logged: Logged,
 }
 
-/// What was logged already.
+/// State that was logged already.
 #[derive(Default)]
-struct Told {
+struct Logged {
     leads: bool,
     holder: String,
     /// A request failed or was rejected.
@@ -69,7 +69,7 @@ impl Driver {
             begun: watch::Sender::new(false),
             metrics,
             clock,
-            told: Told::default(),
+            logged: Logged::default(),
         }
     }
 
@@ -81,7 +81,7 @@ impl Driver {
 
     /// Runs until `resign` ends, then releases the lease if this process holds it.
     ///
-    /// # Errors
+    /// [`ElectionLost`]: no write may start any more.
     /// [`ElectionLost`]: nothing may be written any more.
     pub(crate) async fn run(
         mut self,
@@ -119,7 +119,7 @@ impl Driver {
                     None => pending().await,
                 }
             };
-            // Answers first: they are older than the timer.
+            // Replies first: they are older than the timer.
             tokio::select! {
                 biased;
                 answer = answered => {
@@ -138,7 +138,7 @@ impl Driver {
 
     fn send(&mut self, request: Request) -> Call {
         self.read_from = (request == Request::Read).then(|| self.candidate.version());
-        if self.told.leads && request == Request::Read {
+        if self.logged.leads && request == Request::Read {
             self.metrics.slow.inc();
         }
         let (leases, latest) = (self.leases.clone(), self.latest.clone());
@@ -150,16 +150,16 @@ impl Driver {
         let read_from = self.read_from.take();
         let reply = match answer {
             Ok(object) => {
-                if std::mem::take(&mut self.told.is_failing) {
-                    tracing::info!("the lease can be asked for again");
+                if std::mem::take(&mut self.logged.is_failing) {
+                    tracing::info!("the lease is available again");
                 }
                 found = object;
                 let version = found.as_ref().map(version_of);
                 if let Some((version, known)) = version.zip(read_from)
                     && version < known
                 {
-                    // A read is from etcd, and so as new as its request. etcd was restored
-                    // from a backup, and its versions go backwards.
+                    // A read from etcd is as new as its request. So etcd was restored from a backup,
+                    // and the versions decrease.
                     tracing::warn!(version, known, "the lease went back to an earlier version");
                     self.candidate.rewind(version);
                 }
@@ -175,15 +175,15 @@ impl Driver {
                 Reply::Failed
             }
             Err(error) => {
-                let is_known = std::mem::replace(&mut self.told.is_failing, true);
+                let is_known = std::mem::replace(&mut self.logged.is_failing, true);
                 let (error, lease) = (error_report(&error), &self.leases.name);
                 match is_known {
-                    true => tracing::debug!(lease, error, "the lease still cannot be asked for"),
+                    true => tracing::debug!(lease, error, "the lease request failed again"),
                     false => tracing::warn!(
                         lease,
                         namespace = self.leases.namespace,
                         error,
-                        "the lease cannot be asked for; trying again"
+                        "the lease request failed; retrying"
                     ),
                 }
                 Reply::Failed
@@ -221,22 +221,22 @@ impl Driver {
         self.fence.set(until.map(|(begin, _)| begin));
         let leads = until.is_some();
         let holder = self.candidate.holder();
-        if leads && !self.told.leads {
+        if leads && !self.logged.leads {
             self.metrics.leads.set(1);
             self.begun.send_replace(true);
             tracing::info!(lease = self.leases.name, "became leader");
-        } else if !leads && *holder != self.told.holder && *holder != *self.leases.identity {
+        } else if !leads && *holder != self.logged.holder && *holder != *self.leases.identity {
             match holder.is_empty() {
-                true => tracing::info!(lease = self.leases.name, "nobody leads"),
+                true => tracing::info!(lease = self.leases.name, "there is no leader"),
                 false => tracing::info!(lease = self.leases.name, holder, "standing by"),
             }
         }
-        if !leads && self.told.leads {
+        if !leads && self.logged.leads {
             self.metrics.leads.set(0);
         }
-        self.told.leads = leads;
-        if *holder != self.told.holder {
-            self.told.holder = holder.to_owned();
+        self.logged.leads = leads;
+        if *holder != self.logged.holder {
+            self.logged.holder = holder.to_owned();
         }
     }
 

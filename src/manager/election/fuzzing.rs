@@ -1,5 +1,5 @@
-//! Doors for the fuzz targets to what the election reads: a Lease that anybody may have written.
-//! Only in builds of `hack/fuzz.sh`, which sets `--cfg fuzzing`.
+//! Entry points of the fuzz targets for the election: a Lease may contain any data. Only in builds of
+//! `hack/fuzz.sh`, which sets `--cfg fuzzing`.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use super::{candidate, lease};
 /// This process.
 const IDENTITY: &str = "me";
 
-/// What is told to a candidate.
+/// An input of the candidate.
 #[derive(Debug)]
 pub enum Told<'a> {
-    /// So many milliseconds pass.
+    /// This number of milliseconds passes.
     Time(u32),
-    /// A watch brings this object.
+    /// A watch event with this object.
     Watched(&'a [u8]),
-    /// What was asked is answered with this object; if that is none, the answer is lost.
+    /// The reply to the current request: this object, or no reply if it is not valid.
     Answered(&'a [u8]),
     /// There is no Lease.
     Absent,
-    /// The API server has gone back.
+    /// The API server has an earlier version.
     Rewound(u64),
-    /// It is to give up.
+    /// The candidate resigns.
     Resign,
 }
 
-/// Tells a candidate all of this in turn, and checks after each what must hold. Returns how often
-/// it became leader.
+/// Passes all inputs to a candidate, and checks the invariants after each. Returns how often it became
+/// leader.
 pub fn follow(told: &[Told<'_>]) -> usize {
     let mut now = Moment(Duration::from_secs(1000));
     let mut candidate = Candidate::new(IDENTITY.into(), candidate::TERMS, || 0.5, now);
@@ -49,7 +49,7 @@ pub fn follow(told: &[Told<'_>]) -> usize {
             Told::Answered(text) => {
                 let object = serde_json::from_slice::<Object>(text);
                 let reply = object.map_or(Reply::Failed, |it| Reply::Lease(lease::lease(&it)));
-                // The API server answers a write with what was written.
+                // The API server replies to a write with the written object.
                 let is_mine = matches!(&reply, Reply::Lease(it) if &*it.record.holder == IDENTITY);
                 let is_write = matches!(
                     asked,

@@ -1,7 +1,7 @@
 //! Leader election: of several replicas the one that holds the Lease reconciles.
 //!
 //! [`candidate`] has the rules, without I/O. [`driver`] runs them. [`lease`] reads and writes the
-//! object. [`fence`] is how controllers know whether they may write.
+//! object. [`fence`] tells controllers whether they may write.
 
 mod candidate;
 mod clock;
@@ -55,7 +55,7 @@ impl Election {
     /// The election of the configuration, if any.
     ///
     /// # Errors
-    /// [`ElectionError`], why it cannot run.
+    /// [`ElectionError`]: the election cannot run.
     pub(super) async fn prepare(
         config: &Config,
         clients: &Clients,

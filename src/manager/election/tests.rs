@@ -13,20 +13,20 @@ use tokio::time::{Instant, sleep, timeout};
 use super::*;
 use crate::controller::MayWrite as _;
 
-/// A clock that stands still with tokio's.
+/// A clock that follows tokio's paused clock.
 fn paused_clock() -> Moment {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     let first = *FIRST.get_or_init(Instant::now);
     Moment(Duration::from_secs(1000) + Instant::now().saturating_duration_since(first))
 }
 
-/// How the API server behaves.
+/// Behaviour of the API server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mood {
-    Well,
-    /// It takes writes and never says so.
-    Mute,
-    /// It refuses everything.
+enum Behavior {
+    Healthy,
+    /// It accepts writes and sends no response.
+    NoResponse,
+    /// It rejects all requests.
     Forbids,
 }
 
@@ -34,8 +34,8 @@ enum Mood {
 struct Server {
     lease: Option<Value>,
     version: u64,
-    mood: Option<Mood>,
-    /// Method and code of every request that was answered, watches apart.
+    behavior: Option<Behavior>,
+    /// Method and status of every request except watches.
     answered: Vec<(Method, u16)>,
 }
 
@@ -55,7 +55,7 @@ impl Server {
             });
             (code, status)
         };
-        if self.mood == Some(Mood::Forbids) {
+        if self.behavior == Some(Behavior::Forbids) {
             return refuse(403);
         }
         let held = self.lease.as_ref();
@@ -89,18 +89,18 @@ fn client(server: &Shared) -> Client {
                 .query()
                 .is_some_and(|query| query.contains("fieldSelector"))
             {
-                // Candidates do without a watch.
+                // Candidates work without a watch.
                 return std::future::pending().await;
             }
             let bytes = request.into_body().collect_bytes().await.unwrap();
             let body = serde_json::from_slice(&bytes).unwrap_or_default();
-            let (answer, mood) = {
+            let (answer, behavior) = {
                 let mut server = server.lock().unwrap();
                 let answer = server.answer(&method, body);
                 server.answered.push((method, answer.0));
-                (answer, server.mood)
+                (answer, server.behavior)
             };
-            if mood == Some(Mood::Mute) {
+            if behavior == Some(Behavior::NoResponse) {
                 return std::future::pending().await;
             }
             let body = Body::from(answer.1.to_string().into_bytes());
@@ -110,7 +110,7 @@ fn client(server: &Shared) -> Client {
     Client::new(service, "default")
 }
 
-/// A candidate that runs, and what it is told and tells.
+/// A running candidate.
 struct Running {
     leadership: crate::controller::Leadership,
     resign: oneshot::Sender<()>,
@@ -182,7 +182,7 @@ async fn the_first_creates_the_lease_and_keeps_it_and_a_released_one_is_taken() 
     one.task.await.unwrap().unwrap();
     assert!(one.leadership.time_left().is_none());
     assert_eq!(holder(&server), "");
-    // Without a watch it asks when it has not heard of the lease for three renewals.
+    // Without a watch it reads the lease after three missing renewals.
     assert!(two.leads().await <= Duration::from_secs(6));
     let spec = server.lock().unwrap().lease.as_ref().unwrap()["spec"].clone();
     assert_eq!(spec["leaseTransitions"], 1);
@@ -195,13 +195,13 @@ async fn the_first_creates_the_lease_and_keeps_it_and_a_released_one_is_taken() 
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_hears_nothing_or_is_refused_is_lost_ten_seconds_after_its_last_renewal() {
-    for mood in [Mood::Mute, Mood::Forbids] {
+    for behavior in [Behavior::NoResponse, Behavior::Forbids] {
         let server = Shared::default();
         let leader = start(&server, "one");
         leader.leads().await;
         sleep(Duration::from_secs(1)).await;
         let began = Instant::now();
-        server.lock().unwrap().mood = Some(mood);
+        server.lock().unwrap().behavior = Some(behavior);
         let limit = Duration::from_secs(60);
         let lost = timeout(limit, leader.task)
             .await
@@ -236,9 +236,9 @@ async fn an_outage_shorter_than_the_renew_deadline_is_survived() {
     let server = Shared::default();
     let leader = start(&server, "one");
     leader.leads().await;
-    server.lock().unwrap().mood = Some(Mood::Mute);
+    server.lock().unwrap().behavior = Some(Behavior::NoResponse);
     sleep(Duration::from_secs(6)).await;
-    server.lock().unwrap().mood = Some(Mood::Well);
+    server.lock().unwrap().behavior = Some(Behavior::Healthy);
     sleep(Duration::from_secs(60)).await;
     assert!(leader.leadership.time_left().is_some());
     assert_eq!(holder(&server), "one");

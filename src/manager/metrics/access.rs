@@ -1,6 +1,6 @@
 //! Access to the metrics, as in controller-runtime: a TokenReview authenticates the bearer token, and a
-//! SubjectAccessReview authorizes the user to `get` the URL `/metrics`. Answers are cached for as long
-//! as there. While the API server cannot be reached, only users with a cached answer have access.
+//! SubjectAccessReview authorizes the user to `get` the URL `/metrics`. Results are cached for as long
+//! as there. While the API server is unavailable, only users with a cached result have access.
 //!
 //! Source: controller-runtime `pkg/metrics/filters/filters.go`.
 
@@ -127,7 +127,7 @@ impl Access {
     ) -> Result<T, ReviewError> {
         let turn = timeout(DEADLINE, Arc::clone(&self.permits).acquire_owned()).await;
         let Ok(Ok(permit)) = turn else {
-            let reason = "too many callers with tokens that are not known";
+            let reason = "too many callers with unknown tokens";
             return Err(ReviewError::Failed(format!(
                 "cannot create {kind}: {reason}"
             )));
@@ -148,7 +148,7 @@ impl Access {
                 tracing::warn!(%error, "cannot find out who may read the metrics");
             }
             None if failed_before => {
-                tracing::info!("it is known again who may read the metrics");
+                tracing::info!("access to the metrics can be reviewed again");
             }
             _ => {}
         }
@@ -175,7 +175,8 @@ impl IntoResponse for Denied {
                         StatusCode::SERVICE_UNAVAILABLE
                     }
                 };
-                let reason = "the API server cannot be asked who you are; the log tells why\n";
+                let reason =
+                    "the API server cannot review the access; see the log of the manager\n";
                 (code, reason).into_response()
             }
         }

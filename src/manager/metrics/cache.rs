@@ -1,4 +1,4 @@
-//! Answers that hold for a while, in bounded number. Knows no clock but the one handed in.
+//! A bounded cache of values with an expiry time. The caller passes the current time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// Values by key, each until a time of its own.
+/// Values by key, each with its expiry time.
 #[derive(Debug)]
 pub(super) struct Cache<K, V> {
     capacity: usize,
@@ -22,15 +22,15 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
         }
     }
 
-    /// The value of `key`, if there is one that still holds.
+    /// The value of `key`, if it has not expired.
     pub(super) fn get(&self, key: &K, now: Instant) -> Option<V> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let (value, end) = entries.get(key)?;
         (now < *end).then(|| value.clone())
     }
 
-    /// Keeps `value` until `end`. A full cache loses what has ended, or else what would have
-    /// ended first.
+    /// Stores `value` until `end`. A full cache removes expired entries, or else the entry that expires
+    /// first.
     pub(super) fn put(&self, key: K, value: V, now: Instant, end: Instant) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.len() >= self.capacity && !entries.contains_key(&key) {
@@ -71,10 +71,10 @@ mod tests {
         cache.put("longer", 3, now, now + 10 * SECOND);
         assert_eq!(cache.get(&"short", now), None);
         assert_eq!(cache.get(&"long", now), Some(2));
-        // The one that is there takes no place of another.
+        // An existing key takes no additional entry.
         cache.put("long", 4, now, now + 2 * SECOND);
         assert_eq!(cache.get(&"longer", now), Some(3));
-        // What has ended goes first.
+        // Expired entries are removed first.
         let later = now + 2 * SECOND;
         cache.put("new", 5, later, later + SECOND);
         assert_eq!(cache.get(&"longer", later), Some(3));

@@ -1,4 +1,4 @@
-//! The order and the bounds of the stop, on a clock of the tests' own.
+//! The order and the bounds of the stop, in paused time.
 
 use std::future::pending;
 use std::io;
@@ -8,12 +8,12 @@ use tokio::time::sleep;
 
 use super::*;
 
-/// What the manifests allow.
+/// The grace period of the manifests.
 const GRACE_PERIOD: Duration =
     Duration::from_secs(crate::packaging::names::TERMINATION_GRACE_SECONDS);
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// A part that ends `delay` after it is told to.
+/// A part that ends `delay` after the stop signal.
 async fn obedient(shutdown: Shutdown, delay: Duration) -> io::Result<()> {
     shutdown.stopped().await;
     sleep(delay).await;
@@ -29,10 +29,10 @@ fn signals(interval: Duration) -> impl AsyncFnMut() -> &'static str {
     }
 }
 
-/// Which part ended when, in milliseconds after the signal.
+/// The end of each part, in milliseconds after the signal.
 type Ends = Arc<Mutex<Vec<(&'static str, u64)>>>;
 
-/// One part in each group, each of which takes so long to stop.
+/// A process with one part per group, and the stop time of each.
 fn process(
     webhooks: Duration,
     controllers: Duration,

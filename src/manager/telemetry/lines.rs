@@ -1,5 +1,5 @@
-//! How one event becomes one line of the log: each field within a bound, whatever a user sent,
-//! and in JSON each name once. May not decide what is logged.
+//! The format of a log line: each field has a maximum size, whatever a user sent, and in JSON each name
+//! is unique. Does not decide what is logged.
 
 use std::fmt::{self, Debug, Write as _};
 
@@ -13,9 +13,9 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::bounded::beginning_of;
 
-/// Most bytes of a field.
+/// Maximum bytes of a field.
 const MOST_FIELD: usize = 1024;
-/// The same of a backtrace, which no user writes.
+/// The same for a backtrace, which contains no user input.
 const MOST_BACKTRACE: usize = 16 * 1024;
 
 /// JSON objects: `timestamp` and `level`, then the fields in their order, then `target`.
@@ -50,15 +50,15 @@ where
     }
 }
 
-/// Names and values, in their order.
+/// Names and values, in order.
 #[derive(Default)]
 struct Members {
     members: Vec<(String, Value)>,
 }
 
 impl Members {
-    /// A name that is there already is told apart by underscores: readers of JSON disagree on
-    /// which of two members counts.
+    /// Adds underscores to a name that exists already: readers of JSON differ in how they treat
+    /// duplicate names.
     fn add(&mut self, name: &str, value: Value) {
         let mut name = name.to_owned();
         while self.members.iter().any(|(other, _)| *other == name) {
@@ -95,7 +95,7 @@ impl Visit for Members {
     }
 }
 
-/// One field of a line of text, with nothing in it that a terminal would obey.
+/// One field of a line of text, without characters that control a terminal.
 pub(super) fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     if field.name() != "message" {
         write!(writer, "{}=", field.name())?;

@@ -1,5 +1,5 @@
-//! The queue of ended spans and the task that empties it. The SDK's own batch processor wants a
-//! thread of its own, and does not say what it had to drop.
+//! The queue of ended spans and its export task. The SDK's own batch processor needs a thread, and does
+//! not report how many spans it dropped.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use prometheus_client::registry::Registry;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Most spans that wait: the SDK's default, `OTEL_BSP_MAX_QUEUE_SIZE`. About 2 MiB.
+/// Maximum number of queued spans: the SDK's default, `OTEL_BSP_MAX_QUEUE_SIZE`. About 2 MiB.
 const QUEUE: usize = 2048;
-/// Most spans in one export: `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
+/// Maximum number of spans in one export: `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
 const BATCH: usize = 512;
-/// How long the first span of a batch waits for others: `OTEL_BSP_SCHEDULE_DELAY`.
+/// Maximum delay between the first span of a batch and its export: `OTEL_BSP_SCHEDULE_DELAY`.
 const DELAY: Duration = Duration::from_secs(5);
 
-/// What became of spans.
+/// Counters of spans by result.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spans {
     ended: Family<Labels, Counter>,
@@ -55,7 +55,7 @@ impl Spans {
     }
 }
 
-/// Where spans enter the queue.
+/// The sender of the queue.
 #[derive(Debug)]
 pub(super) struct Entrance {
     sender: Sender<SpanData>,
@@ -83,23 +83,23 @@ impl SpanProcessor for Entrance {
     }
 }
 
-/// The other end of the queue.
+/// The receiver of the queue.
 pub(super) struct Export<E> {
     waiting: Receiver<SpanData>,
     exporter: E,
-    /// How long one export may take.
+    /// Timeout of one export.
     limit: Duration,
-    journal: Journal,
+    log: ExportLog,
 }
 
-/// What is told of exports: each is counted, and the log has a line when the collector goes
-/// away and when it comes back.
-struct Journal {
+/// Records the results of exports: counts each, and logs when the collector becomes unavailable and
+/// available.
+struct ExportLog {
     spans: Spans,
     is_away: bool,
 }
 
-/// A queue of spans for `exporter`, whose exports may take `limit` each.
+/// A queue of spans for `exporter`, with the timeout `limit` for each export.
 pub(super) fn queue<E>(exporter: E, limit: Duration, spans: Spans) -> (Entrance, Export<E>) {
     let (sender, waiting) = mpsc::channel(QUEUE);
     let entrance = Entrance {
@@ -110,7 +110,7 @@ pub(super) fn queue<E>(exporter: E, limit: Duration, spans: Spans) -> (Entrance,
         waiting,
         exporter,
         limit,
-        journal: Journal {
+        log: ExportLog {
             spans,
             is_away: false,
         },
@@ -119,7 +119,7 @@ pub(super) fn queue<E>(exporter: E, limit: Duration, spans: Spans) -> (Entrance,
 }
 
 impl<E: SpanExporter> Export<E> {
-    /// Exports until `stop`, and then what is left, for at most `last`.
+    /// Exports until `stop`, and then the remaining spans for at most `last`.
     pub(super) async fn run(mut self, stop: impl Future<Output = ()>, last: Duration) {
         let mut stop = pin!(stop);
         loop {
@@ -130,20 +130,20 @@ impl<E: SpanExporter> Export<E> {
                 () = collect(&mut self.waiting, &mut batch) => {}
             }
             if batch.is_empty() {
-                // Nothing makes spans any more.
+                // The provider was dropped.
                 return;
             }
             let stopping_until = {
                 let sending = pin!(send(&self.exporter, batch, self.limit));
                 match select(sending, &mut stop).await {
                     Either::Left(((sent, exported), _)) => {
-                        self.journal.note(sent, exported);
+                        self.log.note(sent, exported);
                         None
                     }
                     Either::Right(((), sending)) => {
                         let until = Instant::now() + last;
                         if let Ok((sent, exported)) = timeout_at(until, sending).await {
-                            self.journal.note(sent, exported);
+                            self.log.note(sent, exported);
                         }
                         Some(until)
                     }
@@ -155,7 +155,7 @@ impl<E: SpanExporter> Export<E> {
         }
     }
 
-    /// Exports `batch` and all that waits, for as long as there is time.
+    /// Exports `batch` and all queued spans, until the deadline.
     async fn finish(&mut self, mut batch: Vec<SpanData>, until: Instant) {
         self.waiting.close();
         while Instant::now() < until {
@@ -170,13 +170,13 @@ impl<E: SpanExporter> Export<E> {
             let left = until.saturating_duration_since(Instant::now());
             let batch = std::mem::take(&mut batch);
             let (sent, exported) = send(&self.exporter, batch, left.min(self.limit)).await;
-            self.journal.note(sent, exported);
+            self.log.note(sent, exported);
         }
     }
 }
 
-/// Waits for a span, and then for others until `batch` is full or the first has waited long
-/// enough. What was taken is in `batch` whenever this is dropped.
+/// Waits for a span, and then for others until `batch` is full or the delay of the first has passed.
+/// Cancel-safe: received spans are in `batch`.
 async fn collect(waiting: &mut Receiver<SpanData>, batch: &mut Vec<SpanData>) {
     waiting.recv_many(batch, BATCH).await;
     let due = Instant::now() + DELAY;
@@ -189,7 +189,7 @@ async fn collect(waiting: &mut Receiver<SpanData>, batch: &mut Vec<SpanData>) {
     }
 }
 
-/// Exports a batch within `limit`; how many spans it had, and how that went.
+/// Exports a batch within `limit`; returns the number of spans and the result.
 async fn send(
     exporter: &impl SpanExporter,
     batch: Vec<SpanData>,
@@ -200,7 +200,7 @@ async fn send(
     (sent, exported.unwrap_or(Err(OTelSdkError::Timeout(limit))))
 }
 
-impl Journal {
+impl ExportLog {
     fn note(&mut self, sent: usize, exported: OTelSdkResult) {
         match exported {
             Ok(()) => {

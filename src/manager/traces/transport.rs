@@ -1,5 +1,5 @@
-//! How a batch of spans gets to the collector: hyper and rustls, as everything else here.
-//! (opentelemetry-http has such a client, whose features link HTTP/2 in.)
+//! Sends batches of spans to the collector with hyper and rustls, as the other clients here. (The
+//! client of opentelemetry-http has features that link HTTP/2.)
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use crate::config::Traces;
 
 /// Longest wait for a TCP connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest answer that is read: collectors say next to nothing.
+/// Maximum size of a response; collectors send short ones.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-/// Posts batches. Whoever exports sees to the time.
+/// Posts batches. The caller sets the timeout.
 #[derive(Debug)]
 pub(super) struct Transport(Client<HttpsConnector<HttpConnector>, Body>);
 
@@ -38,7 +38,7 @@ impl HttpClient for Transport {
 }
 
 impl Transport {
-    /// One that trusts whom `config` says.
+    /// A transport that trusts the CA certificates of `config`.
     ///
     /// # Errors
     /// [`TracesError`]
@@ -80,7 +80,7 @@ fn authorities(config: &Traces) -> Result<RootCertStore, TracesError> {
             return Err(unusable(pem::Error::NoItemsFound));
         }
     } else if config.endpoint.starts_with("https:") {
-        // Some in a system's list may be of a kind that rustls does not take.
+        // rustls may not accept all certificates in the system's list.
         trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
     Ok(trusted)

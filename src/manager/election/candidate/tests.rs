@@ -1,4 +1,4 @@
-//! The rules one by one, and in [`model`] all ways that they can go.
+//! Tests of single rules; [`model`] explores all interleavings.
 
 mod model;
 
@@ -48,7 +48,7 @@ fn renew(version: u64) -> Next {
 
 #[test]
 fn a_lease_is_taken_when_its_record_has_not_changed_for_its_duration_here() {
-    // Five minutes ahead, behind, or no time at all: only that it changes counts.
+    // Five minutes ahead, behind, or no time at all: only the change of the value counts.
     for renewed in [300_000_000, -300_000_000, 0] {
         let mut candidate = candidate(at(0));
         candidate.next(at(0));

@@ -1,5 +1,5 @@
-//! Who gets in, how often the API server is asked, and that nobody does when it cannot be.
-//! The API server is a scripted one; the real one is asked in `tests/cluster/metrics.rs`.
+//! Access, the number of reviews, and denial while the API server is unavailable. The API server is
+//! scripted; `tests/cluster/metrics.rs` uses the real one.
 
 use std::sync::Mutex;
 
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What the scripted API server was asked: kind and spec of each review.
+/// Kind and spec of each review that the scripted API server received.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// An API server that knows `anna` and `otto` by the tokens of their names, and lets only
-/// `anna` read.
+/// An API server that authenticates `anna` and `otto` by tokens of these names, and allows only `anna`
+/// to read.
 fn answer(kind: &str, spec: &Value) -> Value {
     match kind {
         "TokenReview" => match spec["token"].as_str() {

@@ -1,4 +1,4 @@
-//! The queue and its task with an exporter that does as it is told, in paused time.
+//! The queue and its task with a scripted exporter, in paused time.
 
 use std::sync::{Arc, Mutex};
 
@@ -91,7 +91,7 @@ impl Stage {
         ["exported", "failed", "dropped"].map(|result| self.spans.counter(result).get())
     }
 
-    /// Stops it; how long that took.
+    /// Stops the export; returns how long that took.
     async fn stop(self) -> Duration {
         let began = Instant::now();
         self.stop.notify_one();
@@ -133,7 +133,7 @@ async fn spans_wait_for_others_but_not_longer_than_the_delay() {
     assert_eq!(stage.batches(), [0; 0]);
     sleep(Duration::from_millis(2)).await;
     assert_eq!(stage.batches(), [3]);
-    // Full ones do not wait.
+    // Full batches are exported at once.
     stage.end_spans(2 * BATCH + 1);
     sleep(Duration::from_millis(1)).await;
     assert_eq!(stage.batches(), [3, BATCH, BATCH]);
@@ -155,7 +155,7 @@ async fn what_no_collector_takes_is_counted_and_waits_for_nothing() {
     let stage = Stage::set(Behaviour::Hangs);
     stage.end_spans(BATCH);
     sleep(Duration::from_millis(1)).await;
-    // The first batch is under way; the queue takes as much as it is long, and no more.
+    // The first batch is in progress; the queue holds its capacity and no more.
     stage.end_spans(QUEUE + 7);
     assert_eq!(stage.counted(), [0, 0, 7]);
     sleep(LIMIT + Duration::from_secs(1)).await;
