@@ -1,5 +1,5 @@
-//! Admission: reads an AdmissionReview, has the rules of `api` decide, and words the answer as
-//! the API server words its own refusals. One endpoint per kind and version; knows no kind.
+//! Admission: reads an AdmissionReview, applies the rules of `api`, and returns errors in the format of
+//! the API server. One endpoint per kind and version; contains no rules of a kind.
 
 mod carried;
 mod object;
@@ -23,12 +23,12 @@ use rules::{Decision, Refusal};
 pub(super) struct Admission {
     pub(super) kind: &'static Kind,
     pub(super) version: &'static Version,
-    /// Most pods that one resource may ask for; 0 is no limit.
+    /// Maximum number of pods per resource; 0 means no limit.
     pub(super) max_replicas: u32,
 }
 
 impl Admission {
-    /// The answer to `body`. Whatever is a review with a uid is answered by a review.
+    /// The answer to `body`. A review with a uid gets a review.
     pub(super) fn answer(&self, body: &str, metrics: &Metrics) -> Answer {
         let request = match request_in(body) {
             Ok(request) => request,
@@ -64,7 +64,7 @@ impl Admission {
     }
 }
 
-/// What is answered when a rule panics: as much as can be.
+/// The answer after a panic of a rule: a review if `body` has a uid.
 pub(super) fn panicked(body: &str) -> Answer {
     let message = "internal error occurred while the object was checked".to_owned();
     match request_in(body) {
@@ -78,7 +78,7 @@ pub(super) fn panicked(body: &str) -> Answer {
     }
 }
 
-/// The request of the review that `body` is, or what it is not.
+/// The request of the review in `body`, or why it is not a review.
 fn request_in(body: &str) -> Result<Request<'_>, String> {
     let Structured::<AdmissionReview<'_>>(review) =
         serde_json::from_str(body).map_err(|error| {
@@ -102,7 +102,7 @@ fn request_in(body: &str) -> Result<Request<'_>, String> {
     Ok(request)
 }
 
-/// As apimachinery's `errors.NewInvalid`.
+/// An error as apimachinery's `errors.NewInvalid`.
 fn invalid(refusal: Refusal) -> Status {
     let Refusal {
         group,

@@ -1,5 +1,5 @@
-//! What is sent back: a review, or for what is no review a `metav1.Status` that says why, as
-//! the API server's own errors do. Knows neither kind of review.
+//! The response: a review, or a `metav1.Status` if the request is not a valid review, as in errors of
+//! the API server. Independent of the kind of review.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::bounded;
 use crate::budget::FREE_BYTES;
 use crate::server::{Slot, long_body};
 
-/// Most bytes of what is told of an error: some quote what they were about, which may be long.
+/// Maximum bytes of an error message: some errors quote their input.
 const MOST_TOLD: usize = 300;
-/// Most bytes of a uid, which every answer repeats. An API server's has 36.
+/// Maximum bytes of a uid, which every answer contains. The API server's uids have 36.
 const MOST_UID: usize = 256;
-/// When to call again whoever finds no room, in seconds. client-go obeys it, ten times, within
-/// the time of the call: `rest/with_retry.go`.
+/// `Retry-After` in seconds if there is no free memory. client-go retries up to ten times within the
+/// timeout of the call: `rest/with_retry.go`.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
-/// An HTTP answer, always JSON.
+/// An HTTP response, always JSON.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
@@ -45,7 +45,7 @@ pub(super) struct Status {
     code: u16,
 }
 
-/// What was refused, and each reason for it.
+/// The rejected object, and the causes.
 #[derive(Debug, Serialize)]
 pub(super) struct Details {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -56,7 +56,7 @@ pub(super) struct Details {
     pub(super) causes: Vec<Cause>,
 }
 
-/// One reason: `metav1.StatusCause`.
+/// One cause: `metav1.StatusCause`.
 #[derive(Debug, Serialize)]
 pub(super) struct Cause {
     pub(super) reason: &'static str,
@@ -65,7 +65,7 @@ pub(super) struct Cause {
 }
 
 impl Status {
-    /// A failure with this code; the reason follows from it, as in apimachinery's
+    /// A failure with this code, and the reason that belongs to it in apimachinery's
     /// `errors.NewGenericServerResponse`.
     pub(super) fn failure(code: StatusCode, message: String, details: Option<Details>) -> Self {
         let reason = match code {
@@ -103,7 +103,7 @@ impl Answer {
         }
     }
 
-    /// A review that is JSON already.
+    /// A review that is already encoded as JSON.
     pub(super) fn text(body: Text) -> Self {
         Self {
             status: StatusCode::OK,
@@ -111,7 +111,7 @@ impl Answer {
         }
     }
 
-    /// To what is no review that could be answered by one.
+    /// The response to a request that is not a valid review.
     pub(super) fn refusal(code: StatusCode, message: impl Into<String>) -> Self {
         let status = Status {
             api_version: Some("v1"),
@@ -124,7 +124,7 @@ impl Answer {
         }
     }
 
-    /// If it is long, it holds `share` until the client has taken it, which `slot` is told.
+    /// A long response holds `share` until the client has read it; `slot` tracks that.
     pub(super) fn into_response(self, mut share: Share, slot: Option<Arc<Slot>>) -> Response<Body> {
         let length = self.body.as_ref().len();
         let body = match self.body {
@@ -153,12 +153,12 @@ fn response(status: StatusCode, body: Body) -> Response<Body> {
     response
 }
 
-/// Whether a review has a uid that can be repeated.
+/// Whether a uid is valid and short enough for the answer.
 pub(super) fn is_uid(uid: &str) -> bool {
     !uid.is_empty() && uid.len() <= MOST_UID
 }
 
-/// The beginning of what `error` says.
+/// The beginning of the message of `error`.
 pub(super) fn beginning_of(error: &dyn fmt::Display) -> String {
     bounded::beginning_of(error, MOST_TOLD)
 }

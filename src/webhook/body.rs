@@ -1,9 +1,7 @@
-//! Reading a request's body within bounds of size, time and memory. Knows nothing of what it
-//! says.
+//! Reads a request body within limits of size, time and memory. Independent of the content.
 //!
-//! Large bodies and answers lie in memory mapped for them alone: it costs what has come in, is
-//! never copied to grow, and is the system's again as soon as it is dropped, whereas an
-//! allocator keeps what it was given back in pieces.
+//! Large bodies and answers have their own memory mapping: it costs only the bytes received, grows
+//! without a copy, and returns to the system when it is dropped. An allocator may keep freed memory.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,7 +20,7 @@ use crate::server::{MIN_BYTES, Slot, WINDOW};
 /// Longest time from the header of a request to the end of its body.
 pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A body that was not read to its end.
+/// Why a body could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BodyError {
     #[error("the body has more than {limit} bytes")]
@@ -57,18 +55,18 @@ impl BodyError {
     }
 }
 
-/// What is to be read.
+/// Limits of one read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
-    /// What the client declares.
+    /// The declared length (Content-Length).
     pub(super) declared: Option<usize>,
-    /// Most bytes of the body.
+    /// Maximum bytes of the body.
     pub(super) limit: usize,
-    /// The memory that the call takes for each byte of its body: two if its answer is as long.
+    /// Memory of the call per byte of its body: two if its answer is as long.
     pub(super) copies: usize,
 }
 
-/// A whole body, and the share of memory that it holds.
+/// A complete body, and its share of memory.
 #[derive(Debug)]
 pub(super) struct Whole {
     text: Text,
@@ -81,23 +79,23 @@ impl Whole {
     }
 }
 
-/// Where the bytes of a body or of an answer are.
+/// The storage of a body or an answer.
 #[derive(Debug)]
 pub(super) enum Text {
-    /// In one piece: most bodies.
+    /// One chunk: most bodies.
     Piece(Bytes),
-    /// Few, in several pieces.
+    /// A short body of several chunks.
     Collected(Vec<u8>),
-    /// Many.
+    /// A long body.
     Mapped(Mapped),
 }
 
-/// Bytes in a mapping that is as long as they may come to.
+/// A memory mapping with the maximum length of its content.
 #[derive(Debug)]
 pub(super) struct Mapped {
     map: MmapMut,
     filled: usize,
-    /// Up to here there are pages.
+    /// Number of bytes whose pages are populated.
     populated: usize,
 }
 
@@ -114,7 +112,7 @@ impl AsRef<[u8]> for Text {
 impl Mapped {
     pub(super) fn new(most: usize) -> io::Result<Self> {
         let map = MmapOptions::new().len(most).no_reserve_swap().map_anon()?;
-        // A huge page would take 2 MiB for the first byte. Kernels without them refuse.
+        // A huge page would take 2 MiB for the first byte. Kernels without huge pages return an error.
         let _ = map.advise(Advice::NoHugePage);
         Ok(Self {
             map,
@@ -123,12 +121,12 @@ impl Mapped {
         })
     }
 
-    /// Adds `more`; false if there is no room for it.
+    /// Appends `more`; false if it does not fit.
     pub(super) fn push(&mut self, more: &[u8]) -> bool {
         let filled = self.filled + more.len();
         if filled > self.populated {
-            // One call for the pages of a step is a tenth of a fault for each. Old kernels
-            // refuse, and then there are faults.
+            // One call for all pages of a step costs a tenth of a page fault each. Old kernels return
+            // an error, and page faults follow.
             let end = filled.next_multiple_of(STEP_BYTES).min(self.map.len());
             let length = end.saturating_sub(self.populated);
             let _ = self
@@ -148,7 +146,7 @@ impl Mapped {
 }
 
 impl Text {
-    /// Adds `more`; `most` is the length that all of it may come to.
+    /// Appends `more`; `most` is the maximum total length.
     fn push(&mut self, more: Bytes, most: usize) -> Result<(), BodyError> {
         let length = self.as_ref().len() + more.len();
         match self {
@@ -160,7 +158,7 @@ impl Text {
                 }
             }
             Self::Piece(bytes) if length <= FREE_BYTES => {
-                // What a client declares is not yet a reason to set it aside.
+                // A declared length alone reserves no memory.
                 let mut collected = Vec::with_capacity(most.min(FREE_BYTES));
                 collected.extend_from_slice(bytes);
                 collected.extend_from_slice(&more);
@@ -180,9 +178,8 @@ impl Text {
 /// Reads `body` to its end. `slot` is that of its connection.
 ///
 /// # Errors
-/// When it has more bytes than wanted, declared to begin with or as they come; when it is long
-/// and does not say so; when it comes too slowly; when the memory for large bodies is in use;
-/// when the client goes away.
+/// The body has more bytes than allowed, as declared or as received; it is long without a declared
+/// length; it is too slow; there is no free memory for large bodies; the client disconnects.
 pub(super) async fn read(
     memory: &Memory,
     body: Body,
@@ -195,7 +192,7 @@ pub(super) async fn read(
         return Err(BodyError::TooLarge { limit });
     }
     let peer = slot.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), Slot::peer);
-    // While it waits for us, its client has no duties.
+    // The client has no deadline while the server waits for memory.
     slot.inspect(|slot| slot.works());
     let mut share = memory.share(most, peer).await?;
     slot.inspect(|slot| slot.reads_body());
@@ -204,7 +201,7 @@ pub(super) async fn read(
     let mut text = Text::Piece(Bytes::new());
     while let Some(chunk) = pace.next(&mut chunks).await? {
         let length = text.as_ref().len() + chunk.len();
-        // HTTP ends a body where it declares to; only the others can be longer.
+        // HTTP ends a body at its declared length, so only an undeclared body can be longer.
         if length > most {
             return Err(BodyError::Undeclared);
         }
@@ -222,17 +219,17 @@ pub(super) async fn read(
     Ok(Whole { text, share })
 }
 
-/// How fast a body must come.
+/// Checks the transfer rate of a body.
 struct Pace {
     deadline: Instant,
     window: Instant,
-    /// Since the window began.
+    /// Bytes since the start of the window.
     bytes: usize,
 }
 
 impl Pace {
-    /// Of a body of at most `most` bytes. A small one holds nothing that others wait for: on a
-    /// machine that is short of CPU, the API server itself may need more than a window for it.
+    /// For a body of at most `most` bytes. A small one takes no shared memory, so it has no minimum
+    /// rate: on a machine that is short of CPU, the API server may need more than a window for it.
     fn begin(most: usize) -> Self {
         let deadline = Instant::now() + BODY_TIMEOUT;
         let window = match most <= FREE_BYTES {
@@ -246,7 +243,7 @@ impl Pace {
         }
     }
 
-    /// The client could not send for this long.
+    /// Extends the deadlines by a time in which the client could not send.
     fn rested(&mut self, time: Duration) {
         self.deadline += time;
         self.window += time;
@@ -332,7 +329,7 @@ mod tests {
         let reading = read(&memory, body, wanted(SHARED_BODY), None);
         let mut reading = std::pin::pin!(reading);
         assert!(futures::poll!(reading.as_mut()).is_pending());
-        // Two hundred of them leave room for others.
+        // Two hundred such bodies leave memory for others.
         assert!(!memory.is_unused());
         let mut rest = memory
             .share(SHARED_BODY, Ipv4Addr::LOCALHOST.into())

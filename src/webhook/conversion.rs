@@ -1,8 +1,8 @@
-//! Conversion: reads a ConversionReview and writes its answer in one pass, object by object,
-//! so that a list takes no more memory than its text. All or nothing: the first object that
-//! cannot be converted fails the call, as the API asks.
+//! Conversion: reads a ConversionReview and writes its answer in one pass, object by object, so that a
+//! list takes no more memory than its text. The first object that cannot be converted fails the whole
+//! call, as the API requires.
 //!
-//! A call, shortened, and its answer:
+//! A request, shortened, and its response:
 //!
 //! ```json
 //! {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": {
@@ -37,12 +37,12 @@ use reading::ReviewSeed;
 
 const API_VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "ConversionReview";
-/// The answer up to its objects, and from them on to its uid.
+/// The answer before its objects, and between its objects and its uid.
 const BEFORE_OBJECTS: &[u8] =
     br#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"convertedObjects":["#;
 const AFTER_OBJECTS: &[u8] = br#"],"result":{"status":"Success"},"uid":"#;
 
-/// The label of what is not known.
+/// The label of an unknown kind or version.
 const UNKNOWN: &str = "unknown";
 
 /// The endpoint of all kinds.
@@ -52,8 +52,8 @@ pub(super) struct Converter {
 }
 
 impl Converter {
-    /// The answer to `body`. Whatever is a review with a uid is answered by a review, unless
-    /// there is no memory for it now. `share` holds the body, and grows with the answer.
+    /// The answer to `body`. A review with a uid gets a review, unless there is no free memory. `share`
+    /// holds the body, and grows with the answer.
     pub(super) fn answer(&self, body: &str, metrics: &Metrics, share: &mut Share) -> Answer {
         static FAILED: LogLimit = LogLimit::new();
         let mut work = Work::new(self, body.len(), share);
@@ -69,7 +69,7 @@ impl Converter {
                 }
                 Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
             },
-            // The parser was stopped on purpose; whether the rest is a review is still open.
+            // The parser was stopped on purpose; the rest of the body has not been checked.
             (_, Some(Failure::Busy)) => {
                 let code = StatusCode::SERVICE_UNAVAILABLE;
                 Answer::refusal(code, NoMemory::Busy.to_string())
@@ -90,7 +90,7 @@ impl Converter {
                 }
                 Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
             },
-            // Something within the request is not as it should be, or all of it.
+            // The request or the whole review is not valid.
             (Err(error), None) => {
                 let error = beginning_of(&error);
                 match uid_in(body) {
@@ -107,7 +107,7 @@ impl Converter {
     }
 }
 
-/// What is answered when a conversion panics: as much as can be.
+/// The answer after a panic: a review if `body` has a uid.
 pub(super) fn panicked(body: &str) -> Answer {
     let message = "internal error occurred during conversion";
     match uid_in(body) {
@@ -116,7 +116,7 @@ pub(super) fn panicked(body: &str) -> Answer {
     }
 }
 
-/// A review that tells of a failure.
+/// A review that reports a failure.
 fn failed(uid: &str, message: &str) -> Answer {
     Answer::review(&serde_json::json!({
         "apiVersion": API_VERSION,
@@ -129,7 +129,7 @@ fn failed(uid: &str, message: &str) -> Answer {
     }))
 }
 
-/// The uid of the review that `body` is, or what it is not, without a look at its objects.
+/// The uid of the review in `body`, or why it is not a review. Does not read the objects.
 fn uid_in(body: &str) -> Result<Cow<'_, str>, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -158,17 +158,17 @@ fn uid_in(body: &str) -> Result<Cow<'_, str>, String> {
     review.uid()
 }
 
-/// What is left of a review when its objects have been converted.
+/// The rest of a review, without its objects.
 #[derive(Debug, Default)]
 struct Review<'a> {
     api_version: Option<Text<'a>>,
     kind: Option<Text<'a>>,
-    /// The request, if there was one; its uid, if that was there.
+    /// The request and its uid, if they exist.
     uid: Option<Option<Text<'a>>>,
 }
 
 impl<'a> Review<'a> {
-    /// The uid to answer to, if it is a review that can be answered.
+    /// The uid for the answer, if the review is valid.
     fn uid(self) -> Result<Cow<'a, str>, String> {
         let is = |text: &Option<Text<'_>>, wanted: &str| {
             text.as_ref().is_some_and(|Text(text)| text == wanted)
@@ -186,39 +186,39 @@ impl<'a> Review<'a> {
     }
 }
 
-/// What was done so far.
+/// The state of a conversion.
 struct Work<'c> {
     converter: &'c Converter,
-    /// What the whole answer takes is charged to this, on top of the body.
+    /// The memory of the answer, in addition to the body.
     share: &'c mut Share,
     body_bytes: usize,
-    /// The answer, up to [`Work::out`]; `None` while it is short.
+    /// The answer before [`Work::out`]; `None` while it is short.
     before: Option<Mapped>,
     before_bytes: usize,
     /// The end of the answer, up to the last object.
     out: Vec<u8>,
     objects: u64,
-    /// How many of each were converted, and how many of these lost data. Few, since a call has
-    /// one kind and rarely more than one version.
+    /// Numbers of converted objects, and of those that lost data. Short: a call has one kind and
+    /// usually one version.
     converted: Vec<(Conversion, u64, u64)>,
-    /// What ended it.
+    /// The error that ended it.
     failure: Option<Failure>,
 }
 
-/// Why the call fails.
+/// Why a call failed.
 enum Failure {
     /// This object could not be converted.
     Of {
         conversion: Conversion,
         message: String,
     },
-    /// Other calls have the memory for its answer.
+    /// There is no free memory for the answer.
     Busy,
 }
 
 impl<'c> Work<'c> {
     fn new(converter: &'c Converter, body_bytes: usize, share: &'c mut Share) -> Self {
-        // An answer is about as long as what is asked.
+        // The answer is about as long as the request.
         let mut out = Vec::with_capacity(body_bytes.min(STEP_BYTES) + BEFORE_OBJECTS.len());
         out.extend_from_slice(BEFORE_OBJECTS);
         Self {
@@ -288,7 +288,7 @@ impl<'c> Work<'c> {
         })
     }
 
-    /// Takes memory for what was written since, if that is much, and moves it there.
+    /// Moves a long piece of the output to mapped memory.
     fn store(&mut self) -> Result<(), NoMemory> {
         if self.out.len() < STEP_BYTES {
             return Ok(());
@@ -308,12 +308,12 @@ impl<'c> Work<'c> {
         }
         self.before_bytes += self.out.len();
         self.out.clear();
-        // That of one long object is not kept for the others.
+        // Releases the capacity of a long object.
         self.out.shrink_to(2 * STEP_BYTES);
         Ok(())
     }
 
-    /// The whole answer.
+    /// The complete answer.
     fn end(mut self, uid: &str) -> Answer {
         self.out.extend_from_slice(AFTER_OBJECTS);
         write_text(&mut self.out, uid);
@@ -360,7 +360,7 @@ impl<'c> Work<'c> {
     }
 }
 
-/// `namespace/name` of an object, for people.
+/// `namespace/name` of an object, for messages.
 fn place(object: &Members<'_>) -> String {
     let metadata = object
         .get("metadata")

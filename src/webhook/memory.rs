@@ -19,16 +19,16 @@ use crate::budget::{ALONE_BYTES, FREE_BYTES, SHARED_BODY, SHARED_BYTES, STEP_BYT
 pub(super) const SHORT_WAIT: Duration = Duration::from_secs(3);
 /// Longest wait of a long body. The API server waits 30 s for a conversion.
 pub(super) const LONG_WAIT: Duration = Duration::from_secs(12);
-/// Maximum number of addresses whose turns are remembered.
+/// Maximum number of addresses whose last turn is stored.
 const MOST_ADDRESSES: usize = 1024;
 
 /// Why a call gets no memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoMemory {
-    /// It has reached the limit of one call.
+    /// The call has reached its limit.
     #[error("the call takes more than {limit} bytes of memory, body and answer together")]
     OverLimit { limit: usize },
-    /// Other calls have it.
+    /// Other calls hold the memory.
     #[error("too many large requests at a time; try again")]
     Busy,
 }
@@ -37,8 +37,8 @@ pub(super) enum NoMemory {
 #[derive(Debug, Clone)]
 pub(super) struct Memory {
     shared: Arc<Semaphore>,
-    alone: Arc<Alone>,
-    /// Permits of answers to large bodies that are being made.
+    exclusive: Arc<ExclusiveBudget>,
+    /// Permits to compute answers to large bodies.
     turns: Arc<Semaphore>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Memory {
 #[derive(Debug, Default)]
 pub(super) struct Share {
     shared: Option<OwnedSemaphorePermit>,
-    alone: Option<Turn>,
+    exclusive: Option<ExclusivePermit>,
     memory: Option<Memory>,
 }
 
@@ -54,34 +54,34 @@ impl Default for Memory {
     fn default() -> Self {
         Self {
             shared: Arc::new(Semaphore::new(SHARED_BYTES)),
-            alone: Arc::default(),
+            exclusive: Arc::default(),
             turns: Arc::new(Semaphore::new(TURNS)),
         }
     }
 }
 
 impl Memory {
-    /// A share for a body of at most `most` bytes; it waits if that is long.
+    /// A share for a body of at most `most` bytes; waits for the exclusive budget if that is long.
     pub(super) async fn share(&self, most: usize, peer: IpAddr) -> Result<Share, NoMemory> {
-        let alone = match most > SHARED_BODY {
-            true => Some(wait(LONG_WAIT, self.alone.turn(peer)).await?),
+        let exclusive = match most > SHARED_BODY {
+            true => Some(wait(LONG_WAIT, self.exclusive.turn(peer)).await?),
             false => None,
         };
         Ok(Share {
             shared: None,
-            alone,
+            exclusive,
             memory: Some(self.clone()),
         })
     }
 
-    /// Waits until the answer to a large body may be made; until it is dropped, others wait.
+    /// A permit to compute the answer to a large body; waits until one is free.
     pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 
     #[cfg(test)]
     pub(super) fn is_unused(&self) -> bool {
-        self.shared.available_permits() == SHARED_BYTES && !lock(&self.alone.state).is_taken
+        self.shared.available_permits() == SHARED_BYTES && !lock(&self.exclusive.state).is_taken
     }
 }
 
@@ -98,19 +98,19 @@ impl Share {
 
     /// Its maximum in bytes.
     pub(super) fn limit(&self) -> usize {
-        match self.alone {
+        match self.exclusive {
             Some(_) => ALONE_BYTES,
             None => SHARED_BYTES,
         }
     }
 
-    /// What is missing for `total` bytes, of body and answer.
+    /// The missing bytes for a total of `total` bytes, of body and answer.
     fn missing(&self, total: usize) -> Result<u32, NoMemory> {
         let limit = self.limit();
         if total > limit {
             return Err(NoMemory::OverLimit { limit });
         }
-        if self.alone.is_some() || self.memory.is_none() {
+        if self.exclusive.is_some() || self.memory.is_none() {
             return Ok(0);
         }
         let needed = total.saturating_sub(2 * FREE_BYTES);
@@ -126,7 +126,7 @@ impl Share {
         }
     }
 
-    /// Makes it hold `total` bytes, if they are free.
+    /// Grows to `total` bytes if they are free.
     pub(super) fn try_grow(&mut self, total: usize) -> Result<(), NoMemory> {
         let missing = self.missing(total)?;
         if let (Some(memory), 1..) = (&self.memory, missing) {
@@ -137,17 +137,17 @@ impl Share {
         Ok(())
     }
 
-    /// Makes it hold `total` bytes, and waits for them, or to be alone.
+    /// Grows to `total` bytes; waits for them, or for the exclusive budget.
     pub(super) async fn grow(&mut self, total: usize, peer: IpAddr) -> Result<(), NoMemory> {
         match (self.try_grow(total), self.memory.clone()) {
             (Err(NoMemory::Busy), Some(memory)) => {
                 let missing = self.missing(total)?;
                 let shared = Arc::clone(&memory.shared).acquire_many_owned(missing);
-                let alone = wait(SHORT_WAIT, memory.alone.turn(peer));
+                let exclusive = wait(SHORT_WAIT, memory.exclusive.turn(peer));
                 tokio::select! {
                     Ok(more) = shared => self.add(more),
-                    turn = alone => {
-                        self.alone = Some(turn?);
+                    turn = exclusive => {
+                        self.exclusive = Some(turn?);
                         self.shared = None;
                     }
                 }
@@ -157,11 +157,11 @@ impl Share {
         }
     }
 
-    /// Gives back what `total` bytes do not need.
+    /// Releases the bytes beyond `total`.
     pub(super) fn shrink_to(&mut self, total: usize) {
         let needed = total.saturating_sub(FREE_BYTES);
         if needed == 0 {
-            self.alone = None;
+            self.exclusive = None;
         }
         let spare = self.bytes().saturating_sub(needed);
         if let Some(permit) = &mut self.shared {
@@ -170,46 +170,46 @@ impl Share {
     }
 }
 
-/// The queue for the exclusive budget. The next call is of the address whose last turn is longest ago,
-/// and of its calls the first.
+/// The queue of the exclusive budget. The next call is the first one of the address whose last turn is
+/// the oldest.
 #[derive(Debug, Default)]
-struct Alone {
+struct ExclusiveBudget {
     state: Mutex<Queue>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     is_taken: bool,
-    waiting: Vec<(IpAddr, oneshot::Sender<Turn>)>,
-    /// When addresses had their last turns, in turns.
+    waiting: Vec<(IpAddr, oneshot::Sender<ExclusivePermit>)>,
+    /// The number of the last turn of each address.
     last: HashMap<IpAddr, u64>,
     turns: u64,
 }
 
-/// The exclusive budget, until it is dropped.
+/// A permit for the exclusive budget, released on drop.
 #[derive(Debug)]
-struct Turn {
-    /// `None` once it was given on.
-    alone: Option<Arc<Alone>>,
+struct ExclusivePermit {
+    /// `None` after it was passed on.
+    exclusive: Option<Arc<ExclusiveBudget>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Alone {
-    async fn turn(self: &Arc<Self>, peer: IpAddr) -> Turn {
+impl ExclusiveBudget {
+    async fn turn(self: &Arc<Self>, peer: IpAddr) -> ExclusivePermit {
         loop {
             let receiver = {
                 let mut queue = lock(&self.state);
                 if !queue.is_taken {
                     queue.is_taken = true;
                     queue.had_turn(peer);
-                    return Turn {
-                        alone: Some(Arc::clone(self)),
+                    return ExclusivePermit {
+                        exclusive: Some(Arc::clone(self)),
                     };
                 }
-                // Calls that gave up.
+                // Remove calls that timed out.
                 queue.waiting.retain(|(_, sender)| !sender.is_closed());
                 let (sender, receiver) = oneshot::channel();
                 queue.waiting.push((peer, sender));
@@ -221,8 +221,8 @@ impl Alone {
         }
     }
 
-    /// Gives the exclusive budget to the next call of the queue, if there is one.
-    fn next(&self) -> Option<oneshot::Sender<Turn>> {
+    /// Passes the exclusive budget to the next call of the queue, if any.
+    fn next(&self) -> Option<oneshot::Sender<ExclusivePermit>> {
         let mut queue = lock(&self.state);
         let waiting = queue.waiting.iter().enumerate();
         let next = waiting.min_by_key(|(number, (peer, _))| (queue.last.get(peer), *number));
@@ -247,19 +247,19 @@ impl Queue {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ExclusivePermit {
     fn drop(&mut self) {
-        let Some(alone) = self.alone.take() else {
+        let Some(exclusive) = self.exclusive.take() else {
             return;
         };
-        while let Some(next) = alone.next() {
-            let turn = Turn {
-                alone: Some(Arc::clone(&alone)),
+        while let Some(next) = exclusive.next() {
+            let turn = ExclusivePermit {
+                exclusive: Some(Arc::clone(&exclusive)),
             };
             match next.send(turn) {
                 Ok(()) => return,
-                // This call gave up. The loop goes on with the next one.
-                Err(mut turn) => turn.alone = None,
+                // This call timed out. Continue with the next one.
+                Err(mut turn) => turn.exclusive = None,
             }
         }
     }
@@ -340,8 +340,8 @@ mod tests {
         assert_eq!(share.bytes(), STEP_BYTES);
         share.shrink_to(1);
         assert!(memory.is_unused());
-        let mut alone = memory.share(LONG, PEER).await.unwrap();
-        assert!(alone.try_grow(ALONE_BYTES).is_ok());
-        assert!(alone.try_grow(ALONE_BYTES + 1).is_err());
+        let mut exclusive = memory.share(LONG, PEER).await.unwrap();
+        assert!(exclusive.try_grow(ALONE_BYTES).is_ok());
+        assert!(exclusive.try_grow(ALONE_BYTES + 1).is_err());
     }
 }

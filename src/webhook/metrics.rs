@@ -1,5 +1,5 @@
-//! What the webhook server counts: controller-runtime's metrics by their names, and what it
-//! lacks: conversions by version, decisions by reason, connections.
+//! Metrics of the webhook server: those of controller-runtime by their names, and additional ones:
+//! conversions by version, decisions by reason, connections.
 //!
 //! Sources: controller-runtime `pkg/webhook/internal/metrics/metrics.go`,
 //! `pkg/webhook/{admission,conversion}/metrics`.
@@ -16,8 +16,8 @@ use prometheus_client::registry::Registry;
 
 use crate::server::Counters;
 
-/// Buckets of `controller_runtime_webhook_latency_seconds`: those of client_golang from 5 ms
-/// on, and below them what a call here really takes.
+/// Buckets of `controller_runtime_webhook_latency_seconds`: those of client_golang from 5 ms on, and
+/// smaller ones for the typical latency here.
 const LATENCY_SECONDS: [f64; 17] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0, 2.5, 5.0, 10.0,
@@ -35,7 +35,7 @@ struct WebhookAndCode {
     code: u16,
 }
 
-/// Which objects were converted.
+/// Labels of conversions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Conversion {
     /// Kind, or `unknown`.
@@ -62,7 +62,7 @@ struct Decision {
     reason: &'static str,
 }
 
-/// Every metric of the webhook server. Clones count together.
+/// All metrics of the webhook server. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     latency: Family<Webhook, Histogram, fn() -> Histogram>,
@@ -73,7 +73,7 @@ pub struct Metrics {
     conversions: Family<ConversionResult, Counter>,
     data_left_out: Family<Conversion, Counter>,
     decisions: Family<Decision, Counter>,
-    /// What the server itself counts.
+    /// Metrics of the listener.
     pub(super) server: Counters,
 }
 
@@ -92,8 +92,7 @@ impl Metrics {
             decisions: Family::default(),
             server: Counters::default(),
         };
-        // The registry ends each help text with a full stop, and each counter's name with
-        // `_total`.
+        // The registry appends a full stop to each help text, and `_total` to the name of each counter.
         registry.register(
             "controller_runtime_webhook_latency_seconds",
             "Histogram of the latency of processing admission requests",
@@ -152,7 +151,7 @@ impl Metrics {
         metrics
     }
 
-    /// The series of one endpoint, which appear with the value 0.
+    /// Creates the series of one endpoint with the value 0.
     pub(super) fn endpoint(&self, path: &str) -> EndpointMetrics {
         let webhook: Arc<str> = path.into();
         let label = Webhook {
@@ -196,7 +195,7 @@ impl Metrics {
         self.decisions.get_or_create(&decision).inc();
     }
 
-    /// `objects` were converted, or one of them made the whole call fail.
+    /// Records converted `objects`, or the failure of a call.
     pub(super) fn converted(&self, conversion: Conversion, succeeded: bool, objects: u64) {
         let Conversion { kind, from, to } = conversion;
         let result = if succeeded { "success" } else { "failure" };
@@ -227,8 +226,7 @@ pub(super) struct EndpointMetrics {
 }
 
 impl EndpointMetrics {
-    /// A call is in flight until the returned guard is dropped, as it is when the client goes
-    /// away in the middle.
+    /// Counts a call as in flight until the returned guard is dropped, also if the client disconnects.
     pub(super) fn started(&self) -> InFlight {
         self.in_flight.inc();
         InFlight {
@@ -249,7 +247,7 @@ impl EndpointMetrics {
     }
 }
 
-/// A call that is being served.
+/// A call in flight.
 #[derive(Debug)]
 pub(super) struct InFlight {
     in_flight: Gauge,

@@ -1,9 +1,9 @@
-//! What the API server asks of us over TLS: to check what users write (admission) and to
-//! convert it between versions. Uses `api` only; knows nothing of caches or leadership, so
-//! that every replica answers from its first moment.
+//! The webhook server: admission (validation of writes) and conversion between versions, called by the
+//! API server over TLS. Uses `api` only. Independent of caches and leader election, so every replica
+//! serves from its start.
 //!
-//! The entry point is [`serve`]: a listener, a source of certificates, [`Handlers`] for the
-//! kinds, and what tells it to stop.
+//! The entry point is [`serve`]: a listener, a source of certificates, the [`Handlers`] of the kinds,
+//! and a stop signal.
 
 mod admission;
 mod answer;
@@ -33,22 +33,22 @@ use crate::budget::WEBHOOKS;
 use crate::server::Serving;
 pub use crate::server::Stopping;
 
-/// Why webhooks cannot be served.
+/// Why the webhook server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The cryptography that is linked in cannot speak TLS as configured.
+    /// The TLS library does not support the configuration.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The system refuses the listener.
+    /// The operating system rejects the listener.
     #[error("cannot listen for webhook calls")]
     Listener(#[from] io::Error),
 }
 
-/// Serves `handlers` on `listener` until `shutdown` ends, and then for as long as `stopping`
-/// says. Certificates are asked for at each handshake, so that they can change at any time.
+/// Serves `handlers` on `listener` until `shutdown` completes, and then for at most `stopping`.
+/// Resolves the certificate at each handshake, so it can change at any time.
 ///
 /// # Errors
-/// [`ServeError`], before anything is accepted; never after that.
+/// [`ServeError`], before any connection is accepted. No later errors.
 pub async fn serve(
     listener: TcpListener,
     certificates: Arc<dyn ResolvesServerCert>,

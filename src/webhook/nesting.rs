@@ -1,26 +1,26 @@
-//! How deep the JSON of a body is nested. For a value that it does not read, serde_json keeps a byte
-//! per open bracket, in a `Vec` that doubles: a body of brackets takes more than twice its length.
+//! The nesting of the JSON in a body. For a value that it skips, serde_json keeps a byte per open
+//! bracket, in a `Vec` that doubles: a body of brackets takes more than twice its length.
 
 use memchr::memchr_iter;
 
-/// Maximum nesting of a long body. API servers read nothing that is nested deeper than 10 000
-/// (`sigs.k8s.io/json`), and a review adds three.
+/// Maximum nesting of a long body. API servers reject JSON that is nested deeper than 10 000
+/// (`sigs.k8s.io/json`), and a review adds three levels.
 pub(super) const MOST_NESTED: usize = 16 * 1024;
-/// With so many opening brackets, at most as many bytes are taken. A list of 10 000 objects has a
-/// fraction of them.
+/// Up to this number of opening brackets, at most this number of bytes is taken. A list of 10 000
+/// objects has far fewer.
 const MOST_UNCHECKED: usize = 1024 * 1024;
 
-/// Whether `body` is nested so deep that reading it may take much more memory than its own.
+/// Whether reading `body` may take much more memory than `body`, because of its nesting.
 pub(super) fn is_too_deep(body: &str) -> bool {
     let json = body.as_bytes();
-    // Counting is quicker than looking by far.
+    // Counting is much faster than parsing.
     let opening = |bracket| memchr_iter(bracket, json).count();
     json.len() > MOST_UNCHECKED
         && opening(b'[') + opening(b'{') > MOST_UNCHECKED
         && is_deeper_than(MOST_NESTED, json)
 }
 
-/// Exact up to the first error in the JSON, where its reader stops.
+/// Exact up to the first syntax error, where the parser stops.
 fn is_deeper_than(limit: usize, json: &[u8]) -> bool {
     let mut depth = 0_usize;
     let mut bytes = json.iter();
@@ -38,7 +38,7 @@ fn is_deeper_than(limit: usize, json: &[u8]) -> bool {
     false
 }
 
-/// Goes on behind the closing quote.
+/// Continues after the closing quote.
 fn skip_string<'a>(bytes: &mut impl Iterator<Item = &'a u8>) {
     while let Some(byte) = bytes.next() {
         match byte {

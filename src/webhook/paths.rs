@@ -1,11 +1,11 @@
-//! The paths of the endpoints, which the server listens on and manifests name. Names only.
+//! The paths of the endpoints, for the server and the manifests. Names only.
 
 use crate::api::{Kind, Version};
 
-/// Where objects are converted.
+/// Path of the conversion webhook.
 pub const CONVERT: &str = "/convert";
 
-/// Where objects of one kind and version are checked, as controller-runtime names it, e.g.
+/// Path of the admission webhook of one kind and version, named as in controller-runtime, e.g.
 /// `/validate-cache-example-com-v1alpha1-memcached`.
 pub fn validate(kind: &Kind, version: &Version) -> String {
     format!(

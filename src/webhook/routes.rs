@@ -1,5 +1,5 @@
-//! From an HTTP request to an answer: which endpoint it is for, what is refused before its
-//! body is read, and that a panic costs one answer and no more. Knows no review.
+//! From an HTTP request to a response: selects the endpoint, rejects invalid requests before their body
+//! is read, and limits a panic to one response. Independent of the kind of review.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -28,11 +28,11 @@ use crate::log_limit::LogLimit;
 use crate::server::Slot;
 use crate::trace_target::{TRACES, adopt};
 
-/// Bodies from this size on are answered on a thread of their own: a millisecond's work, which
-/// would hold up what else this thread does.
+/// Bodies of at least this size are handled on a blocking thread: they take a millisecond, which would
+/// delay the other tasks of this thread.
 const LARGE_BODY: usize = 256 * 1024;
 
-/// What is answered: every endpoint of every kind.
+/// Every endpoint of every kind.
 #[derive(Debug, Clone)]
 pub struct Handlers {
     endpoints: Vec<Arc<Endpoint>>,
@@ -54,8 +54,8 @@ enum Task {
 }
 
 impl Handlers {
-    /// The endpoints of `kinds`: one that checks each version of each, and one that converts
-    /// them all. `max_replicas` is the most pods that one resource may ask for, 0 for no limit.
+    /// The endpoints of `kinds`: one for the admission of each version, and one for all conversions.
+    /// `max_replicas` is the maximum number of pods per resource, 0 for no limit.
     pub fn new(kinds: &[&'static Kind], max_replicas: u32, metrics: &Metrics) -> Self {
         let endpoint = |path: String, task| {
             let series = metrics.endpoint(&path);
@@ -93,8 +93,8 @@ impl Handlers {
         &self.metrics
     }
 
-    /// What is answered to `body` at `path`: an HTTP status and JSON, or `None` where there is
-    /// no endpoint. All of the work and nothing of the network, as fuzzing needs it.
+    /// The response to `body` at `path`: HTTP status and JSON, or `None` if there is no such endpoint.
+    /// Without the network, for fuzzing.
     pub fn answer(&self, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
         let mut endpoints = self.endpoints.iter();
         let endpoint = endpoints.find(|endpoint| endpoint.path == path)?;
@@ -158,7 +158,7 @@ async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Resp
     answer.into_response(share, slot)
 }
 
-/// The whole body of a request that is worth it.
+/// Reads the body of a request with valid headers.
 async fn read(endpoint: &Endpoint, memory: &Memory, request: Request) -> Result<Whole, Answer> {
     let (parts, body) = request.into_parts();
     if !is_json(&parts.headers) {
@@ -169,7 +169,7 @@ async fn read(endpoint: &Endpoint, memory: &Memory, request: Request) -> Result<
         .headers
         .get(header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok())
-        // A number that is too large for us is too large for any limit.
+        // A number that overflows exceeds any limit.
         .map(|length| length.parse().unwrap_or(usize::MAX));
     let wanted = Wanted {
         declared,
@@ -261,8 +261,8 @@ impl Endpoint {
         self.guarded(body, |body| self.task.answer(body, &self.metrics, share))
     }
 
-    /// What `answer` says, or what there is to say when it panics. Nothing is shared that
-    /// could be left half changed.
+    /// Returns the result of `answer`, or an error response if it panics. It shares no state that a
+    /// panic could leave inconsistent.
     fn guarded(&self, body: &str, answer: impl FnOnce(&str) -> Answer) -> Answer {
         catch_unwind(AssertUnwindSafe(|| answer(body))).unwrap_or_else(|_| {
             static PANICKED: LogLimit = LogLimit::new();
@@ -316,7 +316,7 @@ mod tests {
         }
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
-        // Twice for each version of each kind.
+        // Two endpoints per version of each kind.
         let admissions = 2 * 2 * kinds().len();
         for line in [
             &format!("controller_runtime_webhook_panics_total {admissions}"),

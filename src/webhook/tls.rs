@@ -1,5 +1,5 @@
-//! How TLS is spoken: ring, version 1.2 or 1.3, HTTP/1.1 only. Where certificates come from
-//! is not known here.
+//! TLS configuration: ring, version 1.2 or 1.3, HTTP/1.1 only. Independent of the source of the
+//! certificates.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rustls::server::{NoServerSessionStorage, ResolvesServerCert};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 
-/// The oldest version of TLS that is spoken.
+/// The minimum TLS version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsVersion {
     /// TLS 1.2 and 1.3.
@@ -18,7 +18,7 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// A TLS version that is none, or too old.
+/// An unknown or unsupported TLS version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("give VersionTLS12 or VersionTLS13")]
 pub struct UnknownTlsVersion;
@@ -26,7 +26,7 @@ pub struct UnknownTlsVersion;
 impl FromStr for TlsVersion {
     type Err = UnknownTlsVersion;
 
-    /// Reads the names that the components of Kubernetes take, or the bare number.
+    /// Parses the names that the Kubernetes components accept, or the bare number.
     fn from_str(text: &str) -> Result<Self, UnknownTlsVersion> {
         match text {
             "VersionTLS12" | "1.2" => Ok(Self::Tls12),
@@ -36,12 +36,12 @@ impl FromStr for TlsVersion {
     }
 }
 
-/// The cryptography that is linked in cannot speak TLS as configured.
+/// The TLS library does not support the configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set up TLS")]
 pub struct TlsError(#[from] rustls::Error);
 
-/// How our servers speak TLS, with what `certificates` shows at each handshake.
+/// The TLS configuration of a server that resolves `certificates` at each handshake.
 ///
 /// # Errors
 /// [`TlsError`]
@@ -59,10 +59,10 @@ pub(crate) fn server_config(
         .with_protocol_versions(versions)?
         .with_no_client_auth()
         .with_cert_resolver(certificates);
-    // API servers offer nothing else to webhooks (kubernetes#82090), and HTTP/2 has had its
-    // floods: CVE-2023-44487, RUSTSEC-2024-0332. Its code is not even linked in.
+    // API servers offer only HTTP/1.1 to webhooks (kubernetes#82090). HTTP/2, which had
+    // denial-of-service bugs (CVE-2023-44487, RUSTSEC-2024-0332), is not linked in.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // API servers resume no sessions: a ticket costs a write and memory for nothing.
+    // API servers do not resume sessions, so a ticket only costs a write and memory.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(Arc::new(config))

@@ -1,6 +1,6 @@
-//! Rules for what one version carries for the other in an annotation: what comes in by it is
-//! checked as if it stood in the spec, and there must be room for what it will hold. An update
-//! that leaves alone what was already wrong, or makes it no worse, passes.
+//! Rules for the annotation in which one version keeps the fields of the other: its content is
+//! validated like the spec, and it must fit into the size limit. An update that does not change an
+//! invalid value, or does not make it worse, is allowed.
 
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ use crate::api::conversion::{
 };
 use crate::api::validation::{ErrorReason, FieldError, spec_errors, update_errors};
 
-/// What is wrong with fields of the other version that come in by the annotation, in which
-/// the schema of this version sees but a text, and was not before.
+/// Errors in the annotation's fields of the other version that the old object did not have. In the
+/// schema of this version the annotation is only a string.
 pub(super) fn carried_errors(
     admission: &Admission,
     (new, spec): (&Object<'_>, &Value),
@@ -57,14 +57,14 @@ pub(super) fn carried_errors(
         .collect()
 }
 
-/// What would be lost in the other version, since its annotations have no room for it.
+/// Errors for fields of the other version that do not fit into the annotations.
 pub(super) fn room_errors(
     admission: &Admission,
     spec: &Value,
     new: &Object<'_>,
     old: Option<&Object<'_>>,
 ) -> Vec<FieldError> {
-    // A number may grow eightfold on its way (1e20), nothing else grows.
+    // Conversion may write a number in eight times its length (1e20); nothing else grows.
     if new.spec_text().len() * 8 + new.annotations_text().len() < DATA_LIMIT_BYTES {
         return Vec::new();
     }
@@ -107,9 +107,9 @@ pub(super) fn room_errors(
     errors
 }
 
-/// What server-side apply is about to lose of an object that was full already: with field
-/// managers in both versions, the API server converts the object there and back within itself,
-/// and the fields that had no room are gone before anybody is asked.
+/// Errors for fields that server-side apply would drop. With field managers in both versions, the API
+/// server converts the object to the other version and back, and fields that do not fit are lost before
+/// admission.
 pub(super) fn dropped_errors(
     admission: &Admission,
     spec: &Value,

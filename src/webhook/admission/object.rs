@@ -1,5 +1,4 @@
-//! An object in a review, of which only what is asked for is read. Knows what kind it should
-//! be, and no rule.
+//! An object in a review. Only the requested fields are parsed. Knows the expected kind, but no rules.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,7 +9,7 @@ use crate::api::conversion::{DATA_ANNOTATION, MOST_VALUES};
 use crate::api::raw::{Members, has_at_most, text};
 use crate::webhook::answer::beginning_of;
 
-/// A review whose object cannot be what the review says.
+/// The object does not match its review.
 #[derive(Debug)]
 pub(super) struct Malformed {
     pub(super) message: String,
@@ -24,7 +23,7 @@ impl Malformed {
     }
 }
 
-/// An object of a request, of which only what is asked for is read.
+/// An object of a request. Only the requested fields are parsed.
 #[derive(Debug)]
 pub(super) struct Object<'a> {
     members: Members<'a>,
@@ -38,7 +37,7 @@ impl<'a> Object<'a> {
         Ok(Self { members })
     }
 
-    /// Checks that it came to the endpoint of its kind and version.
+    /// Checks that the object matches the kind and version of the endpoint.
     pub(super) fn must_be(&self, admission: &Admission) -> Result<(), Malformed> {
         let kind = admission.kind;
         let api_version = self.members.text("apiVersion").unwrap_or_default();
@@ -65,13 +64,13 @@ impl<'a> Object<'a> {
         self.spec_text() == other.spec_text()
     }
 
-    /// Whether spec and annotations are the same, which are all that rules are about but for a
-    /// name, which never changes.
+    /// Whether spec and annotations are equal. Rules apply only to them, and to the name, which is
+    /// immutable.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         self.has_spec_of(other) && self.annotations_text() == other.annotations_text()
     }
 
-    /// The spec; null when there is none.
+    /// The spec; null if there is none.
     pub(super) fn spec(&self) -> Result<Value, Malformed> {
         if !has_at_most(MOST_VALUES, self.spec_text()) {
             return Err(Malformed::new("the spec holds too many values"));
@@ -88,7 +87,7 @@ impl<'a> Object<'a> {
             .unwrap_or_default()
     }
 
-    /// Its name; empty when it has none yet.
+    /// The name; empty if it has not been generated yet.
     pub(super) fn name(&self, request: &Request<'_>) -> String {
         match (self.metadata().text("name"), &request.name) {
             (Some(name), _) => name.into_owned(),
@@ -102,7 +101,7 @@ impl<'a> Object<'a> {
         timestamp.is_some_and(|timestamp| timestamp.get() != "null")
     }
 
-    /// Whether somebody has written fields of it in this `apiVersion`.
+    /// Whether a field manager has written fields in this `apiVersion`.
     pub(super) fn has_field_manager_in(&self, api_version: &str) -> bool {
         let managed = self.metadata().get("managedFields");
         managed.is_some_and(|managed| managed.get().contains(&format!("\"{api_version}\"")))
@@ -120,15 +119,15 @@ impl<'a> Object<'a> {
     }
 
     pub(super) fn annotation(&self, name: &str) -> Option<String> {
-        // A search of the text is cheaper than its parts, and nearly always finds nothing. It
-        // may miss a name that is written with escapes, which no API server writes.
+        // A search of the text is cheaper than parsing, and usually finds nothing. It misses a name
+        // with escapes, which no API server writes.
         if !self.annotations_text().contains(name) {
             return None;
         }
         self.annotations().text(name).map(|text| text.into_owned())
     }
 
-    /// Bytes that the annotations of others take, keys and values.
+    /// Bytes of the other annotations, keys and values.
     pub(super) fn other_annotations_bytes(&self) -> usize {
         self.annotations()
             .iter()

@@ -1,5 +1,5 @@
-//! `admission.k8s.io/v1` AdmissionReview: the members that are read, and those that are
-//! answered. Objects stay text.
+//! `admission.k8s.io/v1` AdmissionReview: the fields that are read, and those of the response. Objects
+//! are not parsed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -38,7 +38,7 @@ pub(super) struct Request<'a> {
     pub(super) old_object: Option<&'a RawValue>,
 }
 
-/// What is done with the object.
+/// The operation on the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Create,

@@ -1,6 +1,5 @@
-//! What is decided of one request. The rules themselves are those of `api`; here is which of
-//! them apply to what, and what is never refused: deletions, status, and updates that leave
-//! alone what was already wrong.
+//! The decision on one request. The rules are those of `api`; this file selects the rules for each
+//! request. Always allowed: deletions, status updates, and updates that do not change an invalid field.
 
 use std::ops::RangeInclusive;
 
@@ -16,23 +15,22 @@ use crate::api::validation::{
     ErrorReason, FieldError, service_name_error, spec_errors, update_errors,
 };
 
-/// Ports that nodes of most clusters offer: the API server's default
-/// `--service-node-port-range`.
+/// The node ports of most clusters: the API server's default `--service-node-port-range`.
 const NODE_PORTS: RangeInclusive<i64> = 30_000..=32_767;
 
-/// What is decided.
+/// The decision on a request.
 #[derive(Debug)]
 pub(super) enum Decision {
     Allowed {
         /// One word, for metrics.
         reason: &'static str,
-        /// Told to the user all the same.
+        /// Warnings for the user.
         warnings: Vec<String>,
     },
     Refused(Refusal),
 }
 
-/// What is refused, and why.
+/// The rejected object, and the reasons.
 #[derive(Debug)]
 pub(super) struct Refusal {
     /// One word, for metrics.
@@ -75,17 +73,17 @@ pub(super) fn decide(
     if old.as_ref().is_some_and(|old| old.is_as(&new)) {
         return Ok(allowed("unchanged"));
     }
-    let verdict = if subresource == "scale" {
+    let result = if subresource == "scale" {
         scaled(admission, &new, old.as_ref())?
     } else {
         new.must_be(admission)?;
-        // Its finalizers must go, whatever its spec says.
+        // The removal of finalizers must succeed, whatever the spec.
         if is_update && new.is_being_deleted() {
             return Ok(allowed("deletion"));
         }
         written(admission, &new, old.as_ref(), request)?
     };
-    Ok(match verdict {
+    Ok(match result {
         Ok(warnings) if warnings.is_empty() => allowed("valid"),
         Ok(warnings) => Decision::Allowed {
             reason: "warned",
@@ -101,16 +99,16 @@ pub(super) fn decide(
     })
 }
 
-/// Warnings, or the word for metrics and the errors.
-type Verdict = Result<Vec<String>, (&'static str, Vec<FieldError>)>;
+/// Warnings, or the reason for metrics and the errors.
+type RuleResult = Result<Vec<String>, (&'static str, Vec<FieldError>)>;
 
-/// Decides on a resource of ours.
+/// Decides on a resource of this operator.
 fn written(
     admission: &Admission,
     new: &Object<'_>,
     old: Option<&Object<'_>>,
     request: &Request<'_>,
-) -> Result<Verdict, Malformed> {
+) -> Result<RuleResult, Malformed> {
     let version = admission.version;
     let spec = match new.spec() {
         Err(_) if old.is_some_and(|old| old.has_spec_of(new)) => return Ok(Ok(Vec::new())),
@@ -148,14 +146,13 @@ fn written(
         .collect()))
 }
 
-/// Decides on an `autoscaling/v1` Scale of a resource of ours, which `kubectl scale` and
-/// autoscalers write.
+/// Decides on an `autoscaling/v1` Scale, written by `kubectl scale` and autoscalers.
 fn scaled(
     admission: &Admission,
     new: &Object<'_>,
     old: Option<&Object<'_>>,
-) -> Result<Verdict, Malformed> {
-    // Go leaves a zero out.
+) -> Result<RuleResult, Malformed> {
+    // Go omits zero values.
     let replicas = |object: &Object<'_>| match object.spec()?.get("replicas") {
         None | Some(Value::Null) => Ok(0),
         Some(replicas) => replicas
@@ -183,7 +180,7 @@ fn scaled(
     })
 }
 
-/// More pods than the limit, and more than before: lowering is always allowed.
+/// An error if there are more pods than the limit and more than before: scaling down is always allowed.
 fn too_many_pods(admission: &Admission, spec: &Value, old: Option<&Value>) -> Option<FieldError> {
     let pods = &admission.version.pods;
     let wanted = pods.wanted(spec)?;
@@ -207,8 +204,7 @@ fn too_many_pods(admission: &Admission, spec: &Value, old: Option<&Value>) -> Op
     })
 }
 
-/// A name that no Service can have, where the resource did not ask for one before. Empty
-/// when there is no name yet.
+/// An error if the new name is not valid for a Service. An empty name has not been generated yet.
 fn unfit_name(
     admission: &Admission,
     new: (&Object<'_>, &Value),
@@ -221,8 +217,7 @@ fn unfit_name(
     (is_new && !name.is_empty()).then_some(error)
 }
 
-/// Whether a resource gets a Service: by its own spec, or by what its annotation adds to that
-/// of the hub.
+/// Whether a resource gets a Service: by its spec, or by the hub fields in its annotation.
 fn needs_service(admission: &Admission, object: &Object<'_>, spec: &Value) -> bool {
     let (kind, version) = (admission.kind, admission.version);
     let by_annotation = || {
@@ -234,8 +229,8 @@ fn needs_service(admission: &Admission, object: &Object<'_>, spec: &Value) -> bo
         || version.name != kind.hub.name && by_annotation().unwrap_or(false)
 }
 
-/// A port that most clusters would refuse, of the node: only a warning, since the range is the
-/// administrator's choice, which cannot be asked for.
+/// A warning if most clusters would reject a node port. Only a warning, since the API server's range is
+/// not known.
 fn node_port_warning(admission: &Admission, spec: &Value, old: Option<&Value>) -> Option<String> {
     let path = admission.version.node_port?;
     let port = at(spec, path)?.as_i64()?;

@@ -1,5 +1,5 @@
-//! Reads a ConversionReview in one pass, and hands each object over as it comes, so that there
-//! is never more than one in memory but for the text. Converts nothing itself.
+//! Reads a ConversionReview in one pass and passes on each object when it is read, so that only one
+//! parsed object is in memory at a time. Converts nothing itself.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(super) struct ReviewSeed<'w, 'c> {
     pub(super) work: &'w mut Work<'c>,
 }
 
-/// Reads `request`: its uid.
+/// Reads `request` and its uid.
 struct RequestSeed<'w, 'c> {
     work: &'w mut Work<'c>,
 }
@@ -33,7 +33,7 @@ struct ObjectSeed<'w, 'c> {
     desired: &'w str,
 }
 
-/// Sets what may be set once, as serde's derived code does.
+/// Sets a field that may occur once, as serde's derived code does.
 fn set_once<T, E: serde::de::Error>(
     place: &mut Option<T>,
     value: T,
@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for RequestSeed<'_, '_> {
                             work: self.work,
                             desired,
                         })?,
-                        // Go writes the version first, but JSON has no order.
+                        // Go writes the version first, but members of JSON objects have no order.
                         None => early = Some(map.next_value()?),
                     }
                 }
@@ -151,7 +151,7 @@ impl<'de> Visitor<'de> for ObjectsSeed<'_, '_> {
         formatter.write_str("a list of objects")
     }
 
-    /// Go writes an empty slice as null.
+    /// Go encodes an empty slice as null.
     fn visit_unit<E>(self) -> Result<(), E> {
         Ok(())
     }

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::webhook::paths;
 
-/// Posts a review; returns its response, after a look at what all have in common.
+/// Posts a review; checks the common fields and returns the response.
 pub(super) async fn asked(server: &Server, path: &str, review: &Value) -> Value {
     let reply = server.post(path, review).await;
     assert_eq!(reply.code, 200, "{reply:?}");
@@ -15,7 +15,7 @@ pub(super) async fn asked(server: &Server, path: &str, review: &Value) -> Value 
     answer["response"].clone()
 }
 
-/// The message of a refusal, or nothing.
+/// The message of a rejection, or nothing.
 pub(super) fn message(response: &Value) -> &str {
     assert_eq!(response["allowed"], json!(response["status"].is_null()));
     response["status"]["message"].as_str().unwrap_or("")

@@ -8,10 +8,9 @@ use crate::api::conversion::{
 use crate::webhook::conversion::Converter;
 use crate::webhook::memory::Share;
 
-/// What the API server's webhook converter makes of an answer: each object, or the words of
-/// its complaint. Rule by rule after `getConvertedObjectsFromResponse`,
-/// `validateConvertedObject` and `restoreObjectMeta` in apiextensions-apiserver's
-/// `pkg/apiserver/conversion/webhook_converter.go`.
+/// Checks an answer as the API server's webhook converter does: returns each object, or the error
+/// message. Follows `getConvertedObjectsFromResponse`, `validateConvertedObject` and
+/// `restoreObjectMeta` in apiextensions-apiserver's `pkg/apiserver/conversion/webhook_converter.go`.
 fn accepted(review: &Value, answer: &Value) -> Result<Vec<Value>, String> {
     let request = &review["request"];
     if answer["apiVersion"] != "apiextensions.k8s.io/v1" || answer["kind"] != "ConversionReview" {
@@ -54,8 +53,8 @@ fn accepted(review: &Value, answer: &Value) -> Result<Vec<Value>, String> {
         .collect()
 }
 
-/// The converted object with the metadata that the API server gives it: the original's, with
-/// labels and annotations of the converted one, if they may be.
+/// The converted object with the metadata that the API server sets: the original's, with labels and
+/// annotations of the converted object if they are valid.
 fn restored(original: &Value, converted: &Value) -> Result<Value, String> {
     let answered = converted["metadata"]
         .as_object()
@@ -86,7 +85,7 @@ fn restored(original: &Value, converted: &Value) -> Result<Value, String> {
     Ok(restored)
 }
 
-/// The answer of the endpoint to a review, without a connection in between.
+/// The answer of the endpoint to a review, without a connection.
 fn answered(review: &Value) -> Value {
     let metrics = Metrics::register(&mut Registry::default());
     let converter = Converter { kinds: kinds() };
@@ -200,7 +199,7 @@ fn each_rule_of_the_api_server_finds_an_answer_that_breaks_it() {
     }
 }
 
-/// The message of an answer that tells of a failure.
+/// The message of a failed review.
 fn failure(answer: &Value) -> &str {
     let result = &answer["response"]["result"];
     assert_eq!(result["status"], "Failure");

@@ -1,16 +1,17 @@
-//! What is no review: refused at once, with a reason, and at the cost of nobody else.
+//! Requests that are not valid reviews: rejected at once, with a reason, and without effect on other
+//! clients.
 
 use std::future::Future;
 
 use super::*;
 
-/// Far more than a good call takes on a busy machine; a hang takes longer.
+/// Much longer than a call takes on a busy machine; a hang takes longer.
 const LIMIT: Duration = Duration::from_secs(10);
 
 const ENDPOINTS: [&str; 2] = [MEMCACHED_SPOKE, "/convert"];
 
-/// Runs `trouble` while a good client calls both endpoints over and over; each of its calls
-/// must be answered well. Prints the slowest.
+/// Runs `trouble` while another client calls both endpoints repeatedly. Each of its calls must succeed.
+/// Prints the slowest.
 async fn unaffected<T>(server: &Server, trouble: impl Future<Output = T>) -> T {
     let good = async {
         let mut client = server.connect().await;
@@ -57,7 +58,7 @@ async fn exchange(server: &Server, request: &[u8]) -> std::io::Result<Reply> {
     timeout(client.exchange(request)).await
 }
 
-/// A refusal is a `metav1.Status` with the same code.
+/// A rejection is a `metav1.Status` with the same code.
 fn assert_refused(reply: &Reply, code: u16, what: &str) {
     assert_eq!(reply.code, code, "{what}: {reply:?}");
     let status = reply.json();
@@ -219,8 +220,7 @@ async fn bodies_over_the_limit_are_refused_declared_or_not() {
                     "POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
                      content-length: {declared}\r\n\r\n"
                 );
-                // Nothing of the body is needed to know. What is near 64 bits or beyond hyper
-                // refuses by itself.
+                // Rejected by the header alone. hyper rejects lengths near 64 bits or beyond.
                 let reply = exchange(&server, head.as_bytes()).await.unwrap();
                 match length {
                     0 | usize::MAX => assert!([400, 431].contains(&reply.code), "{reply:?}"),
@@ -238,13 +238,13 @@ async fn bodies_over_the_limit_are_refused_declared_or_not() {
                 request.extend_from_slice(b"0\r\n\r\n");
                 request
             };
-            // Whoever does not say how much is to come may send 1 MiB.
+            // A body without a declared length may have 1 MiB.
             for (chunks, code) in [(16, 400), (17, 411)] {
                 let reply = exchange(&server, &chunked(chunks)).await.unwrap();
                 assert_refused(&reply, code, "chunked");
             }
         }
-        // The limit itself is read whole.
+        // A body of exactly the limit is read.
         let body = vec![b' '; 7 * MIB];
         let reply = send(&server, MEMCACHED_SPOKE, "application/json", &body).await;
         assert_refused(&reply, 400, "at the limit");
@@ -268,7 +268,7 @@ async fn what_is_no_http_of_ours_is_hung_up_on() {
     ];
     unaffected(&server, async {
         for request in requests {
-            // hyper answers some of them by itself: 400, 431.
+            // hyper responds to some of them: 400, 431.
             if let Ok(reply) = exchange(&server, request).await {
                 assert!((400..500).contains(&reply.code), "{reply:?}");
             }
@@ -302,7 +302,7 @@ async fn http_2_old_tls_and_no_tls_are_refused_in_the_handshake() {
         }
     })
     .await;
-    // Counted once the server is done with a connection, a moment after the client saw it end.
+    // The server counts the connection shortly after the client has seen its end.
     timeout(async {
         while server.metric("quartet_operator_webhook_handshake_errors_total") < 5.0 {
             tokio::time::sleep(Duration::from_millis(5)).await;

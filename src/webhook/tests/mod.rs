@@ -1,4 +1,4 @@
-//! The whole server over real TLS connections: what it answers, and what it withstands.
+//! The whole server over real TLS connections: responses and robustness.
 
 mod admission;
 mod conversion;
@@ -33,7 +33,7 @@ const STOPPING: Stopping = Stopping {
     drain: Duration::from_secs(5),
 };
 
-/// Gives the one certificate that it has.
+/// Returns its only certificate.
 #[derive(Debug)]
 struct OneCertificate(Arc<CertifiedKey>);
 
@@ -43,7 +43,7 @@ impl ResolvesServerCert for OneCertificate {
     }
 }
 
-/// A server on a port of its own, and what its clients need.
+/// A server on its own port, and the state of its clients.
 struct Server {
     address: SocketAddr,
     registry: Registry,
@@ -115,7 +115,7 @@ impl Server {
         socket.connect(self.address).await
     }
 
-    /// TLS on a connection that was made already.
+    /// TLS on an existing connection.
     async fn handshake(&self, stream: TcpStream) -> Client {
         let name = ServerName::try_from("localhost").unwrap();
         let connector = TlsConnector::from(Arc::new(self.tls.clone()));
@@ -123,7 +123,7 @@ impl Server {
         Client { stream }
     }
 
-    /// One call on a connection of its own.
+    /// One call on its own connection.
     async fn post(&self, path: &str, body: &Value) -> Reply {
         self.connect().await.post(path, body).await.unwrap()
     }
@@ -134,7 +134,7 @@ impl Server {
         text
     }
 
-    /// The value of one series, 0 if it is not there.
+    /// The value of one series, 0 if it does not exist.
     fn metric(&self, series: &str) -> f64 {
         let text = self.metrics();
         let value = text
@@ -149,7 +149,7 @@ struct Client {
     stream: TlsStream<TcpStream>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 struct Reply {
     code: u16,
@@ -189,7 +189,7 @@ impl Client {
         self.exchange(&[head.as_bytes(), body].concat()).await
     }
 
-    /// Writes `request` and reads one answer. A server that has heard enough may answer before
+    /// Writes `request` and reads one response. A server that rejects early may respond before
     /// everything is written.
     async fn exchange(&mut self, request: &[u8]) -> std::io::Result<Reply> {
         let (mut from, mut to) = tokio::io::split(&mut self.stream);
@@ -204,7 +204,7 @@ impl Client {
         }
     }
 
-    /// Writes without waiting for an answer.
+    /// Writes without reading a response.
     async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.write_all(bytes).await?;
         self.stream.flush().await
@@ -254,7 +254,7 @@ fn memcached(version: &str, spec: Value) -> Value {
         "metadata": {"name": "x", "namespace": "n", "uid": "u"}, "spec": spec})
 }
 
-/// A review that asks for `objects` in the version `desired`.
+/// A review that requests `objects` in the version `desired`.
 fn conversion(desired: &str, objects: &[Value]) -> Value {
     json!({
         "kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1",

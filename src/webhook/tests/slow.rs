@@ -1,4 +1,4 @@
-//! Clients that keep the server waiting: they wait themselves, or go.
+//! Clients that are slow or disconnect.
 
 use futures::future::join_all;
 
@@ -8,7 +8,7 @@ use crate::server::WINDOW;
 
 const BEGUN: &[u8] = b"POST /convert HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{";
 
-/// A good call on a connection of its own; how long it took.
+/// A valid call on its own connection; returns its duration.
 async fn good_call(server: &Server) -> Duration {
     let began = tokio::time::Instant::now();
     let review = conversion(
@@ -23,7 +23,7 @@ async fn good_call(server: &Server) -> Duration {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_slow_clients_do_not_keep_a_good_one_waiting() {
     let server = Server::start().await;
-    // Of those who only connect, who speak TLS but no HTTP, and who never end their request.
+    // Connections without TLS, with TLS but without HTTP, and with an incomplete request.
     let silent = join_all((0..WEBHOOKS.connections).map(|_| server.connect_from(2))).await;
     let mut validated = server.connect().await;
     let review = conversion("cache.example.com/v1", &[]);
@@ -46,7 +46,7 @@ async fn a_thousand_slow_clients_do_not_keep_a_good_one_waiting() {
     let open = server.metric("quartet_operator_webhook_connections");
     assert!(open <= WEBHOOKS.connections as f64 + 8.0, "{open} open");
     assert!(server.metric("quartet_operator_webhook_connections_evicted_total") > 0.0);
-    // Who has few connections is not among those who had to go.
+    // Connections of an address with few connections are not closed.
     assert_eq!(validated.post("/convert", &review).await.unwrap().code, 200);
     drop((silent, slow));
 }
@@ -105,7 +105,7 @@ async fn the_longest_bodies_are_taken_one_at_a_time_and_leave_others_alone() {
     holder.write(head.as_bytes()).await.unwrap();
     let is_held = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let held = Arc::clone(&is_held);
-    // Fast enough to keep its place until its ten seconds are over.
+    // Fast enough to stay connected until the timeout of ten seconds.
     let holding = tokio::spawn(async move {
         while held.load(std::sync::atomic::Ordering::Relaxed) {
             holder.write(&[b' '; 30_000]).await.unwrap();
@@ -128,7 +128,7 @@ async fn the_longest_bodies_are_taken_one_at_a_time_and_leave_others_alone() {
         !is_held.fetch_and(false, std::sync::atomic::Ordering::Relaxed)
             || began.elapsed() < Duration::from_secs(10)
     );
-    // Now the first one is gone, and the second has the place.
+    // The first call has ended, and the second one holds the budget.
     holding.await.unwrap();
     let body = vec![b' '; WEBHOOKS.connections * 100_000];
     let sent = second.exchange(&body).await.unwrap();

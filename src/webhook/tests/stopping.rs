@@ -1,4 +1,4 @@
-//! A stop under load: nobody is hung up on in the middle, and it ends.
+//! A stop under load: no request is interrupted, and the stop completes.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -21,7 +21,7 @@ async fn a_stop_under_load_fails_no_call() {
                 loop {
                     let mut client = match server.try_connect(server.tls.clone()).await {
                         Ok(client) => client,
-                        // The listener is gone, as an endpoint is that is no longer listed.
+                        // The listener is closed, like an endpoint that was removed.
                         Err(_) if is_stopping.load(Ordering::Relaxed) => return asked_to_close,
                         Err(error) => panic!("{error}"),
                     };
@@ -94,10 +94,10 @@ async fn a_stop_without_clients_takes_the_time_of_grace_only() {
 async fn who_waits_in_the_listener_s_queue_when_it_closes_is_served() {
     let server = Server::start().await;
     server.stop.notify_one();
-    // The server comes to its time of grace.
+    // The server enters its grace period.
     tokio::time::sleep(Duration::from_millis(1)).await;
     let stream = std::net::TcpStream::connect(server.address).unwrap();
-    // When it gets to run again, the time of grace is over and nobody has been accepted.
+    // When it runs again, the grace period is over and no connection has been accepted.
     std::thread::sleep(2 * STOPPING.grace);
     stream.set_nonblocking(true).unwrap();
     let mut client = server.handshake(TcpStream::from_std(stream).unwrap()).await;
