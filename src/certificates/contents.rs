@@ -1,6 +1,5 @@
-//! What our Secret holds: the pair being served, the one being introduced, and authorities
-//! that clients still trust. Reads it leniently, since anybody may have edited it; writes it
-//! whole. No I/O.
+//! The content of the Secret: the current pair, the next one, and authorities that clients still trust.
+//! Reads leniently, since users may have edited the Secret; writes it completely. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +13,25 @@ const CURRENT: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
 const NEXT: [&str; 3] = ["next-tls.crt", "next-tls.key", "next-ca.crt"];
 const OLD: &str = "old-ca.crt";
 
-/// Most authorities kept after their certificate was replaced. A rotation every two months
-/// leaves at most one that has not expired; more are the trace of a Secret that was deleted
-/// or broken again and again.
+/// Maximum number of authorities kept after their certificate was replaced. A rotation every two months
+/// leaves at most one that has not expired; more are left if the Secret is deleted or damaged
+/// repeatedly.
 pub(super) const MAX_OLD: usize = 4;
 
-/// The Secret's data, as far as it can be used.
+/// The valid part of the Secret's data.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Contents {
     /// The pair that every replica serves.
     pub(super) current: Option<Identity>,
-    /// The pair that is to replace it once its authority is trusted everywhere.
+    /// The next pair, used once its authority is trusted everywhere.
     pub(super) next: Option<Identity>,
     /// Authorities of pairs that replicas may still be serving, the latest first.
     pub(super) old: Vec<Authority>,
 }
 
 impl Contents {
-    /// Reads the Secret's data. What is broken, or not for `names`, counts as absent; of its
-    /// authority the certificate is kept, since a replica may be serving the pair.
+    /// Reads the Secret's data. A pair that is damaged or not for `names` counts as absent; its
+    /// authority is kept, since a replica may still serve the pair.
     pub(super) fn read(data: &BTreeMap<String, ByteString>, names: &[String]) -> Self {
         let mut old = authorities(data, OLD);
         let mut identity = |keys: [&str; 3]| {
@@ -71,15 +70,14 @@ impl Contents {
         data
     }
 
-    /// Every authority that clients are to trust: the one in use, the one to come, and
-    /// those from before.
+    /// All authorities that clients must trust: the current, the next and the previous ones.
     pub(super) fn trusted(&self) -> Vec<Authority> {
         let identities = self.current.iter().chain(&self.next);
         let authorities = identities.map(Identity::authority).chain(&self.old);
         authorities.cloned().collect()
     }
 
-    /// The same with `identity` in use; the authority of the one before stays trusted.
+    /// Returns the contents with `identity` as the current pair; the previous authority stays trusted.
     pub(super) fn with_current(self, identity: Identity) -> Self {
         let mut old = Vec::new();
         old.extend(self.current.iter().map(|it| it.authority().clone()));
@@ -94,13 +92,13 @@ impl Contents {
         contents
     }
 
-    /// The same without the authorities that have expired: what they signed has, too.
+    /// Returns the contents without expired authorities: the certificates they signed have expired too.
     pub(super) fn without_expired(mut self, now: Timestamp) -> Self {
         self.old.retain(|authority| !authority.has_expired(now));
         self
     }
 
-    /// Each authority once, and not too many of the old.
+    /// Removes duplicate authorities, and the oldest beyond the limit.
     fn tidy(&mut self) {
         let mut seen: Vec<Authority> = Vec::new();
         let identities = self.current.iter().chain(&self.next);
@@ -114,7 +112,7 @@ impl Contents {
     }
 }
 
-/// Authorities as a bundle.
+/// Authorities as a PEM bundle.
 pub(super) fn pem(authorities: &[Authority]) -> String {
     authorities.iter().map(Authority::to_pem).collect()
 }

@@ -25,7 +25,7 @@ pub const POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum bytes of a file: the limit of a Secret.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// Where the pair is.
+/// The files of the pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     /// The certificate chain in PEM, the server's own certificate first.
@@ -45,14 +45,16 @@ enum FilesError {
         key: PathBuf,
         source: PairError,
     },
-    #[error("{certificate} is {validity}, which is not now; the one before it still is served")]
+    #[error(
+        "{certificate} is {validity}, which is not now; the previous certificate is still served"
+    )]
     NotNow {
         certificate: PathBuf,
         validity: Validity,
     },
 }
 
-/// The content of both files; never logged, so kept as a digest.
+/// A digest of both files, since their content must not be stored or logged.
 type Content = [u8; 32];
 
 /// Watches the files and keeps the resolver up to date.
@@ -60,14 +62,14 @@ struct Watcher {
     files: Files,
     resolver: Arc<Resolver>,
     metrics: Metrics,
-    /// The content that is being served.
+    /// The digest of the served pair.
     served: Option<Content>,
     /// The last log line about the files. It is not repeated every 10 s.
-    said: Option<String>,
+    last_warning: Option<String>,
 }
 
-/// Serves the pair in `files`. Handshakes fail until there is one; the future looks for it
-/// at once, then every [`POLL_INTERVAL`], and never ends.
+/// Serves the pair in `files`. Handshakes fail until it exists. The future reads the files at once and
+/// then every [`POLL_INTERVAL`], and never completes.
 pub fn directory(
     files: Files,
     metrics: Metrics,
@@ -81,7 +83,7 @@ pub fn directory(
         resolver: Arc::clone(&resolver),
         metrics,
         served: None,
-        said: None,
+        last_warning: None,
     };
     let run = async move {
         let mut ticks = interval(POLL_INTERVAL);
@@ -95,16 +97,15 @@ pub fn directory(
 }
 
 impl Watcher {
-    /// Reads the files once and serves what is in them, if that is better than what is
-    /// being served.
+    /// Reads the files once, and serves the pair if it is better than the served one.
     async fn look(&mut self, now: Timestamp) {
         let looked = self.take_up(now).await;
         self.metrics.read(looked.is_ok());
         let server = self.metrics.server();
         match looked {
-            Ok(None) => self.said = None,
+            Ok(None) => self.last_warning = None,
             Ok(Some(validity)) => {
-                self.said = None;
+                self.last_warning = None;
                 let certificate = self.files.certificate.display();
                 if validity.contains(now) {
                     tracing::info!(server, %certificate, %validity, "serving a new certificate");
@@ -114,17 +115,17 @@ impl Watcher {
             }
             Err((content, error)) => {
                 let text = error_report(&error);
-                // The content belongs to it: the same mistake made again is news.
-                let saying = format!("{content:02x?} {text}");
-                if self.said.as_ref() != Some(&saying) {
+                // The content is part of the message: the same error in new content is logged again.
+                let warning = format!("{content:02x?} {text}");
+                if self.last_warning.as_ref() != Some(&warning) {
                     tracing::warn!(server, error = text, "keeping the certificate as it is");
-                    self.said = Some(saying);
+                    self.last_warning = Some(warning);
                 }
             }
         }
     }
 
-    /// The dates of what is newly served; `None` if it is what has been served before.
+    /// The validity of a newly served pair; `None` if it is the served one.
     async fn take_up(
         &mut self,
         now: Timestamp,
@@ -150,8 +151,8 @@ impl Watcher {
             (Some(content), error)
         })?;
         let validity = pair.validity();
-        // A pair whose time is not now is better than none (a client then says what is
-        // wrong), and better than an older one that has expired.
+        // A pair that is not valid now is better than none (the client then reports the reason), and
+        // better than an older one that has expired.
         if !validity.contains(now) && self.resolver.check_at(now).is_ok() {
             let certificate = path.clone();
             let error = FilesError::NotNow {
@@ -168,7 +169,7 @@ impl Watcher {
 
 async fn read(file: &Path) -> Result<Vec<u8>, FilesError> {
     let read = async {
-        // Opening a FIFO would wait for its writer.
+        // Opening a FIFO would block until it has a writer.
         if !tokio::fs::metadata(file).await?.is_file() {
             return Err(io::Error::other("not a file"));
         }
@@ -191,7 +192,7 @@ async fn read(file: &Path) -> Result<Vec<u8>, FilesError> {
 
 fn digest(certificate: &[u8], key: &[u8]) -> Content {
     let mut digest = Sha256::new();
-    // With its length, so that bytes that move from one file to the other are a change.
+    // Includes the length, so that bytes moved from one file to the other change the digest.
     digest.update((certificate.len() as u64).to_le_bytes());
     digest.update(certificate);
     digest.update(key);

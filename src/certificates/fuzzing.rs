@@ -1,5 +1,5 @@
-//! Doors for the fuzz targets to the Secret of self-managed certificates, which anybody who may
-//! write it may have edited. Only in builds of `hack/fuzz.sh`, which sets `--cfg fuzzing`.
+//! Entry points of the fuzz targets for the Secret of self-managed certificates, which a user may have
+//! edited. Only in builds of `hack/fuzz.sh`, which sets `--cfg fuzzing`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,9 +10,8 @@ use k8s_openapi::ByteString;
 use super::contents::{Contents, MAX_OLD};
 use super::plan::{Seen, plan};
 
-/// Reads this data for `names` and checks what must hold of any: what was read is read again as
-/// it was, each authority is trusted once, and the plan keeps no more than it may. Returns whether
-/// there was a pair in it.
+/// Reads this data for `names` and checks the invariants: contents survive a round trip, each authority
+/// occurs once, and the plan keeps no more than the limit. Returns whether a pair was found.
 pub fn read(data: BTreeMap<String, Vec<u8>>, names: &[String], now: Timestamp) -> bool {
     let data = data
         .into_iter()
@@ -33,7 +32,7 @@ pub fn read(data: BTreeMap<String, Vec<u8>>, names: &[String], now: Timestamp) -
             settled: Duration::from_secs(60),
             jitter: 0.5,
         };
-        // A new pair is not made here: what would need one ends as this error.
+        // No new pair is created here: a plan that needs one returns this error.
         let Ok(planned) = plan(seen, || Err(())) else {
             continue;
         };

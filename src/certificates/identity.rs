@@ -1,5 +1,5 @@
-//! A serving certificate together with the authority that clients must trust for it, and
-//! how long each use of it lasts. Pure; making one is in `issue`, storing it in `contents`.
+//! A serving certificate and the authority that clients must trust for it, with the times of their use.
+//! Pure; creation is in `issue`, storage in `contents`.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use rustls::server::ParsedCertificate;
 use super::pair::{self, PairError, ServingPair};
 use super::validity::Validity;
 
-/// A serving pair and the certificate of the authority that signed it, as PEM and parsed.
+/// A serving pair and the certificate of its authority, as PEM and parsed.
 ///
-/// The authority signs this one certificate and its key is then forgotten, so there is none
-/// that could be stolen, and every renewal goes the same way, authority included.
+/// The authority signs one certificate, and its key is then discarded, so it cannot be stolen. Every
+/// renewal also replaces the authority.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
     texts: Arc<Texts>,
@@ -24,7 +24,7 @@ pub(super) struct Identity {
     authority: Authority,
 }
 
-/// The PEM texts of an identity, as they are stored.
+/// The PEM texts of an identity, as stored.
 #[derive(PartialEq, Eq)]
 pub(super) struct Texts {
     /// The serving certificate.
@@ -42,26 +42,26 @@ pub(super) struct Authority {
     validity: Validity,
 }
 
-/// Why texts are not an identity that can be served.
+/// Why texts are not a valid identity.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum IdentityError {
-    /// The certificate and key.
+    /// The certificate or the key is not valid.
     #[error(transparent)]
     Pair(#[from] PairError),
-    /// Not exactly one certificate of an authority.
+    /// The text is not exactly one certificate of an authority.
     #[error("the authority is not one certificate")]
     Authority,
-    /// Clients that trust the authority or ask for the name would refuse it.
-    #[error("a client would refuse the certificate")]
+    /// Clients that trust the authority would reject the certificate, or one of its names.
+    #[error("a client would reject the certificate")]
     Refused(#[source] rustls::Error),
-    /// A name that a certificate cannot hold.
+    /// A name that is not valid in a certificate.
     #[error("{0:?} is not a host name")]
     Name(String),
 }
 
 impl Identity {
-    /// Reads an identity and checks, as a client would, that the authority vouches for it
-    /// under each of `names`. Whether it is valid now is not checked.
+    /// Parses an identity and verifies, as a client would, that the authority signed it for each of
+    /// `names`. Does not check whether it is valid now.
     pub(super) fn from_texts(texts: Texts, names: &[String]) -> Result<Self, IdentityError> {
         let pair = ServingPair::from_pem(texts.certificate.as_bytes(), texts.key.as_bytes())?;
         let mut authorities = Authority::all_in(texts.authority.as_bytes());
@@ -89,12 +89,12 @@ impl Identity {
         &self.authority
     }
 
-    /// Whether a client whose clock says `now` accepts it.
+    /// Whether a client accepts it at the time `now`.
     pub(super) fn is_valid_at(&self, now: Timestamp) -> bool {
         self.pair.validity().contains(now) && self.authority.validity.contains(now)
     }
 
-    /// When `part` of its life (0 to 1) is over.
+    /// The time when `part` of its lifetime (0 to 1) has passed.
     pub(super) fn after_part_of_life(&self, part: f64) -> Timestamp {
         let Validity {
             not_before,
@@ -113,7 +113,7 @@ impl PartialEq for Identity {
     }
 }
 
-/// Without the key: this may be logged.
+/// Without the key, so it may be logged.
 impl std::fmt::Debug for Texts {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
@@ -124,7 +124,7 @@ impl std::fmt::Debug for Texts {
 }
 
 impl Authority {
-    /// The certificates in a bundle; what cannot be read is left out.
+    /// The certificates in a bundle; invalid ones are omitted.
     pub(super) fn all_in(bundle: &[u8]) -> Vec<Self> {
         let certificates = pair::certificates(bundle).unwrap_or_default();
         certificates
@@ -136,12 +136,12 @@ impl Authority {
             .collect()
     }
 
-    /// Whether it has ended by `now`.
+    /// Whether it has expired at `now`.
     pub(super) fn has_expired(&self, now: Timestamp) -> bool {
         self.validity.not_after < now
     }
 
-    /// As one PEM block.
+    /// The certificate as a PEM block.
     pub(super) fn to_pem(&self) -> String {
         pem::encode_config(
             &pem::Pem::new("CERTIFICATE", self.der.as_ref()),

@@ -13,11 +13,11 @@ use super::metrics::Metrics;
 use super::resolver::Resolver;
 use crate::error_report::error_report;
 
-/// Between two looks at the clock.
+/// Interval of checks of the time.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Serves a certificate for `names` (DNS names or IP addresses) that lasts 90 days, and
-/// another one after 60. There is one at once; the future renews it and never ends.
+/// Serves a certificate for `names` (DNS names or IP addresses) that is valid for 90 days and renewed
+/// after 60. The first one exists at once. The future never completes.
 pub fn in_memory(
     names: Vec<String>,
     metrics: Metrics,
@@ -37,7 +37,7 @@ pub fn in_memory(
     (resolver, run)
 }
 
-/// Makes a certificate if there is none that lasts.
+/// Creates a certificate if there is none, or if it must be renewed.
 fn renew(resolver: &Resolver, names: &[String], metrics: &Metrics, now: Timestamp) {
     if resolver.check_at(now).is_ok() && resolver.check_at(now + LIFE / 3).is_ok() {
         return;
@@ -49,11 +49,15 @@ fn renew(resolver: &Resolver, names: &[String], metrics: &Metrics, now: Timestam
         Ok(identity) => {
             let validity = identity.pair().validity();
             resolver.install(identity.pair().clone());
-            tracing::info!(server, %validity, "serving a new certificate of our own making");
+            tracing::info!(server, %validity, "serving a new self-signed certificate");
         }
         Err(error) => {
             let error = error_report(&error);
-            tracing::error!(server, error, "keeping the certificate as it is");
+            tracing::error!(
+                server,
+                error,
+                "cannot create a certificate; keeping the previous one"
+            );
         }
     }
 }

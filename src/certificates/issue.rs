@@ -1,5 +1,5 @@
-//! Makes an authority and the one serving certificate that it signs, for the names of a
-//! Service or of a URL. The only place where keys are made.
+//! Creates an authority and the one serving certificate that it signs, for the names of a Service or of
+//! a URL. No other file creates keys.
 
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
@@ -10,24 +10,23 @@ use time::OffsetDateTime;
 
 use super::identity::{Identity, IdentityError, Texts};
 
-/// How long a certificate is valid: cert-manager's default. It is renewed after two thirds.
+/// Lifetime of a certificate: cert-manager's default. It is renewed after two thirds.
 pub(super) const LIFE: SignedDuration = SignedDuration::from_hours(90 * 24);
-/// How long before it is made a certificate is already valid, for API servers whose clock
-/// is behind: cert-manager, kubeadm and client-go's certificate package allow 5 minutes to
-/// an hour.
+/// How long before its creation a certificate is valid, for API servers whose clock is behind:
+/// cert-manager, kubeadm and client-go's certificate package allow 5 minutes to an hour.
 pub(super) const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
 
-/// Why a certificate could not be made.
+/// Why no certificate was created.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum IssueError {
-    /// The key could not be made or not be used, or a name cannot be in a certificate.
+    /// The key is not usable, or a name is not valid in a certificate.
     #[error("cannot make a certificate")]
     Make(#[from] rcgen::Error),
     /// The clock is before the year 1950 or after 9999.
     #[error("cannot make a certificate for {0}")]
     Time(Timestamp),
-    /// What was made does not pass the check that everything read back has to pass.
-    #[error("the certificate made is unusable")]
+    /// The new certificate does not pass the validation of stored certificates.
+    #[error("the new certificate is not valid")]
     Unusable(#[from] IdentityError),
 }
 
@@ -44,7 +43,7 @@ pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, IssueE
 
     let authority_key = KeyPair::generate()?;
     let mut authority = parameters(validity, Vec::new())?;
-    // A subject of its own, so that clients never confuse two authorities in one bundle.
+    // A unique subject, so that clients can distinguish the authorities in a bundle.
     authority.distinguished_name.push(
         DnType::CommonName,
         format!("quartet-operator webhooks, {}", now.as_second()),

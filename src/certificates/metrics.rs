@@ -1,5 +1,5 @@
-//! What is counted about certificates: controller-runtime's two counters of its
-//! certwatcher, and the end of what is served. Counts; decides nothing.
+//! Metrics of certificates: the two counters of controller-runtime's certwatcher, and the expiry of the
+//! served certificate.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -7,17 +7,17 @@ use prometheus_client::registry::Registry;
 
 use super::validity::Validity;
 
-/// The metrics of one server's certificate. Clones count together.
+/// The metrics of one server's certificate. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    /// Which server it is, as the log names it.
+    /// The name of the server, as in the log.
     server: &'static str,
     reads: Counter,
     errors: Counter,
     not_after: Gauge,
 }
 
-/// What the certificates of all servers of the process count together.
+/// Counters shared by the certificates of all servers of the process.
 #[derive(Debug, Clone, Default)]
 pub struct Reads {
     reads: Counter,
@@ -25,7 +25,7 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// Counters that `registry` shows.
+    /// Counters that are registered in `registry`.
     pub fn registered(registry: &mut Registry) -> Self {
         let counters = Self::default();
         registry.register(
@@ -41,7 +41,7 @@ impl Reads {
         counters
     }
 
-    /// The metrics of `server`, e.g. `webhook`, of which `registry` shows the part of its own.
+    /// The metrics of `server`, e.g. `webhook`. Registers those of this server in `registry`.
     pub fn of(&self, server: &'static str, registry: &mut Registry) -> Metrics {
         let metrics = Metrics {
             server,
@@ -61,7 +61,7 @@ impl Reads {
     }
 }
 
-/// Metrics of the webhook server that no registry shows.
+/// Metrics of the webhook server without a registry.
 impl Default for Metrics {
     fn default() -> Self {
         Reads::default().of("webhook", &mut Registry::default())
@@ -69,12 +69,12 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Which server it is about.
+    /// The name of the server.
     pub(super) fn server(&self) -> &'static str {
         self.server
     }
 
-    /// The certificate was looked for where it comes from, and found to be usable or not.
+    /// Counts a read of the certificate, and whether it was valid.
     pub(super) fn read(&self, usable: bool) {
         self.reads.inc();
         if !usable {
@@ -82,7 +82,7 @@ impl Metrics {
         }
     }
 
-    /// A certificate is served from now on.
+    /// Records the newly served certificate.
     pub(super) fn serving(&self, validity: Validity) {
         self.not_after.set(validity.not_after.as_second());
     }

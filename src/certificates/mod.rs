@@ -1,6 +1,6 @@
 //! The certificates of the servers: from a folder, from a Secret that the manager owns, for a URL, or
 //! self-signed in memory. Each source is one function that returns the resolver for rustls and a future
-//! to run. The server does not know which source it is.
+//! to run. Servers do not depend on the source.
 
 mod calls;
 mod contents;

@@ -1,6 +1,5 @@
-//! Where a ValidatingWebhookConfiguration and a CustomResourceDefinition say how our server
-//! is reached, as JSON: reading and replacing the authorities in it.
-//! Everything else in the object is passed through as it is. Pure.
+//! The client configurations in a ValidatingWebhookConfiguration and a CustomResourceDefinition, as
+//! JSON: reads and replaces their caBundles. All other fields stay unchanged. Pure.
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -8,12 +7,12 @@ use serde_json::{Value, json};
 use super::calls::Place;
 use super::identity::Authority;
 
-/// An object that names our webhook server, one that exists already.
+/// An existing object that references the webhook server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registered {
-    /// A `ValidatingWebhookConfiguration`, by its name.
+    /// A `ValidatingWebhookConfiguration`, by name.
     Validating(String),
-    /// A `CustomResourceDefinition` with a conversion webhook, by its name.
+    /// A `CustomResourceDefinition` with a conversion webhook, by name.
     Converted(String),
 }
 
@@ -24,7 +23,7 @@ impl Registered {
         }
     }
 
-    /// Where it is.
+    /// The location of the object.
     pub(super) fn place(&self) -> Place {
         let (group, plural) = match self {
             Self::Validating(_) => (
@@ -48,9 +47,8 @@ impl Registered {
         }
     }
 
-    /// The authorities that every one of its Service clients trusts; `None` if it has no
-    /// such client: the CRD of a single version, or one that names a URL, which is not ours
-    /// to certify.
+    /// The authorities that all of its Service clients trust. `None` without such a client: the CRD of
+    /// a single version, or one with a URL, which is not managed here.
     pub(super) fn trusted(&self, object: &Value) -> Option<Vec<Authority>> {
         let mut clients = self.service_clients(object).into_iter();
         let mut trusted = bundle(clients.next()?);
@@ -61,7 +59,7 @@ impl Registered {
         Some(trusted)
     }
 
-    /// Writes `bundle` (PEM) for every Service client; whether that changed anything.
+    /// Writes `bundle` (PEM) for every Service client; returns whether the object changed.
     pub(super) fn trust(&self, object: &mut Value, bundle: &str) -> bool {
         let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
         let mut changed = false;
@@ -95,7 +93,7 @@ impl Registered {
         clients.into_iter().filter(|it| is_service(it)).collect()
     }
 
-    /// Every `clientConfig` in the object.
+    /// All `clientConfig`s in the object.
     fn clients_mut<'a>(&self, object: &'a mut Value) -> Vec<&'a mut Value> {
         match self {
             Self::Validating(_) => {

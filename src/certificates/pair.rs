@@ -1,5 +1,4 @@
-//! A certificate chain and its key in PEM, checked to belong together: what is served.
-//! Pure; where the bytes come from is not known here.
+//! A certificate chain and its private key in PEM, validated to match. Pure; independent of the source.
 
 use std::sync::Arc;
 
@@ -11,44 +10,44 @@ use rustls::{Error as TlsError, InconsistentKeys, SignatureScheme};
 
 use super::validity::Validity;
 
-/// A chain with its key, ready to be served.
+/// A chain and its key, ready to be served.
 #[derive(Debug, Clone)]
 pub struct ServingPair {
     key: Arc<CertifiedKey>,
     validity: Validity,
 }
 
-/// Why a chain and a key cannot be served.
+/// Why a chain and a key are not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
-    /// The text of one of them is broken.
+    /// One of the texts is not valid PEM.
     #[error("the {what} is not PEM")]
     Pem {
         /// `certificate` or `private key`.
         what: &'static str,
-        /// What is wrong with it.
+        /// The cause.
         source: pem::Error,
     },
-    /// No certificate in the first text.
-    #[error("there is no certificate in it")]
+    /// The first text contains no certificate.
+    #[error("the file contains no certificate")]
     NoCertificate,
-    /// No key in the second text, or one that is encrypted.
-    #[error("there is no unencrypted private key (PKCS#8, PKCS#1 or SEC1) in it")]
+    /// The second text contains no key, or an encrypted one.
+    #[error("the file contains no unencrypted private key (PKCS#8, PKCS#1 or SEC1)")]
     NoKey,
-    /// A PEM block that says CERTIFICATE and holds none.
+    /// The content of a CERTIFICATE block is not a certificate.
     #[error("the certificate cannot be read")]
     Certificate,
-    /// A key of a kind that cannot sign, or not a key.
+    /// The key is not valid, or cannot sign.
     #[error("the private key cannot be used")]
     Key(#[source] TlsError),
-    /// Each is well, but they do not belong together.
-    #[error("the private key is not that of the certificate")]
+    /// Both are valid, but do not match.
+    #[error("the private key does not match the certificate")]
     Mismatch,
 }
 
 impl ServingPair {
-    /// Reads a chain, the server's own certificate first, and its key: PKCS#8, PKCS#1 or
-    /// SEC1. Text around the PEM blocks is passed over. Dates are not judged.
+    /// Reads a chain, the server's own certificate first, and its key: PKCS#8, PKCS#1 or SEC1. Ignores
+    /// text around the PEM blocks. Does not check dates.
     ///
     /// # Errors
     /// [`PairError`]
@@ -80,19 +79,19 @@ impl ServingPair {
         })
     }
 
-    /// From when to when it is valid: the server's own certificate, not the whole chain.
+    /// The validity period of the server's own certificate.
     pub fn validity(&self) -> Validity {
         self.validity
     }
 
-    /// What rustls serves.
+    /// The key and chain for rustls.
     pub fn certified_key(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.key)
     }
 }
 
-/// Signs as each handshake will: a damaged RSA key may be read, belong to its certificate, and
-/// yet sign nothing.
+/// Signs once, as each handshake does: a damaged RSA key may be parsed and match its certificate, but
+/// fail to sign.
 fn sign_once(key: &CertifiedKey) -> Result<(), TlsError> {
     const SCHEMES: [SignatureScheme; 4] = [
         SignatureScheme::ECDSA_NISTP256_SHA256,
@@ -107,10 +106,10 @@ fn sign_once(key: &CertifiedKey) -> Result<(), TlsError> {
     signer.sign(b"any message").map(|_| ())
 }
 
-/// Every certificate of a PEM text.
+/// All certificates of a PEM text.
 ///
 /// # Errors
-/// When a block is not closed or not base64.
+/// A block is not closed or not base64.
 pub(super) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, PairError> {
     CertificateDer::pem_slice_iter(text)
         .collect::<Result<_, _>>()

@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::contents::Contents;
 use super::identity::{Authority, Identity};
 
-/// The part of its lifetime after which a pair is replaced: two thirds, as in cert-manager.
+/// The part of the lifetime after which a pair is replaced: two thirds, as in cert-manager.
 const RENEW_AFTER: f64 = 2.0 / 3.0;
 /// Random addition to it, as a part of the lifetime, so that many clusters installed at the same time do
 /// not rotate at the same time.
@@ -26,7 +26,7 @@ const JITTER: f64 = 0.05;
 /// the informers of every API server: milliseconds, or the time to open a watch again.
 pub(super) const SETTLE: Duration = Duration::from_secs(30);
 
-/// What a replica sees.
+/// The view of a replica.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen<'a> {
     /// The time of the API server, which verifies the certificate. It is the same for all replicas.
@@ -43,18 +43,18 @@ pub(super) struct Seen<'a> {
     pub(super) jitter: f64,
 }
 
-/// What the replica does.
+/// The actions of a replica.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plan {
     /// The desired Secret, if it must be written.
     pub(super) write: Option<Contents>,
     /// The pair to serve from now on, if it changes.
     pub(super) serve: Option<Identity>,
-    /// When to look again without a change, by the API server's time.
+    /// The time of the next check without a change, by the API server's time.
     pub(super) again: Timestamp,
 }
 
-/// The longest time between two looks.
+/// Maximum time between two checks.
 const REGULAR_LOOK: SignedDuration = SignedDuration::from_hours(12);
 
 /// The next step. `make` makes a new pair, if one is needed.
@@ -71,7 +71,8 @@ pub(super) fn plan<E>(
         .now
         .saturating_add(REGULAR_LOOK)
         .unwrap_or(Timestamp::MAX);
-    // Not trusted everywhere yet. Each write of a bundle is an event; the time that passes is not.
+    // Not trusted everywhere yet. The write of a bundle triggers a watch event; the passing of time
+    // does not.
     if stored.next.is_some() || (serve.is_none() && seen.serving != stored.current.as_ref()) {
         again = seen.now.saturating_add(SETTLE).unwrap_or(again);
     } else if let Some(current) = &stored.current {
@@ -108,11 +109,11 @@ fn wanted<E>(
     let stored = stored.without_expired(now);
     let next = valid(&stored.next);
     let Some(current) = valid(&stored.current) else {
-        // The stored pair is of no use, so there is no reason to wait.
+        // The stored pair is not valid, so there is no reason to wait.
         if let Some(next) = next {
             return Ok(stored.with_current(next));
         }
-        // Deleted or broken, while this replica serves a valid pair: it keeps that pair, and the
+        // Deleted or damaged, while this replica serves a valid pair: it keeps that pair, and the
         // rotation introduces the next one.
         return Ok(match seen.serving.filter(|it| it.is_valid_at(now)) {
             Some(serving) => Contents {
@@ -161,7 +162,7 @@ pub(super) fn everywhere(bundles: &[Option<Vec<Authority>>], authority: &Authori
     })
 }
 
-/// For how long every bundle has been seen to hold the next pair's authority.
+/// Tracks how long every bundle has held the next pair's authority.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
     /// The authority, and when it was first seen everywhere.
@@ -169,7 +170,7 @@ pub(super) struct Settling {
 }
 
 impl Settling {
-    /// Takes note of what is seen at `uptime`, any clock that only goes forward.
+    /// Updates it at `uptime`, the time of a monotonic clock.
     pub(super) fn observe(
         &mut self,
         next: Option<&Identity>,

@@ -26,42 +26,41 @@ use super::webhook_url::{WebhookUrl, is_on_loopback};
 use crate::api_server::RequestError;
 use crate::error_report::error_report;
 
-/// Time between two looks while a CRD does not exist yet.
+/// Poll interval while a CRD does not exist yet.
 const RETRY: Duration = Duration::from_secs(2);
-/// Time between two looks when all is registered: `make install` may have replaced it.
+/// Poll interval after the registration: `make install` may have replaced it.
 const RECHECK: Duration = Duration::from_secs(30);
 
-/// The URL and the objects that name it.
+/// The URL and the objects to register it in.
 #[derive(Debug, Clone)]
 pub struct Registration {
-    /// Where the API server is to call this process.
+    /// The URL at which the API server calls this process.
     pub url: WebhookUrl,
-    /// Also when the API server is not on this machine.
+    /// Register even if the API server is not on this machine.
     pub force: bool,
     /// The URL of the API server.
     pub server: String,
-    /// The packaged webhook configuration; its Services are replaced by the URL.
+    /// The packaged webhook configuration; the URL replaces its Services.
     pub webhook_configuration: ValidatingWebhookConfiguration,
-    /// The packaged CRDs, of which the conversion is used, and of one that is installed
-    /// nothing else is changed.
+    /// The packaged CRDs. Only the conversion of an installed CRD is changed.
     pub crds: Vec<CustomResourceDefinition>,
 }
 
 /// Why the URL is not registered.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistrationError {
-    /// The API server is elsewhere.
+    /// The API server is on another machine.
     #[error(
         "--webhook-url: the API server at {0} is not on this machine; all its users would depend \
          on this process. Pass --webhook-url-force if that is what you want"
     )]
     NotOnLoopback(String),
-    /// There is no certificate for the URL's host.
+    /// No certificate can be created for the URL's host.
     #[error("--webhook-url: no certificate for {host}")]
     Certificate {
         /// The host.
         host: String,
-        /// What went wrong.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A packaged object has no JSON form.
@@ -69,9 +68,8 @@ pub enum RegistrationError {
     Packaged(#[from] serde_json::Error),
 }
 
-/// Serves a certificate for the URL, valid for 90 days, has the API server call it, and
-/// keeps it so until `stop` ends; then it is undone and the future returns. `calls` must not
-/// repeat requests by itself.
+/// Serves a certificate for the URL, valid for 90 days, and registers the URL until `stop` completes.
+/// Then restores the objects and returns. `calls` must not retry requests.
 ///
 /// # Errors
 /// [`RegistrationError`], before anything is changed.
@@ -146,7 +144,7 @@ struct Registrar {
 }
 
 impl Registrar {
-    /// Never ends.
+    /// Never completes.
     async fn keep_in_place(&self) {
         let mut said = vec![None; self.forms.len()];
         loop {
@@ -172,7 +170,7 @@ impl Registrar {
         }
     }
 
-    /// Puts one form into its object; whether there is such an object.
+    /// Writes one form into its object; returns whether the object exists.
     async fn put(&self, form: &UrlForm) -> Result<bool, RequestError> {
         let place = form.registered().place();
         match self.calls.get(&place).await?.object {
@@ -200,7 +198,7 @@ impl Registrar {
         }
     }
 
-    /// Takes every form out, all at once: the time to stop is short.
+    /// Restores all objects concurrently, since the time to stop is short.
     async fn take_out(&self) {
         join_all(self.forms.iter().map(async |form| {
             let mut outcome = self.restore(form).await;

@@ -1,5 +1,5 @@
-//! The certificate that is served at this moment, swapped without a connection noticing.
-//! Knows from when to when it is valid; does not know where it comes from.
+//! The served certificate, which can be replaced without effect on open connections. Reads its validity
+//! period; independent of its source.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,24 +12,23 @@ use super::metrics::Metrics;
 use super::pair::ServingPair;
 use super::validity::Validity;
 
-/// Hands the current certificate to rustls, one handshake at a time. A connection keeps the
-/// one it began with.
+/// Resolves the current certificate in each handshake. A connection keeps the one it started with.
 pub struct Resolver {
-    /// Held for as long as an `Arc` takes to copy.
+    /// Locked only while an `Arc` is cloned.
     current: Mutex<Option<ServingPair>>,
     metrics: Metrics,
 }
 
-/// Why there is no certificate that a client would accept now.
+/// Why no valid certificate is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotServing {
-    /// None has been found or made yet.
+    /// There is no certificate yet.
     #[error("there is no webhook certificate yet")]
     NoCertificate,
-    /// The one there is begins in the future.
+    /// The certificate is not valid yet.
     #[error("the webhook certificate is not valid before {0}")]
     NotYetValid(Timestamp),
-    /// The one there is has ended.
+    /// The certificate has expired.
     #[error("the webhook certificate expired at {0}")]
     Expired(Timestamp),
 }
@@ -43,21 +42,21 @@ impl Resolver {
         })
     }
 
-    /// Serves `pair` from the next handshake on.
+    /// Serves `pair` in all handshakes from now on.
     pub(super) fn install(&self, pair: ServingPair) {
         self.metrics.serving(pair.validity());
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(pair);
     }
 
-    /// From when to when the certificate being served is valid; `None` while there is none.
+    /// The validity period of the served certificate; `None` if there is none.
     pub fn validity(&self) -> Option<Validity> {
         self.current().map(|pair| pair.validity())
     }
 
-    /// Whether a client whose clock says `now` accepts the certificate's dates.
+    /// Whether the certificate is valid at the time `now`.
     ///
     /// # Errors
-    /// [`NotServing`], the reason why not.
+    /// [`NotServing`], the reason.
     pub fn check_at(&self, now: Timestamp) -> Result<(), NotServing> {
         let validity = self.validity().ok_or(NotServing::NoCertificate)?;
         if now < validity.not_before {
@@ -72,12 +71,12 @@ impl Resolver {
     /// [`Resolver::check_at`] by the system's clock.
     ///
     /// # Errors
-    /// [`NotServing`], the reason why not.
+    /// [`NotServing`], the reason.
     pub fn is_valid_now(&self) -> Result<(), NotServing> {
         self.check_at(Timestamp::now())
     }
 
-    /// What a client that connects now is shown.
+    /// The certificate for the next handshake.
     pub(super) fn certified_key(&self) -> Option<Arc<CertifiedKey>> {
         self.current().map(|pair| pair.certified_key())
     }

@@ -1,11 +1,11 @@
-//! How long to wait after a look at the cluster that failed or led nowhere. No clock.
+//! The pause after a check of the cluster that failed or had no effect. No clock.
 
 use std::time::Duration;
 
-/// The shortest and the longest pause after a look that failed; it doubles in between.
+/// Minimum and maximum pause after a failure; it doubles in between.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Pauses that double from one failure to the next.
+/// Pauses that double after each failure.
 #[derive(Default)]
 pub(super) struct Retry {
     failures: u32,
@@ -13,16 +13,16 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// The pause after one more failure: half of it by chance, so that two replicas that
-    /// met do not meet again.
+    /// The pause after another failure, with jitter, so that two conflicting replicas do not conflict
+    /// again.
     pub(super) fn pause(&mut self) -> Duration {
         let doubled = RETRY.0.saturating_mul(1 << self.failures.min(10));
         self.failures += 1;
         doubled.min(RETRY.1).mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
-    /// The pause after one more write without a rest: none at first, but if the API server
-    /// stores something else than what it is sent, this must not go on for ever.
+    /// The pause after another consecutive write: none at first. It bounds the loop if the API server
+    /// does not store what is written.
     pub(super) fn after_write(&mut self) -> Duration {
         self.writes += 1;
         match self.writes {

@@ -1,23 +1,23 @@
-//! What `--cert-mode=self-managed` asks of the API server, as RBAC rules. Data only.
+//! RBAC rules of `--cert-mode=self-managed`. Data only.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use super::objects::Registered;
 
-/// Reading and replacing what is there, by its name.
+/// Read and update existing objects, by name.
 const OWN: [&str; 4] = ["get", "list", "watch", "update"];
 
-/// What the replicas need in their own namespace: the Secret `name`.
+/// Rules for the replicas' own namespace: the Secret `name`.
 pub fn secret_rights(name: &str) -> Vec<PolicyRule> {
     vec![
-        // A name cannot be required of what does not exist yet.
+        // RBAC cannot restrict create by name.
         rule("", "secrets", None, &["create"]),
         rule("", "secrets", Some(name), &OWN),
     ]
 }
 
-/// What they need in the cluster: the objects that carry the caBundle, each by its name, and
-/// never to create or patch one.
+/// Cluster-wide rules: read and update the objects with a caBundle, each by name, without create and
+/// patch.
 pub fn registered_rights(registered: &[Registered]) -> Vec<PolicyRule> {
     let places = registered.iter().map(Registered::place);
     places

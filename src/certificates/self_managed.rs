@@ -1,6 +1,6 @@
 //! `--cert-mode=self-managed`: runs the plan against the API server. Reads the Secret and the objects
-//! that name the webhook server, writes what the plan says, and looks again after a change of one of
-//! them or when the plan asks for it. At rest there are no requests but watches.
+//! that name the webhook server, writes what the plan says, and repeats after a change of one of them
+//! or when the plan asks for it. Sends no requests but watches if nothing changes.
 //!
 //! Needs get, list, watch, create and update on Secrets of its namespace, and get, list,
 //! watch and update on the named objects, which it never creates or patches.
@@ -33,15 +33,15 @@ use crate::error_report::error_report;
 
 /// The Secret that the replicas share.
 pub const SECRET: &str = "quartet-operator-webhook-server-cert";
-/// How long changes are collected before one look at all of them.
+/// How long changes are collected before a check.
 const DEBOUNCE: Duration = Duration::from_millis(250);
 
-/// The webhook server and the objects that name it.
+/// The webhook server and the objects that reference it.
 #[derive(Debug, Clone)]
 pub struct SelfManaged {
     /// The manager's own namespace, where the Secret is.
     pub namespace: String,
-    /// The Secret's name, [`SECRET`] but for tests.
+    /// The Secret's name; [`SECRET`] except in tests.
     pub secret: String,
     /// The Service of the webhook server, in the same namespace.
     pub service: String,
@@ -50,7 +50,7 @@ pub struct SelfManaged {
 }
 
 impl SelfManaged {
-    /// The names by which the API server may call the Service; it uses the first.
+    /// The names at which the API server may call the Service; it uses the first.
     fn names(&self) -> Vec<String> {
         let Self {
             service, namespace, ..
@@ -61,7 +61,7 @@ impl SelfManaged {
     }
 }
 
-/// Why a look at the cluster ended early.
+/// Why a check of the cluster failed.
 #[derive(Debug, thiserror::Error)]
 enum LookError {
     #[error(transparent)]
@@ -127,20 +127,20 @@ struct Driver {
     repairs: Repairs,
     started: Instant,
     jitter: f64,
-    /// For each registered object the last logged error of reading it.
+    /// The last logged read error of each registered object.
     unreadable: Vec<Option<String>>,
 }
 
-/// A registered object that was read.
+/// A registered object, as read.
 struct Object {
-    /// Its place in `registered`.
+    /// Its index in `registered`.
     index: usize,
     object: Value,
 }
 
-/// Result of a look.
+/// Result of a check.
 enum Looked {
-    /// The Secret was written, or another replica was first, and has to be read again.
+    /// The Secret was written by this or another replica, and must be read again.
     Wrote,
     /// Nothing to do until a change, or until this time has passed.
     Settled(Duration),
@@ -153,7 +153,7 @@ impl Driver {
         loop {
             let pause = match self.look().await {
                 Ok(Looked::Wrote) => {
-                    // Not even a change of the Secret, which is our own, ends this pause.
+                    // A change of the Secret does not end this pause: this process may have caused it.
                     sleep(retry.after_write()).await;
                     continue;
                 }
@@ -165,7 +165,7 @@ impl Driver {
                 Err(error) => {
                     let text = error_report(&error);
                     if said.as_ref() != Some(&text) {
-                        tracing::warn!(error = text, "cannot look after the webhook certificate");
+                        tracing::warn!(error = text, "cannot reconcile the webhook certificate");
                         said = Some(text);
                     }
                     retry.pause()
@@ -178,7 +178,7 @@ impl Driver {
         }
     }
 
-    /// Looks at everything once, and does what the plan says.
+    /// Reads everything once, and executes the plan.
     async fn look(&mut self) -> Result<Looked, LookError> {
         let Read {
             object: secret,
@@ -218,7 +218,7 @@ impl Driver {
         }
         if let Some(contents) = write {
             self.write_secret(secret, &contents).await?;
-            // What was written is acted upon as it is read back.
+            // The next check reads and applies what was written.
             return Ok(Looked::Wrote);
         }
         let mut pause = Duration::try_from(again.duration_since(now)).unwrap_or_default();
@@ -239,8 +239,8 @@ impl Driver {
         Ok(Looked::Settled(pause))
     }
 
-    /// The registered objects that are there, and for each that has a caBundle of ours the
-    /// authorities in it, `None` for one that could not be read.
+    /// The existing registered objects, and the authorities in each one with a managed caBundle; `None`
+    /// for one that could not be read.
     async fn read_registered(&mut self) -> (Vec<Object>, Vec<Option<Vec<Authority>>>) {
         let (mut objects, mut bundles) = (Vec::new(), Vec::new());
         let entries = self.registered.iter().zip(&mut self.unreadable).enumerate();
@@ -257,7 +257,7 @@ impl Driver {
                 Err(error) => {
                     let text = error_report(&error);
                     if unreadable.as_ref() != Some(&text) {
-                        tracing::warn!(error = text, "cannot check a caBundle");
+                        tracing::warn!(error = text, "cannot read an object with a caBundle");
                         *unreadable = Some(text);
                     }
                     bundles.push(None);
@@ -267,7 +267,7 @@ impl Driver {
         (objects, bundles)
     }
 
-    /// Creates the Secret, or replaces its data unless it has changed in the meantime.
+    /// Creates the Secret, or replaces its data with the resourceVersion as precondition.
     async fn write_secret(
         &self,
         found: Option<Value>,
@@ -300,14 +300,14 @@ impl Driver {
                 tracing::info!(secret = self.secret.name, "wrote the webhook certificates");
                 Ok(())
             }
-            // Another replica was first; what it wrote is read next.
+            // Another replica wrote first. The next check reads its data.
             Err(error) if error.is_conflict() => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes the bundle into one object, if it is not there and may be written now. Returns
-    /// when to look again on its account.
+    /// Writes the bundle into one object, unless it is up to date or must not be written yet. Returns
+    /// when to check the object again.
     async fn write_bundle(
         &mut self,
         Object { index, mut object }: Object,
@@ -359,7 +359,7 @@ fn secret_place(options: &SelfManaged) -> Place {
     }
 }
 
-/// How often what the object asks for has changed.
+/// `metadata.generation` of an object.
 fn generation(object: &Value) -> i64 {
     let generation = object.pointer("/metadata/generation");
     generation.and_then(Value::as_i64).unwrap_or_default()

@@ -1,37 +1,36 @@
-//! The objects that name the webhook server, changed to call a URL and changed back. What was replaced
-//! is kept in an annotation of the object, so that a later run can restore it after this one was killed.
-//! Pure, on JSON.
+//! The webhook configurations, changed to a URL and restored. The original is kept in an annotation of
+//! the object, so that a later run can restore it if this process was killed. Pure, on JSON.
 
 use serde_json::{Map, Value, json};
 
 use super::objects::Registered;
 use super::webhook_url::WebhookUrl;
 
-/// Holds, as JSON, what stood in the object before; `null` for an object that we created.
+/// The original part of the object, as JSON; `null` for an object that this process created.
 pub(super) const REPLACED: &str = "quartet-operator.example.com/replaced-by-webhook-url";
 
-/// What is to stand in one object: the `webhooks` of a webhook configuration, or the
-/// `spec.conversion` of a CRD, calling a URL.
+/// The desired part of one object: the `webhooks` of a webhook configuration, or the `spec.conversion`
+/// of a CRD, with a URL.
 #[derive(Debug, Clone)]
 pub(super) struct UrlForm {
     registered: Registered,
     part: Value,
 }
 
-/// What to do with an object to take our URL out of it.
+/// How to remove the URL from an object.
 #[derive(Debug, PartialEq)]
 pub(super) enum Restored {
-    /// Nothing, it is not there.
+    /// Nothing: the URL is not registered.
     Nothing,
-    /// Write it like this.
+    /// Update the object to this value.
     Replace(Value),
-    /// Delete it: we created it.
+    /// Delete the object: this process created it.
     Delete,
 }
 
 impl UrlForm {
-    /// From the packaged form, whose clients name a Service: the URL and `bundle` (base64)
-    /// stand in its place, the Service's path stays. `None` if no part of `object` calls us.
+    /// Builds the part from the packaged object: replaces each Service by the URL and `bundle`
+    /// (base64), and keeps its path. `None` if no part of `object` calls the webhook server.
     pub(super) fn new(
         registered: Registered,
         packaged: &Value,
@@ -53,7 +52,7 @@ impl UrlForm {
         &self.registered
     }
 
-    /// The object to create where there is none; a CRD is not ours to create.
+    /// The object to create if it does not exist; `None` for a CRD, which `make install` creates.
     pub(super) fn fresh(&self) -> Option<Value> {
         match &self.registered {
             Registered::Validating(name) => Some(json!({
@@ -66,8 +65,8 @@ impl UrlForm {
         }
     }
 
-    /// `object` calling the URL; `None` if it does already, or is a CRD of a single version,
-    /// which needs no conversion.
+    /// `object` with the URL; `None` if it is up to date, or is a CRD of a single version, which needs
+    /// no conversion.
     pub(super) fn put_into(&self, mut object: Value) -> Option<Value> {
         let versions = object.pointer("/spec/versions").and_then(Value::as_array);
         if matches!(self.registered, Registered::Converted(_))
@@ -80,7 +79,7 @@ impl UrlForm {
         if self.is_in(&found) {
             return None;
         }
-        // A URL with our annotation is what a run before this one left behind.
+        // A URL with this annotation was left by an earlier run.
         let left_behind = calls_a_url(&self.registered, &found) && replaced(&object).is_some();
         if !left_behind {
             annotate(&mut object, Some(found.to_string()));
@@ -89,7 +88,7 @@ impl UrlForm {
         Some(object)
     }
 
-    /// How to remove it. A value that another writer has set stays.
+    /// The object without the URL. Keeps a value that another writer has set.
     pub(super) fn take_out_of(&self, mut object: Value) -> Restored {
         let Some(replaced) = replaced(&object) else {
             return Restored::Nothing;
@@ -105,8 +104,8 @@ impl UrlForm {
         Restored::Replace(object)
     }
 
-    /// Whether `found` calls what we want called. The API server adds defaults, so whole
-    /// parts are never equal.
+    /// Whether `found` calls the desired URLs. The API server adds defaults, so whole parts are never
+    /// equal.
     fn is_in(&self, found: &Value) -> bool {
         !found.is_null()
             && client_list(&self.registered, found) == client_list(&self.registered, &self.part)
@@ -174,7 +173,7 @@ fn calls_a_url(registered: &Registered, part: &Value) -> bool {
             .all(|(_, client)| client.is_some_and(|client| client.get("url").is_some()))
 }
 
-/// What the annotation says was replaced.
+/// The original value in the annotation.
 fn replaced(object: &Value) -> Option<Value> {
     let annotations = object.pointer("/metadata/annotations")?;
     serde_json::from_str(annotations.get(REPLACED)?.as_str()?).ok()
@@ -297,7 +296,7 @@ mod tests {
             panic!("the annotation is stale");
         };
         assert_eq!(after["spec"]["conversion"], conversion());
-        // And when it calls the URL again, this is the original.
+        // When it calls the URL again, this value is the original.
         let again = form.put_into(placed).unwrap();
         let Restored::Replace(after) = form.take_out_of(again) else {
             panic!("not restored");

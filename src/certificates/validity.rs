@@ -1,5 +1,5 @@
-//! From when to when a certificate is valid, read from its DER (RFC 5280 §4.1.2.5).
-//! Reads those two dates only; whether the rest makes sense rustls says first.
+//! The validity period of a certificate, read from its DER (RFC 5280 §4.1.2.5). Reads only these two
+//! dates; rustls validates the rest first.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use rustls::server::ParsedCertificate;
 use yasna::tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME};
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
 
-/// The time in which a certificate is valid, to the second, both ends included.
+/// The validity period of a certificate in seconds, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
     /// First second.
@@ -19,11 +19,10 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// Reads it from a certificate in DER. `None` if that is no certificate, or one with
-    /// dates that are none.
+    /// Reads it from a certificate in DER. `None` if the certificate or its dates are not valid.
     pub fn of(certificate: &[u8]) -> Option<Self> {
-        // yasna 0.6 adds lengths up unchecked where it passes over a value, and panics on those
-        // that are near 64 bits. rustls reads the same values and checks each length.
+        // yasna 0.6 adds the lengths of skipped values without a check, and panics if they are near 64
+        // bits. rustls reads the same values and checks each length.
         ParsedCertificate::try_from(&CertificateDer::from(certificate)).ok()?;
         yasna::parse_der(certificate, |reader| {
             reader.read_sequence(|certificate| {
@@ -37,7 +36,7 @@ impl Validity {
         .ok()
     }
 
-    /// Whether `now` lies within.
+    /// Whether `now` is within the period.
     pub fn contains(&self, now: Timestamp) -> bool {
         self.not_before <= now && now <= self.not_after
     }
@@ -53,8 +52,8 @@ impl fmt::Display for Validity {
     }
 }
 
-/// `TBSCertificate`: version (absent in version 1), serial number, signature algorithm,
-/// issuer, validity, and more that does not matter here.
+/// `TBSCertificate`: version (absent in version 1), serial number, signature algorithm, issuer,
+/// validity, and fields that are not used here.
 fn to_be_signed(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<Validity> {
     fields.read_optional(|version| version.read_tagged(Tag::context(0), |it| it.read_u8()))?;
     for _ in ["serial number", "signature algorithm", "issuer"] {
@@ -97,8 +96,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A certificate with these dates, as rcgen writes it: UTCTime before 2050, as RFC 5280
-    /// wants it, and GeneralizedTime from then on.
+    /// A certificate with these dates, as encoded by rcgen: UTCTime before 2050, as RFC 5280 requires,
+    /// and GeneralizedTime from then on.
     fn certificate(not_before: Timestamp, not_after: Timestamp) -> Vec<u8> {
         let (chain, _) = pair_for("localhost", not_before, not_after);
         super::super::pair::certificates(chain.as_bytes())

@@ -1,6 +1,5 @@
-//! Tells that one of a few named objects has changed; what has changed is for the one who
-//! was woken to read. Watches metadata only, each object by its name, so that it needs no
-//! right to see any other.
+//! Notifies of changes of a few named objects; the receiver reads the objects. Watches only metadata,
+//! each object by its name, so that it needs no access to other objects.
 
 use futures::StreamExt as _;
 use futures::stream::select_all;
@@ -12,12 +11,12 @@ use tokio::sync::Notify;
 
 use super::calls::Place;
 
-/// How long one watch lasts, in seconds; the same as the informers'. Within this time a
-/// connection that has died without a word is noticed.
+/// Duration of one watch in seconds, as for the informers. It bounds the time until a dead connection
+/// is detected.
 const WATCH_SECONDS: u32 = 50;
 
-/// Notifies `changed` whenever one of `places` does, and may do so without reason. Errors
-/// are retried with a growing pause. Ends only if there is nothing to watch.
+/// Notifies `changed` when one of `places` changes, and sometimes without a change. Retries errors with
+/// back-off. Completes only if there is nothing to watch.
 pub(super) async fn wake_on_changes(client: Client, places: Vec<Place>, changed: &Notify) {
     let watches = places.into_iter().map(|place| {
         let name = place.name.clone();
@@ -49,7 +48,7 @@ fn resource(place: &Place) -> ApiResource {
             "" => "v1".to_owned(),
             group => format!("{group}/v1"),
         },
-        // Only the plural is in a URL.
+        // The URL contains only the plural.
         kind: String::new(),
         plural: place.plural.to_owned(),
     }

@@ -1,5 +1,5 @@
-//! The URL of `--webhook-url`, and whether two parties are on one machine. Only texts:
-//! nothing is resolved or connected to.
+//! The URL of `--webhook-url`, and whether it is on this machine. String operations only: no name
+//! resolution and no connections.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,14 +10,13 @@ use http::Uri;
 /// `https://HOST:PORT`, to which the paths of the webhooks are appended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookUrl {
-    /// Host without brackets, which the certificate is made for.
+    /// Host without brackets, for the certificate.
     host: String,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     base: String,
 }
 
-/// A text that the API server would not take, or that has a path, which we serve nothing
-/// under.
+/// A URL that the API server would reject, or one with a path, which this server does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("give https://HOST:PORT without user, path, query or fragment")]
 pub struct InvalidWebhookUrl;
@@ -28,7 +27,7 @@ impl WebhookUrl {
         &self.host
     }
 
-    /// The URL of a webhook whose path begins with a slash.
+    /// The URL of a webhook; `path` begins with a slash.
     pub(super) fn with_path(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
@@ -38,7 +37,7 @@ impl FromStr for WebhookUrl {
     type Err = InvalidWebhookUrl;
 
     fn from_str(text: &str) -> Result<Self, InvalidWebhookUrl> {
-        // http::Uri drops a fragment without a word.
+        // http::Uri ignores a fragment.
         if text.contains('#') {
             return Err(InvalidWebhookUrl);
         }

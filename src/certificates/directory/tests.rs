@@ -1,5 +1,5 @@
-//! Real files, as people and the kubelet write them; time is paused, so ten seconds pass
-//! when everything waits.
+//! Real files, written as by users and the kubelet. Time is paused, so ten seconds pass when all tasks
+//! wait.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -38,8 +38,8 @@ impl Folder {
         fs::write(self.files().key, key).unwrap();
     }
 
-    /// As the kubelet's atomic writer does it: a new timestamped folder, and `..data`
-    /// renamed over the link to the old one. `tls.crt` links to `..data/tls.crt` for ever.
+    /// Updates the files as the kubelet's atomic writer does: a new timestamped folder, and `..data`
+    /// renamed over the link to the old one. `tls.crt` always links to `..data/tls.crt`.
     fn swap(&self, generation: usize, (certificate, key): &(String, String)) {
         let name = format!("..2026_11_21_{generation}");
         let folder = self.0.join(&name);
@@ -64,7 +64,7 @@ impl Drop for Folder {
     }
 }
 
-/// Directory mode at work on a folder.
+/// Directory mode on a folder.
 struct Served {
     folder: Folder,
     resolver: Arc<Resolver>,
@@ -87,12 +87,12 @@ impl Served {
         served
     }
 
-    /// Until the files have been looked at once more.
+    /// Waits for the next read of the files.
     async fn look(&self) {
         sleep(POLL_INTERVAL).await;
     }
 
-    /// The certificate chain that a client is shown.
+    /// The certificate chain in a handshake.
     fn shown(&self) -> Vec<u8> {
         let shown = self.resolver.certified_key();
         shown.map(|key| key.cert[0].to_vec()).unwrap_or_default()

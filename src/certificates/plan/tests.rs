@@ -1,5 +1,5 @@
-//! Single decisions by example, and then whole histories: replicas that read, decide and
-//! write in any order, while time passes and people interfere.
+//! Single decisions by example, and random histories: replicas that read, decide and write in any
+//! order, while time passes and users interfere.
 
 use std::convert::Infallible;
 
@@ -34,7 +34,7 @@ fn holding(current: &Identity) -> Contents {
     }
 }
 
-/// What a replica sees that serves `serving` when nothing else is out of order.
+/// The view of a replica that serves `serving`, with everything else in order.
 fn seen<'a>(
     now: Timestamp,
     secret: Option<&'a Contents>,
@@ -218,26 +218,26 @@ fn what_is_written_is_read_back_the_same() {
     assert_eq!(contents.trusted().len(), 4);
 }
 
-/// One thing that happens.
+/// One event.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A replica reads everything and decides.
+    /// A replica reads everything and plans.
     Look(usize),
-    /// It sends the Secret that it decided on.
+    /// The replica writes the planned Secret.
     WriteSecret(usize),
-    /// It sends the bundle of one object.
+    /// The replica writes the bundle of one object.
     WriteBundle(usize, usize),
-    /// It starts anew.
+    /// The replica restarts.
     Restart(usize),
-    /// Every replica does its round, and then so many hours pass.
+    /// Every replica plans and writes once, and then this number of hours passes.
     Pass(i64),
-    /// Somebody overwrites a bundle.
+    /// A user overwrites a bundle.
     Overwrite(usize),
-    /// Somebody deletes the Secret.
+    /// A user deletes the Secret.
     Delete,
-    /// Somebody breaks one of its keys.
+    /// A user damages one of its keys.
     Break(&'static str),
-    /// The API server's clock is set, by so many days.
+    /// The API server's clock is moved by this number of days.
     SetClock(i64),
 }
 
@@ -253,7 +253,7 @@ fn work() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Some days, each of which begins with work in any order.
+/// Several days, each of which begins with events in any order.
 fn weeks() -> impl Strategy<Value = Vec<Step>> {
     let day =
         (proptest::collection::vec(work(), 0..24), 48..120_i64).prop_map(|(mut steps, hours)| {
@@ -292,7 +292,7 @@ fn trouble() -> impl Strategy<Value = Step> {
 struct Replica {
     serving: Option<Identity>,
     settling: Settling,
-    /// The version of the Secret that was read, and what to make of it.
+    /// The version of the Secret that was read, and the planned contents.
     secret: Option<(u64, Contents)>,
     /// For each object the version that was read, and its bundle.
     bundles: Vec<(u64, Vec<Authority>)>,
@@ -301,7 +301,7 @@ struct Replica {
 /// The API server, with optimistic locking, and the replicas.
 struct World {
     now: Timestamp,
-    /// Time that really passed.
+    /// The actual time.
     uptime: Duration,
     /// The version, 0 before the first, and the data; `None` is deleted.
     secret: (u64, Option<std::collections::BTreeMap<String, ByteString>>),
@@ -392,7 +392,7 @@ impl World {
         };
     }
 
-    /// Every replica looks, writes, and looks at what came of it.
+    /// Every replica reads, writes, and reads again.
     fn round(&mut self) {
         for replica in 0..REPLICAS {
             for _ in 0..2 {
@@ -411,8 +411,7 @@ impl World {
         Some(Contents::read(data, &names()))
     }
 
-    /// What a client would refuse: a replica whose valid certificate some object does not
-    /// trust.
+    /// A violation of the invariant: a replica whose valid certificate is not trusted by some object.
     fn untrusted(&self) -> Option<String> {
         for (number, replica) in self.replicas.iter().enumerate() {
             let Some(serving) = &replica.serving else {
@@ -431,9 +430,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// With nobody interfering, through any number of rotations and restarts and in any
-    /// order of reads and writes, every replica's certificate is trusted by every object,
-    /// and has not expired.
+    /// Without interference, across rotations, restarts and any order of reads and writes, every
+    /// replica's certificate is trusted by every object and has not expired.
     #[test]
     fn no_handshake_fails_while_nobody_interferes(steps in weeks()) {
         let mut world = World::new();
@@ -446,15 +444,15 @@ proptest! {
                 prop_assert!(serving.is_valid_at(world.now), "after {:?}", step);
             }
         }
-        // It begins after 60 of 90 days, and each of its two steps may wait for a day of five, and
-        // for more where all replicas restart meanwhile.
+        // A rotation starts after 60 of 90 days. Each of its two steps may take a day of five, and more
+        // if all replicas restart in between.
         if world.now > start() + days(85) {
             prop_assert_ne!(world.stored().unwrap().current, first, "there was a rotation");
         }
     }
 
-    /// Whatever people do to the Secret, the bundles and the clock: when they stop, all is
-    /// well within a few rounds, and then nothing is written any more.
+    /// After any interference with the Secret, the bundles and the clock, the replicas converge within
+    /// a few rounds, and then write nothing more.
     #[test]
     fn it_recovers_from_any_interference_and_comes_to_rest(
         steps in proptest::collection::vec(prop_oneof![3 => work(), 1 => trouble()], 1..80),

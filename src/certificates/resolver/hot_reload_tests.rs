@@ -1,5 +1,5 @@
-//! Handshakes over TCP, as many as will go, while the certificate is swapped ten times a
-//! second: each is completed with one certificate or the next. Real time, real sockets.
+//! Continuous handshakes over TCP while the certificate is swapped ten times a second. Each one
+//! completes, with the old or the new certificate. Real time, real sockets.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ fn client(identities: &[Identity]) -> TlsConnector {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-    // Or most handshakes would never see a certificate.
+    // Otherwise most handshakes would run without a swap.
     config.resumption = rustls::client::Resumption::disabled();
     TlsConnector::from(Arc::new(config))
 }
@@ -71,7 +71,7 @@ async fn no_handshake_fails_while_the_certificate_is_swapped_ten_times_a_second(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(echo(listener, Arc::clone(&resolver)));
-    // A connection from before the first swap lives on through all of them.
+    // A connection from before the first swap stays open.
     let connector = client(&identities);
     let name = || ServerName::try_from("localhost").unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
