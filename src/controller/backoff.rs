@@ -1,5 +1,5 @@
-//! How long to wait after a failure: per object for the work queue, and per stream for the
-//! informers. Counts and computes only; whoever asks does the waiting.
+//! Back-off delays: per object for the work queue, and per stream for the informers. Computes delays;
+//! the callers wait.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,8 +14,8 @@ use crate::explorer::twins::{self, Twin};
 /// `DefaultTypedControllerRateLimiter` of client-go, `util/workqueue/default_rate_limiters.go`.
 pub const BASE_DELAY: Duration = Duration::from_millis(5);
 
-/// The longest delay of an object. client-go waits up to 1000 s; a cause that is gone would
-/// then be noticed a quarter of an hour later.
+/// The longest delay of an object. client-go waits up to 1000 s; a resolved cause would then be noticed
+/// a quarter of an hour later.
 pub const MAX_DELAY: Duration = Duration::from_secs(60);
 
 /// The first delay of a stream: client-go's reflector, `tools/cache/reflector.go`,
@@ -25,11 +25,11 @@ pub const STREAM_BASE_DELAY: Duration = Duration::from_millis(800);
 /// The longest delay of a stream, from the same place.
 pub const STREAM_MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// A stream without an error for this long is taken as healed. client-go waits 2 minutes;
-/// an API server that restarts twice would then keep us away for half a minute too long.
+/// A stream without an error for this long is healthy again. client-go uses 2 minutes; after two
+/// restarts of the API server, the delay would then be half a minute too long.
 pub const STREAM_HEALED_AFTER: Duration = Duration::from_secs(10);
 
-/// `base · 2^exponent`, at most `limit`. Total: no exponent overflows.
+/// `base · 2^exponent`, at most `limit`. Does not overflow for any exponent.
 fn exponential(base: Duration, exponent: u32, limit: Duration) -> Duration {
     let factor = 1u32.checked_shl(exponent);
     factor
@@ -37,11 +37,11 @@ fn exponential(base: Duration, exponent: u32, limit: Duration) -> Duration {
         .map_or(limit, |delay| delay.min(limit))
 }
 
-/// Failures in a row, per object, and the delay that follows from them: client-go's
+/// Consecutive failures per object, and the resulting delay: client-go's
 /// `TypedItemExponentialFailureRateLimiter`.
 ///
-/// Holds an entry for each object that failed since its last success, so at most as many as
-/// there are objects, as long as deleted ones are forgotten.
+/// Holds an entry for each object that failed since its last success: at most one per object, if
+/// deleted objects are removed.
 #[derive(Debug)]
 pub struct ObjectBackoff<K> {
     failures: HashMap<K, u32>,
@@ -56,8 +56,8 @@ impl<K> Default for ObjectBackoff<K> {
 }
 
 impl<K: Eq + Hash> ObjectBackoff<K> {
-    /// Counts a failure and returns the delay until the next try: 5 ms · 2^n after n earlier
-    /// failures in a row, at most [`MAX_DELAY`].
+    /// Counts a failure and returns the delay until the retry: 5 ms · 2^n after n earlier consecutive
+    /// failures, at most [`MAX_DELAY`].
     pub fn next_delay(&mut self, key: K) -> Duration {
         #[cfg(test)]
         if twins::is(Twin::UnboundedRetry) {
@@ -69,17 +69,17 @@ impl<K: Eq + Hash> ObjectBackoff<K> {
         delay
     }
 
-    /// Forgets the failures of an object: it succeeded, or it is gone.
+    /// Removes the failures of an object after a success or its deletion.
     pub fn forget(&mut self, key: &K) {
         self.failures.remove(key);
     }
 
-    /// Failures of an object since its last success.
+    /// Number of failures of an object since its last success.
     pub fn failures(&self, key: &K) -> u32 {
         self.failures.get(key).copied().unwrap_or_default()
     }
 
-    /// How many objects failed since their last success.
+    /// Number of objects that failed since their last success.
     pub fn len(&self) -> usize {
         self.failures.len()
     }
@@ -90,18 +90,18 @@ impl<K: Eq + Hash> ObjectBackoff<K> {
     }
 }
 
-/// Errors in a row of one stream, and the delay before it is polled again.
+/// Consecutive errors of one stream, and the delay before it is polled again.
 #[derive(Debug, Default)]
 pub struct StreamBackoff {
     errors: u32,
-    /// When the last delay was over.
+    /// End of the last delay.
     resumed: Option<Instant>,
 }
 
 impl StreamBackoff {
-    /// Counts an error at `now` and returns how long to wait: 0.8 s · 2^n, at most 30 s, of
-    /// which the upper half is random, so that the replicas and informers that lost the same
-    /// API server do not come back in step.
+    /// Counts an error at `now` and returns the delay: 0.8 s · 2^n, at most 30 s. The upper half is
+    /// random, so that replicas and informers that lost the same API server do not reconnect at the
+    /// same time.
     pub fn next_delay(&mut self, now: Instant) -> Duration {
         let healed = |resumed| now.saturating_duration_since(resumed) >= STREAM_HEALED_AFTER;
         if self.resumed.is_some_and(healed) {

@@ -1,5 +1,5 @@
-//! The caches: what informers keep of the cluster, and what an object is reduced to. Uses `drift` for
-//! the fingerprints of children; asks the API server by watches only.
+//! The caches: informers, and the reduced form of the cached objects. Uses `drift` for the fingerprints
+//! of children; sends only list and watch requests.
 
 pub(in crate::controller) mod cached;
 pub mod decode;

@@ -1,5 +1,5 @@
 //! The children of all resources: a cache for each type of child and one for pods, shared by all
-//! controllers, and the reserved names. Finds from the caches who owns a child. No I/O.
+//! controllers, and the reserved names. Determines the owner of a child from the caches. No I/O.
 
 pub(in crate::controller) mod lost_children;
 pub(in crate::controller) mod reservations;
@@ -22,34 +22,34 @@ use crate::operators::{
 
 /// The caches of children.
 pub(crate) struct Children {
-    /// One for each type. There are few, so that a search of them costs less than a map.
+    /// One per type. A linear search of these few costs less than a map.
     stores: Vec<(ChildKind, Arc<Store<CachedChild>>)>,
     pub(crate) pods: Arc<Store<CachedPod>>,
     pub(crate) reservations: NameReservations,
     pub(crate) lost_children: LostChildren,
 }
 
-/// What the cache says of a child that is wanted.
+/// The cached state of a desired child.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ownership {
     /// Not in the cache, or there without an owner. Applied without force, so that an object of
     /// another owner that the label-selected watch does not see is not adopted.
     Unknown,
-    /// Ours; what we own of it has this fingerprint.
+    /// Owned by the resource; the fingerprint of the fields that the operator owns.
     Ours {
         /// UID of the child.
         uid: Box<str>,
-        /// The version that the rest was read from.
+        /// The resourceVersion that was read.
         resource_version: u64,
-        /// `None` when our field manager never applied it.
+        /// `None` if the operator's field manager never applied it.
         fingerprint: Option<Fingerprint>,
-        /// Which write of ours changed it last.
+        /// The stamp of the operator's last write.
         stamp: Option<Stamp>,
     },
     /// Being deleted, or owned by a deleted resource of the same name. It is created again after
     /// its deletion.
     Ending(Problem),
-    /// Another resource's.
+    /// Owned by another resource.
     Foreign(Problem),
 }
 
@@ -77,13 +77,13 @@ impl Children {
         &self.stores
     }
 
-    /// The cache of a type; `None` if no operator owns it.
+    /// The cache of a type; `None` if no operator owns this type.
     pub(crate) fn store(&self, kind: ChildKind) -> Option<&Arc<Store<CachedChild>>> {
         let mut stores = self.stores.iter();
         Some(&stores.find(|(it, _)| *it == kind)?.1)
     }
 
-    /// What is known of a child that the resource `wanted_by` wants.
+    /// The cached state of a child that the resource `wanted_by` desires.
     pub(crate) fn standing(
         &self,
         kind: ChildKind,
@@ -101,19 +101,19 @@ impl Children {
                 uid: cached.meta.uid.clone(),
                 resource_version: cached.meta.resource_version,
                 fingerprint: cached.fingerprint,
-                // A write for an earlier life says nothing of this one.
+                // A write to an earlier object of this name does not apply to this one.
                 stamp: cached.stamp.filter(|_| owner.uid == wanted_by.uid),
             }
         } else if owner.is_namesake(wanted_by) {
-            // The same name with another UID is a deleted resource, whose children the garbage
-            // collector is about to delete.
+            // An owner of this name with another UID is deleted, and the garbage collector will delete
+            // its children.
             Ownership::Ending(terminating(kind, key))
         } else {
             Ownership::Foreign(taken(kind, key, Some(owner)))
         }
     }
 
-    /// UID and owner of what the cache holds under a child's name.
+    /// UID and owner of the cached object with a child's name.
     pub(crate) fn found(
         &self,
         kind: ChildKind,
@@ -127,8 +127,8 @@ impl Children {
         self.store(kind)?.get(key)
     }
 
-    /// Puts the API server's answer to a write of ours into the cache, ahead of the watch.
-    /// Returns what our fields look like there; `None` when the answer cannot be read.
+    /// Stores the API server's answer to a write in the cache, ahead of the watch event. Returns the
+    /// fingerprint of the owned fields; `None` if the answer cannot be decoded.
     pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
         let child = CachedChild::decode(kind, answer).ok()?;
         let fingerprint = child.fingerprint;
@@ -136,7 +136,7 @@ impl Children {
         fingerprint
     }
 
-    /// All children of the resource `uid`, those that make pods first.
+    /// All children of the resource `uid`, those with pods first.
     pub(crate) fn of(&self, uid: &str) -> Vec<(ChildKind, Arc<CachedChild>)> {
         let all = self.stores.iter().flat_map(|(kind, store)| {
             let children = store.indexed(uid);
@@ -147,30 +147,30 @@ impl Children {
         all
     }
 
-    /// The child that makes pods, by kind and name.
+    /// The child with pods, by kind and name.
     pub(crate) fn workload_called(&self, kind: &str, key: &ObjectKey) -> Option<Arc<CachedChild>> {
         let mut stores = self.stores.iter();
         let (_, store) = stores.find(|(it, _)| it.has_pods && it.kind == kind)?;
         store.get(key)
     }
 
-    /// The selector that an older operator gave the Deployment of the resource `uid`.
+    /// The selector of the Deployment of the resource `uid` that an older operator created.
     pub(crate) fn preserved_selector(&self, uid: &str) -> Option<Box<Value>> {
         let deployments = self.store(DEPLOYMENT)?.indexed(uid);
         let deployment = deployments.first()?.workload()?;
         deployment.preserved_selector.clone()
     }
 
-    /// Whether the resource `uid` has a child that makes pods, and all such have rolled out their
-    /// latest spec, with every pod available.
+    /// Whether the resource `uid` has a child with pods, and all such children have rolled out their
+    /// latest spec with every pod available.
     pub(crate) fn is_rolled_out(&self, uid: &str) -> bool {
         let makers = self.stores.iter().filter(|(kind, _)| kind.has_pods);
         let mut children = makers.flat_map(|(_, store)| store.indexed(uid)).peekable();
         children.peek().is_some() && !children.any(|child| child.is_moving())
     }
 
-    /// The child `kind` called `key`, if it belongs to the resource `uid`: what our fields look
-    /// like, and which write of ours changed it last.
+    /// The child `kind` with the key `key`, if the resource `uid` owns it: the fingerprint of the owned
+    /// fields, and the stamp of the last write.
     pub(crate) fn of_owner(
         &self,
         kind: ChildKind,
@@ -190,9 +190,8 @@ impl Children {
         Some(self.cached(kind, key)?.meta.resource_version)
     }
 
-    /// The children of the resource `uid` as its status is computed from them: the one that makes
-    /// the pods, those pods, and all others. Of several that make pods the status counts those of
-    /// the one that is `wanted`.
+    /// The children of the resource `uid` for its status: the child with pods, those pods, and all
+    /// others. If several have pods, the status counts those of the `wanted` one.
     pub(crate) fn observed(
         &self,
         uid: &str,
@@ -226,7 +225,7 @@ impl Children {
         (workload, pods.unwrap_or_default(), others.collect())
     }
 
-    /// The live pods that the child `kind` called `key` made, sorted by name.
+    /// The live pods of the child `kind` with the key `key`, sorted by name.
     fn pods(&self, kind: ChildKind, key: &ObjectKey) -> Vec<ObservedPod> {
         let index = pod_index(kind.kind, key.namespace(), key.name());
         let pods = self.pods.indexed(&index);
@@ -252,7 +251,7 @@ pub(crate) fn terminating(kind: ChildKind, key: &ObjectKey) -> Problem {
     }
 }
 
-/// The problem of a child whose name is taken.
+/// The problem of a child whose name belongs to another object.
 pub(crate) fn taken(kind: ChildKind, key: &ObjectKey, owner: Option<&Owner>) -> Problem {
     let whose = match owner {
         Some(owner) => format!("belongs to {} {}", owner.kind, owner.name),

@@ -1,8 +1,8 @@
-//! The time of day, as conditions and Events are stamped with it.
+//! The current time of conditions and Events.
 
 use jiff::Timestamp;
 
-/// Now.
+/// The current time.
 pub(crate) fn now() -> Timestamp {
     #[cfg(test)]
     if let Some(now) = CLOCK.with_borrow(|clock| clock.as_ref().map(|now| now())) {
@@ -19,7 +19,7 @@ thread_local! {
     static CLOCK: std::cell::RefCell<Option<Clock>> = const { std::cell::RefCell::new(None) };
 }
 
-/// Takes the time of this thread from `clock` until the result is dropped.
+/// Uses `clock` as the time of this thread until the result is dropped.
 #[cfg(test)]
 pub(crate) fn set(clock: Clock) -> impl Drop {
     struct Unset;

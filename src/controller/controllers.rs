@@ -1,8 +1,8 @@
-//! All controllers of the process together: shared informers of the children, one informer,
-//! work queue and set of workers per kind, and who is enqueued by which change.
+//! All controllers of the process: shared informers of the children; and one informer, work queue and
+//! set of workers per kind, connected by event handlers.
 //!
-//! Any part that ends before it was asked to ends the whole, since a manager without one of
-//! them looks alive and does nothing.
+//! All parts stop when one of them ends unexpectedly: a manager without one of them looks alive but
+//! does nothing.
 
 mod resync;
 
@@ -41,42 +41,42 @@ use crate::controller::reconcile::worker::{self, Fenced};
 use crate::operators::names::KIND_LABEL;
 use crate::operators::{ChildKind, Operator, Settings, owned_by};
 
-/// Label that selects the children in the shared watches; every child has it.
+/// Label that selects the children in the shared watches. Every child has it.
 const CHILD_SELECTOR: &str = "app.kubernetes.io/managed-by=quartet-operator";
 
-/// Label that selects the pods; every one of ours has it.
+/// Label that selects the pods. Every pod of a child has it.
 const POD_SELECTOR: &str = KIND_LABEL;
 
-/// Longest wait, after the last reconcile, for Events that are being written.
+/// Longest wait for pending Events after the last reconcile.
 const LAST_EVENTS: Duration = Duration::from_millis(500);
 
-/// What the controllers are started with.
+/// Configuration of the controllers.
 pub struct Options {
     /// Client of all requests but watches; must not retry.
     pub client: kube::Client,
-    /// Client of watches; must have no read timeout.
+    /// Client of watches; must not have a read timeout.
     pub watch_client: kube::Client,
     /// The operators to run.
     pub operators: Vec<&'static dyn Operator>,
     /// Limits and operand images.
     pub settings: Settings,
-    /// Reconciles at once, per kind; at least 1.
+    /// Maximum number of concurrent reconciles per kind; at least 1.
     pub workers: usize,
-    /// Rollouts of changed defaults at the same time, per kind; 0 lifts the limit.
+    /// Maximum number of concurrent rollouts of changed defaults per kind; 0 means no limit.
     pub max_concurrent_rollouts: usize,
-    /// Only resources in these namespaces are reconciled; in all if empty. One is watched
-    /// alone, which needs no rights outside it; with several, the watches are cluster-wide.
+    /// Reconcile only resources in these namespaces; all if empty. A single one is watched alone,
+    /// without cluster-wide permissions; with several, the watches are cluster-wide.
     pub namespaces: BTreeSet<String>,
-    /// Watch each kind in the version that is stored, so that no conversion webhook is needed;
-    /// else always in its spoke version, as the first release did.
+    /// Watch each kind in its storage version, which needs no conversion webhook; otherwise always in
+    /// the spoke version, as the first release did.
     pub follow_stored_version: bool,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
-    /// The workers wait for it. Caches and queues fill before.
+    /// The workers start when this process leads. Caches and queues fill before.
     pub leadership: Leadership,
 }
 
-/// A part ended that must run until the stop.
+/// A part ended before the stop.
 #[derive(Debug, thiserror::Error)]
 pub enum ControllersError {
     /// It returned or was cancelled.
@@ -169,7 +169,7 @@ pub async fn run(
             let (queue, metrics) = (Arc::clone(&controller.queue), Arc::clone(&options.metrics));
             let reconciler = Arc::clone(&reconciler);
             let (leadership, mut idle) = (options.leadership.clone(), running.idle.subscribe());
-            // With rights everywhere, any namespace will do.
+            // With cluster-wide permissions, any namespace works.
             let namespace = only_namespace(&options).unwrap_or("default").to_owned();
             running.workers.spawn(async move {
                 tokio::select! {
@@ -182,7 +182,7 @@ pub async fn run(
                 });
                 tokio::select! {
                     biased;
-                    // Concurrent with the work, which waits for it only if a child is missing.
+                    // Runs concurrently with the workers, which wait for it only if a child is missing.
                     () = async { reconciler.begin(&namespace).await; pending().await } => Ok(()),
                     ended = work => ended,
                 }
@@ -190,12 +190,12 @@ pub async fn run(
         }
     }
 
-    // The workers hold the other ones. The writer of Events ends with the last.
+    // The workers hold the remaining recorders. The writer of Events ends with the last one.
     drop(recorder);
     running.until(stop).await
 }
 
-/// The resources of one kind that are reconciled here, as the metrics tell of them.
+/// The reconciled resources of one kind, for the metrics.
 struct Reported {
     resources: Weak<Store<CachedResource>>,
     /// Empty for all.
@@ -219,17 +219,17 @@ struct Running {
     events: JoinHandle<()>,
     informers: JoinSet<Result<Infallible, InformerError>>,
     workers: JoinSet<Result<(), Fenced>>,
-    /// The queues of the workers. A shutdown of its queue ends a worker.
+    /// The queues of the workers. Shutting down a queue ends its workers.
     queues: Vec<Arc<Queue<ObjectKey>>>,
     /// Dropping it ends the workers that have not started.
     idle: watch::Sender<()>,
 }
 
 impl Running {
-    /// Waits for `stop`, then for the reconciles that are under way.
+    /// Waits for `stop`, then for the running reconciles.
     ///
     /// # Errors
-    /// When a part ends before, or a worker panics.
+    /// A part ends earlier, or a worker panics.
     async fn until(mut self, stop: impl Future<Output = ()>) -> Result<(), ControllersError> {
         let ended = tokio::select! {
             Some(ended) = self.informers.join_next() => ended.map(|result| match result {
@@ -258,9 +258,9 @@ impl Running {
         while let Some(ended) = self.workers.join_next().await {
             ended.map_err(ControllersError::Panicked)??;
         }
-        // Informers hold recorders of Events, too.
+        // Informers also hold recorders of Events.
         self.informers.shutdown().await;
-        // A stop in time is more important than the last Events.
+        // Stopping in time is more important than the last Events.
         match timeout(LAST_EVENTS, &mut self.events).await {
             Ok(ended) => ended.map_err(ControllersError::Panicked),
             Err(_elapsed) => {
@@ -271,16 +271,16 @@ impl Running {
     }
 }
 
-/// Returns when every informer has its first list, or has ended.
+/// Completes when every informer has its first list, or has ended.
 async fn all_synced(synced: Vec<Synced>) {
     for mut synced in synced {
-        // An error means that the informer is gone, which ends the process elsewhere, or that
-        // the process is being stopped, of which the queue tells.
+        // An error means that the informer has ended, which stops the process elsewhere, or that the
+        // process is stopping, which the queue reports.
         let _ = synced.wait_for(|synced| *synced).await;
     }
 }
 
-/// Starts the informers of the children and of their pods, which all controllers share.
+/// Starts the shared informers of the children and of their pods.
 fn watch_children(
     options: &Options,
     handlers: &Arc<EventHandlers>,
@@ -311,14 +311,14 @@ fn watch_children(
     synced
 }
 
-/// A type of child, as kube names it.
+/// A type of child, as a kube `ApiResource`.
 fn resource_of(kind: ChildKind) -> ApiResource {
     let version = kind.api_version.rsplit('/').next().unwrap_or_default();
     let kind_of_api = GroupVersionKind::gvk(kind.group, version, kind.kind);
     ApiResource::from_gvk_with_plural(&kind_of_api, kind.plural)
 }
 
-/// Starts the informer of one kind of ours.
+/// Starts the informer of a custom resource kind.
 fn watch_resources(
     options: &Options,
     kind: &'static Kind,
@@ -345,7 +345,7 @@ fn watch_resources(
     inform(options, kind.kind, store, stream, informers, handler)
 }
 
-/// A watch of objects with a label, where this manager reconciles.
+/// A watch of objects with a label in the reconciled namespaces.
 fn watch_selected<T>(
     options: &Options,
     resource: &ApiResource,

@@ -1,5 +1,5 @@
-//! Drift: whether a child is as it was applied, and who changes it. Pure, and used by everything that
-//! compares.
+//! Drift detection: whether a child is as it was applied, and which field manager changes it. Pure, and
+//! used by all comparisons.
 
 pub(in crate::controller) mod field_conflict;
 pub(in crate::controller) mod fingerprint;

@@ -1,6 +1,6 @@
-//! Events on a resource, for transitions that want a human's eye; a healthy life has none.
-//! Recording one costs a reconcile nothing: it is put into a bounded queue, and lost (and
-//! counted) if that is full. A [`writer`] of its own brings them to the API server.
+//! Events on a resource, for transitions that a person should see; a healthy resource causes none. A
+//! reconcile does not wait for them: they enter a bounded queue, and are dropped and counted if it is
+//! full. A [`writer`] sends them to the API server.
 
 mod series;
 mod transitions;
@@ -18,24 +18,23 @@ use crate::api::Kind;
 use crate::controller::metrics::{EventFate, Metrics};
 use crate::operators::Resource;
 
-/// Who reports: the name that `kubectl describe` shows.
+/// The reporting controller, shown by `kubectl describe`.
 const REPORTER: &str = "quartet-operator";
 /// The API server's limit of `note` (`pkg/apis/core/validation/events.go`, `NoteLengthLimit`).
 const NOTE_LIMIT: usize = 1024;
-/// Most events that wait to be written: a few hundred bytes each.
+/// Capacity of the queue: a few hundred bytes each.
 const QUEUE: usize = 256;
 
-/// How an event is to be taken.
+/// The type of an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Severity {
-    /// Something a user may want to know.
+    /// Information for users.
     Normal,
-    /// Something a user has to do something about.
+    /// A problem that users must solve.
     Warning,
 }
 
-/// What happened, in words; each kind of note has few different ones, since equal ones are
-/// counted as one.
+/// The reason and note of an Event. Notes must not vary much, since equal Events are counted as one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Notice {
     pub(super) severity: Severity,
@@ -45,7 +44,7 @@ pub(super) struct Notice {
     pub(super) note: String,
 }
 
-/// Something that happened to a resource.
+/// A recorded Event.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
     pub(super) regarding: Regarding,
@@ -53,7 +52,7 @@ pub(super) struct Event {
     pub(super) at: Timestamp,
 }
 
-/// The resource that an event is about.
+/// The resource of an Event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Regarding {
     api_version: String,
@@ -63,7 +62,7 @@ pub(super) struct Regarding {
     pub(super) uid: String,
 }
 
-/// Takes events; clones take them for the same writer.
+/// Records Events; clones use the same writer.
 #[derive(Clone)]
 pub(super) struct Recorder {
     queue: mpsc::Sender<Event>,
@@ -71,7 +70,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder, and what it records.
+    /// A recorder and the receiver of its Events.
     pub(super) fn new(metrics: Arc<Metrics>) -> (Self, mpsc::Receiver<Event>) {
         let (queue, recorded) = mpsc::channel(QUEUE);
         (Self { queue, metrics }, recorded)
@@ -97,7 +96,7 @@ impl Recorder {
 }
 
 impl Event {
-    /// The name of its object, unique by the time in nanoseconds.
+    /// The name of the Event object, unique by the time in nanoseconds.
     fn object_name(&self) -> String {
         let name = &self.regarding.name;
         let prefix = name
@@ -107,7 +106,7 @@ impl Event {
         format!("{prefix}.{:x}", self.at.as_nanosecond())
     }
 
-    /// Its object, reported by the process `instance`.
+    /// The Event object, reported by the process `instance`.
     fn body(&self, name: &str, instance: &str) -> Value {
         let Notice {
             severity,
@@ -146,7 +145,7 @@ impl Event {
     }
 }
 
-/// The notation of `MicroTime`.
+/// The format of `MicroTime`.
 fn micro_time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }

@@ -20,24 +20,23 @@ use crate::explorer::twins::{self, Twin};
 /// counts. The end of a rollout is not delayed.
 pub(super) const COALESCE: Duration = Duration::from_millis(500);
 
-/// An owner that waits already, in most cases to write its status, waits for this long at most
-/// after a step.
+/// Maximum additional delay after a step if the owner waits already, in most cases to write its status.
 pub(super) const STEP_WHILE_WAITING: Duration = Duration::from_secs(4);
 
-/// With more resources that wait to write their status, a first status comes with the end of the
+/// If more resources than this wait to write their status, a first status is written at the end of the
 /// rollout or after the longest wait, whichever is earlier.
 const FEW: u32 = 25;
 
-/// How soon a change enqueues the owner.
+/// The delay before a change enqueues the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Urgency {
     Now,
     /// After [`COALESCE`].
     Soon,
-    /// As `Soon` if at most [`FEW`] resources of the kind wait to write their status, else as
+    /// As `Soon` if at most [`FEW`] resources of the kind wait to write their status, otherwise as
     /// `Step`.
     FirstReport,
-    /// After [`COALESCE`] if the owner does not wait, else after [`STEP_WHILE_WAITING`].
+    /// After [`COALESCE`] if the owner does not wait, otherwise after [`STEP_WHILE_WAITING`].
     Step,
 }
 
@@ -93,7 +92,7 @@ impl EventHandlers {
         match change {
             Change::Deleted(_) => controller.queue.remove(key),
             Change::Updated { old, new } if old.is_semantically_equal(new) => {}
-            // The answer to the write often comes later than its event. The reconcile goes on.
+            // The answer to the write often arrives after its event. The reconcile continues.
             Change::Updated { old, new }
                 if old.is_spec_equal(new) && controller.states.is_being_written(key, new) => {}
             Change::Added(_) if is_first_list => {
@@ -114,7 +113,7 @@ impl EventHandlers {
         }
     }
 
-    /// Notes that the owner has lost a child.
+    /// Records that the owner has lost a child.
     fn note_loss(&self, namespace: &str, owner: &Owner) {
         let key = ObjectKey::new(namespace, &owner.name);
         if let Some(controller) = self.controller_of(owner) {
@@ -131,8 +130,8 @@ impl EventHandlers {
         self.controllers.iter().find(owns)
     }
 
-    /// Enqueues every resource that may want a child of this name: the name became free, or its
-    /// owner changed.
+    /// Enqueues all resources that may want a child of this name: the name became free, or its owner
+    /// changed.
     fn enqueue_by_name(&self, child: &ObjectKey) {
         for controller in &self.controllers {
             if controller.resources.get(child).is_some() {

@@ -1,5 +1,5 @@
-//! Doors for the fuzz targets to what the controllers read of others' writing. Only in builds of
-//! `hack/fuzz.sh`, which sets `--cfg fuzzing`; adds nothing to the rules that it lets be tried.
+//! Entry points of the fuzz targets for data that the controllers read from the API server. Only in
+//! builds of `hack/fuzz.sh`, which sets `--cfg fuzzing`; contains no rules.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::controller::legacy::adoption;
 use crate::controller::object::Object;
 use crate::operators::{DEPLOYMENT, OPERATORS, owned_by};
 
-/// What became of the lines of a watch.
+/// The result of processing watch lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Followed {
-    /// Lines that are events of objects that can be decoded, of any of the four kinds of cache.
+    /// Number of lines that are events of objects that any of the four caches can decode.
     pub decoded: usize,
-    /// Objects in the caches in the end, by namespace, name, uid and resourceVersion, in order.
+    /// The cached objects at the end: namespace, name, uid and resourceVersion, in order.
     pub cached: Vec<(String, String, String, u64)>,
 }
 
-/// Follows `lines` as each of the four caches would: resources, Deployments, Services, pods.
+/// Processes `lines` as each of the four caches does: resources, Deployments, Services, pods.
 pub fn follow(lines: &[&[u8]]) -> Followed {
     let mut followed = Followed::default();
     follow_as::<CachedResource>(lines, &mut followed);
@@ -72,12 +72,12 @@ fn follow_as<T: Decode + Object + PartialEq>(lines: &[&[u8]], followed: &mut Fol
     }
 }
 
-/// The type that a watch of nothing in particular is decoded for.
+/// The type for decoding a watch without a specific type.
 pub fn any_resource() -> ApiResource {
     ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&())
 }
 
-/// Hash of the fields of `object` that `manager` has applied; none if it never did.
+/// Hash of the fields of `object` that `manager` has applied; `None` if it never did.
 pub fn observed(object: &Value, manager: &str) -> Option<u64> {
     fingerprint::of_observed(object, manager).map(|it| it.fields)
 }
@@ -87,18 +87,18 @@ pub fn desired(body: &Value) -> u64 {
     fingerprint::of_desired(body).fields
 }
 
-/// The JSON patch that adopts what the maker of `object` wrote.
+/// The JSON patch that adopts the fields of the original manager of `object`.
 pub fn adopt(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
     adoption::patch(object, manager, owner_uid)
 }
 
-/// The JSON patch that takes over the list that the API server blames.
+/// The JSON patch that takes ownership of the list in the API server's error.
 pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
     adoption::absorb_list(object, manager, blamed)
 }
 
-/// A Deployment of somebody else as the cache has it: the name and uid of its controller, the
-/// selector that stays, and whether it was ever applied by us.
+/// The cached form of a foreign Deployment: name and uid of its controller, the retained selector, and
+/// whether the operator ever applied it.
 pub fn deployment(object: &Value) -> Option<(String, String, Option<Value>, bool)> {
     let cached = CachedChild::decode(DEPLOYMENT, object).ok()?;
     let preserved = cached.workload()?.preserved_selector.clone();

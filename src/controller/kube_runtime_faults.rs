@@ -1,6 +1,6 @@
-//! Why `kube::runtime::Controller` is not used here, as tests of it: what decision 0001 says
-//! of kube-runtime 5.0. A test that turns red after an update of kube means that a fault is
-//! cured, and that the decision should be looked at again.
+//! Tests that show why `kube::runtime::Controller` is not used: the faults of kube-runtime 5.0 in
+//! decision 0001. If a test fails after an update of kube, a fault is fixed, and the decision should be
+//! reviewed.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -30,8 +30,8 @@ fn config_map(name: &str, version: &str) -> ConfigMap {
     }
 }
 
-/// What `Controller` is made of: a reflector, whose applied objects are reconciled. Runs it
-/// in chunks, each of which arrives when all before is dealt with.
+/// The core of `Controller`: a reflector whose applied objects are reconciled. Runs it in chunks; each
+/// chunk arrives after all earlier ones are processed.
 async fn reconcile(chunks: Vec<Vec<Event<ConfigMap>>>, mut reconciler: impl FnMut(&ConfigMap)) {
     let (feed, items) = mpsc::unbounded_channel::<Item>();
     let events = futures::stream::unfold(items, |mut items| async {

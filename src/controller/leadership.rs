@@ -1,5 +1,5 @@
-//! Leadership as the controllers see it: when the workers start, and whether a write may be sent.
-//! The election itself is elsewhere.
+//! Leadership as seen by the controllers: when the workers start, and whether a write may be sent.
+//! Independent of the election.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::sync::watch;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 
-/// Says whether this process may write to the cluster at this moment.
+/// Whether this process may write to the cluster now.
 pub trait MayWrite: Send + Sync {
-    /// How long a write that begins now may take, at most; `None`: it must not begin. Once
-    /// it is `None` it stays so for the rest of the process's life.
+    /// Maximum duration of a write that starts now; `None` if it must not start. Once `None`, always
+    /// `None`.
     ///
-    /// Asked before and during every write, so it has to be cheap and must not block.
+    /// Called before and during every write, so it must be cheap and must not block.
     fn time_left(&self) -> Option<Duration>;
 }
 
@@ -26,7 +26,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// The workers wait until `begun` turns true; each write asks `may_write`.
+    /// The workers wait until `begun` is true; each write checks `may_write`.
     pub fn new(begun: watch::Receiver<bool>, may_write: Arc<dyn MayWrite>) -> Self {
         Leadership { begun, may_write }
     }
@@ -37,7 +37,7 @@ impl Leadership {
         Leadership::new(begun, Arc::new(Always))
     }
 
-    /// Resolves on election; may never resolve.
+    /// Completes when this process is elected; may never complete.
     pub(crate) async fn elected(mut self) {
         if self.begun.wait_for(|begun| *begun).await.is_err() {
             // The election has ended.

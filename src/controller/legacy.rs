@@ -1,5 +1,5 @@
-//! Objects of older operators: their children are adopted and their finalizers removed. This folder
-//! can be deleted when nobody migrates any more.
+//! Objects of older operators: adopts their children and removes their finalizers. This folder can be
+//! deleted when no installation needs migration.
 
 pub(in crate::controller) mod adoption;
 pub(in crate::controller) mod finalizers;

@@ -1,6 +1,6 @@
-//! What the machinery counts: controller-runtime's metrics by their names, labels and
-//! buckets, so that its dashboards and alerts work, and a few of our own that it lacks.
-//! Depends on the queue only through `ObserveBacklog`.
+//! Metrics of the controllers: those of controller-runtime with the same names, labels and buckets, so
+//! that its dashboards and alerts work, and additional ones. Depends on the queue only through
+//! `ObserveBacklog`.
 //!
 //! Sources: controller-runtime `pkg/internal/controller/metrics/metrics.go` and
 //! `pkg/metrics/workqueue.go`.
@@ -33,25 +33,25 @@ const RECONCILE_SECONDS: [f64; 40] = [
 /// Label names and values.
 type Labels = Vec<(&'static str, String)>;
 
-/// How one reconcile ended.
+/// The result of a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing is left to do.
+    /// Success.
     Success,
-    /// It shall run again after a while.
+    /// Success; reconcile again after a delay.
     RequeueAfter,
-    /// It failed and is tried again by the back-off.
+    /// A retriable error; retried with back-off.
     Error,
-    /// It failed in a way that no retry heals.
+    /// A terminal error; not retried.
     TerminalError,
-    /// It panicked; counts as an error, too.
+    /// A panic; also counted as an error.
     Panic,
-    /// It ran into its deadline; counts as an error, too.
+    /// A timeout; also counted as an error.
     Timeout,
 }
 
 impl Outcome {
-    /// The label `result`, whose values controller-runtime defines.
+    /// The label `result`, with the values of controller-runtime.
     fn result(self) -> &'static str {
         match self {
             Outcome::Success => "success",
@@ -61,20 +61,20 @@ impl Outcome {
     }
 }
 
-/// What became of an Event about a resource.
+/// The result of recording an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventFate {
-    /// It was written.
+    /// A new Event was written.
     Created,
-    /// It is one more of a series, and the count was written.
+    /// An Event of a series; the count was written.
     Counted,
-    /// It is one more of a series, whose count is written later.
+    /// An Event of a series; the count is written later.
     Aggregated,
-    /// The resource had too many.
+    /// Dropped: too many Events of this resource.
     Suppressed,
-    /// Too many were waiting to be written.
+    /// Dropped: the queue is full.
     Dropped,
-    /// The API server did not take it.
+    /// The API server rejected it, or was unavailable.
     Failed,
 }
 
@@ -101,10 +101,10 @@ impl EventFate {
     }
 }
 
-/// The values of `result` that dashboards ask for; `requeue` stays 0 here.
+/// The values of `result` that dashboards query; `requeue` is always 0 here.
 const RESULTS: [&str; 4] = ["error", "requeue", "requeue_after", "success"];
 
-/// Buckets of a histogram, as the constructor of a family's members.
+/// Buckets of a histogram; the constructor for a metric family.
 #[derive(Debug, Clone)]
 struct Buckets(Vec<f64>);
 
@@ -116,7 +116,7 @@ impl MetricConstructor<Histogram> for Buckets {
 
 type Histograms = Family<Labels, Histogram, Buckets>;
 
-/// Every metric of the controllers.
+/// All metrics of the controllers.
 #[derive(Debug)]
 pub struct Metrics {
     reconciles: Family<Labels, Counter>,
@@ -138,7 +138,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers every metric.
+    /// Registers all metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Metrics {
             reconciles: Family::default(),
@@ -158,8 +158,7 @@ impl Metrics {
             queues: QueueFamilies::register(registry),
             resources: ResourceCollector::registered(registry),
         };
-        // The registry ends each help text with a full stop, and each counter's name with
-        // `_total`.
+        // The registry appends a full stop to each help text, and `_total` to the name of each counter.
         for (name, help, family) in [
             (
                 "controller_runtime_reconcile",
@@ -240,9 +239,9 @@ impl Metrics {
         metrics
     }
 
-    /// Makes every series of a controller appear with the value 0, as controller-runtime does
-    /// at its start (`pkg/internal/controller/controller.go`, `initMetrics`): a rate over a
-    /// series that is not there yet misses its first step.
+    /// Creates every series of a controller with the value 0, as controller-runtime does at its start
+    /// (`pkg/internal/controller/controller.go`, `initMetrics`): a rate over a series that does not
+    /// exist yet misses its first increment.
     pub fn controller_started(&self, controller: &str, owned: &[Owned], workers: usize) {
         for result in RESULTS {
             let labels = vec![
@@ -273,14 +272,14 @@ impl Metrics {
             .set(workers);
     }
 
-    /// A worker is busy until the returned guard is dropped, by a panic as well.
+    /// Counts a worker as active until the returned guard is dropped, also by a panic.
     pub fn reconcile_started(&self, controller: &str) -> ActiveWorker {
         let active = self.active.get_or_create_owned(&of_controller(controller));
         active.inc();
         ActiveWorker { active }
     }
 
-    /// A reconcile ended after `duration`.
+    /// Records the end of a reconcile after `duration`.
     pub fn reconcile_ended(&self, controller: &str, outcome: Outcome, duration: Duration) {
         let labels = of_controller(controller);
         let result = ("result", outcome.result().to_owned());
@@ -301,22 +300,22 @@ impl Metrics {
         special.get_or_create_owned(&labels).inc();
     }
 
-    /// What was applied looks different in the API server's answer: an admission plugin or a
-    /// rounding rewrites a field that we own of a `child` (its kind).
+    /// Counts an apply whose owned fields differ in the API server's answer: an admission plugin or
+    /// rounding changes a field of a `child` (its kind).
     pub fn rewritten(&self, controller: &str, child: &str) {
         self.rewritten
             .get_or_create_owned(&of_child(controller, child))
             .inc();
     }
 
-    /// Applies of a `child` (its kind) are stopped for a while: another writer keeps changing it.
+    /// Counts the start of a wait in applies of a `child` (its kind): another writer keeps changing it.
     pub(crate) fn field_conflict(&self, controller: &str, child: &str) {
         self.field_conflicts
             .get_or_create_owned(&of_child(controller, child))
             .inc();
     }
 
-    /// So many rollouts of a changed default are under way, and so many wait for their turn.
+    /// Sets the numbers of running and waiting rollouts of a changed default.
     pub(crate) fn paced(&self, controller: &str, rolling: usize, waiting: usize) {
         for (state, count) in [("rolling", rolling), ("waiting", waiting)] {
             let labels = vec![
@@ -328,38 +327,37 @@ impl Metrics {
         }
     }
 
-    /// A list or watch of `kind` failed; `code` is the HTTP status, if there was one.
+    /// Counts a failed list or watch of `kind`; `code` is the HTTP status, if any.
     pub(crate) fn watch_failed(&self, kind: &str, code: Option<u16>) {
         let code = code.map_or_else(|| "transport".to_owned(), |code| code.to_string());
         let labels = vec![("kind", kind.to_owned()), ("code", code)];
         self.watch_errors.get_or_create_owned(&labels).inc();
     }
 
-    /// A watch of `kind` delivered an object that could not be decoded.
+    /// Counts an object of `kind` from a watch that cannot be decoded.
     pub(crate) fn undecodable(&self, kind: &str) {
         self.undecodable
             .get_or_create_owned(&vec![("kind", kind.to_owned())])
             .inc();
     }
 
-    /// An Event about a resource came to this.
+    /// Counts the result of an Event.
     pub(crate) fn event(&self, fate: EventFate) {
         self.events.get_or_create_owned(&of_event(fate)).inc();
     }
 
-    /// The conditions of the resources of a controller, which are asked for at each scrape.
+    /// Registers the resources of a controller, whose conditions are read at each scrape.
     pub(crate) fn resources(&self, controller: &str, conditions: Box<dyn ObserveConditions>) {
         self.resources.observe(controller, conditions);
     }
 
-    /// The metrics of the work queue `name`, whose backlog is asked for at each scrape as
-    /// long as it is there.
+    /// Metrics of the work queue `name`, whose backlog is read at each scrape while the queue exists.
     pub(crate) fn queue(&self, name: &str, backlog: Weak<dyn ObserveBacklog>) -> QueueMetrics {
         self.queues.queue(name, backlog)
     }
 }
 
-/// A worker that has an object.
+/// An active worker.
 #[derive(Debug)]
 pub struct ActiveWorker {
     active: Gauge,

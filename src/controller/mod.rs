@@ -1,9 +1,10 @@
-//! The controllers: informers, work queues, workers, server-side apply and back-off, with the
-//! semantics of client-go and controller-runtime. Uses `operators` and `api`; knows no kind.
+//! The controllers: informers, work queues, workers, server-side apply and back-off, with the semantics
+//! of client-go and controller-runtime. Uses `operators` and `api`; contains no code for a specific
+//! kind.
 //!
-//! The way of a change: [`cache::informer`] → [`cache::store`] → `event_handlers` → [`queue`] →
+//! Path of a change: [`cache::informer`] → [`cache::store`] → `event_handlers` → [`queue`] →
 //! `reconcile::worker` → `reconcile` → `call` → the API server. `drift` compares, `status` reports, and
-//! `legacy` adopts what older operators made.
+//! `legacy` adopts children of older operators.
 
 pub mod backoff;
 pub mod cache;

@@ -1,20 +1,20 @@
-//! What caches and work queues need of an object: its key, uid and version. Depends on nothing and
-//! knows no kind.
+//! The interface of cached objects for caches and work queues: key, uid and version. Independent of the
+//! kind.
 
 use std::fmt;
 use std::sync::Arc;
 
 /// Namespace and name of an object: the key of caches and work queues.
 ///
-/// One shared allocation, so that a clone costs a counter: the same key lies in the cache,
-/// in an index and in a queue.
+/// One shared allocation, so that a clone only increments a counter: the cache, an index and a queue
+/// hold the same key.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey(Arc<str>);
 
 impl ObjectKey {
-    /// The key of `name` in `namespace`; of a cluster-scoped object if that is empty.
+    /// The key of `name` in `namespace`; an empty namespace means a cluster-scoped object.
     pub fn new(namespace: &str, name: &str) -> Self {
-        // Neither may contain a slash (RFC 1123 label and subdomain), so this is unambiguous.
+        // Neither may contain a slash (RFC 1123 label and subdomain), so the key is unambiguous.
         ObjectKey(format!("{namespace}/{name}").into())
     }
 
@@ -44,25 +44,25 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
-/// One state of an object, as a cache keeps it.
+/// A cached state of an object.
 pub trait Object: Send + Sync + 'static {
     /// Namespace and name.
     fn key(&self) -> &ObjectKey;
 
-    /// UID, which tells an object from a later one of the same name.
+    /// UID, which distinguishes objects that had the same name.
     fn uid(&self) -> &str;
 
-    /// Resource version. Of two states of one resource type the greater is the later one:
-    /// comparable as integers: guaranteed since Kubernetes 1.35 (KEP-5504), true in practice before.
+    /// Resource version. The greater of two versions of one resource type is the later one. Comparable
+    /// as integers: guaranteed since Kubernetes 1.35 (KEP-5504), true in practice before.
     fn resource_version(&self) -> u64;
 
-    /// Which of several forms of the same state was read, if there are several: a custom
-    /// resource is to be had in every version that is served, at one resource version.
+    /// The API version that was read, for types with several: a custom resource can be read in every
+    /// served version, with the same resource version.
     fn form(&self) -> &str {
         ""
     }
 
-    /// Under what else the object is to be found, e.g. the UID of its owner.
+    /// An additional index value, e.g. the UID of the owner.
     fn index(&self) -> Option<&str> {
         None
     }

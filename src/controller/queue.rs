@@ -1,14 +1,13 @@
-//! The work queue: which object a worker takes next. client-go's `workqueue` with the
-//! priorities of controller-runtime's `priorityqueue`. Knows keys only, nothing of objects.
+//! The work queue: client-go's `workqueue` with the priorities of controller-runtime's `priorityqueue`.
+//! Holds keys, not objects.
 //!
-//! * One slot per key: adding one that waits already changes nothing but to raise its
-//!   priority and to bring its moment forward. So the queue is bounded by the number of
-//!   objects, and needs no limit of its own.
-//! * A key that a worker has is handed to no other. Added meanwhile, it comes out once more
-//!   after [`Queue::done`], in the place that it took when it was added.
-//! * First come first served within a priority, by the moment of becoming ready; while both
-//!   priorities wait, one low item follows on [`NORMALS_PER_LOW`] normal ones.
-//! * A retry keeps the priority of what is retried, as in controller-runtime.
+//! * One entry per key: adding a waiting key only raises its priority and makes it due earlier. So the
+//!   queue is bounded by the number of objects, and needs no limit.
+//! * A key in process is not handed out again. If it is added meanwhile, it is handed out after
+//!   [`Queue::done`], in the order of the addition.
+//! * FIFO within a priority, by the time at which a key became ready. While both priorities wait, one
+//!   low item follows [`NORMALS_PER_LOW`] normal ones.
+//! * A retry keeps the priority of the failed attempt, as in controller-runtime.
 
 mod slots;
 
@@ -26,22 +25,21 @@ pub use self::slots::{NORMALS_PER_LOW, Priority};
 use crate::controller::backoff::ObjectBackoff;
 use crate::controller::metrics::{Backlog, Metrics, ObserveBacklog, QueueMetrics};
 
-/// The longest delay, so that no point in time overflows.
+/// The longest delay, to prevent an overflow of time.
 const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A work queue of keys. Shared by everyone who adds and by the workers.
+/// A work queue of keys, shared by event handlers and workers.
 pub struct Queue<K> {
-    /// Also known, weakly, to the metrics, which ask for the backlog at each scrape.
+    /// The metrics hold a weak reference, and read the backlog at each scrape.
     shared: Arc<Shared<K>>,
     metrics: QueueMetrics,
 }
 
 struct Shared<K> {
-    /// Held for a few map operations and never across an await, so that a blocking lock is
-    /// the cheaper one.
+    /// Held for a few map operations and never across an await, so a blocking lock is cheaper.
     state: Mutex<State<K>>,
-    /// One permit for each key that becomes available; everyone when the next delayed key
-    /// is due earlier than before, or when the queue is shut down.
+    /// One permit for each key that becomes available. All waiters are notified when the next delayed
+    /// key is due earlier than before, or on shutdown.
     wake: Notify,
 }
 
@@ -68,13 +66,13 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         Queue { shared, metrics }
     }
 
-    /// Adds a key that is due now.
+    /// Adds a key that is ready now.
     pub fn add(&self, key: K, priority: Priority) {
         self.shared
             .change(|state, now| state.add(key, priority, now, now));
     }
 
-    /// As [`Queue::add_later`], for workers: the priority is that with which the key was handed out.
+    /// As [`Queue::add_later`], for workers: keeps the priority with which the key was handed out.
     pub fn add_after(&self, key: K, delay: Duration) {
         if !delay.is_zero() {
             self.metrics.retries.inc();
@@ -83,8 +81,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             .change(|state, now| state.retry(key, delay, now));
     }
 
-    /// Adds a key that is due in `delay`, or in `while_waiting` if it waits already. A key that is
-    /// due earlier stays so.
+    /// Adds a key that is due after `delay`, or after `while_waiting` if it waits already. Keeps an
+    /// earlier due time.
     pub fn add_later(&self, key: K, priority: Priority, delay: Duration, while_waiting: Duration) {
         self.shared.change(|state, now| {
             let delay = match state.slots.is_waiting(&key) {
@@ -96,7 +94,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         });
     }
 
-    /// Adds a key whose reconcile failed, due after its back-off, and after `at_least`.
+    /// Adds a key whose reconcile failed, due after its back-off and after `at_least`.
     pub fn add_rate_limited(&self, key: K, at_least: Duration) {
         self.metrics.retries.inc();
         self.shared.change(|state, now| {
@@ -105,12 +103,12 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         });
     }
 
-    /// Ends the back-off of a key: its reconcile succeeded.
+    /// Resets the back-off of a key after a success.
     pub fn forget(&self, key: &K) {
         self.shared.lock().backoff.forget(key);
     }
 
-    /// Drops a key and its back-off: the object is deleted. A worker that has the key finishes and
+    /// Removes a key and its back-off: the object was deleted. A worker that has the key finishes and
     /// calls [`Queue::done`] as usual.
     pub fn remove(&self, key: &K) {
         let mut state = self.shared.lock();
@@ -118,11 +116,11 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         state.slots.remove(key);
     }
 
-    /// Waits for the next key, which is the caller's until [`Queue::done`]; `None` once the
-    /// queue is shut down. Cancel-safe: a call that is dropped has taken nothing.
+    /// Waits for the next key, which is in process until [`Queue::done`]; `None` after the shutdown.
+    /// Cancel-safe: a dropped call takes no key.
     pub async fn get(&self) -> Option<K> {
         loop {
-            // Registered before the look, so that a key added in between is not missed.
+            // Registered before the check, so that no key added in between is missed.
             let mut enqueued = pin!(self.shared.wake.notified());
             enqueued.as_mut().enable();
             let due = {
@@ -136,8 +134,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
                 }
                 state.slots.next_due()
             };
-            // Every waiting call keeps its own timer for the next delayed key: some wake in
-            // vain, but none depends on another that may have been dropped or be busy.
+            // Every waiting call has its own timer for the next delayed key. Some wake without a key,
+            // but none depends on another one, which may be dropped or busy.
             match due {
                 None => enqueued.await,
                 Some(due) => tokio::select! {
@@ -157,14 +155,13 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         });
     }
 
-    /// From now on [`Queue::get`] returns `None` and nothing is added. Workers finish the keys that
-    /// they have.
+    /// From now on [`Queue::get`] returns `None` and no key is added. Workers finish their keys.
     pub fn shut_down(&self) {
         self.shared.lock().shut_down = true;
         self.shared.wake.notify_waiters();
     }
 
-    /// The number of waiting keys: delayed ones included, those of workers excluded.
+    /// The number of waiting keys, including delayed ones, excluding those in process.
     pub fn len(&self) -> usize {
         self.shared.lock().slots.len()
     }
@@ -194,13 +191,13 @@ impl<K: Clone + Eq + Hash> State<K> {
 
 impl<K> Shared<K> {
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // Nothing panics while it holds the lock; if it did, the maps would still be sound.
+        // Nothing panics while it holds the lock, and the maps are valid after each step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<K: Clone + Eq + Hash> Shared<K> {
-    /// Makes a change and notifies the workers that it concerns.
+    /// Applies a change, and notifies the affected workers.
     fn change(&self, change: impl FnOnce(&mut State<K>, Instant)) {
         let mut state = self.lock();
         let (available, due) = (state.slots.available(), state.slots.next_due());

@@ -1,6 +1,6 @@
-//! One resource, once: its children are made as its operator wants them, and its status tells
-//! what is observed. Level-triggered: nothing depends on which event woke it. Knows no kind;
-//! the kinds' pure functions come in as an [`Operator`].
+//! One reconcile of one resource: applies the children that its operator desires, and writes the
+//! observed state to its status. Level-triggered: independent of the event that enqueued it. Kinds
+//! differ only in their [`Operator`], a pure function.
 
 pub(in crate::controller) mod apply;
 pub(in crate::controller) mod error_class;
@@ -36,7 +36,7 @@ use crate::operators::{
     Child, Desired, Operator, Problem, Reason, Refused, Resource, Settings, status,
 };
 
-/// How long to wait for a cache that is behind, if no event comes.
+/// How long to wait for an outdated cache if no event arrives.
 const STALE_RETRY: Duration = Duration::from_secs(1);
 
 /// Reconciles the resources of one kind.
@@ -54,8 +54,8 @@ pub(crate) struct Reconciler {
 }
 
 impl Reconciler {
-    /// A reconciler of the resources in `resources`. Each is written in the version in which it was
-    /// read, and its children name it in that version.
+    /// A reconciler of the resources in `resources`. Each resource is written in the version in which
+    /// it was read, and the owner references of its children use that version.
     pub(crate) fn new(
         operator: &'static dyn Operator,
         settings: Settings,
@@ -97,8 +97,8 @@ impl Reconciler {
         Arc::clone(&self.resources)
     }
 
-    /// Called once this process leads. Reads the revision since which no other manager writes; on an
-    /// error it is read again when it is needed.
+    /// Called once when this process leads. Reads the revision since which no other manager writes;
+    /// after an error, it is read when it is needed.
     pub(crate) async fn begin(&self, namespace: &str) {
         if let Err(error) = self.applier.begin(namespace).await {
             debug!(controller = self.kind.controller_name(), %error, "the revision is not known yet");
@@ -137,7 +137,7 @@ impl Reconciler {
             .is_none_or(|now| now.meta.uid != cached.meta.uid)
         {
             self.forget(&cached);
-            // A new resource of that name has an event of its own.
+            // A new resource of that name has its own event.
             return next.map(|_| Action::AwaitChange);
         }
         next
@@ -192,7 +192,7 @@ impl Reconciler {
         }
     }
 
-    /// Whether the caches show it rolled out, and its status does not say so yet.
+    /// Whether the caches show a complete rollout that its status does not report yet.
     fn becomes_ready(&self, resource: &Resource, children: &[Child]) -> bool {
         let is_told = status::condition(&resource.status, status::READY).is_some_and(|ready| {
             ready.status == "True" && ready.observed_generation == Some(resource.generation)
@@ -315,7 +315,7 @@ impl Reconciler {
             generation: cached.meta.generation,
             api_version: self.kind.api_version(version),
             spec: conversion::hub_spec(self.kind, version, read, annotations.as_ref()),
-            // A status of an older operator that our type cannot hold is replaced.
+            // Replaces a status of an older operator that does not fit this type.
             status: serde_json::from_str(&cached.status).unwrap_or_default(),
             paused: cached.paused,
         }
@@ -332,7 +332,7 @@ impl Reconciler {
         }
     }
 
-    /// Removes the finalizers of an older operator, which nobody else would remove.
+    /// Removes the finalizers of an older operator; no other controller does.
     async fn strip_legacy_finalizers(&self, cached: &CachedResource) -> Result<(), RequestError> {
         let version = self.version_of(cached);
         let Some(operations) = finalizers::removal(self.kind, version, cached) else {
@@ -352,7 +352,7 @@ impl Reconciler {
         }
     }
 
-    /// The version in which the resource was read: one of ours, since no other is watched.
+    /// The version in which the resource was read. Only versions of this operator are watched.
     fn version_of(&self, cached: &CachedResource) -> &'static Version {
         self.kind
             .version(cached.version)

@@ -1,34 +1,34 @@
-//! The requests of the controllers as RBAC rules. The packaged roles contain these rules, and the
-//! audit of a whole test run compares them with the requests that were made. Data only.
+//! RBAC rules for the requests of the controllers. The packaged roles contain them, and an audit of a
+//! test run compares them with the actual requests. Data only.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use crate::api::Kind;
 use crate::operators::Owned;
 
-/// The rules that controllers of these kinds need wherever they reconcile, if they own such children.
+/// The rules for controllers of these kinds with these children, in each reconciled namespace.
 pub fn rights(kinds: &[&Kind], owned: &[Owned]) -> Vec<PolicyRule> {
     let mut rules: Vec<_> = owned.iter().map(of_child).collect();
     rules.push(rule("", "pods", &["list", "watch"]));
     rules.push(rule("events.k8s.io", "events", &["create", "patch"]));
     for kind in kinds {
         let part = |subresource: &str| format!("{}/{subresource}", kind.plural);
-        // To strip a finalizer that an older operator left.
+        // To remove a finalizer of an older operator.
         let verbs: &[&str] = match kind.legacy_finalizers {
             [] => &["list", "watch"],
             _ => &["list", "patch", "watch"],
         };
         rules.push(rule(kind.group, kind.plural, verbs));
         rules.push(rule(kind.group, &part("status"), &["patch"]));
-        // No request, but what OpenShift's OwnerReferencesPermissionEnforcement wants of who
-        // makes a child whose owner reference has `blockOwnerDeletion`.
+        // Not requested, but required by OpenShift's OwnerReferencesPermissionEnforcement to create a
+        // child whose owner reference has `blockOwnerDeletion`.
         rules.push(rule(kind.group, &part("finalizers"), &["update"]));
     }
     rules
 }
 
 fn of_child(Owned { kind, optional }: &Owned) -> PolicyRule {
-    // `create` because an apply that creates needs it, `get` to see whose a name is.
+    // `create` for an apply that creates, `get` to resolve the ownership of a name.
     let verbs: &[&str] = match optional {
         true => &["create", "delete", "get", "list", "patch", "watch"],
         false => &["create", "get", "list", "patch", "watch"],

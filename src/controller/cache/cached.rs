@@ -1,7 +1,6 @@
-//! What the caches store of children, Pods and custom resources: small structs with
-//! the fields that a reconcile reads, never whole objects. Decoding never fails on a field: a
-//! missing field, or one of another type, counts as absent. One malformed object must not end a
-//! watch.
+//! The cached form of children, Pods and custom resources: small structs with the fields that a
+//! reconcile reads. Decoding does not fail on a field: a missing field, or one of another type, counts
+//! as absent. One malformed object must not end a watch.
 
 mod pod;
 mod resource;
@@ -18,13 +17,13 @@ use crate::controller::object::{Object, ObjectKey};
 use crate::operators::names::RETAINED_FOR;
 use crate::operators::{ChildKind, ChildState, DEPLOYMENT, ObservedWorkload, kept};
 
-/// Annotation that, when `"true"`, keeps the controller from applying anything.
+/// Annotation that, when `"true"`, stops all applies for a resource.
 pub(crate) const PAUSED: &str = "quartet-operator.example.com/paused";
 
-/// Prefix of the field manager of each kind; the rest is the kind in lower case.
+/// Prefix of the field manager of each kind, followed by the kind in lower case.
 pub(crate) const FIELD_MANAGER_PREFIX: &str = "quartet-operator-";
 
-/// What every cached object has.
+/// The common part of cached objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) key: ObjectKey,
@@ -36,7 +35,7 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    /// Whether nothing differs but the resourceVersion.
+    /// Reports whether two versions are equal apart from resourceVersion.
     fn is_semantically_equal(&self, other: &Self) -> bool {
         (self.generation, self.deleting) == (other.generation, other.deleting)
             && self.uid == other.uid
@@ -59,15 +58,15 @@ impl Meta {
     }
 }
 
-/// The controller owner reference of a child, or the annotation of one that outlives its owner. The
-/// version of its API is left out: it changes with the storage version, and the owner stays the same.
+/// The controller owner reference of a child, or the annotation of a child that outlives its owner.
+/// Without the API version, which changes with the storage version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) group: Box<str>,
     pub(crate) kind: Box<str>,
     pub(crate) name: Box<str>,
     pub(crate) uid: Box<str>,
-    /// The child outlives it, and belongs to its successor with the same name.
+    /// The child outlives its owner, and belongs to the successor with the same name.
     pub(crate) retained: bool,
 }
 
@@ -90,12 +89,12 @@ impl Owner {
         })
     }
 
-    /// Whether a child of this owner is a child of `other`, too.
+    /// Whether a child of this owner is also a child of `other`.
     pub(crate) fn gives_to(&self, other: &Owner) -> bool {
         self.uid == other.uid || self.retained && self.is_namesake(other)
     }
 
-    /// Whether the one may be an earlier life of the other.
+    /// Whether one may be a deleted owner with the name of the other.
     pub(crate) fn is_namesake(&self, other: &Owner) -> bool {
         (&self.name, &self.kind, &self.group) == (&other.name, &other.kind, &other.group)
     }
@@ -129,27 +128,27 @@ impl Owner {
     }
 }
 
-/// A child that carries our label.
+/// A child with the operator's label.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CachedChild {
     pub(crate) meta: Meta,
     pub(crate) owner: Option<Owner>,
-    /// Of the fields that the owner's field manager applied; `None` when it never did.
+    /// Fingerprint of the fields that the owner's field manager applied; `None` if it never did.
     pub(crate) fingerprint: Option<Fingerprint>,
-    /// Which write of ours changed it last.
+    /// The stamp of the operator's last write.
     pub(crate) stamp: Option<Stamp>,
-    /// What its status is computed from.
+    /// The input of the owner's status.
     pub(crate) state: ChildState,
 }
 
 tokio::task_local! {
-    /// The type of the children that a watch yields: an object in a list of the API server does not
-    /// name its own.
+    /// The type of the children in a watch: objects in a list of the API server do not contain their
+    /// type.
     static WATCHED: ChildKind;
 }
 
 impl CachedChild {
-    /// `watch`, in which objects are decoded as children of the type `kind`.
+    /// Polls `watch` so that objects are decoded as children of the type `kind`.
     pub(crate) fn watched_as<F: Future>(
         kind: ChildKind,
         watch: F,
@@ -157,7 +156,7 @@ impl CachedChild {
         WATCHED.scope(kind, watch)
     }
 
-    /// As [`CachedChild::watched_as`], of what is no future.
+    /// As [`CachedChild::watched_as`], for synchronous code.
     #[cfg(fuzzing)]
     pub(crate) fn watched_in<T>(kind: ChildKind, watch: impl FnOnce() -> T) -> T {
         WATCHED.sync_scope(kind, watch)
@@ -166,7 +165,7 @@ impl CachedChild {
     /// Decodes an object of the type `kind`, as the API server sends it.
     ///
     /// # Errors
-    /// What is wrong with it, for the log.
+    /// The reason, for the log.
     pub(crate) fn decode(kind: ChildKind, object: &Value) -> Result<Self, String> {
         let meta = Meta::of(object)?;
         let owner = Owner::of(object);
@@ -190,7 +189,7 @@ impl CachedChild {
         })
     }
 
-    /// The rollout of its pods, if it makes pods.
+    /// The rollout of its pods, if it has pods.
     pub(crate) fn workload(&self) -> Option<&ObservedWorkload> {
         match &self.state {
             ChildState::Workload(workload) => Some(workload),
@@ -198,23 +197,23 @@ impl CachedChild {
         }
     }
 
-    /// Whether a rollout is under way, so that the next change is near.
+    /// Whether a rollout is in progress, so that another change follows soon.
     pub(crate) fn is_moving(&self) -> bool {
         self.workload()
             .is_some_and(|workload| !workload.is_complete())
     }
 
-    /// Whether its controller has reported on this generation (`status.observedGeneration`).
+    /// Whether its controller has observed this generation (`status.observedGeneration`).
     pub(crate) fn is_current(&self) -> bool {
         self.workload().is_some_and(ObservedWorkload::is_current)
     }
 
-    /// Whether nothing differs but the resourceVersion.
+    /// Reports whether two versions are equal apart from resourceVersion.
     pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
         self.state == other.state && self.is_spec_equal(other)
     }
 
-    /// Whether nothing differs but what its own controller reports of it.
+    /// Reports whether two versions are equal apart from the status reported by its own controller.
     pub(crate) fn is_spec_equal(&self, other: &Self) -> bool {
         self.owner == other.owner
             && self.fingerprint == other.fingerprint

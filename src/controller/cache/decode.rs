@@ -15,27 +15,27 @@ use serde_json::{Map, Value};
 use crate::controller::cache::cached::FIELD_MANAGER_PREFIX;
 use crate::controller::object::ObjectKey;
 
-/// A struct that keeps of an object only what is needed.
+/// A struct with the needed fields of an object.
 pub trait Decode: Sized {
-    /// Fields of the object that [`Decode::from_json`] does not look at; in a list or watch they
-    /// are skipped unread.
+    /// Fields of the object that [`Decode::from_json`] does not read; they are skipped in a list or
+    /// watch.
     const SKIPPED: &'static [&'static str] = &[];
 
-    /// Whether it looks at `metadata.managedFields`, and there at the entries of our own
-    /// managers alone.
+    /// Whether it reads `metadata.managedFields`, where only the entries of the operator's managers are
+    /// decoded.
     const LOOKS_AT_MANAGERS: bool = false;
 
     /// Decodes an object as the API server sends it.
     ///
     /// # Errors
-    /// What is wrong with it, for the log.
+    /// The reason, for the log.
     fn from_json(object: &Value) -> Result<Self, String>;
 }
 
-/// An object from a list or watch, reduced to `T`; or, if that fails, why. One undecodable
-/// object so harms neither the watch nor the other objects.
+/// An object from a list or watch, reduced to `T`, or the error. So an undecodable object affects
+/// neither the watch nor other objects.
 pub struct DecodeGuard<T> {
-    /// Name, namespace, uid and resourceVersion; all else is left out.
+    /// Only name, namespace, uid and resourceVersion.
     metadata: ObjectMeta,
     decoded: Result<Arc<T>, String>,
 }
@@ -57,7 +57,7 @@ impl<T> DecodeGuard<T> {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// Resource version; `None` if it is not an integer, which no API server sends.
+    /// Resource version; `None` if it is not an integer, which does not happen with real API servers.
     pub fn resource_version(&self) -> Option<u64> {
         self.metadata.resource_version.as_deref()?.parse().ok()
     }
@@ -93,8 +93,8 @@ impl<'de, T: Decode> Deserialize<'de> for DecodeGuard<T> {
     }
 }
 
-/// A part of an object that is decoded without what nobody looks at: most of what the API
-/// server sends is `managedFields` of others.
+/// A part of an object, decoded without unused fields: most of an object's JSON is `managedFields` of
+/// other managers.
 #[derive(Clone, Copy)]
 enum Part {
     Object {
@@ -106,13 +106,13 @@ enum Part {
     },
     /// `metadata.managedFields`.
     Managers,
-    /// One of them.
+    /// One entry of it.
     Manager,
     Whole,
 }
 
 impl Part {
-    /// What is decoded of a field, given those before it; `None` if it is skipped.
+    /// How to decode a field, given the fields before it; `None` to skip it.
     fn below(self, field: &str, before: &Map<String, Value>) -> Option<Part> {
         match (self, field) {
             (Part::Object { skipped, .. }, _) if skipped.contains(&field) => None,
@@ -141,7 +141,7 @@ impl<'de> DeserializeSeed<'de> for Part {
     }
 }
 
-/// A part that is of another type than it should be is taken as it is.
+/// A value of an unexpected type is kept as it is.
 impl<'de> Visitor<'de> for Part {
     type Value = Value;
 
@@ -200,7 +200,7 @@ impl<'de> Visitor<'de> for Part {
     }
 }
 
-// Written out, since the derived ones would ask the same of `T`.
+// Written by hand, since the derived implementations would require the same of `T`.
 impl<T> Clone for DecodeGuard<T> {
     fn clone(&self) -> Self {
         DecodeGuard {

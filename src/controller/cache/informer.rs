@@ -1,6 +1,6 @@
-//! An informer keeps the cache of one kind up to date and tells what changed. It takes what
-//! `kube::runtime::watcher` yields, waits out its errors, and leaves the rest to the store.
-//! Knows no kind and no queue.
+//! An informer keeps the cache of one kind up to date and reports changes. It processes the events of
+//! `kube::runtime::watcher`, waits after errors, and updates the store. Independent of kinds and
+//! queues.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -23,15 +23,14 @@ use crate::controller::cache::store::{KEPT_FOR, Store};
 use crate::controller::metrics::Metrics;
 use crate::controller::object::{Object, ObjectKey};
 
-/// How long the API server is asked to keep a watch open, in seconds.
+/// Duration of a watch in seconds, as requested from the API server.
 ///
-/// A connection that died without a word is noticed 5 s later (kube's
-/// `WATCH_IDLE_TIMEOUT_MARGIN`), so in under a minute. The price is that a quiet watch is
-/// asked for again every 50 s, on the same connection: with seven informers one request in
-/// seven seconds. The API server sends a bookmark 2 s before it ends a watch (apiserver
-/// `storage/cacher/cache_watcher.go`, `nextBookmarkTime`), so each starts where the last one
-/// ended, and none is ever too old. Load balancers that drop quiet connections after 240 s
-/// are served as well.
+/// A dead connection is detected 5 s later (kube's `WATCH_IDLE_TIMEOUT_MARGIN`), so in less than a
+/// minute. The cost is a new request every 50 s on the same connection: with seven informers, one
+/// request in seven seconds. The API server sends a bookmark 2 s before it ends a watch (apiserver
+/// `storage/cacher/cache_watcher.go`, `nextBookmarkTime`), so each watch continues where the last one
+/// ended, and its version is never too old. It also suits load balancers that drop idle connections
+/// after 240 s.
 pub const WATCH_SECONDS: u32 = 50;
 
 /// Objects per page of a list: client-go's `pager.defaultPageSize`.
@@ -40,11 +39,10 @@ const PAGE_SIZE: u32 = 500;
 /// Poll interval for a kind whose CRD is not installed.
 const ABSENT_POLL: Duration = Duration::from_secs(3);
 
-/// The longest `Retry-After` that is respected; API servers ask for one or two seconds.
+/// The longest `Retry-After` that is respected; API servers send one or two seconds.
 const LONGEST_ASKED: Duration = Duration::from_secs(30);
 
-/// How long the watch may take to report a write of ours, and how often this is checked after a
-/// list.
+/// How long the watch may take to report an own write, and how often this is checked after a list.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// Whether an informer has its first list.
@@ -53,10 +51,10 @@ pub type Synced = watch::Receiver<bool>;
 /// Why an informer ended.
 #[derive(Debug, thiserror::Error)]
 pub enum InformerError {
-    /// The stream of `kube::runtime::watcher` ended, which it never should.
+    /// The stream of `kube::runtime::watcher` ended unexpectedly.
     #[error("the watch of {kind} ended")]
     StreamEnded {
-        /// What it watched.
+        /// The watched kind.
         kind: String,
     },
 }
@@ -67,9 +65,9 @@ pub struct Informer<T> {
     kind: String,
     store: Arc<Store<T>>,
     metrics: Arc<Metrics>,
-    /// Turns true once and stays so; a receiver sees an error when the informer is gone.
+    /// Becomes true once; a receiver gets an error when the informer is dropped.
     synced: watch::Sender<bool>,
-    /// Resource versions of undecodable objects that are in the log already.
+    /// Resource versions of undecodable objects that were logged already.
     undecodable: HashMap<ObjectKey, Option<u64>>,
 }
 
@@ -86,16 +84,16 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    /// Turns true when the first list is in the store and its objects are announced.
+    /// Becomes true when the first list is in the store and its changes were reported.
     pub fn synced(&self) -> Synced {
         self.synced.subscribe()
     }
 
-    /// Follows `stream` forever. `handler` is called with each change after the store has
-    /// it; the flag says that it is of the first list.
+    /// Processes `stream` forever. Calls `handler` with each change after the store has it; the flag is
+    /// true for changes of the first list.
     ///
     /// # Errors
-    /// When the stream ends; errors *in* it are waited out.
+    /// The stream ends. Errors *in* the stream are followed by a wait.
     pub async fn run(
         mut self,
         stream: impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>>,
@@ -133,14 +131,14 @@ impl<T: Object> Informer<T> {
                 Some(Err(error)) => {
                     let delay = self.wait(&error, &mut waits);
                     sleep(delay).await;
-                    // A watch that was interrupted proves nothing about what it has not reported.
+                    // After an interruption, the watch may not have reported earlier writes yet.
                     sweeps.postpone();
                 }
             }
         }
     }
 
-    /// Counts and logs an error; returns how long to wait before the stream is polled again.
+    /// Counts and logs an error; returns the delay before the stream is polled again.
     fn wait(&self, error: &watcher::Error, waits: &mut Waits) -> Duration {
         let code = answer(error).map(|status| status.code);
         self.metrics.watch_failed(&self.kind, code);
@@ -201,8 +199,8 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    /// The object, or `None` if it cannot be decoded: counted each time, logged once for
-    /// each state and list. What was known of it stays in the store.
+    /// The object, or `None` if it cannot be decoded: counted each time, logged once per version and
+    /// list. Its last known state stays in the store.
     fn decode(&mut self, object: DecodeGuard<T>) -> Option<Arc<T>> {
         let (key, version) = (object.key(), object.resource_version());
         match object.into_decoded() {
@@ -230,15 +228,15 @@ impl<T: Object> Informer<T> {
 #[derive(Default)]
 struct Waits {
     errors: StreamBackoff,
-    /// Apart, since an answer that our position is too old (410) is the sign of an API server
-    /// that is well again: what an outage has added up must not delay the new list.
+    /// Errors 410 (the version is too old) are counted separately. They show that the API server is
+    /// available again, so the delay of an outage must not apply to the new list.
     expiries: StreamBackoff,
-    /// The kind is not installed, and the log says so.
+    /// The kind is not installed, and this was logged.
     is_absent: bool,
 }
 
-/// Moments at which [`Store::drop_unconfirmed`] is due: some after each list, then none, so
-/// that an informer at rest does not wake up.
+/// Times at which [`Store::drop_unconfirmed`] is due: several after each list, then none, so that an
+/// idle informer does not wake up.
 struct Sweeps {
     left: u64,
     next: Instant,
@@ -252,7 +250,7 @@ impl Sweeps {
         }
     }
 
-    /// Enough sweeps for a write whose answer came at the last moment.
+    /// Enough sweeps for a write whose answer arrived at the last moment.
     fn after_list() -> Self {
         let left = KEPT_FOR.as_secs() / SWEEP_EVERY.as_secs() + 2;
         Sweeps {
@@ -261,12 +259,12 @@ impl Sweeps {
         }
     }
 
-    /// The watch was interrupted; it gets the full time again.
+    /// The watch was interrupted: the full time starts again.
     fn postpone(&mut self) {
         self.next = Instant::now() + SWEEP_EVERY;
     }
 
-    /// What the future yields, or `None` when a sweep is due first.
+    /// The result of the future, or `None` if a sweep is due first.
     async fn or<V>(&mut self, future: impl Future<Output = V>) -> Option<V> {
         if self.left == 0 {
             return Some(future.await);
@@ -280,12 +278,12 @@ impl Sweeps {
     }
 }
 
-/// The objects of `resource` that match `label_selector`, in `namespace` or in all, as the
-/// stream that [`Informer::run`] takes.
+/// The objects of `resource` that match `label_selector`, in `namespace` or in all, as a stream for
+/// [`Informer::run`].
 ///
-/// Only a running watch is guarded against silence here. `client` must bound the rest (a
-/// list, the answer to a watch request), must not retry by itself, and must make an error of a
-/// watch that ends as soon as it began; the manager's client of watches is made so.
+/// Only a running watch is protected against stalls here. `client` must have timeouts for lists and for
+/// the start of watches, must not retry, and must report a watch that ends at once as an error. The
+/// manager's client of watches does so.
 pub fn watch<T>(
     client: Client,
     resource: &ApiResource,
@@ -303,13 +301,14 @@ where
     listing_anew(move || watcher(api.clone(), config.clone()))
 }
 
-/// The stream that `begin` makes, made anew where kube's watcher would ask for the same
-/// position for ever:
+/// The stream of `begin`, restarted with a new list where kube's watcher would retry the same version
+/// forever:
 ///
-/// * It is refused with the status 410. The watcher lists anew only when an *event* says so.
-/// * The API server could not be reached. Its etcd may have been restored from a backup
-///   meanwhile; a position that then lies in the future is watched in silence
-///   (apiserver `storage/cacher/cache_watcher.go`, `process`, skips what is older).
+/// * The watch is rejected with the status 410. The watcher lists again only if an *event* has this
+///   status.
+/// * The API server was unavailable. Its etcd may have been restored from a backup; a watch from a
+///   version in the future receives no events (apiserver `storage/cacher/cache_watcher.go`, `process`,
+///   skips older ones).
 fn listing_anew<S, T>(
     begin: impl Fn() -> S + Send,
 ) -> impl Stream<Item = watcher::Result<Event<T>>> + Send
@@ -338,7 +337,7 @@ fn watch_config(label_selector: Option<&str>) -> watcher::Config {
     }
 }
 
-/// The API server's answer in an error, if there was one.
+/// The API server's status in an error, if any.
 fn answer(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -349,14 +348,14 @@ fn answer(error: &watcher::Error) -> Option<&Status> {
     }
 }
 
-/// How long the API server asks us to stay away: it is busy, or has just started and says
-/// "storage is (re)initializing" (429), for a second or so. To double our back-off for that
-/// would leave us without a watch long after it is well.
+/// The `Retry-After` of an API server that is overloaded, or that is starting and answers "storage is
+/// (re)initializing" (429) for about a second. With back-off, the watch would be missing long after the
+/// API server is ready.
 fn asked_to_wait(error: &watcher::Error) -> Option<Duration> {
     let status = answer(error).filter(|status| status.code == 429)?;
     let seconds = status.details.as_ref()?.retry_after_seconds;
     let asked = Duration::from_secs(seconds.into()).min(LONGEST_ASKED);
-    // Never sooner, and not all informers at once.
+    // Never earlier, and with jitter for the informers.
     (!asked.is_zero()).then(|| asked.mul_f64(1.0 + 0.5 * fastrand::f64()))
 }
 

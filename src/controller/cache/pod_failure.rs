@@ -1,5 +1,5 @@
-//! Why a pod does not start: what the kubelet says of its containers, or the scheduler of the
-//! pod. Pure, total for any JSON, and bounded, since the cache keeps it.
+//! Why a pod does not start: from the kubelet's status of its containers, or the scheduler's condition.
+//! Pure, accepts any JSON, and bounded, since the cache stores it.
 
 use serde_json::Value;
 
@@ -7,12 +7,12 @@ use crate::bounded::cut;
 use crate::controller::cache::cached::text;
 use crate::operators::{PodFailure, Reason};
 
-/// Bytes of the message that the kubelet or the scheduler gives.
+/// Maximum bytes of the message of the kubelet or the scheduler.
 const MESSAGE_MAX: usize = 256;
-/// Bytes of a name or a reason: a container's name is a DNS label.
+/// Maximum bytes of a name or a reason: a container's name is a DNS label.
 const NAME_MAX: usize = 63;
 
-/// Why `pod`, which is not ready, does not start; `None` if it is on its way.
+/// Why `pod`, which is not ready, does not start; `None` if it is starting.
 pub(in crate::controller) fn of(pod: &Value) -> Option<Box<PodFailure>> {
     let status = pod.get("status")?;
     if let Some(condition) = condition(status, "PodScheduled")
@@ -41,7 +41,7 @@ pub(in crate::controller) fn of(pod: &Value) -> Option<Box<PodFailure>> {
     }))
 }
 
-/// What keeps a container from running, and what is said of it.
+/// Why a container does not run, and the message.
 fn container_failure(container: &Value) -> Option<(Reason, String)> {
     let name = cut(text(container, "name"), NAME_MAX);
     let state = container.get("state").unwrap_or(&Value::Null);
@@ -53,7 +53,7 @@ fn container_failure(container: &Value) -> Option<(Reason, String)> {
     if let Some(waiting) = state.get("waiting") {
         let reason = text(waiting, "reason");
         if matches!(reason, "" | "ContainerCreating" | "PodInitializing") {
-            // Between two starts the kubelet may say so, too.
+            // The kubelet may also report this between two restarts.
             return last_exit().map(|exit| exited(name, &exit));
         }
         let message = format!(
@@ -70,7 +70,7 @@ fn container_failure(container: &Value) -> Option<(Reason, String)> {
         });
     }
     let exit = failed_exit(state).or_else(|| {
-        // Running again, but not ready: what ended it may do so again.
+        // Running again, but not ready: it may fail again for the same reason.
         let is_ready = container.get("ready") == Some(&Value::Bool(true));
         last_exit().filter(|_| !is_ready)
     })?;
@@ -100,7 +100,7 @@ fn exited(name: &str, exit: &Value) -> (Reason, String) {
     (reason, format!("container {name} {}", exit_of(exit)))
 }
 
-/// E.g. `exited with code 137 (OOMKilled)`, with the container's own last words if any.
+/// E.g. `exited with code 137 (OOMKilled)`, with the container's termination message if any.
 fn exit_of(exit: &Value) -> String {
     let code = exit
         .get("exitCode")

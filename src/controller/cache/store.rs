@@ -1,13 +1,13 @@
-//! The cache of one kind: what the cluster holds, as far as watch and own writes tell. Says
-//! at each step what changed; an informer passes that on. No I/O, knows no kind.
+//! The cache of one kind: the state of the cluster, from the watch and own writes. Returns the change
+//! of each step, which an informer reports. No I/O; independent of kinds.
 //!
-//! * Readers see a relist as one step, and what is announced is the difference to what was
-//!   there: added, updated and deleted.
-//! * Read your writes: the answer to a write of ours goes in by [`Store::put_written`], and
-//!   no older event undoes it. Resource versions order the states ([`Object`]).
-//! * Nothing is announced twice: not the echo of our own write, not an unchanged relist.
-//! * No object stays for ever that is gone: see `Tombstones` and
-//!   `Store::drop_unconfirmed` for writes whose answer comes in late.
+//! * A relist is one step for readers. Its changes are the differences from the previous state: added,
+//!   updated and deleted.
+//! * Read your writes: [`Store::put_written`] stores the answer to an own write, and no older event
+//!   replaces it. Resource versions order the states ([`Object`]).
+//! * No change is reported twice: neither the event of an own write nor an unchanged relist.
+//! * No deleted object stays forever: see `Tombstones` and `Store::drop_unconfirmed` for writes whose
+//!   answer arrives late.
 
 mod change;
 mod tombstones;
@@ -25,7 +25,7 @@ pub use crate::controller::object::{Object, ObjectKey};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 
-/// The cached objects of one kind. Shared: an informer writes, everybody reads.
+/// The cached objects of one kind. Shared: one informer writes, all controllers read.
 pub struct Store<T> {
     /// Held for map operations and never across an await.
     state: Mutex<State<T>>,
@@ -35,35 +35,35 @@ struct State<T> {
     objects: HashMap<ObjectKey, Arc<T>>,
     /// Keys by [`Object::index`]. Exact-sized vectors: nearly all hold one key.
     index: HashMap<Box<str>, Vec<ObjectKey>>,
-    /// The list that is coming in; dropped when it is complete or another one begins.
+    /// The running list; dropped when it completes or another one starts.
     relist: Option<Relist<T>>,
-    /// When the last list was complete.
+    /// When the last list completed.
     relisted: Option<Instant>,
-    /// Own writes that the watch has not reported, with the time of their answers. Only those that
-    /// raced a list.
+    /// Own writes that the watch has not reported, with the time of their answers. Only those
+    /// concurrent with a list.
     unconfirmed: HashMap<ObjectKey, Instant>,
-    /// Objects of an earlier UID that an own write replaced. They are announced as deleted with the
-    /// next event of their key.
+    /// Objects of an earlier UID that an own write replaced. Their deletion is reported with the next
+    /// event of their key.
     displaced: HashMap<ObjectKey, Arc<T>>,
     tombstones: Tombstones,
 }
 
 struct Relist<T> {
-    /// In the order of the list; a state that the store has already is shared with it.
+    /// In the order of the list. Unchanged states are shared with the store.
     listed: Vec<Arc<T>>,
-    /// What is there but cannot be decoded: its last good state stays.
+    /// Existing objects that cannot be decoded: their last decoded state stays.
     undecodable: HashSet<ObjectKey>,
-    /// What we wrote since the list began, and when: it may be newer than the list.
+    /// Own writes since the start of the list, with their times: they may be newer than the list.
     written: HashMap<ObjectKey, Instant>,
 }
 
 impl<T: Object> Store<T> {
-    /// The object called `key`.
+    /// The object with the key `key`.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.lock().objects.get(key).cloned()
     }
 
-    /// The objects whose [`Object::index`] is `value`, in no order.
+    /// The objects whose [`Object::index`] is `value`, in any order.
     pub fn indexed(&self, value: &str) -> Vec<Arc<T>> {
         let state = self.lock();
         let keys = state.index.get(value);
@@ -73,12 +73,12 @@ impl<T: Object> Store<T> {
             .collect()
     }
 
-    /// Every object, in no order, as of one moment.
+    /// A snapshot of all objects, in any order.
     pub fn snapshot(&self) -> Vec<Arc<T>> {
         self.lock().objects.values().cloned().collect()
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.lock().objects.len()
     }
@@ -88,11 +88,11 @@ impl<T: Object> Store<T> {
         self.len() == 0
     }
 
-    /// Stores the answer of the API server to an own write. Neither this nor the event of the
-    /// write is announced. The answer may contain changes of others since the last event, so the
-    /// writer must read the store again.
+    /// Stores the API server's answer to an own write. Neither this nor the event of the write is
+    /// reported. The answer may contain changes of other writers since the last event, so the writer
+    /// must read the store again.
     ///
-    /// Returns false if the store has a newer state, or the object is deleted.
+    /// Returns false if the store has a newer state, or the object was deleted.
     pub fn put_written(&self, object: T) -> bool {
         let now = Instant::now();
         let mut state = self.lock();
@@ -120,7 +120,7 @@ impl<T: Object> Store<T> {
         true
     }
 
-    /// Changes a cached object after an own write whose answer has no new version; announces nothing.
+    /// Changes a cached object after an own write whose answer has no new version; reports no change.
     pub(crate) fn amend(&self, key: &ObjectKey, uid: &str, change: impl FnOnce(&mut T))
     where
         T: Clone,
@@ -133,7 +133,7 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// Stores an object from the watch. An older state than the stored one is ignored.
+    /// Stores an object from the watch. Ignores a state older than the stored one.
     pub(in crate::controller) fn applied(&self, object: Arc<T>) -> Vec<Change<T>> {
         let mut changes = Vec::new();
         self.lock().apply(object, &mut changes);
@@ -190,7 +190,7 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// Completes the list, in one step for readers. Returns the changes: deletions first, the rest in
+    /// Completes the list, in one step for readers. Returns the changes: deletions first, the others in
     /// the order of the list.
     pub(in crate::controller) fn finish_relist(&self) -> Vec<Change<T>> {
         let mut state = self.lock();
@@ -215,9 +215,9 @@ impl<T: Object> Store<T> {
         }
         state.relisted = Some(Instant::now());
         for object in relist.listed {
-            // A list is from etcd, and later than all that is known but by our own writes.
-            // What it has not reached is undone: etcd was restored from a backup, and its
-            // versions go backwards.
+            // A list is read from etcd, so it is later than all known states except own writes. Known
+            // versions after it were undone: etcd was restored from a backup, and its versions
+            // decrease.
             let stored = state.objects.get(object.key());
             if stored.is_some_and(|stored| stored.resource_version() > object.resource_version())
                 && !relist.written.contains_key(object.key())
@@ -232,10 +232,10 @@ impl<T: Object> Store<T> {
         changes
     }
 
-    /// Drops what we wrote until `before` around a list that does not contain it, if the
-    /// watch said nothing of it since. The watch goes on from where the list ends: it has
-    /// told of every such write but of those that were undone before the list was taken.
-    /// To be called for [`KEPT_FOR`] after a list, in which late answers may come in.
+    /// Drops own writes until `before`, made around a list that does not contain them, if the watch has
+    /// not reported them since. The watch continues from the list, so it has reported every such write
+    /// except those undone before the list. Call this for [`KEPT_FOR`] after a list, while late answers
+    /// may arrive.
     pub(in crate::controller) fn drop_unconfirmed(&self, before: Instant) -> Vec<Change<T>> {
         let mut state = self.lock();
         let overdue = state
@@ -256,7 +256,7 @@ impl<T: Object> Store<T> {
 
 impl<T: Object> State<T> {
     /// The watch reported a key: its cached state is confirmed, and an object that an own write
-    /// replaced is deleted.
+    /// replaced is reported as deleted.
     fn heard_of(&mut self, key: &ObjectKey) -> Vec<Change<T>> {
         self.unconfirmed.remove(key);
         self.displaced

@@ -1,6 +1,6 @@
-//! Resources are watched in the version that is stored, since reading any other depends on
-//! the conversion webhook: so a webhook outage does not stop the reconcilers. Which one it is,
-//! discovery tells, which every client may ask; when it changes, the watch begins anew.
+//! Watches resources in their storage version: reading another version needs the conversion webhook,
+//! whose outage would stop the reconcilers. Discovery, which every client may read, reports the storage
+//! version. When it changes, the watch starts again.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -21,24 +21,23 @@ use crate::api_server::DEADLINE;
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::informer;
 
-/// How often discovery is asked while the hub version is served and not stored: somebody is
-/// on the way. Once it is stored the question is settled, and asked again only when its watch
-/// fails.
+/// Discovery interval while the hub version is served but not stored, which is a transition. Once it is
+/// stored, discovery is read only after the watch fails.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// How often it is asked where the hub version is not served, for good as it seems. The API
-/// server ends the watches of a CRD that changes, and asks them back while it sets up its
-/// storage, so that the change is noticed at once; this is for when it was not.
+/// Discovery interval while the hub version is not served, which may be permanent. The API server ends
+/// the watches of a changed CRD and rejects new ones while it updates its storage, so a change is
+/// usually noticed at once. This interval covers other cases.
 const LOOK_SELDOM: Duration = Duration::from_secs(600);
 
-/// What discovery says.
+/// The result of discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
-    /// The hub version is stored.
+    /// The hub version is the storage version.
     HubStored,
-    /// It is served, and the spoke version is stored.
+    /// The hub version is served, and the spoke version is stored.
     HubServed,
-    /// It is not served.
+    /// The hub version is not served.
     SpokeOnly,
 }
 
@@ -50,7 +49,7 @@ impl Found {
         }
     }
 
-    /// When to ask again, if nothing else happens.
+    /// The delay before the next discovery, without other events.
     fn next_look(self) -> Option<Instant> {
         let after = match self {
             Found::HubStored => return None,
@@ -61,18 +60,18 @@ impl Found {
     }
 }
 
-/// The events of one watch, as an informer takes them.
+/// The events of one watch, for an informer.
 type Events<T> = Pin<Box<dyn Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send>>;
 
-/// What is watched now.
+/// The current watch.
 struct Watching<T> {
     version: &'static Version,
     events: Events<T>,
-    /// When to ask discovery again.
+    /// When the next discovery is due.
     next_look: Option<Instant>,
 }
 
-/// Who watches what.
+/// The configuration and state of the watches.
 struct Watcher<T> {
     kind: &'static Kind,
     discovery: Client,
@@ -81,8 +80,8 @@ struct Watcher<T> {
     now: Option<Watching<T>>,
 }
 
-/// The resources of `kind`, in `namespace` or in all, in the version that is stored: a list,
-/// then its changes, then, when another version is stored, a list in that one, and so on.
+/// The resources of `kind`, in `namespace` or in all, in the storage version: a list and its changes,
+/// and again after each change of the storage version.
 ///
 /// `discovery` is for single requests, `client` for watches; see [`informer::watch`].
 pub(crate) fn watch<T>(
@@ -124,12 +123,12 @@ impl<T: Decode + Send + Sync + 'static> Watcher<T> {
                 event = watching.events.next() => match event {
                     Some(Ok(event)) => return Ok(event),
                     Some(Err(error)) => {
-                        // Perhaps for want of this version, or of a webhook that another
-                        // version does not need. The informer waits before it asks again.
+                        // This version may be missing, or need a webhook that another version does not.
+                        // The informer waits before the retry.
                         watching.next_look = Some(Instant::now());
                         return Err(error);
                     }
-                    // kube's watcher never ends; if it did, another one would do.
+                    // kube's watcher never ends; otherwise a new one is started.
                     None => {
                         self.now = None;
                         continue;
@@ -140,7 +139,7 @@ impl<T: Decode + Send + Sync + 'static> Watcher<T> {
         }
     }
 
-    /// Moves on if another version is stored now. A failure to ask changes nothing.
+    /// Switches if another version is stored now. A failed discovery changes nothing.
     async fn look_again(&mut self) {
         let Some(watching) = &mut self.now else {
             return;
@@ -180,8 +179,8 @@ pub(crate) fn resource(kind: &Kind, version: &Version) -> ApiResource {
     }
 }
 
-/// In which version the objects of `kind` are stored; the spoke version if the hub version is
-/// not served, whatever the reason.
+/// The storage version of `kind`; the spoke version if the hub version is not served, for whatever
+/// reason.
 async fn stored_version(client: &Client, kind: &'static Kind) -> Result<Found, Error> {
     let hub = kind.api_version(&kind.hub);
     let discovered = timeout(DEADLINE, client.list_api_group_resources(&hub)).await;
@@ -194,7 +193,7 @@ async fn stored_version(client: &Client, kind: &'static Kind) -> Result<Found, E
     }
 }
 
-/// Whether discovery says that objects of `kind` are stored in `version`.
+/// Whether discovery reports that objects of `kind` are stored in `version`.
 fn is_stored(kind: &Kind, version: &Version, resources: &APIResourceList) -> bool {
     let hash = storage_version_hash(kind, version);
     resources.resources.iter().any(|resource| {
@@ -202,8 +201,8 @@ fn is_stored(kind: &Kind, version: &Version, resources: &APIResourceList) -> boo
     })
 }
 
-/// What discovery says of a resource whose objects are stored in `version`
-/// (`storageVersionHash`; apiserver, `pkg/endpoints/discovery/storageversionhash.go`).
+/// The hash in discovery for a resource stored in `version` (`storageVersionHash`; apiserver,
+/// `pkg/endpoints/discovery/storageversionhash.go`).
 pub fn storage_version_hash(kind: &Kind, version: &Version) -> String {
     hash(&format!("{}/{}", kind.api_version(version), kind.kind))
 }

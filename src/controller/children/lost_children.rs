@@ -1,21 +1,21 @@
-//! Resources that have lost a child. Either somebody deleted the child, or the resource is gone and
-//! the garbage collector was faster than our watch. A child that is created for a deleted owner is
-//! deleted at once, and would be created again for as long as the watch lags. So a reconcile that
-//! misses a child in this set reads the resource from the API server first. A set of UIDs; no I/O.
+//! Resources that have lost a child: a user deleted the child, or the resource was deleted and the
+//! garbage collector was faster than this watch. A child that is created for a deleted owner is deleted
+//! at once, and would be created again while the watch lags. So a reconcile of a resource in this set
+//! that misses a child reads the resource from the API server first. A set of UIDs; no I/O.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// UIDs of resources that have lost a child and have not been confirmed since. At most as many as
-/// there are resources.
+/// UIDs of resources that have lost a child and have not been confirmed since. At most one per
+/// resource.
 #[derive(Debug, Default)]
 pub(crate) struct LostChildren {
     uids: Mutex<HashSet<Box<str>>>,
 }
 
 impl LostChildren {
-    /// Notes that the resource `uid` has lost a child, unless the cache shows the resource as deleted:
-    /// such an entry would never be removed.
+    /// Records that the resource `uid` has lost a child, unless the cache shows the resource as
+    /// deleted: such an entry would never be removed.
     pub(crate) fn note(&self, uid: &str, is_known: impl FnOnce() -> bool) {
         self.lock().insert(uid.into());
         // Checked after the insert, since the resource may be deleted concurrently.
@@ -24,7 +24,7 @@ impl LostChildren {
         }
     }
 
-    /// Whether a child of the resource is gone.
+    /// Whether the resource has lost a child.
     pub(crate) fn contains(&self, uid: &str) -> bool {
         self.lock().contains(uid)
     }

@@ -1,5 +1,5 @@
-//! The safety net below the events: every resource is looked at again every few hours, from the
-//! caches alone. A reconcile that finds nothing to do costs no request.
+//! The periodic resync: enqueues every resource every few hours. An up-to-date resource causes no API
+//! requests.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -13,14 +13,14 @@ use crate::controller::cache::store::Store;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
 
-/// The mean time between two looks; each is between half of it and one and a half.
-/// controller-runtime's `SyncPeriod` is 10 hours.
+/// The mean time between two resyncs of a resource, with a jitter of ± 50 %. controller-runtime's
+/// `SyncPeriod` is 10 hours.
 const INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// The time over which the looks at all resources are spread.
+/// The time over which the resync of all resources is spread.
 const SPREAD: Duration = Duration::from_secs(10 * 60);
 
-/// Adds every resource in `namespaces` (in all, if that is empty) to the queue, for ever.
+/// Adds every resource in `namespaces` (in all, if that is empty) to the queue, repeatedly.
 pub(in crate::controller) async fn resync(
     resources: Arc<Store<CachedResource>>,
     queue: Arc<Queue<ObjectKey>>,

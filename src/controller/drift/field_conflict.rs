@@ -1,4 +1,4 @@
-//! Finds who changes a child: the fields of an apply body that differ in the live object, and the
+//! Determines who changes a child: the fields of an apply body that differ in the live object, and the
 //! field managers that own them there. Pure.
 
 use std::collections::BTreeSet;
@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use crate::controller::drift::fingerprint::entry_of_item;
 use crate::controller::drift::quantity;
 
-/// Fields that are named at most; one more is told as "and others".
+/// Maximum number of fields in a message; others are reported as "and others".
 const FIELDS_MAX: usize = 5;
 /// Bytes of a field's path, or of a manager's name, in a message.
 const NAME_MAX: usize = 120;
-/// Keys by which items of the lists of our bodies are told apart.
+/// Keys that identify the items of lists in apply bodies.
 const ITEM_KEYS: [&str; 6] = ["name", "containerPort", "port", "key", "topologyKey", "uid"];
 
-/// The difference between what is desired and what is there.
+/// The difference between the desired and the live object.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::controller) struct FieldConflict {
     /// Paths, e.g. `spec.template.spec.containers[web].image`.
@@ -26,7 +26,7 @@ pub(in crate::controller) struct FieldConflict {
 }
 
 impl FieldConflict {
-    /// What of `desired` is otherwise in `live`, where our field manager is `ours`.
+    /// The difference of `desired` and `live` for the field manager `ours`.
     pub(in crate::controller) fn of(desired: &Value, live: &Value, ours: &str) -> Self {
         let entries = live
             .pointer("/metadata/managedFields")
@@ -45,7 +45,7 @@ impl FieldConflict {
         contested
     }
 
-    /// Who changes which fields, for a message.
+    /// The managers and the fields, for a message.
     pub(in crate::controller) fn describe(&self, ours: &str) -> String {
         let who = if self.managers.is_empty() {
             format!("another process with the field manager \"{ours}\"")
@@ -127,7 +127,7 @@ impl FieldConflict {
     }
 }
 
-/// The managers that own what `below` finds in their fields.
+/// The managers that own fields selected by `below`.
 fn step<'a>(
     owners: &[(&'a str, &'a Value)],
     below: impl Fn(&'a Map<String, Value>) -> Option<&'a Value>,
@@ -138,7 +138,7 @@ fn step<'a>(
         .collect()
 }
 
-/// Fields that name the object and so never differ.
+/// Fields that identify the object and never differ.
 fn is_identity(path: &str, name: &str) -> bool {
     match path {
         "" => matches!(name, "apiVersion" | "kind"),

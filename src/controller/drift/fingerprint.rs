@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use crate::controller::drift::quantity;
 use crate::controller::drift::stamp::APPLIED;
 
-/// Hashes of owned fields. A stored one (see `stamp`) may come from another build with another hasher,
-/// so a difference proves nothing but that the state has to be compared again.
+/// Hashes of owned fields. A stored hash (see `stamp`) may come from another build with another hasher,
+/// so a difference only means that the state must be compared again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     /// All fields but the owner references.
@@ -24,14 +24,14 @@ pub(crate) struct Fingerprint {
     owners: u64,
 }
 
-/// The fingerprint of an apply body: all of it but the fields that identify the object,
-/// which server-side apply does not record as owned.
+/// The fingerprint of an apply body, without the fields that identify the object, which server-side
+/// apply does not record as owned.
 pub(crate) fn of_desired(body: &Value) -> Fingerprint {
     of(body, None)
 }
 
-/// The fingerprint of the fields of `object` that `manager` owns through server-side apply;
-/// `None` when it never applied it.
+/// The fingerprint of the fields of `object` that `manager` owns through server-side apply; `None` if
+/// it never applied the object.
 pub(crate) fn of_observed(object: &Value, manager: &str) -> Option<Fingerprint> {
     Some(of(object, Some(applied_fields(object, manager)?)))
 }
@@ -63,7 +63,7 @@ fn applied_fields<'a>(object: &'a Value, manager: &str) -> Option<&'a Value> {
         .get("fieldsV1")
 }
 
-/// The position of a value in the object, as far as hashing depends on it.
+/// The position of a value in the object, as far as the hash depends on it.
 #[derive(Clone, Copy)]
 enum Place {
     Root,
@@ -85,7 +85,7 @@ impl Place {
         }
     }
 
-    /// Fields that name the object; never in `managedFields`.
+    /// Fields that identify the object; never in `managedFields`.
     fn identifies(self, field: &str) -> bool {
         match self {
             Place::Root => matches!(field, "apiVersion" | "kind"),
@@ -114,7 +114,7 @@ impl Place {
     }
 }
 
-/// Hashes `value`, or of it only what `fields` owns.
+/// Hashes `value`, or only the part that `fields` owns.
 fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut DefaultHasher) {
     // An empty set is a leaf: the value is owned as a whole.
     let owned = fields
@@ -134,7 +134,7 @@ fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut Defaul
                         None => continue,
                     },
                 };
-                // Hashed apart.
+                // Hashed separately.
                 let is_owners = matches!(place, Place::Metadata) && name == "ownerReferences";
                 if is_owners || place.is_stamp(name, member, below) {
                     continue;
@@ -170,12 +170,12 @@ fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut Defaul
     }
 }
 
-/// Whether an entry of `fieldsV1` speaks of this field.
+/// Whether an entry of `fieldsV1` is for this field.
 fn is_field(entry: &str, name: &str) -> bool {
     entry.strip_prefix("f:") == Some(name)
 }
 
-/// The entry of `owned` that speaks of this item of a list, and what it owns of the item.
+/// The entry of `owned` for this item of a list, and the owned fields of the item.
 pub(crate) fn entry_of_item<'a>(
     owned: &'a Map<String, Value>,
     index: usize,
@@ -217,7 +217,7 @@ mod tests {
         })
     }
 
-    /// What an API server makes of `desired()`: defaults, others' fields, our `managedFields`.
+    /// The stored form of `desired()`: with defaults, other managers' fields, and `managedFields`.
     fn observed() -> Value {
         json!({
             "apiVersion": "apps/v1", "kind": "Deployment",

@@ -1,8 +1,8 @@
-//! Quantities compared by value: `0.1`, `100m` and `100000u` are one amount. The API server
-//! keeps milli as the smallest unit of a container's resources and rounds up to it
-//! (apimachinery `pkg/api/resource/quantity.go`, `Quantity.MilliValue`), so does this.
+//! Compares quantities by value: `0.1`, `100m` and `100000u` are equal. The API server stores milli as
+//! the smallest unit of a container's resources and rounds up (apimachinery
+//! `pkg/api/resource/quantity.go`, `Quantity.MilliValue`); so does this file.
 
-/// `text` in thousandths, rounded up; `None` when it is no quantity or does not fit.
+/// `text` in thousandths, rounded up; `None` if it is not a quantity or overflows.
 pub(crate) fn milli(text: &str) -> Option<i128> {
     let number_end = text
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
@@ -26,7 +26,7 @@ pub(crate) fn milli(text: &str) -> Option<i128> {
     Some(if negative { -rounded_up } else { rounded_up })
 }
 
-/// What a suffix multiplies by, as a fraction.
+/// The factor of a suffix, as a fraction.
 fn scale(suffix: &str) -> Option<(i128, i128)> {
     const fn binary(power: u32) -> (i128, i128) {
         (1 << (10 * power), 1)

@@ -1,6 +1,6 @@
-//! Limits how often the same state is applied again. When another writer (a manager, a GitOps tool,
-//! an autoscaler) keeps changing a child or a status, the first repairs are immediate and later ones
-//! ever rarer. No I/O.
+//! Limits how often the same state is applied again. When another writer (a manager, a GitOps tool, an
+//! autoscaler) keeps changing a child or a status, the first repairs are immediate and later ones less
+//! and less frequent. No I/O.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -28,23 +28,23 @@ impl<K> Default for RepairLog<K> {
 #[derive(Debug)]
 struct Entry {
     repairs: Repairs,
-    /// What is told while a conflict lasts.
+    /// The reported problem of a conflict.
     problem: Option<Problem>,
 }
 
-/// What to do about an object, and what is known of a conflict about it.
+/// The next action for an object, and the conflict about it.
 #[derive(Debug)]
 pub(in crate::controller) enum Decision {
     /// Apply it.
     Apply,
-    /// A wait begins: find out who changes it, and call [`RepairLog::conflict`].
+    /// A wait starts: determine who changes the object, and call [`RepairLog::conflict`].
     Investigate(Duration),
-    /// Wait, with the problem that was found.
+    /// Wait, and report this problem.
     Wait(Option<Problem>, Duration),
 }
 
 impl<K: Clone + Eq + Hash> RepairLog<K> {
-    /// Counts a write of an object that was there.
+    /// Counts a write to an existing object.
     pub(in crate::controller) fn applied(&self, key: &K, desired: u64) {
         let now = Instant::now();
         let mut objects = self.lock();
@@ -60,7 +60,7 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
         }
     }
 
-    /// The object is not as it is desired: what to do?
+    /// The object differs from the desired state. Returns the next action.
     pub(in crate::controller) fn decide(&self, key: &K, desired: u64) -> Decision {
         let mut objects = self.lock();
         let Some(entry) = objects.get_mut(key) else {
@@ -73,15 +73,15 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
         }
     }
 
-    /// Notes what is told of a conflict.
+    /// Records the problem of a conflict.
     pub(in crate::controller) fn conflict(&self, key: &K, problem: Problem) {
         if let Some(entry) = self.lock().get_mut(key) {
             entry.problem = Some(problem);
         }
     }
 
-    /// The child is as it is desired. The conflict about it, if there was one, and how much
-    /// longer the child has to stay so until that is over.
+    /// The child is as desired. Returns the conflict, if any, and how much longer the child must stay
+    /// as desired to end it.
     pub(in crate::controller) fn settled(
         &self,
         key: &K,
@@ -99,7 +99,7 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
         None
     }
 
-    /// The object is gone.
+    /// The object was deleted.
     pub(in crate::controller) fn forget(&self, key: &K) {
         self.lock().remove(key);
     }
@@ -114,33 +114,31 @@ pub(in crate::controller) const APPLIES_MAX: usize = 6;
 /// The most objects that are tracked: about 200 bytes each, for a minute. Conflicts about further ones
 /// are not detected.
 const OBJECTS_MAX: usize = 10_000;
-/// The time over which applies are counted, and for which a child has to stay as it is
-/// desired until a conflict is over.
+/// The time window of counted applies, and how long a child must stay as desired to end a conflict.
 pub(in crate::controller) const WINDOW: Duration = Duration::from_secs(60);
-/// The first wait; each further one is twice as long.
+/// The first wait; each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(15);
 /// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// The applies of one child.
+/// The applies of one object.
 #[derive(Debug)]
 struct Repairs {
-    /// What was desired: another desired state starts anew.
+    /// The desired state. Another desired state starts a new count.
     desired: u64,
-    /// When it was applied of late; at most [`APPLIES_MAX`].
+    /// Times of recent applies; at most [`APPLIES_MAX`].
     applies: VecDeque<Instant>,
-    /// How many waits there were, and until when the last one lasts.
+    /// The number of waits, and the end of the last one.
     waits: u32,
     until: Option<Instant>,
 }
 
-/// What to do about a child that is not as it is desired.
+/// The next action for a child that is not as desired.
 #[derive(Debug, PartialEq, Eq)]
 enum Repair {
     /// Apply it.
     Apply,
-    /// Somebody keeps changing it: apply nothing for this long. `begins` if this wait starts
-    /// now.
+    /// Another writer keeps changing it: wait this long. `begins` if this wait starts now.
     Wait {
         /// Time left.
         left: Duration,
@@ -169,7 +167,7 @@ impl Repairs {
         }
     }
 
-    /// The child is not as it is desired: is it to be applied?
+    /// The child is not as desired. Returns the next action.
     fn next(&mut self, desired: u64, now: Instant) -> Repair {
         self.start_anew_if_other(desired);
         if let Some(left) = self.left(now) {
@@ -188,7 +186,7 @@ impl Repairs {
             }
             self.waits == 0
         } else {
-            // One try after each wait.
+            // One attempt after each wait.
             true
         };
         if tries {
@@ -205,8 +203,8 @@ impl Repairs {
         }
     }
 
-    /// The child is as it is desired. How much longer it has to stay so until the conflict is
-    /// over; `None` if there is none.
+    /// The child is as desired. Returns how much longer it must stay so to end the conflict; `None` if
+    /// there is none.
     fn settles_in(&self, desired: u64, now: Instant) -> Option<Duration> {
         if self.desired != desired || self.waits == 0 {
             return None;
@@ -216,7 +214,7 @@ impl Repairs {
             .filter(|left| !left.is_zero())
     }
 
-    /// Whether nothing is left to remember: the last apply is long ago.
+    /// Whether the entry can be removed: the last apply is long ago.
     fn is_over(&self, now: Instant) -> bool {
         self.left(now).is_none() && self.recent(now) == 0
     }
@@ -255,8 +253,8 @@ mod tests {
 
     const MOMENT: Duration = Duration::from_millis(10);
 
-    /// Applies as often as it is allowed, against a writer that answers each apply at once;
-    /// returns the waits.
+    /// Applies as often as allowed, against a writer that reverts each apply at once; returns the
+    /// waits.
     fn fight(repairs: &mut Repairs, now: &mut Instant, waits: usize) -> (usize, Vec<u64>) {
         let (mut applies, mut seen) = (0, Vec::new());
         while seen.len() < waits {

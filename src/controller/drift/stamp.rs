@@ -61,7 +61,7 @@ impl Stamp {
         }
     }
 
-    /// The stamp that a child carries; `None` without one, or if it cannot be read.
+    /// The stamp of a child; `None` if it has none, or if it cannot be parsed.
     pub(crate) fn of(object: &Value) -> Option<Self> {
         let annotations = object.get("metadata")?.get("annotations")?;
         serde_json::from_str(annotations.get(APPLIED)?.as_str()?).ok()
@@ -81,7 +81,7 @@ impl Stamp {
     }
 }
 
-/// Hash of what the user asks for, whatever version it was written in.
+/// Hash of the user's spec, independent of the version it was written in.
 pub(crate) fn hash_of_spec(resource: &Resource) -> Hash {
     let mut hasher = DefaultHasher::new();
     // Keys are sorted.

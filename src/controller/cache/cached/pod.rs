@@ -1,4 +1,4 @@
-//! Pods, and how they are found by the child that makes them, without a watch of ReplicaSets.
+//! Pods, indexed by the child that creates them, without a watch of ReplicaSets.
 
 use serde_json::Value;
 
@@ -9,21 +9,21 @@ use crate::controller::object::{Object, ObjectKey};
 use crate::operators::DEPLOYMENT;
 use crate::operators::observed::{ObservedPod, PodFailure};
 
-/// A Pod that carries our label.
+/// A Pod with the operator's label.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CachedPod {
     pub(crate) meta: Meta,
-    /// The [`pod_index`] of the object that made it: of its ReplicaSet's Deployment, or the owner.
+    /// The [`pod_index`] of the object that created it: its ReplicaSet's Deployment, or its owner.
     pub(crate) workload: Option<Box<str>>,
-    /// Neither ending nor ended.
+    /// Neither terminating nor finished.
     pub(crate) live: bool,
     pub(crate) ready: bool,
-    /// Why it does not start. Boxed: nearly all pods do.
+    /// Why it does not start. Boxed, since nearly all pods start.
     pub(crate) failure: Option<Box<PodFailure>>,
 }
 
 impl CachedPod {
-    /// Whether nothing differs that a status depends on.
+    /// Reports whether two versions are equal in all fields that a status depends on.
     pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
         (self.live, self.ready, &self.workload) == (other.live, other.ready, &other.workload)
             && self.failure == other.failure
@@ -75,9 +75,9 @@ impl Object for CachedPod {
     }
 }
 
-/// A ReplicaSet of a Deployment is called `<deployment>-<pod-template-hash>`
-/// (kubernetes `pkg/controller/deployment/sync.go`, `getNewReplicaSet`), and its pods carry
-/// that hash as a label: so the Deployment is known without watching ReplicaSets.
+/// A ReplicaSet of a Deployment is named `<deployment>-<pod-template-hash>` (kubernetes
+/// `pkg/controller/deployment/sync.go`, `getNewReplicaSet`), and its pods have that hash as a label. So
+/// the Deployment is known without a watch of ReplicaSets.
 fn workload_of_pod(object: &Value, namespace: &str) -> Option<Box<str>> {
     let owner = Owner::of(object)?;
     if &*owner.kind != "ReplicaSet" {
@@ -92,12 +92,12 @@ fn workload_of_pod(object: &Value, namespace: &str) -> Option<Box<str>> {
     Some(pod_index(DEPLOYMENT.kind, namespace, deployment).into())
 }
 
-/// The index under which the pods of a child are found.
+/// The index value of the pods of a child.
 pub(crate) fn pod_index(kind: &str, namespace: &str, name: &str) -> String {
     format!("{kind}/{namespace}/{name}")
 }
 
-/// Kind, namespace and name of the child that a [`pod_index`] names.
+/// Kind, namespace and name of the child in a [`pod_index`].
 pub(crate) fn of_index(index: &str) -> Option<(&str, ObjectKey)> {
     let (kind, key) = index.split_once('/')?;
     let (namespace, name) = key.split_once('/')?;

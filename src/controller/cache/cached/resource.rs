@@ -10,12 +10,12 @@ use crate::controller::metrics::ConditionView;
 use crate::controller::object::{Object, ObjectKey};
 use crate::operators::OPERATORS;
 
-/// A custom resource: its spec and status as the JSON that was read, since a parsed one
-/// takes several times as much.
+/// A custom resource: its spec and status as JSON text, since a parsed value takes several times as
+/// much memory.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CachedResource {
     pub(crate) meta: Meta,
-    /// Name of the version that was read, e.g. `v1`; of the many that are alike, one text.
+    /// Name of the version that was read, e.g. `v1`, as a shared string.
     pub(crate) version: &'static str,
     /// Spec in that version.
     pub(crate) spec: Box<str>,
@@ -45,7 +45,7 @@ impl CachedResource {
         struct Conditions {
             conditions: Vec<Condition>,
         }
-        // An older operator may have stored what our type cannot hold.
+        // An older operator may have stored values that do not fit this type.
         let status: Conditions = serde_json::from_str(&self.status).unwrap_or_default();
         let view = |condition: Condition| ConditionView {
             type_: condition.type_,
@@ -55,13 +55,13 @@ impl CachedResource {
         status.conditions.into_iter().map(view).collect()
     }
 
-    /// Whether nothing differs but the resourceVersion: a label, an annotation that is not
-    /// ours, `managedFields`.
+    /// Reports whether two versions are equal apart from resourceVersion and unused fields: labels,
+    /// other annotations, `managedFields`.
     pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
         self.status == other.status && self.is_spec_equal(other)
     }
 
-    /// Whether the user's part is the same: a status apart, nothing differs that matters.
+    /// Reports whether two versions are equal apart from the status.
     pub(crate) fn is_spec_equal(&self, other: &Self) -> bool {
         self.version == other.version
             && self.spec == other.spec
@@ -98,8 +98,7 @@ impl Decode for CachedResource {
     }
 }
 
-/// The version of an object of ours, by the one name that is kept for all of them; empty if
-/// it is none.
+/// The version in the API version of a custom resource, as a static string; empty if it is unknown.
 fn version_of(object: &Value) -> &'static str {
     let (api_version, kind) = (text(object, "apiVersion"), text(object, "kind"));
     let (group, version) = api_version.split_once('/').unwrap_or_default();

@@ -1,25 +1,25 @@
-//! What a cache announces.
+//! The changes that a cache reports.
 
 use std::sync::Arc;
 
-/// One step in the life of an object.
+/// A change of an object.
 #[derive(Debug)]
 pub enum Change<T> {
-    /// It appeared.
+    /// The object was added.
     Added(Arc<T>),
-    /// Its state changed.
+    /// The object was updated.
     Updated {
-        /// What it was.
+        /// The state before.
         old: Arc<T>,
-        /// What it is.
+        /// The state after.
         new: Arc<T>,
     },
-    /// It is gone, or does not match the watch's selector any more; the last known state.
+    /// The object was deleted, or no longer matches the watch's selector; the last known state.
     Deleted(Arc<T>),
 }
 
 impl<T> Change<T> {
-    /// The state before, if it was there.
+    /// The state before, if it existed.
     pub fn before(&self) -> Option<&T> {
         match self {
             Change::Added(_) => None,
@@ -27,7 +27,7 @@ impl<T> Change<T> {
         }
     }
 
-    /// The state now, if it is there.
+    /// The state after, if it exists.
     pub fn after(&self) -> Option<&T> {
         match self {
             Change::Added(new) | Change::Updated { new, .. } => Some(new),

@@ -1,6 +1,6 @@
-//! The store against a small API server: objects come, change, lose and regain their label,
-//! and go; the watch lags, lists overlap with writes, answers come in at any time. Whatever
-//! the order, in the end the store holds what the server holds.
+//! The store against a small API server. Objects are created and changed, lose and regain their label,
+//! and are deleted; the watch lags, lists overlap with writes, answers arrive at any time. In any
+//! order, the store finally holds the same objects as the server.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -31,22 +31,22 @@ impl Object for Thing {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Somebody creates the object or changes it.
+    /// Another writer creates or changes the object.
     Touch {
         name: u8,
     },
-    /// Somebody removes the label that the watch selects by.
+    /// Another writer removes the label of the watch's selector.
     RemoveLabel {
         name: u8,
     },
     Delete {
         name: u8,
     },
-    /// We apply it, label included; the answer is under way.
+    /// An own apply, with the label; the answer is pending.
     Apply {
         name: u8,
     },
-    /// One of the answers under way comes in.
+    /// One of the pending answers arrives.
     Answer {
         nth: usize,
     },
@@ -55,7 +55,7 @@ enum Step {
         events: usize,
     },
     BeginList,
-    /// The server takes the list at this moment.
+    /// The server reads the list at this time.
     TakeList,
     FinishList,
 }
@@ -95,7 +95,7 @@ enum Listing {
 struct Server {
     objects: BTreeMap<u8, Thing>,
     version: u64,
-    /// What the watch has yet to deliver.
+    /// Events that the watch has not delivered yet.
     events: VecDeque<Event>,
     answers: Vec<Thing>,
     listing: Listing,
@@ -199,7 +199,7 @@ impl Server {
     }
 }
 
-/// Runs the steps and what is left after them; returns every change that was announced.
+/// Runs the steps and the pending deliveries; returns all reported changes.
 fn run(steps: &[Step], store: &Store<Thing>) -> (Server, Vec<Change<Thing>>) {
     let mut server = Server {
         objects: BTreeMap::new(),

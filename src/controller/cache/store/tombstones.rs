@@ -1,6 +1,6 @@
-//! Which objects are gone, for a minute: the answer to a write may come in after the watch
-//! told of the deletion, and must not bring the object back, since nothing would ever remove
-//! it again.
+//! Remembers deleted objects for a minute: the answer to a write may arrive after the watch has
+//! reported the deletion. Without a tombstone it would restore the object, which nothing would remove
+//! again.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -10,23 +10,22 @@ use tokio::time::Instant;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 
-/// How long the answer to a write may come in after a deletion or a list: longer than the
-/// deadline of any call of ours.
+/// How long the answer to a write may arrive after a deletion or a list: longer than the deadline of
+/// any call.
 pub(in crate::controller) const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// UIDs of objects that were deleted within the last minute.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
     stones: HashMap<Box<str>, Tombstone>,
-    /// In the order of being made, so of being forgotten; a UID that was deleted twice is in
-    /// it twice.
+    /// In the order of insertion, and so of expiry; a UID that was deleted twice occurs twice.
     order: VecDeque<(Instant, Box<str>)>,
 }
 
 #[derive(Debug)]
 struct Tombstone {
-    /// Resource version of the deletion. Later states are not covered: what a selecting
-    /// watch calls a deletion may only be the removal of a label.
+    /// Resource version of the deletion. Later states are not covered: a watch with a selector also
+    /// reports a removed label as a deletion.
     version: u64,
     until: Instant,
 }
