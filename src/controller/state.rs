@@ -31,7 +31,7 @@ pub(in crate::controller) struct ReconcileStates {
 #[derive(Debug, Default)]
 struct Known {
     by_resource: HashMap<ObjectKey, ReconcileState>,
-    /// How many of them have a pending status.
+    /// Number of resources with a pending status.
     waiting: u32,
 }
 
@@ -42,13 +42,13 @@ struct ReconcileState {
     /// Applies that the API server changed on admission, and the results. The same body is not
     /// sent again while the result is unchanged.
     rewritten: Vec<ServerMutated>,
-    /// A status that differs from the stored one and is not written yet.
+    /// A status that differs from the stored one and has not been written.
     pending: Option<StatusDebounce>,
-    /// The JSON of the status that is being written: the request is sent, and not answered.
+    /// The JSON of the status that is being written: sent but not answered.
     in_flight: Option<Box<str>>,
     /// The status of the last write, if its result is unknown.
     unanswered: Option<Box<Status>>,
-    /// The child that is blocked. Until its retry nothing is sent for it, whatever enqueues the
+    /// The blocked child. No request is sent for it before its retry, whatever event enqueues the
     /// resource.
     blocked: Option<Box<Blocked>>,
     /// Why a child is not confirmed, and since when.
@@ -72,7 +72,7 @@ pub(in crate::controller) enum Blocker {
     Problem(Problem),
     /// The rollout of the Deployment beside it.
     Rollout,
-    /// The API server knows no such namespace or resource type.
+    /// The API server does not know the namespace or resource type.
     NotFound(Problem),
 }
 
@@ -82,7 +82,7 @@ pub(in crate::controller) enum Blocker {
 pub(in crate::controller) struct Attempt {
     pub(in crate::controller) kind: ChildKind,
     pub(in crate::controller) desired: Fingerprint,
-    /// Of the resource. A change of its spec is worth an attempt even if this child does not change,
+    /// Generation of the resource. A changed spec causes an attempt even if this child does not change,
     /// since the user waits for the result.
     pub(in crate::controller) generation: i64,
     /// UID and owner of what the cache holds under the child's name.
@@ -104,7 +104,7 @@ pub(in crate::controller) struct ServerMutated {
 }
 
 impl ReconcileStates {
-    /// Notes how the last apply of a child was answered; `None` if with what was sent.
+    /// Records the API server's changes to the last apply of a child; `None` if there were none.
     pub(in crate::controller) fn applied(
         &self,
         resource: &Resource,
@@ -118,7 +118,7 @@ impl ReconcileStates {
         });
     }
 
-    /// Whether the last apply of the child was of this body, and answered like this.
+    /// Whether the last apply of the child had this body and this result.
     pub(in crate::controller) fn is_rewritten(
         &self,
         resource: &Resource,
@@ -132,8 +132,8 @@ impl ReconcileStates {
             .is_some_and(|state| state.rewritten.contains(rewritten))
     }
 
-    /// The blocker of the last attempt with the same inputs, and the time until the next one;
-    /// `None` if it is due.
+    /// The blocker of the last attempt with the same inputs, and the time until the next one; `None` if
+    /// it is due.
     pub(in crate::controller) fn blocked(
         &self,
         resource: &Resource,
@@ -148,7 +148,7 @@ impl ReconcileStates {
         (is_same && !left.is_zero()).then(|| (blocked.obstacle.clone(), left))
     }
 
-    /// Notes the blocker of an attempt, and the time until the next one.
+    /// Records the blocker of an attempt, and the time until the next one.
     pub(in crate::controller) fn block(
         &self,
         resource: &Resource,
@@ -164,13 +164,13 @@ impl ReconcileStates {
         self.change(resource, |state| state.blocked = Some(Box::new(blocked)));
     }
 
-    /// Notes that no child is blocked.
+    /// Records that no child is blocked.
     pub(in crate::controller) fn unblock(&self, resource: &Resource) {
         self.change(resource, |state| state.blocked = None);
     }
 
-    /// Notes that the status differs from the stored one. Returns how long the write still has to
-    /// wait, `None` if it is due.
+    /// Records that the status differs from the stored one. Returns the delay of the write, `None` if
+    /// it is due.
     pub(in crate::controller) fn status_differs(
         &self,
         resource: &Resource,
@@ -188,17 +188,17 @@ impl ReconcileStates {
         })
     }
 
-    /// How many resources wait to write their status.
+    /// Number of resources with a pending status.
     pub(in crate::controller) fn waiting(&self) -> u32 {
         self.lock().waiting
     }
 
-    /// Notes that a status, as JSON, is sent.
+    /// Records that a status, as JSON, is sent.
     pub(in crate::controller) fn status_is_sent(&self, resource: &Resource, status: &str) {
         self.change(resource, |state| state.in_flight = Some(status.into()));
     }
 
-    /// Notes that the request of [`ReconcileStates::status_is_sent`] has failed.
+    /// Records that the request of [`ReconcileStates::status_is_sent`] has failed.
     pub(in crate::controller) fn status_has_failed(&self, resource: &Resource) {
         self.change(resource, |state| state.in_flight = None);
     }
@@ -216,7 +216,7 @@ impl ReconcileStates {
         })
     }
 
-    /// Notes that the stored status is as it should be.
+    /// Records that the stored status is up to date.
     pub(in crate::controller) fn status_is_written(&self, resource: &Resource) {
         self.change(resource, |state| {
             state.pending = None;
@@ -225,7 +225,7 @@ impl ReconcileStates {
         });
     }
 
-    /// Notes that a status was sent and that the result is unknown.
+    /// Records that a status was sent with an unknown result.
     pub(in crate::controller) fn status_is_unanswered(&self, resource: &Resource, status: Status) {
         self.change(resource, |state| {
             state.unanswered = Some(Box::new(status));
@@ -243,8 +243,8 @@ impl ReconcileStates {
         (*state.uid == *resource.uid).then(|| state.unanswered.clone())?
     }
 
-    /// Notes why the children are not confirmed, `None` if they are. Returns for how long that
-    /// reason has lasted.
+    /// Records why the children are not confirmed, `None` if they are. Returns how long that reason has
+    /// lasted.
     pub(in crate::controller) fn unconfirmed(
         &self,
         resource: &Resource,
@@ -260,14 +260,14 @@ impl ReconcileStates {
         })
     }
 
-    /// Notes a `Retry-After` of the API server.
+    /// Records a `Retry-After` of the API server.
     pub(in crate::controller) fn hold(&self, key: &ObjectKey, uid: &str, wait: Duration) {
         self.change_of(key, uid, |state| {
             state.held_until = Instant::now().checked_add(wait);
         });
     }
 
-    /// How much of the `Retry-After` is left.
+    /// The remaining time of the `Retry-After`.
     pub(in crate::controller) fn held(&self, key: &ObjectKey, uid: &str) -> Option<Duration> {
         let known = self.lock();
         let states = &known.by_resource;
@@ -276,7 +276,7 @@ impl ReconcileStates {
         (!left.is_zero()).then_some(left)
     }
 
-    /// The resource `uid` is gone.
+    /// The resource `uid` was deleted.
     pub(in crate::controller) fn forget(&self, key: &ObjectKey, uid: &str) {
         let mut known = self.lock();
         let states = &mut known.by_resource;

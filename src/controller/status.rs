@@ -25,7 +25,7 @@ use crate::controller::state::{ReconcileStates, jittered_retry};
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Desired, Observed, Operator, Resource, status};
 
-/// Retry delay after a conflict, if the event of the other change does not come earlier.
+/// Retry delay after a conflict, if the event of the other change does not arrive earlier.
 const CHANGED_RETRY: Duration = Duration::from_secs(1);
 
 /// Writes the statuses of the resources of one kind.
@@ -37,8 +37,7 @@ pub(in crate::controller) struct StatusWriter {
     resources: Arc<Store<CachedResource>>,
     children: Arc<Children>,
     states: Arc<ReconcileStates>,
-    /// Repeated writes of the same status of a degraded resource: another manager may keep changing
-    /// it.
+    /// Repeated writes of the same status of a degraded resource: another manager may keep changing it.
     repeated: RepairLog<ObjectKey>,
 }
 
@@ -64,7 +63,7 @@ impl StatusWriter {
         }
     }
 
-    /// Forgets a deleted resource.
+    /// Removes the state of a deleted resource.
     pub(in crate::controller) fn forget(&self, key: &ObjectKey) {
         self.repeated.forget(key);
     }
@@ -231,8 +230,8 @@ impl StatusWriter {
     }
 }
 
-/// Hash of a status without its times and messages. Pods that are replaced make another status, which
-/// is not the same one written again.
+/// Hash of a status without its times and messages. Replaced pods change the status, which is then not
+/// a repeated write.
 fn content_of(status: &Status) -> u64 {
     let mut hasher = DefaultHasher::new();
     (status.observed_generation, &status.nodes).hash(&mut hasher);

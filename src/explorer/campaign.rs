@@ -1,4 +1,4 @@
-//! Which plans are run, and what is printed of them.
+//! Selects the plans, and prints their results.
 #![allow(clippy::disallowed_types)] // how long a campaign takes is real time
 
 mod twin_table;
@@ -12,7 +12,7 @@ use super::plan::{Fault, Plan, Tempo, View, single_faults, tempos};
 use super::run::{Outcome, run};
 use super::twins::{TWINS, as_product, as_twin};
 
-/// Plans of each kind that `cargo test` runs, unless `PLANS` says how many.
+/// Plans of each kind in `cargo test`, unless `PLANS` is set.
 const PLANS: usize = 1000;
 
 /// The number in an environment variable.
@@ -22,7 +22,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|_| panic!("{variable}={text} is no number")))
 }
 
-/// The runs without faults that plans are held against, each made once.
+/// The runs without faults, for comparison, each made once.
 #[derive(Default)]
 struct References(BTreeMap<(usize, usize, usize, Tempo), Reference>);
 
@@ -43,7 +43,7 @@ impl References {
     }
 }
 
-/// Runs a plan; what is wrong with it.
+/// Runs a plan; returns the violations.
 fn violations(plan: &Plan, references: &mut References) -> (Outcome, Vec<Violation>) {
     let reference = references.of(plan);
     let outcome = run(plan);
@@ -51,7 +51,7 @@ fn violations(plan: &Plan, references: &mut References) -> (Outcome, Vec<Violati
     (outcome, violations)
 }
 
-/// The plan with the fewest faults and steps that is still objected to by the same oracle.
+/// The plan with the fewest faults and steps that the same oracle still reports.
 fn shrunk(plan: &Plan, oracle: &str, references: &mut References) -> Plan {
     let mut least = plan.clone();
     let mut fails = |plan: &Plan| {
@@ -76,7 +76,7 @@ fn shrunk(plan: &Plan, oracle: &str, references: &mut References) -> Plan {
     least
 }
 
-/// What a number of plans came to.
+/// The results of several plans.
 #[derive(Default)]
 struct Tally {
     plans: usize,
@@ -85,7 +85,7 @@ struct Tally {
     failures: Vec<String>,
 }
 
-/// More failures than these are not looked for.
+/// The search stops after this number of failures.
 const FAILURES_MAX: usize = 20;
 
 impl Tally {
@@ -152,7 +152,7 @@ fn all_plans(subject: Subject, references: &mut References) -> Vec<Plan> {
     plans
 }
 
-/// A sample of the plans with one fault, in which every life, tempo and form of fault is.
+/// A sample of the plans with one fault that contains every life, tempo and form of fault.
 fn explore_one_fault(subject: usize) {
     let began = Instant::now();
     let subject = Subject(subject);
@@ -211,13 +211,13 @@ fn random_plan(random: &mut fastrand::Rng, references: &mut References) -> Plan 
         faults: Vec::new(),
     };
     let reference = references.of(&plan);
-    // A fault may make more of both: some of the numbers lie behind the end.
+    // A fault may cause more writes and events: some numbers are beyond the end of the run.
     let faults = single_faults(reference.writes + 2, reference.events + 4);
     plan.faults = (0..random.usize(1..=3))
         .map(|_| faults[random.usize(..faults.len())])
         .collect::<Vec<Fault>>();
-    // An API server never tells of what is older than its list; that it does so at once is all
-    // that may happen to such events.
+    // An API server never sends events older than its list, so such events can only be delivered at
+    // once.
     let tells_again = |fault: &Fault| matches!(fault, Fault::Restart(_, View::Watch(_)));
     if plan.faults.iter().any(tells_again) {
         plan.faults
@@ -228,7 +228,8 @@ fn random_plan(random: &mut fastrand::Rng, references: &mut References) -> Plan 
     plan
 }
 
-/// `make explore`: one plan if `PLAN` names it, else `PLANS` of one to three faults from `SEED`.
+/// `make explore`: one plan if `PLAN` is set, otherwise `PLANS` plans of one to three faults from
+/// `SEED`.
 #[test]
 #[ignore = "takes as long as it is told to: make explore"]
 fn explore() {
@@ -322,9 +323,9 @@ fn trace(outcome: &Outcome) -> Vec<String> {
     text.collect()
 }
 
-/// Plans of `make explore` that once failed.
+/// Plans of `make explore` that failed in the past.
 const FOUND: [&str; 1] = [
-    // A new manager said Ready of a Deployment that only its old list showed.
+    // A new manager reported Ready for a Deployment that only its outdated list contained.
     "ElasticWeb/drift:3/-l-/6449159492126872108/restart:2:fresh,restart:4:watch-5,restart:6:list-3",
 ];
 

@@ -1,37 +1,37 @@
-//! What users do with one resource: the lives in which the faults are made.
+//! The actions of users on one resource, during which faults are injected.
 
 use modelapi::ObjectId;
 use serde_json::{Value, json};
 
 use crate::operators::{OPERATORS, Operator};
 
-/// One thing that happens.
+/// One action.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    /// The resource is created with this spec.
+    /// Creates the resource with this spec.
     Create(Value),
-    /// Members of its spec change.
+    /// Changes fields of its spec.
     Change(Value),
-    /// It is paused, or goes on.
+    /// Pauses or resumes it.
     Pause(bool),
-    /// It is deleted.
+    /// Deletes it.
     Delete,
-    /// Somebody changes a field of the Deployment that is ours.
+    /// Changes a Deployment field that the operator owns.
     EditDeployment,
-    /// Somebody deletes the Deployment.
+    /// Deletes the Deployment.
     DeleteDeployment,
-    /// The manager hands over to another.
+    /// The leadership changes.
     HandOver,
 }
 
-/// What happens to one resource, from its creation on.
+/// The actions on one resource, after its creation.
 #[derive(Debug, Clone)]
 pub(super) struct Life {
     pub(super) name: &'static str,
     pub(super) steps: Vec<Step>,
 }
 
-/// A kind, and how users see its fields.
+/// A kind, and the fields of its versions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Subject(pub(super) usize);
 
@@ -53,7 +53,7 @@ impl Subject {
         ObjectId::new(self.operator().kind().plural, NAMESPACE, NAME)
     }
 
-    /// A change of the sample that asks for this many pods.
+    /// A change of the sample to this number of pods.
     fn pods(self, count: i64) -> Value {
         match self.operator().kind().kind {
             "ElasticWeb" => json!({"capacity": {"targetQPS": count * 100, "perPodQPS": 100}}),
@@ -61,7 +61,7 @@ impl Subject {
         }
     }
 
-    /// A spec of the hub version with two pods, with a Service where it must have one.
+    /// A hub spec with two pods, and with a Service if the kind requires one.
     fn spec(self) -> Value {
         let mut spec = self.pods(2);
         if self.operator().kind().kind == "ElasticWeb" {
@@ -71,7 +71,7 @@ impl Subject {
         spec
     }
 
-    /// Changes that switch the Service on and off; empty where it cannot be.
+    /// Changes that enable and disable the Service; empty if it is not optional.
     fn service(self) -> Vec<Value> {
         match self.operator().kind().kind {
             "ElasticWeb" => vec![],
@@ -88,7 +88,7 @@ impl Subject {
         }
     }
 
-    /// Changes of the port on every node; of what is nearest to it where there is none.
+    /// Changes of the node port, or of the most similar field of the kind.
     fn node_port(self) -> Vec<Value> {
         match self.operator().kind().kind {
             "ElasticWeb" => vec![json!({"service": {"nodePort": 30_002}})],
@@ -103,7 +103,7 @@ impl Subject {
         }
     }
 
-    /// Every life that is explored.
+    /// All lives to explore.
     pub(super) fn lives(self) -> Vec<Life> {
         let create = || Step::Create(self.spec());
         let image = |tag: &str| Step::Change(json!({"image": format!("example.com/image:{tag}")}));

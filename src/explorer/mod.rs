@@ -1,10 +1,10 @@
-//! The explorer: the real controllers against a model of the API server (`tools/modelapi`), in
-//! process, on one thread and under paused time. For each kind and each life of a resource it
-//! runs every plan with one fault, a sample of them in `cargo test`, all and more in
-//! `make explore`. The same plan gives the same run, to the last event.
+//! The explorer: the real controllers against a model of the API server (`tools/modelapi`), in one
+//! process, on one thread and under paused time. For each kind and each life of a resource it runs
+//! plans with one fault: a sample in `cargo test`, all of them and more in `make explore`. A plan
+//! determines its run completely.
 //!
-//! [`life`] what users do; [`plan`] what goes wrong; [`wire`] how; [`run`] the run;
-//! [`oracle`] what must hold; [`campaign`] which plans.
+//! [`life`]: actions of users; [`plan`]: faults; [`wire`]: their injection; [`run`]: the run;
+//! [`oracle`]: the invariants; [`campaign`]: selection of plans.
 
 mod campaign;
 #[path = "../../tests/support/trusted/compare.rs"]

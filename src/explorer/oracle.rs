@@ -1,4 +1,4 @@
-//! What must hold after every plan. The numbers are those of CONTRIBUTING.md, "Faults".
+//! The invariants after every plan. The numbers are those of CONTRIBUTING.md, "Faults".
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use super::plan::{Fault, Plan, View, WriteFault};
 use super::run::Outcome;
 use crate::operators::{Child, Resource, SERVICE, Settings};
 
-/// Something that must not be.
+/// A violation of an invariant.
 #[derive(Debug, Clone)]
 pub(super) struct Violation {
     pub(super) oracle: &'static str,
@@ -29,17 +29,17 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a plan may cost beyond the run without faults.
+/// Allowed cost of a plan, in addition to the run without faults.
 const WRITES_PER_FAULT: usize = 8;
-/// Attempts, by the back-off, until a list that is old is brought up to date after 3 s, or an
-/// event that is held comes after 5 s.
+/// Attempts with back-off until an outdated list is updated after 3 s, or a delayed event arrives after
+/// 5 s.
 const WRITES_WHILE_STALE: usize = 30;
-/// Attempts of all writes within an outage: the back-off begins at 5 ms and doubles up to 60 s.
+/// Attempts of all writes within an outage: the back-off starts at 5 ms and doubles up to 60 s.
 const WRITES_PER_OUTAGE: usize = 50;
 
 type Objects = BTreeMap<ObjectId, Arc<Value>>;
 
-/// What a resource asks for, or why it may not.
+/// The desired children of a resource.
 fn desired(plan: &Plan, object: &Value) -> Vec<Child> {
     let operator = plan.subject().operator();
     let kind = operator.kind();
@@ -69,7 +69,7 @@ fn ready(object: &Value) -> Option<&Value> {
     conditions.iter().find(|it| it["type"] == "Ready")
 }
 
-/// Why a child is not as wanted, if it is not.
+/// The difference between a child and its desired state, if any.
 fn unlike(objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>, child: &Child) -> Option<String> {
     let id = ObjectId::new(child.kind.plural, NAMESPACE, &child.name);
     let Some(found) = objects(&id) else {
@@ -88,7 +88,7 @@ fn unlike(objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>, child: &Child) -> O
     }
 }
 
-/// Why not all is as the resource asks for, if it is not.
+/// The difference between the state and the desired state of a resource, if any.
 fn unsettled(plan: &Plan, objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>) -> Option<String> {
     let Some(resource) = objects(&plan.subject().id()) else {
         let left = ["deployments", "services"]
@@ -113,12 +113,12 @@ fn unsettled(plan: &Plan, objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>) -> 
     (service.is_some() && !wants_service).then(|| "a Service that nobody asks for".to_owned())
 }
 
-/// Whether all is as asked for.
+/// Whether the desired state is reached.
 pub(super) fn is_settled(server: &ApiServer, plan: &Plan) -> bool {
     unsettled(plan, &|id| server.get(id)).is_none()
 }
 
-/// What a run without faults came to.
+/// The result of a run without faults.
 #[derive(Debug)]
 pub(super) struct Reference {
     pub(super) end: BTreeMap<String, Value>,
@@ -136,7 +136,7 @@ impl Reference {
     }
 }
 
-/// O2: what is there in the end, but for what differs between two runs.
+/// O2: the final objects, without parts that differ between two runs.
 fn end_state(outcome: &Outcome, plan: &Plan) -> BTreeMap<String, Value> {
     let kind = plan.subject().operator().kind();
     let mut state = BTreeMap::new();
@@ -151,7 +151,7 @@ fn end_state(outcome: &Outcome, plan: &Plan) -> BTreeMap<String, Value> {
     state
 }
 
-/// Different in every run. The generation of a child counts how often it was written.
+/// Different in every run. The generation of a child counts its writes.
 const MASKED: [&str; 8] = [
     "uid",
     "resourceVersion",
@@ -171,7 +171,7 @@ fn mask(value: &mut Value, is_resource: bool) {
                     is_resource && matches!(name.as_str(), "generation" | "observedGeneration");
                 match name.as_str() {
                     "managedFields" => *member = Value::Null,
-                    // Their names have the hash of a uid in them.
+                    // Their names contain the hash of a uid.
                     "nodes" => *member = json!(member.as_array().map(Vec::len)),
                     _ if MASKED.contains(&name.as_str()) && !member.is_object() && !is_exact => {
                         *member = json!("masked");
@@ -188,7 +188,7 @@ fn mask(value: &mut Value, is_resource: bool) {
     }
 }
 
-/// Everything that is wrong with a run.
+/// All violations of a run.
 pub(super) fn violations(plan: &Plan, outcome: &Outcome, reference: &Reference) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut add = |oracle: &'static str, what: String| found.push(Violation { oracle, what });
@@ -226,13 +226,13 @@ pub(super) fn violations(plan: &Plan, outcome: &Outcome, reference: &Reference) 
 
 type Add<'a> = dyn FnMut(&'static str, String) + 'a;
 
-/// O1: all is as asked for in time, and nothing is asked or written afterwards.
+/// O1: the desired state is reached in time, and there are no requests and writes afterwards.
 fn converged(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
     let Some(settled) = outcome.settled else {
         let why = unsettled(plan, &|id| outcome.server.get(id)).unwrap_or_default();
         return add("O1", format!("not as asked for in time: {why}"));
     };
-    // After an outage, the longest back-off may be under way.
+    // After an outage, the longest back-off may be running.
     let calm = match plan.faults.iter().any(is_outage) {
         true => 75,
         false => 15,
@@ -261,10 +261,10 @@ fn is_outage(fault: &Fault) -> bool {
     )
 }
 
-/// O5: how often something was asked.
+/// O5: the number of repetitions of a request.
 fn spent(plan: &Plan, outcome: &Outcome, reference: &Reference, add: &mut Add<'_>) {
     let outages = plan.faults.iter().filter(|fault| is_outage(fault)).count();
-    // Until a watch is there again or goes on, the cache is behind, too.
+    // Until a watch is restarted or continues, the cache is outdated, too.
     let is_stale =
         |fault: &&Fault| matches!(fault, Fault::Restart(_, View::List(_)) | Fault::Event(..));
     let stale = plan.faults.iter().filter(is_stale).count();

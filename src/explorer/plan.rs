@@ -1,11 +1,11 @@
-//! A plan: one life of one resource, and what goes wrong at which request or event of it.
+//! A plan: one life of one resource, and the faults at its requests and events.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::life::{Life, Subject, subjects};
 
-/// What happens to a write.
+/// The fault of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WriteFault {
     CrashBefore,
@@ -18,14 +18,14 @@ pub(super) enum WriteFault {
     Cut,
     /// The answer takes three seconds.
     Late,
-    /// This and every write of the next minute fail with 503.
+    /// This write and all others of the next minute fail with 503.
     Outage,
-    /// This and every write of the same resource in the next minute is rejected by somebody's
-    /// admission webhook whose server is down.
+    /// This write and all others of the same resource in the next minute are rejected, as by an
+    /// admission webhook whose server is unavailable.
     Webhook,
 }
 
-/// What happens to an event.
+/// The fault of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EventFault {
     Dropped,
@@ -34,34 +34,34 @@ pub(super) enum EventFault {
     Expired,
 }
 
-/// What a process that starts anew sees first.
+/// The first view of a new process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum View {
-    /// What is there.
+    /// The current state.
     Fresh,
-    /// Lists of the state this many writes before, and only later what came after.
+    /// Lists of the state this number of writes before, and later events after a delay.
     List(u64),
-    /// Watches that tell again of the last so many writes.
+    /// Watches that repeat the events of this number of last writes.
     Watch(u64),
 }
 
-/// One thing that goes wrong. Numbers count from 0, over all processes of the run.
+/// One fault. Numbers count from 0, over all processes of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     Write(usize, WriteFault),
     Event(usize, EventFault),
-    /// The process is killed and another started at an event.
+    /// At an event, the process is killed and another one is started.
     Restart(usize, View),
-    /// A second process becomes the leader at an event.
+    /// At an event, a second process becomes the leader.
     NewLeader(usize),
 }
 
-/// How fast things are.
+/// The speed of users and events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Tempo {
-    /// Users wait until all is settled before they go on.
+    /// Users wait until the state has settled before the next step.
     pub(super) patient: bool,
-    /// Events come after the answers to the writes that they tell of.
+    /// Events arrive after the answers to their writes.
     pub(super) late_events: bool,
     /// Deployments have pods, not only a number of them.
     pub(super) pods: bool,
@@ -73,7 +73,7 @@ pub(super) struct Plan {
     pub(super) subject: usize,
     /// Index into [`Subject::lives`].
     pub(super) life: usize,
-    /// How many steps of it are made.
+    /// Number of executed steps.
     pub(super) steps: usize,
     pub(super) tempo: Tempo,
     pub(super) seed: u64,
@@ -91,7 +91,7 @@ impl Plan {
         life
     }
 
-    /// The same without its faults.
+    /// The plan without its faults.
     pub(super) fn reference(&self) -> Plan {
         Plan {
             faults: Vec::new(),
@@ -181,8 +181,8 @@ impl FromStr for Fault {
     }
 }
 
-/// `<kind>/<life>:<steps>/<tempo>/<seed>/<fault>,<fault>`, as a failing plan is printed and given
-/// back.
+/// `<kind>/<life>:<steps>/<tempo>/<seed>/<fault>,<fault>`, the printed form of a failing plan, and the
+/// format of `PLAN`.
 impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flag = |is_set: bool, letter: char| if is_set { letter } else { '-' };
@@ -238,7 +238,7 @@ impl FromStr for Plan {
     }
 }
 
-/// Every tempo that is explored.
+/// All tempos to explore.
 pub(super) fn tempos() -> [Tempo; 4] {
     [
         (true, false, true),
@@ -253,7 +253,7 @@ pub(super) fn tempos() -> [Tempo; 4] {
     })
 }
 
-/// Every plan with one fault, for a run that made so many writes and saw so many events.
+/// Every plan with one fault, for a run with these numbers of writes and events.
 pub(super) fn single_faults(writes: usize, events: usize) -> Vec<Fault> {
     let mut faults = Vec::new();
     for number in 0..writes {
@@ -263,7 +263,7 @@ pub(super) fn single_faults(writes: usize, events: usize) -> Vec<Fault> {
         faults.extend(EVENT_FAULTS.iter().map(|(it, _)| Fault::Event(number, *it)));
         faults.push(Fault::NewLeader(number));
         faults.push(Fault::Restart(number, View::Fresh));
-        // As far back as the state has been: each event tells of at least one write.
+        // At most as far back as there are writes: each event reports at least one write.
         for back in 1..=number as u64 + 1 {
             faults.push(Fault::Restart(number, View::List(back)));
             faults.push(Fault::Restart(number, View::Watch(back)));

@@ -21,20 +21,20 @@ use super::wire::{Asked, Run, Signal, Wire};
 use crate::controller::{self, Leadership, MayWrite, Metrics, Options, storage_version_hash};
 use crate::operators::Settings;
 
-/// How long all may take to be as asked for after a step or a fault.
+/// Maximum time until the desired state is reached after a step or a fault.
 pub(super) const SETTLES_WITHIN: Duration = Duration::from_secs(75);
-/// How long the run is watched when all is as asked for.
-const REST: Duration = Duration::from_secs(120);
-/// From the start of the manager to the first step: its caches are full.
-const BEGINS: Duration = Duration::from_millis(50);
-/// What a user who does not wait leaves between two steps.
-const HURRY: Duration = Duration::from_millis(15);
-/// What a user who waits leaves after all is settled.
+/// How long the run continues in the desired state.
+const SETTLED_RUN: Duration = Duration::from_secs(120);
+/// From the start of the manager to the first step, when its caches are full.
+const STARTUP: Duration = Duration::from_millis(50);
+/// Time between two steps of a user who does not wait.
+const SHORT_PAUSE: Duration = Duration::from_millis(15);
+/// Time between the settled state and the next step of a user who waits.
 const PAUSE: Duration = Duration::from_secs(3);
-/// From the end of a process to the start of the next.
+/// From the end of a process to the start of the next one.
 const STARTS_WITHIN: Duration = Duration::from_millis(200);
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) server: ApiServer,
@@ -42,13 +42,13 @@ pub(super) struct Outcome {
     pub(super) journal: Vec<Asked>,
     pub(super) writes: usize,
     pub(super) events: usize,
-    /// Faults of the plan that were made.
+    /// Number of injected faults of the plan.
     pub(super) made: usize,
-    /// When all was as asked for; `None` if it never was.
+    /// When the desired state was reached; `None` if it never was.
     pub(super) settled: Option<Duration>,
-    /// When the last step was made or the last fault over.
+    /// When the last step was made or the last fault ended.
     pub(super) last_cause: Duration,
-    /// Ends of processes that nobody asked for.
+    /// Unexpected ends of processes.
     pub(super) ended: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ impl Process {
     }
 }
 
-/// Starts, kills and hands over between processes, as the signals say.
+/// Starts and kills processes, and transfers the leadership, as the signals request.
 struct Supervisor {
     run: Arc<Run>,
     plan: Plan,
@@ -128,24 +128,24 @@ impl Supervisor {
         }
     }
 
-    async fn obey(&mut self, signal: Signal) {
+    async fn handle(&mut self, signal: Signal) {
         match signal {
             Signal::Crashed => self.restart(View::Fresh).await,
             Signal::Restart(view) => self.restart(view).await,
             Signal::NewLeader => {
                 self.leader.leads.store(false, Ordering::SeqCst);
-                // Who has led once never leads again.
+                // A former leader never leads again.
                 let next = match self.standby.take() {
                     Some(standby) => standby,
                     None => self.start(View::Fresh, false),
                 };
                 self.former.iter().for_each(Process::kill);
-                // What the old leader has sent arrives before the lease is free.
+                // Requests of the old leader arrive before the lease is free.
                 sleep(Duration::from_millis(20)).await;
                 let old = std::mem::replace(&mut self.leader, next);
                 self.leader.leads.store(true, Ordering::SeqCst);
                 self.leader.begins.send_replace(true);
-                // It may go on for a while before it notices.
+                // It may continue for a while before it notices the loss.
                 self.former = Some(old);
             }
         }
@@ -162,7 +162,7 @@ impl Supervisor {
         self.leader = self.start(view, true);
     }
 
-    /// A leader that ended by itself.
+    /// A leader that ended unexpectedly.
     async fn check(&mut self) {
         if !self.leader.task.is_finished() || self.leader.wire.is_dead() {
             return;
@@ -227,7 +227,7 @@ async fn explore(plan: &Plan) -> Outcome {
     let (settled, last_step) = loop {
         tokio::select! {
             biased;
-            Some(signal) = signalled.recv() => supervisor.obey(signal).await,
+            Some(signal) = signalled.recv() => supervisor.handle(signal).await,
             ended = &mut user => break ended,
             () = sleep(Duration::from_millis(500)) => supervisor.check().await,
         }
@@ -252,7 +252,7 @@ async fn explore(plan: &Plan) -> Outcome {
     outcome
 }
 
-/// The user's part; returns when all was as asked for, and when the last step was.
+/// The user's part; returns when the desired state was reached, and when the last step was made.
 async fn live(
     server: &ApiServer,
     plan: &Plan,
@@ -264,9 +264,9 @@ async fn live(
     let steps = plan.life().steps;
     let last = steps.len() - 1;
     let mut last_step = Duration::ZERO;
-    sleep(BEGINS).await;
+    sleep(STARTUP).await;
     if plan.tempo.late_events {
-        // The first list is forgotten by then.
+        // By then, the first list is more than a minute old.
         sleep(Duration::from_secs(65)).await;
     }
     for (index, step) in steps.into_iter().enumerate() {
@@ -306,12 +306,12 @@ async fn live(
             }
             sleep(PAUSE).await;
         } else if index < last {
-            sleep(HURRY).await;
+            sleep(SHORT_PAUSE).await;
         }
     }
     let settled = settles(server, plan, run, last_step).await;
-    sleep(REST).await;
-    // A fault of the last seconds is followed to its end.
+    sleep(SETTLED_RUN).await;
+    // A fault in the last seconds is followed to its end.
     let settled = match is_settled(server, plan) {
         true => settled,
         false => settles(server, plan, run, server.elapsed()).await,
@@ -319,7 +319,7 @@ async fn live(
     (settled, last_step)
 }
 
-/// Waits until all is as asked for, counted from `since` and the last fault.
+/// Waits until the desired state is reached, counted from `since` and the last fault.
 async fn settles(server: &ApiServer, plan: &Plan, run: &Run, since: Duration) -> Option<Duration> {
     loop {
         let revision = server.revision();

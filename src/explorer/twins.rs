@@ -1,30 +1,30 @@
-//! Twins of the controllers with one bug each, which show that the oracles bite. A bug is
-//! switched on for one thread; the places that ask for it are compiled for tests only.
+//! Twins of the controllers with one bug each, to test the oracles. A bug is enabled for one thread;
+//! the checks for it are compiled only in tests.
 
 use std::cell::Cell;
 
 /// A bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Twin {
-    /// A write that failed is no reason not to be ready.
+    /// A failed write does not prevent Ready.
     StatusAhead,
-    /// A child is applied whatever its uid and version.
+    /// A child is applied without uid and version as preconditions.
     ApplyWithoutUid,
-    /// What is gone is not remembered.
+    /// Deleted objects are not remembered.
     NoTombstones,
-    /// The cache takes the answer to a write for news, however late it comes.
+    /// The cache stores the answer to a write even if it is older.
     CacheRolledBack,
-    /// The end of a child wakes nobody.
+    /// The deletion of a child enqueues nothing.
     LostWakeup,
-    /// Who does not lead writes.
+    /// A process that does not lead writes.
     SecondWriter,
-    /// A failure is tried again at once.
+    /// A failure is retried at once.
     UnboundedRetry,
-    /// Nobody asks whether the owner of a missing child is alive.
+    /// The owner of a missing child is not read before the child is created.
     ChildOfDeadOwner,
-    /// A status is written although it is as wanted.
+    /// A status is written although it is up to date.
     WriteAtRest,
-    /// A status replaces one that was not seen.
+    /// A write replaces a status that was not seen.
     BlindStatus,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn as_twin<T>(twin: Twin, what: impl FnOnce() -> T) -> T {
     with(Some(twin), what)
 }
 
-/// Runs `what` as the product, whatever this thread is.
+/// Runs `what` without a bug, on any thread.
 pub(super) fn as_product<T>(what: impl FnOnce() -> T) -> T {
     with(None, what)
 }

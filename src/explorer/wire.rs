@@ -1,5 +1,5 @@
-//! One process's way to the API server: counts writes and events, makes the faults of the plan
-//! at their numbers, and writes down what was asked.
+//! The connection of one process to the API server: counts writes and events, injects the faults of the
+//! plan at their numbers, and records the requests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,25 +13,25 @@ use tokio::sync::mpsc;
 
 use super::plan::{EventFault, Fault, Plan, View, WriteFault};
 
-/// How long the writes of [`WriteFault::Outage`] and [`WriteFault::Webhook`] fail.
+/// How long [`WriteFault::Outage`] and [`WriteFault::Webhook`] last.
 pub(super) const OUTAGE: Duration = Duration::from_secs(60);
-/// How long the answer of [`WriteFault::Late`] takes.
+/// The delay of the answer in [`WriteFault::Late`].
 const LATE: Duration = Duration::from_secs(3);
-/// How long a process that listed an old state is without what came after.
+/// How long a process that listed an old state receives no later events.
 const STALE_FOR: Duration = Duration::from_secs(3);
 
-/// What the supervisor is asked for.
+/// Requests to the supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     /// This process has crashed.
     Crashed,
     /// Kill this process, and start another with this view.
     Restart(View),
-    /// Hand over to the other process.
+    /// Transfer the leadership to the other process.
     NewLeader,
 }
 
-/// A request, as it was made.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) at: Duration,
@@ -39,17 +39,17 @@ pub(super) struct Asked {
     pub(super) target: Target,
     /// Whether the process led when it was sent.
     pub(super) leads: bool,
-    /// The answer of the API server; `None` if it did not see it.
+    /// The answer of the API server; `None` if the request did not reach it.
     pub(super) code: Option<u16>,
 }
 
-/// What all processes of a run share.
+/// The state shared by all processes of a run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) server: ApiServer,
     faults: Vec<Fault>,
     state: Mutex<State>,
-    /// Deliveries so far.
+    /// Number of delivered events.
     events: Arc<Counter>,
     signals: mpsc::UnboundedSender<Signal>,
     late_events: bool,
@@ -62,9 +62,9 @@ struct State {
     outage_until: Option<Duration>,
     /// The resource whose writes are rejected, and until when.
     rejected: Option<(String, Duration)>,
-    /// When the last fault was made or came to its end.
+    /// When the last fault was injected or ended.
     last_fault: Duration,
-    /// How often a fault of the plan was made.
+    /// Number of injected faults of the plan.
     made: usize,
 }
 
@@ -92,7 +92,7 @@ impl Run {
         self.lock().journal.clone()
     }
 
-    /// Writes and events so far.
+    /// Number of writes and events.
     pub(super) fn counts(&self) -> (usize, usize) {
         let events = usize::try_from(self.events.get()).unwrap_or(usize::MAX);
         (self.lock().writes, events)
@@ -119,7 +119,7 @@ pub(super) struct Wire {
     pub(super) process: usize,
     view: View,
     began: Duration,
-    /// Which plurals were listed and watched once; the old state is shown once.
+    /// The plurals that were listed and watched: the old state is shown only once.
     shown: Mutex<Vec<(String, &'static str)>>,
     is_dead: AtomicBool,
     leads: Arc<AtomicBool>,
@@ -153,7 +153,7 @@ impl Wire {
         self.leads.load(Ordering::SeqCst)
     }
 
-    /// Whether this is the first request of this verb for this resource.
+    /// Whether this is the first request with this verb for this resource.
     fn is_first(&self, target: &Target, verb: &'static str) -> bool {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = (target.resource.clone(), verb);
@@ -268,7 +268,7 @@ impl Network for Wire {
     }
 
     fn event(&self, _delivery: &Delivery<'_>) -> Happens {
-        // What a standby sees is not part of the plan.
+        // Events of a standby are not part of the plan.
         if !self.leads() {
             return Happens::None;
         }
@@ -319,8 +319,7 @@ impl Network for Wire {
     }
 
     fn between_events(&self) -> Duration {
-        // An API server tells nothing that is older than what it listed. What is told again all
-        // the same comes at once.
+        // An API server sends no events older than the list. Replayed events are delivered at once.
         match self.view {
             View::Fresh | View::List(_) if self.run.late_events => Duration::from_millis(3),
             _ => Duration::ZERO,

@@ -164,7 +164,7 @@ impl<T: Object> Informer<T> {
             _ => {
                 let delay = waits.errors.next_delay(Instant::now());
                 let milliseconds = delay.as_millis();
-                warn!(kind, %error, milliseconds, "the watch failed; trying again");
+                warn!(kind, %error, milliseconds, "the watch failed; retrying");
                 delay
             }
         }

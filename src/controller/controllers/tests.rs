@@ -1,5 +1,5 @@
-//! Who is enqueued by which change, and how the whole starts and ends. No API server but a
-//! scripted one; time is paused.
+//! The resources that a change enqueues, and the start and stop of all controllers. The API server is
+//! scripted; time is paused.
 
 use std::future::{pending, ready};
 use std::sync::Mutex;
@@ -21,10 +21,10 @@ use crate::controller::object::ObjectKey;
 use crate::controller::state::debounce::Difference;
 use crate::operators::{DEPLOYMENT, OPERATORS, Observed, Resource, SERVICE};
 
-/// A moment that no healthy start or stop needs.
+/// Longer than any start or stop without a fault.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The handlers of all four kinds, with caches that the test fills and queues that it empties.
+/// The handlers of all four kinds, with caches filled and queues read by the test.
 struct Scene {
     handlers: EventHandlers,
 }
@@ -49,13 +49,13 @@ impl Scene {
             .unwrap()
     }
 
-    /// A resource that the cache holds; its UID is its kind and name.
+    /// A cached resource; its UID is its kind and name.
     fn holds(&self, kind: &str, namespace: &str, name: &str) {
         let resource = resource(namespace, name, &format!("{kind}-{name}"), 1);
         assert!(self.controller(kind).resources.put_written(resource));
     }
 
-    /// A change of a resource comes in.
+    /// A change of a resource.
     fn resource_changed(&self, kind: &str, change: &Change<CachedResource>, is_first_list: bool) {
         self.handlers
             .resource_changed(self.controller(kind).kind, change, is_first_list);
@@ -65,7 +65,7 @@ impl Scene {
         self.handlers.child_changed(&change);
     }
 
-    /// Who was enqueued since the last call, e.g. `Nginx ns/web`, in the order of the kinds.
+    /// The enqueued resources since the last call, e.g. `Nginx ns/web`, in the order of the kinds.
     fn enqueued(&self) -> Vec<String> {
         let mut enqueued = Vec::new();
         for controller in &self.handlers.controllers {
@@ -77,7 +77,7 @@ impl Scene {
         enqueued
     }
 
-    /// Who is enqueued when the step of a rollout has had its time, and nobody before.
+    /// The resources that are enqueued after the delay of a rollout's step, and none before.
     async fn enqueued_later(&self) -> Vec<String> {
         assert_eq!(self.enqueued(), NOBODY, "at once");
         tokio::time::advance(COALESCE).await;
@@ -220,7 +220,7 @@ async fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody()
     assert_eq!(scene.enqueued(), ["Nginx ns/web"], "at its end");
 }
 
-/// The step of a rollout of a Deployment of `web` that its controller has looked at.
+/// A step of a rollout of a Deployment of `web` that its controller has observed.
 fn step(ready: i64) -> Change<CachedChild> {
     let object = |ready: i64| {
         let mut object = child("web", &[reference(NGINX, "Nginx web")]);
@@ -503,7 +503,7 @@ async fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
 
 type Informed = Result<Infallible, InformerError>;
 
-/// One informer and one worker, each of which is this future.
+/// One informer and one worker, each of which runs this future.
 fn running(
     informer: impl Future<Output = Informed> + Send + 'static,
     worker: impl Future<Output = ()> + Send + 'static,
@@ -558,7 +558,7 @@ async fn a_stop_waits_for_the_workers_and_not_for_the_informers() {
     let began = Instant::now();
     let stopped = running(pending(), sleep(Duration::from_secs(3))).until(ready(()));
     stopped.await.unwrap();
-    // The writer of Events, which here never ends, has a moment of its own.
+    // The writer of Events, which never ends here, has its own timeout.
     assert_eq!(began.elapsed(), Duration::from_secs(3) + LAST_EVENTS);
     let panics = async {
         sleep(Duration::from_secs(1)).await;
@@ -567,14 +567,14 @@ async fn a_stop_waits_for_the_workers_and_not_for_the_informers() {
     assert!(running(pending(), panics).until(ready(())).await.is_err());
 }
 
-/// Whether a request that changes something was asked.
+/// Whether a writing request was received.
 fn was_written(asked: &Mutex<Vec<String>>) -> bool {
     let asked = asked.lock().unwrap();
     asked.iter().any(|line| line.starts_with("PATCH"))
 }
 
-/// An API server that holds one Memcached and takes `patch_time` for a patch. Watches stay
-/// silent; `absent` is a plural that it does not know. Returns what was asked of it, too.
+/// An API server with one Memcached, which takes `patch_time` for a patch. Watches have no events;
+/// `absent` is an unknown plural. Also returns the received requests.
 fn api_server(
     patch_time: Duration,
     absent: &'static str,

@@ -1,6 +1,5 @@
-//! Which events become objects: equal ones within six minutes are one object with a count,
-//! as with client-go's recorder, and one resource has no more than it is allowed. Pure: the
-//! clock comes in.
+//! Aggregates Events: equal ones within six minutes are one object with a count, as in client-go's
+//! recorder, and each resource has a limited number. Pure; the time is an argument.
 //!
 //! Source: client-go `tools/events/event_broadcaster.go`.
 
@@ -12,56 +11,56 @@ use tokio::time::Instant;
 
 use super::{Event, Notice, Regarding};
 
-/// An event that is not repeated for this long is over; the next one is a new object.
+/// A series ends when it is not repeated for this long; the next event is a new object.
 const FINISHED: Duration = Duration::from_secs(6 * 60);
-/// The count of a series is written at most this often.
+/// Minimum interval of writes of a series' count.
 const REFRESH: Duration = Duration::from_secs(60);
-/// Objects that one resource may have at once, and the time after which it may have one more.
+/// Token bucket per resource: the number of objects, and the time to refill one.
 const BURST: u32 = 10;
 const REFILL: Duration = Duration::from_secs(60);
-/// Most series and most resources that are remembered, as client-go's cache.
+/// Maximum number of series and resources in memory, as in client-go's cache.
 const REMEMBERED: usize = 4096;
 
-/// What to do about an event.
+/// The action for an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ErrorClass {
-    /// It is a new object.
+    /// Create a new object.
     Create,
-    /// It is counted, and the count is due to be written.
+    /// Counted, and the count is due to be written.
     Count,
-    /// It is counted, and the count is written later.
+    /// Counted; the count is written later.
     Wait,
-    /// The resource has had enough.
+    /// Dropped: the resource has reached its limit.
     Suppress,
 }
 
-/// One event that happened once or more.
+/// A series of equal events.
 #[derive(Debug)]
 pub(super) struct Series {
     /// Name of the object.
     pub(super) name: String,
-    /// How often it happened.
+    /// Number of occurrences.
     pub(super) count: u32,
-    /// When it last happened.
+    /// Time of the last occurrence.
     pub(super) last: Timestamp,
     seen: Instant,
     written: Instant,
     is_due: bool,
 }
 
-/// Equal events.
+/// The key of equal events.
 pub(super) type Key = (Regarding, Notice);
 
-/// What is remembered of recent events.
+/// Recent series and the limits of resources.
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
     series: HashMap<Key, Series>,
-    /// By UID: objects that were made, and when the last was refunded.
+    /// By UID: the number of created objects, and the time of the last refill.
     spent: HashMap<String, (u32, Instant)>,
 }
 
 impl Correlator {
-    /// Takes note of `event`.
+    /// Records `event` and returns the action.
     pub(super) fn observe(&mut self, event: &Event, now: Instant) -> ErrorClass {
         let key = (event.regarding.clone(), event.notice.clone());
         if let Some(series) = self.series.get_mut(&key)
@@ -103,8 +102,8 @@ impl Correlator {
         self.series.get(key)
     }
 
-    /// The count of `key` was written, or could not be: it is not tried again before the next
-    /// event or the next time that is due.
+    /// The count of `key` was written, or the write failed: the next write is after the next event or
+    /// at the next due time.
     pub(super) fn written(&mut self, key: &Key, now: Instant) {
         if let Some(series) = self.series.get_mut(key) {
             series.written = now;
@@ -112,18 +111,18 @@ impl Correlator {
         }
     }
 
-    /// The object of `key` is not there: the next equal event makes another.
+    /// The object of `key` does not exist: the next equal event creates another one.
     pub(super) fn forget(&mut self, key: &Key) {
         self.series.remove(key);
     }
 
-    /// When the next count is due; `None` if none is waiting.
+    /// When the next count is due; `None` if there is none.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let waiting = self.series.values().filter(|series| series.is_due);
         waiting.map(|series| series.written + REFRESH).min()
     }
 
-    /// The series whose counts are due now. Forgets what is over.
+    /// The series whose counts are due now. Removes ended series.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Key> {
         self.series
             .retain(|_, series| series.is_due || now < series.seen + FINISHED);
@@ -132,13 +131,13 @@ impl Correlator {
         due.map(|(key, _)| key.clone()).collect()
     }
 
-    /// All series whose counts wait.
+    /// All series with an unwritten count.
     pub(super) fn waiting(&self) -> Vec<Key> {
         let waiting = self.series.iter().filter(|(_, series)| series.is_due);
         waiting.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Whether `uid` may have one more object.
+    /// Whether `uid` may have another object.
     fn spend(&mut self, uid: &str, now: Instant) -> bool {
         if self.spent.len() >= REMEMBERED && !self.spent.contains_key(uid) {
             let refunded = REFILL * BURST;

@@ -1,10 +1,10 @@
-//! Which change of a status wants a human's eye. Pure.
+//! Selects the status changes that a person should see. Pure.
 
 use super::{Notice, Severity};
 use crate::api::Status;
 use crate::operators::{Reason, status};
 
-/// The events that tell of the change from one status to the next.
+/// The events for the change from one status to the next.
 pub(in crate::controller) fn transitions(before: &Status, after: &Status) -> Vec<Notice> {
     let notice = |severity, reason: &str, note: &str| Notice {
         severity,
@@ -51,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    /// A status whose Ready and Degraded have these statuses and reasons.
+    /// A status whose Ready and Degraded conditions have these values and reasons.
     fn of(ready: (&str, &str), degraded: (&str, &str)) -> Status {
         let condition = |type_, (status, reason)| {
             json!({

@@ -1,6 +1,6 @@
-//! Brings recorded events to the API server, one request at a time, each with the deadline of
-//! every call. What fails for a passing reason is tried twice more; meanwhile the queue fills
-//! and what does not fit is lost, so an API server in trouble is not asked more.
+//! Sends recorded events to the API server, one request at a time, each with the usual deadline.
+//! Retries transient errors twice; meanwhile the queue fills and further events are dropped, so that an
+//! overloaded API server receives no more requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 /// Limit of `reportingInstance` (`pkg/apis/core/validation/events.go`).
 const INSTANCE_LIMIT: usize = 128;
 
-/// Whether an object is to be made, or one that is there to be changed.
+/// Whether an object is created or patched.
 struct IsNew(bool);
 
 /// Writes events.
@@ -43,7 +43,8 @@ impl Writer {
         }
     }
 
-    /// Writes what is `recorded` until all recorders are gone, and then the counts that wait.
+    /// Writes the events from `recorded` until all recorders are dropped, and then the unwritten
+    /// counts.
     pub(in crate::controller) async fn run(mut self, mut recorded: mpsc::Receiver<Event>) {
         loop {
             let due = self.correlator.next_due();
@@ -88,7 +89,7 @@ impl Writer {
         let at = location(&event.regarding.namespace, &name);
         match self.write(at, &body, IsNew(true)).await {
             Ok(()) => self.metrics.event(EventFate::Created),
-            // An earlier attempt was made, but its answer lost.
+            // An earlier attempt succeeded, but its answer was lost.
             Err(error) if error.is_conflict() => {
                 self.metrics.event(EventFate::Created);
             }
@@ -112,14 +113,14 @@ impl Writer {
         let at = location(&key.0.namespace, &name);
         match self.write(at, &patch, IsNew(false)).await {
             Ok(()) => self.metrics.event(EventFate::Counted),
-            // The API server keeps events for an hour only.
+            // The API server deletes events after an hour.
             Err(error) if error.is_not_found() => return self.correlator.forget(key),
             Err(error) => self.failed(&error),
         }
         self.correlator.written(key, Instant::now());
     }
 
-    /// Makes a request up to three times, as long as it fails for a passing reason.
+    /// Sends a request up to three times, while the error is transient.
     async fn write(
         &self,
         at: Location<'_>,
@@ -171,7 +172,7 @@ fn location<'a>(namespace: &'a str, name: &'a str) -> Location<'a> {
     }
 }
 
-/// The name of this process's machine, which in a pod is the pod's.
+/// The host name of this process, which in a pod is the pod's name.
 fn instance() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();

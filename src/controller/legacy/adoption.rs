@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 
 use crate::controller::drift::fingerprint;
 
-/// The JSON patch that makes `manager` the only owner of a list of which somebody else owns
-/// items that stand in the way of ours: the port of a Service edited by hand is, to
-/// server-side apply, a new port of theirs, which holds our NodePort and our port's name.
-/// Owned by us alone and not in our body, they go with the next apply.
+/// The JSON patch that makes `manager` the only owner of a list in which another manager owns items
+/// that conflict with the desired ones. For server-side apply, the edited port of a Service is a new
+/// port of the other manager, with the same NodePort and name. Once `manager` owns it and the body does
+/// not contain it, the next apply removes it.
 ///
-/// `blamed` is the field that the API server found twice, e.g. `spec.ports[1].nodePort`;
-/// its last list is meant. `None` when there is no such list or nobody else owns any of it.
+/// `blamed` is the duplicate field in the API server's error, e.g. `spec.ports[1].nodePort`; the patch
+/// is for the last list in it. `None` if there is no such list, or no other manager owns a part of it.
 pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
     let path = list_path(blamed)?;
     let metadata = object.get("metadata")?;
@@ -48,7 +48,7 @@ pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option
     ]))
 }
 
-/// One step from a value to one within it.
+/// One step of a path into a value.
 #[derive(Debug, PartialEq)]
 enum Step {
     Field(String),
@@ -70,7 +70,7 @@ fn list_path(blamed: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Takes what a set of fields says of `path` out of it.
+/// Removes `path` from a set of fields and returns its entry.
 fn take(fields: &mut Value, object: &Value, path: &[Step]) -> Option<Value> {
     let (last, before) = path.split_last()?;
     let Step::Field(name) = last else { return None };
@@ -82,7 +82,7 @@ fn take(fields: &mut Value, object: &Value, path: &[Step]) -> Option<Value> {
     below.as_object_mut()?.remove(&format!("f:{name}"))
 }
 
-/// The place in a set of fields that speaks of `path`; made if only its last part is missing.
+/// The entry of `path` in a set of fields; created if only its last part is missing.
 fn set_at<'a>(fields: &'a mut Value, object: &Value, path: &[Step]) -> Option<&'a mut Value> {
     let (last, before) = path.split_last()?;
     let Step::Field(name) = last else { return None };
@@ -132,18 +132,18 @@ fn unite(set: &mut Value, more: Value) {
     }
 }
 
-/// The lists whose items the maker of a child gives up whole.
+/// The lists whose items are adopted as a whole.
 const LISTS: [&[&str]; 2] = [
     &["f:spec", "f:template", "f:spec", "f:containers"],
     &["f:spec", "f:ports"],
 ];
 
-/// The JSON patch that makes `manager` the owner of what the maker of `object` wrote; `None`
-/// when nobody's entry says that it set the owner reference to `owner_uid`.
+/// The JSON patch that makes `manager` the owner of the fields of the original manager of `object`;
+/// `None` if no entry has set the owner reference to `owner_uid`.
 ///
-/// A container or port that the maker wrote becomes ours whole, with what others have changed
-/// in it since, e.g. its image by `kubectl set image`, which was the only way with the old
-/// operators: else that one field would keep the container alive beside ours.
+/// A container or port of the original manager is adopted as a whole, with later changes of other
+/// managers, e.g. its image by `kubectl set image`, which older operators required. Otherwise that one
+/// field would keep the old container beside the desired one.
 pub(crate) fn patch(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
     let metadata = object.get("metadata")?;
     let entries = metadata.get("managedFields")?.as_array()?;
@@ -167,7 +167,7 @@ pub(crate) fn patch(object: &Value, manager: &str, owner_uid: &str) -> Option<Va
     ]))
 }
 
-/// Moves what others' entries say of the items of `list` that are in `ours` there.
+/// Moves the entries of other managers for items of `list` that are in `ours` to `ours`.
 fn absorb_items(ours: &mut Value, others: &mut [Value], list: &[&str]) {
     let items = list
         .iter()
@@ -184,8 +184,8 @@ fn absorb_items(ours: &mut Value, others: &mut [Value], list: &[&str]) {
     }
 }
 
-/// Takes `item` out of the set at `path`, and with it each set that it leaves empty: an empty
-/// one would say that the whole is owned.
+/// Removes `item` from the set at `path`, and each set that becomes empty: an empty set means that the
+/// whole value is owned.
 fn take_item(fields: &mut Value, path: &[&str], item: &str) -> Option<Value> {
     let set = fields.as_object_mut()?;
     let Some((first, rest)) = path.split_first() else {
@@ -204,7 +204,7 @@ fn is_update(entry: &Value) -> bool {
         && entry.get("subresource").is_none()
 }
 
-/// Who wrote the owner reference made the object: nobody else writes that of a child.
+/// The manager that set the owner reference created the object: no other manager sets it on a child.
 fn sets_owner(fields: &Value, owner_uid: &str) -> bool {
     let key = format!("k:{{\"uid\":\"{owner_uid}\"}}");
     fields

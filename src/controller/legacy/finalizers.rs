@@ -1,20 +1,18 @@
-//! Finalizers that an older operator left, and how they are removed: nobody else would ever
-//! do it, so that the resource could not be deleted. Pure; what is sent where is not known
-//! here.
+//! Removes finalizers of an older operator. No other controller does, and the resource could not be
+//! deleted. Pure; computes patches only.
 
 use serde_json::{Value, json};
 
 use crate::api::{Kind, Version};
 use crate::controller::cache::cached::CachedResource;
 
-/// The JSON patch that removes the legacy finalizers of a resource that was read in `version`;
-/// `None` if it has none, or if the API server would refuse the patch.
+/// The JSON patch that removes the legacy finalizers of a resource that was read in `version`; `None`
+/// if it has none, or if the API server would reject the patch.
 ///
-/// It refuses every write of an object whose scale subresource shows no number of pods that it
-/// could be (apiextensions' `ValidateScaleSpec`, which has no ratcheting), as the CRDs of the
-/// old operators allowed it. While somebody can still put that right it is left to them, and
-/// the finalizer waits. When the resource is being deleted, the number means nothing any more
-/// and becomes 0 in the same patch.
+/// The API server rejects every write of an object whose scale subresource has no valid number of pods
+/// (apiextensions' `ValidateScaleSpec`, which has no ratcheting). The CRDs of the older operators
+/// allowed such objects. The finalizer then stays until a user corrects the number. If the resource is
+/// being deleted, the number has no effect any more, and the same patch sets it to 0.
 pub(in crate::controller) fn removal(
     kind: &Kind,
     version: &Version,
@@ -114,7 +112,7 @@ mod tests {
                 );
             }
         }
-        // Absent is no number, and what can be written is left as it is.
+        // A missing number is not valid, and a valid one is not changed.
         for spec in [
             json!({}),
             json!({"size": 0}),

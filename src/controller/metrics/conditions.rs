@@ -1,8 +1,8 @@
-//! The conditions of the resources, read off the caches at each scrape: how many are in which
-//! state, and by name those that want attention. controller-runtime has nothing like it.
+//! Metrics of the resources' conditions, read from the caches at each scrape: the number of resources
+//! per state, and the names of those with a problem. Not part of controller-runtime.
 //!
-//! The number of series is bounded whatever the cluster holds: states that are not ours to
-//! write are summed up, and of very many resources in trouble the first are named.
+//! The number of series is bounded: unknown states are aggregated, and only a limited number of
+//! resources is named.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,12 +16,12 @@ use prometheus_client::registry::Registry;
 
 use crate::operators::status::{AVAILABLE, DEGRADED, PROGRESSING, READY};
 
-/// Conditions that are counted: those that we write.
+/// Condition types that are counted: those of this operator.
 const TYPES: [&str; 4] = [READY, AVAILABLE, PROGRESSING, DEGRADED];
-/// Most combinations of status and reason of one controller that are counted apart; ours are
-/// fewer. What a user or an older operator wrote beyond them has the reason `other`.
+/// Maximum number of combinations of status and reason per controller. The operator's own ones are
+/// fewer; further ones, from users or older operators, have the reason `other`.
 const MOST_STATES: usize = 100;
-/// Most conditions of one controller that are named.
+/// Maximum number of named conditions per controller.
 const MOST_NAMED: usize = 500;
 
 /// A condition of a resource.
@@ -32,27 +32,27 @@ pub(crate) struct ConditionView {
     pub(crate) reason: String,
 }
 
-/// Resources that can say how they are.
+/// A source of resources and their conditions.
 pub(crate) trait ObserveConditions: Send + Sync {
-    /// Calls `visit` with namespace, name and conditions of each.
+    /// Calls `visit` with namespace, name and conditions of each resource.
     fn visit(&self, visit: &mut dyn FnMut(&str, &str, Vec<ConditionView>));
 }
 
-/// Asks every controller's cache at each scrape.
+/// Reads every controller's cache at each scrape.
 #[derive(Clone, Default)]
 pub(super) struct ResourceCollector {
     controllers: Arc<Mutex<Vec<Named>>>,
 }
 
-/// A controller by name, and its resources.
+/// The name of a controller, and its resources.
 type Named = (String, Box<dyn ObserveConditions>);
 
-/// What one controller's resources come to.
+/// The values of one controller.
 #[derive(Debug, Default)]
 struct Tally {
-    /// Resources by condition, status and reason.
+    /// Number of resources by condition, status and reason.
     counts: BTreeMap<ConditionView, u64>,
-    /// Namespace, name and condition of those that want attention.
+    /// Namespace, name and condition of resources with a problem.
     named: Vec<(String, String, ConditionView)>,
     left_out: usize,
 }
@@ -101,7 +101,7 @@ impl Tally {
                 tally.count(condition);
             }
         });
-        // The same ones at every scrape.
+        // Sorted, so that each scrape has the same ones.
         tally.named.sort_unstable();
         tally.left_out = tally.named.len().saturating_sub(MOST_NAMED);
         tally.named.truncate(MOST_NAMED);
@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// Resources by name: status and reason of Ready and of Degraded.
+    /// Resources by name, with status and reason of Ready and of Degraded.
     struct Fixed(Vec<(String, [(&'static str, String); 2])>);
 
     impl ObserveConditions for Fixed {

@@ -1,4 +1,4 @@
-//! The exposition as a dashboard written for controller-runtime reads it.
+//! The exposition as read by a dashboard for controller-runtime.
 
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ fn buckets_of_the_work_queue_are_those_that_client_golang_computes() {
         .lines()
         .filter_map(|line| line.strip_prefix(prefix)?.split('"').next()?.parse().ok())
         .collect();
-    // To the last bit, rounding errors included, as Kubernetes' own components show them.
+    // To the last bit, including rounding errors, as in the Kubernetes components.
     let expected = [
         1e-8,
         1e-7,

@@ -1,5 +1,5 @@
-//! The `workqueue_*` metrics. What can be read off the queue (depth, adds, unfinished work)
-//! is read at the scrape, so that it cannot drift from the truth; durations are observed.
+//! The `workqueue_*` metrics. Depth, adds and unfinished work are read from the queue at each scrape,
+//! so they cannot deviate from it; durations are observed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,30 +16,30 @@ use prometheus_client::registry::Registry;
 
 use super::{Buckets, Histograms, Labels};
 
-/// What a scrape wants to know.
+/// The state of a queue at a scrape.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Backlog {
-    /// How often an item became ready, since the queue is there.
+    /// Number of times that an item became ready, since the queue was created.
     pub(crate) adds: u64,
-    /// Ready items of normal priority, with those held back while a worker has their key.
+    /// Ready items of normal priority, including those whose key is in process.
     pub(crate) normal: usize,
     /// The same of low priority.
     pub(crate) low: usize,
-    /// Time that all running workers together have spent on what they have.
+    /// Total time that the running workers have spent on their current items.
     pub(crate) unfinished: Duration,
-    /// The longest of these.
+    /// The longest of these times.
     pub(crate) longest: Duration,
 }
 
 /// The label of low priority: controller-runtime's `handler.LowPriority`.
 const LOW_PRIORITY: &str = "-100";
 
-/// A queue that can say what lies in it.
+/// A queue that reports its backlog.
 pub(crate) trait ObserveBacklog: Send + Sync {
     fn backlog(&self) -> Backlog;
 }
 
-/// What a queue counts itself.
+/// Metrics that a queue records itself.
 #[derive(Debug, Clone)]
 pub(crate) struct QueueMetrics {
     pub(crate) retries: Counter,
@@ -47,7 +47,7 @@ pub(crate) struct QueueMetrics {
     pub(crate) work_duration: Histogram,
 }
 
-/// The families that these are members of.
+/// The metric families of these.
 #[derive(Debug)]
 pub(super) struct QueueFamilies {
     retries: Family<Labels, Counter>,
@@ -98,9 +98,9 @@ impl QueueFamilies {
     }
 }
 
-/// client_golang's `ExponentialBuckets(10e-9, 10, 12)`: 10 ns to 1000 s. Multiplied step by
-/// step as there, so that the bounds are equal to the last bit: `9.999999999999999e-6`, not
-/// `1e-5`, or series of ours and of a Go manager would not add up.
+/// client_golang's `ExponentialBuckets(10e-9, 10, 12)`: 10 ns to 1000 s. Multiplied step by step as
+/// there, so that the bounds are equal to the last bit (`9.999999999999999e-6`, not `1e-5`): otherwise
+/// series of this manager and of a Go manager could not be aggregated.
 fn durations() -> Buckets {
     let next = |bucket: &f64| Some(bucket * 10.0);
     Buckets(std::iter::successors(Some(10e-9), next).take(12).collect())
@@ -110,7 +110,7 @@ fn of_queue(name: &str) -> Labels {
     vec![("name", name.to_owned()), ("controller", name.to_owned())]
 }
 
-/// Asks every queue at each scrape.
+/// Reads every queue at each scrape.
 #[derive(Clone, Default)]
 pub(super) struct QueueCollector {
     queues: Arc<Mutex<Vec<NamedQueue>>>,

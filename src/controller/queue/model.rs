@@ -1,5 +1,5 @@
-//! The order of the queue against a model that is too simple to be wrong: a list of what
-//! waits, searched from end to end at each step.
+//! The order of the queue against a simple model: a list of waiting items, searched linearly at each
+//! step.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ enum Step {
         delay: u64,
     },
     Pop,
-    /// The worker that has the n-th key in work is through.
+    /// The worker that has the n-th key in process is done.
     Done {
         nth: usize,
     },
@@ -48,9 +48,9 @@ struct Item {
     key: Key,
     priority: Priority,
     due: Instant,
-    /// When it was added with this due moment: the order of items that are due at once.
+    /// When it was added with this due time: orders items that are due at the same time.
     added: u64,
-    /// Its place among those that are ready.
+    /// Its position among the ready items.
     turn: Option<u64>,
 }
 
@@ -172,7 +172,7 @@ proptest! {
             prop_assert_eq!(queue.len(), model.items.len());
         }
 
-        // Whatever still waits comes out, once each.
+        // The remaining items are returned, once each.
         for key in std::mem::take(&mut model.in_work) {
             queue.done(&key, now);
         }
@@ -197,7 +197,7 @@ proptest! {
         }
         let mut normals = 0;
         for round in 0..waiting_before * (NORMALS_PER_LOW as usize + 1) {
-            // There always is something urgent.
+            // An item of normal priority is always ready.
             queue.add(1000 + round, Priority::Normal, now, now);
             queue.add(5000 + round, Priority::Normal, now, now);
             let (key, _) = queue.pop(now).unwrap();

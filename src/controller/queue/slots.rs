@@ -1,5 +1,5 @@
-//! The order of the work queue, without waiting: who is in it, who is next, who is being
-//! worked on. Pure: `now` is an argument, so that a model can be run beside it.
+//! The state of the work queue, without waiting: the items, their order, and the keys in process. Pure:
+//! `now` is an argument, so that a model can be compared.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::controller::metrics::Backlog;
 
-/// How urgent an item is.
+/// The priority of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
     /// Objects of the initial list: controller-runtime's `handler.LowPriority`.
@@ -18,50 +18,50 @@ pub enum Priority {
     Normal,
 }
 
-/// While both priorities have items, one item of low priority follows on this many normal
-/// ones: a fleet that never rests slows the initial list down to an eighth, and no further.
+/// While both priorities have items, one item of low priority follows this number of normal ones:
+/// constant normal load slows the initial list down to an eighth, not more.
 pub const NORMALS_PER_LOW: u32 = 7;
 
-/// An item that waits: one per key, however often it is added.
+/// A waiting item. There is one per key.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     priority: Priority,
-    /// Its place in `Slots::delayed` or in its lane: the count of entries before it.
+    /// Its position in `Slots::delayed` or in its lane: the number of entries added before it.
     sequence: u64,
     stage: Stage,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Stage {
-    /// In `Slots::delayed` until this moment.
+    /// In `Slots::delayed` until this time.
     Delayed { until: Instant },
-    /// In its lane since this moment, or, while a worker has the key, held back from it:
-    /// what client-go calls dirty.
+    /// In its lane since this time, or held back from it while the key is in process (*dirty* in
+    /// client-go).
     Ready { since: Instant },
 }
 
-/// A key that a worker has.
+/// A key in process.
 #[derive(Debug, Clone, Copy)]
 struct Processing {
     since: Instant,
-    /// What it was handed out with; a retry keeps it.
+    /// The priority with which it was handed out; a retry keeps it.
     priority: Priority,
 }
 
-/// The keys of the queue in all their states. A key is at most once in `waiting` and at most
-/// once in `processing`; it is in a lane or in `delayed` exactly as its stage says.
+/// All keys of the queue. A key is at most once in `waiting` and at most once in `processing`. Its
+/// stage tells whether it is in a lane or in `delayed`.
 #[derive(Debug)]
 pub(super) struct Slots<K> {
     waiting: HashMap<K, Waiting>,
     processing: HashMap<K, Processing>,
-    /// Ready and not being worked on, first come first served.
+    /// Ready and not in process, in FIFO order.
     normal: BTreeMap<u64, K>,
     low: BTreeMap<u64, K>,
-    /// Due later, soonest first; the number makes entries of one moment distinct.
+    /// Due later, earliest first; the number distinguishes entries with the same time.
     delayed: BTreeMap<(Instant, u64), K>,
     /// Source of `Waiting::sequence`.
     next_sequence: u64,
-    /// Normal items handed out since the last low one, counted while a low one waits.
+    /// Normal items handed out since the last low one, while a low one waits.
     normals_in_a_row: u32,
     /// See `Backlog::adds`.
     adds: u64,
@@ -82,8 +82,8 @@ impl<K> Default for Slots<K> {
 }
 
 impl<K: Clone + Eq + Hash> Slots<K> {
-    /// Adds a key that is due at `due`. One that is there already keeps the higher priority,
-    /// the earlier moment, and, once it is ready, its place in the order.
+    /// Adds a key that is due at `due`. A waiting key keeps the higher priority, the earlier time and,
+    /// once ready, its position.
     pub(super) fn add(&mut self, key: K, priority: Priority, due: Instant, now: Instant) {
         self.promote(now);
         let sequence = self.sequence();
@@ -115,7 +115,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         );
     }
 
-    /// Takes the next key that is ready and that no worker has; with it, how long it waited.
+    /// Takes the next ready key that is not in process; returns it with its waiting time.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(K, Duration)> {
         self.promote(now);
         let low_is_due = self.normals_in_a_row >= NORMALS_PER_LOW || self.normal.is_empty();
@@ -146,8 +146,8 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         Some((key, now.saturating_duration_since(since)))
     }
 
-    /// A worker is through with a key; if it became ready meanwhile, it is handed out again.
-    /// Returns how long the worker had it.
+    /// Marks a key as done; if it became ready meanwhile, it can be handed out again. Returns the
+    /// processing time.
     pub(super) fn done(&mut self, key: &K, now: Instant) -> Option<Duration> {
         self.promote(now);
         let processing = self.processing.remove(key)?;
@@ -159,12 +159,12 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         Some(now.saturating_duration_since(processing.since))
     }
 
-    /// Drops what waits under a key. A worker that has it keeps it until it is done.
+    /// Removes a waiting key. If the key is in process, it stays so until it is done.
     pub(super) fn remove(&mut self, key: &K) {
         self.take(key);
     }
 
-    /// The priority with which a worker has the key.
+    /// The priority with which a key in process was handed out.
     pub(super) fn priority_in_work(&self, key: &K) -> Option<Priority> {
         self.processing
             .get(key)
@@ -176,18 +176,18 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         self.delayed.first_key_value().map(|((until, _), _)| *until)
     }
 
-    /// Keys that a call of `pop` now would find, delayed ones that have become due since the
-    /// last call of `add`, `pop` or `done` left out.
+    /// Number of keys that `pop` can return now, without delayed ones that became due since the last
+    /// call of `add`, `pop` or `done`.
     pub(super) fn available(&self) -> usize {
         self.normal.len() + self.low.len()
     }
 
-    /// Keys that wait, ready or not.
+    /// Number of waiting keys, ready or not.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether the key waits, ready or not.
+    /// Whether the key is waiting, ready or not.
     pub(super) fn is_waiting(&self, key: &K) -> bool {
         self.waiting.contains_key(key)
     }
@@ -222,8 +222,8 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         backlog
     }
 
-    /// Makes ready what has become due, in the order of becoming so. Every operation does
-    /// this first: an item that was due before another was added stands before it.
+    /// Moves due keys to their lanes, in the order of their due times. Every operation does this first:
+    /// an item that was due before another was added precedes it.
     fn promote(&mut self, now: Instant) {
         while let Some(entry) = self.delayed.first_entry()
             && entry.key().0 <= now
@@ -245,7 +245,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         }
     }
 
-    /// Puts an item that is in none of the collections where its stage says.
+    /// Inserts an item into the collection of its stage.
     fn place(&mut self, key: K, item: Waiting) {
         match item.stage {
             Stage::Delayed { until } => {
@@ -260,7 +260,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         self.waiting.insert(key, item);
     }
 
-    /// Takes an item out of all the collections that it waits in.
+    /// Removes an item from all collections of waiting items.
     fn take(&mut self, key: &K) -> Option<Waiting> {
         let item = self.waiting.remove(key)?;
         match item.stage {

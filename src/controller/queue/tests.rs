@@ -1,5 +1,4 @@
-//! The queue as workers meet it, under paused time: a lost wake-up shows as a test that runs
-//! into its deadline.
+//! The queue as used by workers, under paused time: after a lost wake-up, a test exceeds its deadline.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -285,7 +284,7 @@ async fn shutting_down_ends_every_get_and_lets_running_work_finish() {
     assert!(queue.is_empty());
 }
 
-/// Fault 3 of the record on our own machinery: a subscriber of a shared stream that slept on
+/// Fault 3 of decision 0001, tested on this queue: a subscriber of a shared stream was not woken
 /// although an item was ready for it.
 #[tokio::test(start_paused = true)]
 async fn no_wake_up_is_lost_among_many_workers_keys_and_delays() {
@@ -313,7 +312,7 @@ async fn no_wake_up_is_lost_among_many_workers_keys_and_delays() {
             1 => queue.add(key, Priority::Low),
             2 => queue.add_after(key, Duration::from_millis(key * 37 % 900)),
             _ => {
-                // Another key is taken away between an add and its pick-up.
+                // Another key is removed between its addition and `get`.
                 queue.add(KEYS + key, Priority::Normal);
                 queue.add(key, Priority::Normal);
                 queue.remove(&(KEYS + key));

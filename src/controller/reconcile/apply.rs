@@ -47,8 +47,7 @@ pub(in crate::controller) struct Applier {
     children: Arc<Children>,
     states: Arc<ReconcileStates>,
     repairs: RepairLog<(ChildKind, ObjectKey)>,
-    /// A revision of etcd since which no other manager writes; read before the first child is
-    /// created.
+    /// A revision of etcd since which no other manager writes; read before the first child is created.
     begun: OnceCell<u64>,
     pacer: Arc<Pacer>,
     metrics: Arc<Metrics>,
@@ -58,8 +57,8 @@ pub(in crate::controller) struct Applier {
 #[derive(Clone, Copy)]
 struct Existing<'a> {
     uid: &'a str,
-    /// The write fails at another version, so that an edit that the cache does not show, or a newer
-    /// write of another leader, is never overwritten.
+    /// The write fails at another version, so it never overwrites an edit or a newer write of another
+    /// leader that the cache does not show.
     resource_version: u64,
 }
 
@@ -98,7 +97,7 @@ impl Applier {
     /// Applies the children in their order, and deletes a Service that is no longer desired.
     ///
     /// # Errors
-    /// The first [`ApplyError`]; children after it are left as they are.
+    /// The first [`ApplyError`]; later children stay unchanged.
     pub(in crate::controller) async fn ensure(
         &self,
         resource: &Resource,
@@ -136,7 +135,7 @@ impl Applier {
         })
     }
 
-    /// Releases the names of a resource that is deleted or has no children any more.
+    /// Releases the names of a resource that is deleted or has no more children.
     pub(in crate::controller) fn release(&self, resource: &ObjectKey, uid: &str) {
         for child in self.children.reservations.release_all(uid) {
             self.repairs.forget(&child);
@@ -265,13 +264,14 @@ impl Applier {
         if outcome.is_ok() {
             ensured.expected.push(wanted.expected());
         } else if paced {
-            // Gives its place to another rollout until the retry.
+            // Frees its slot for another rollout until the retry.
             self.pacer.ended(&wanted.resource_key());
         }
         outcome
     }
 
-    /// Whether our fields of a child are as desired, or as the API server changes them on admission.
+    /// Whether the owned fields of a child are as desired, or as the API server changes them on
+    /// admission.
     fn is_settled(
         &self,
         resource: &Resource,
@@ -291,7 +291,7 @@ impl Applier {
         self.states.is_rewritten(resource, &rewritten)
     }
 
-    /// The child is as desired. A field conflict is reported until this has lasted for a while.
+    /// The child is as desired. A field conflict is reported until this has lasted long enough.
     fn settled(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
         let child = (wanted.child.kind, wanted.key());
         match self.repairs.settled(&child, wanted.desired.fields) {
@@ -300,8 +300,8 @@ impl Applier {
         }
     }
 
-    /// Applies a child. A child that is known to be ours is applied with force, uid and version; any
-    /// other without.
+    /// Applies a child. If the resource owns the child, the apply is forced and has uid and version as
+    /// preconditions; otherwise it has neither.
     async fn apply(
         &self,
         wanted: Wanted<'_>,
@@ -366,8 +366,8 @@ impl Applier {
         }
     }
 
-    /// Stores the answer to an apply in the cache. Remembers it if it differs from what was sent:
-    /// the API server rounds values, and admission plugins change fields.
+    /// Stores the answer to an apply in the cache, and records whether it differs from the request: the
+    /// API server rounds values, and admission plugins change fields.
     fn applied(&self, wanted: Wanted<'_>, object: &Value) {
         let Wanted {
             resource,

@@ -1,4 +1,4 @@
-//! Classifies the errors of an apply: who has to act, and when to retry. Pure.
+//! Classifies the errors of an apply by the required action and the retry. Pure.
 //!
 //! Codes and texts are those of Kubernetes 1.36: an unforced apply onto another owner's object is
 //! 409 with conflicts; a body with the uid of a deleted object is 409; a NodePort that is taken is
@@ -16,14 +16,14 @@ pub(crate) enum ErrorClass {
     ResolveOwnership,
     /// A list has duplicate items: ours, and a copy that another manager owns.
     Duplicate {
-        /// The field with the duplicate.
+        /// The duplicate field.
         field: String,
         /// What to report if it cannot be resolved.
         problem: Problem,
     },
     /// Blocked from outside: report it, and retry every 15 s.
     Blocked(Problem),
-    /// The child is invalid as it is: report it, and retry with back-off.
+    /// The child is invalid: report it, and retry with back-off.
     Refused(Problem),
     /// The namespace is being deleted, and the resource with it: do nothing.
     NamespaceEnding,
@@ -59,7 +59,7 @@ pub(crate) fn of_apply(refusal: &ApiStatus) -> ErrorClass {
         403 if refusal.message.contains("exceeded quota") => {
             ErrorClass::Blocked(problem(Reason::QuotaExceeded))
         }
-        // A missing permission, or a policy. It may be granted without an event: poll.
+        // A missing permission, or a policy. It may be granted without an event, so poll.
         403 => ErrorClass::Blocked(problem(Reason::ApplyRefused)),
         404 => ErrorClass::NotFound(problem(Reason::ApplyFailed)),
         400 | 401 | 405 | 413 | 415 | 422 => ErrorClass::Refused(problem(Reason::ApplyRefused)),
@@ -72,10 +72,10 @@ fn is_field_conflict(refusal: &ApiStatus) -> bool {
     has_cause(refusal, "FieldManagerConflict")
 }
 
-/// The field that holds something twice.
+/// The field with a duplicate value.
 fn duplicate(refusal: &ApiStatus) -> Option<&str> {
-    // The one duplicate that is found by the allocator and not by validation comes as an
-    // internal error without a field (`pkg/registry/core/service/storage/alloc.go`).
+    // The allocator finds this duplicate, not the validation. Its error is internal and has no field
+    // (`pkg/registry/core/service/storage/alloc.go`).
     if refusal.message.contains("duplicate nodePort") {
         return Some("spec.ports[0].nodePort");
     }

@@ -1,6 +1,6 @@
-//! Paces rollouts that no user asked for. A new manager with other defaults changes every Deployment
-//! of a kind; only a limited number roll out at the same time, in the order of their names. A change
-//! of a resource's own spec never waits.
+//! Paces rollouts that no user requested. A new manager with other defaults changes every Deployment of
+//! a kind; only a limited number roll out at the same time, in the order of their names. A change of a
+//! resource's own spec never waits.
 //!
 //! The cache of Deployments shows which of them roll out: their stamp marks a paced rollout. Nothing
 //! else is stored, and a new leader continues.
@@ -16,7 +16,7 @@ use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
 
-/// How long a resource waits for its turn until it looks by itself: it is enqueued before.
+/// Resync interval of a waiting resource, which is usually enqueued earlier.
 pub(in crate::controller) const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// The paced rollouts of one kind.
@@ -25,7 +25,7 @@ pub(crate) struct Pacer {
     controller: String,
     /// `kind` of the owners of its Deployments.
     kind: &'static str,
-    /// Rollouts at the same time; 0 lifts the limit.
+    /// Maximum number of concurrent rollouts; 0 means no limit.
     limit: usize,
     queue: Arc<Queue<ObjectKey>>,
     children: Arc<Children>,
@@ -35,14 +35,14 @@ pub(crate) struct Pacer {
 
 #[derive(Default)]
 struct State {
-    /// Resources whose Deployments roll; `None` until the cache was first asked.
+    /// Resources with a rollout in progress; `None` before the first read of the cache.
     rolling: Option<BTreeSet<ObjectKey>>,
-    /// Resources that wait for their turn.
+    /// Resources that wait for their rollout.
     waiting: BTreeSet<ObjectKey>,
 }
 
 impl Pacer {
-    /// A pacer of the Deployments whose owners are of `kind`.
+    /// A pacer of the Deployments whose owners have the kind `kind`.
     pub(crate) fn new(
         controller: String,
         kind: &'static str,
@@ -62,8 +62,8 @@ impl Pacer {
         }
     }
 
-    /// Whether the Deployment of the resource `key` may be changed now. If so its place is
-    /// taken until [`Pacer::ended`].
+    /// Whether the Deployment of the resource `key` may be changed now. If so, it holds a slot until
+    /// [`Pacer::ended`].
     pub(in crate::controller) fn may_begin(&self, key: &ObjectKey) -> bool {
         if self.limit == 0 {
             return true;
@@ -94,8 +94,8 @@ impl Pacer {
         may
     }
 
-    /// The resource `key` neither rolls nor waits any more: its rollout is complete, its own
-    /// spec changed, or it is gone. Those whose turn it is are enqueued.
+    /// The resource `key` neither rolls out nor waits any more: its rollout is complete, its own spec
+    /// changed, or it was deleted. Enqueues the next waiting resources.
     pub(in crate::controller) fn ended(&self, key: &ObjectKey) {
         let mut state = self.lock();
         let was_rolling = state
@@ -116,14 +116,14 @@ impl Pacer {
         }
     }
 
-    /// A reconcile of the resource `key` begins: whether it still waits is found out anew.
+    /// A reconcile of the resource `key` starts: it is determined again whether it waits.
     pub(in crate::controller) fn reconcile_begins(&self, key: &ObjectKey) -> bool {
         self.lock().waiting.remove(key)
     }
 
-    /// A reconcile of the resource `key` ended, which `waited` when it began. Gives its place
-    /// back if the rollout is complete, and its turn if it does not want it any more (it is
-    /// paused, or its own spec changed).
+    /// A reconcile of the resource `key` ended, which `waited` when it started. Frees its slot if the
+    /// rollout is complete, or ends its wait if it needs no rollout any more (it is paused, or its own
+    /// spec changed).
     pub(in crate::controller) fn reconcile_ended(
         &self,
         key: &ObjectKey,
@@ -140,7 +140,7 @@ impl Pacer {
         }
     }
 
-    /// The resources whose paced rollouts were begun by an earlier leader.
+    /// The resources with a paced rollout that an earlier leader started.
     fn found_rolling(&self) -> BTreeSet<ObjectKey> {
         let stores = self.children.stores().iter();
         stores

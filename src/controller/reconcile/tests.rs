@@ -1,5 +1,5 @@
-//! What a reconcile sends, given what the API server answers: the real client against a
-//! scripted server. Time is paused.
+//! The requests of a reconcile for scripted answers: the real client against a scripted server. Time is
+//! paused.
 
 mod adoption;
 mod conflicts;
@@ -33,7 +33,7 @@ use crate::controller::reconcile::{Action, Reconciler};
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
 
-/// Answers one request, or leaves it unanswered for ever.
+/// Answers one request, or never answers.
 type Script = dyn Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync;
 
 /// Requests, with their bodies.
@@ -44,14 +44,14 @@ struct Scenario {
     reconciler: Reconciler,
     resources: Arc<Store<CachedResource>>,
     children: Arc<Children>,
-    /// What the next request is answered with: the status 429 and this time.
+    /// The next request is answered with the status 429 and this `Retry-After`.
     busy: Arc<Mutex<Option<Duration>>>,
-    /// Of one rollout at a time.
+    /// A pacer of one rollout at a time.
     pacer: Arc<Pacer>,
     queue: Arc<Queue<ObjectKey>>,
     /// `METHOD path?query body` of each request.
     sent: Arc<Log>,
-    /// The same, of which nothing is ever taken.
+    /// All requests since the start.
     sent_ever: Arc<Log>,
     /// The next resourceVersion of the resource.
     version: Arc<AtomicU32>,
@@ -63,7 +63,7 @@ impl Scenario {
         Self::of(&Memcached, script)
     }
 
-    /// The same with another operator for the kind.
+    /// The same scenario with another operator for the kind.
     fn of(
         operator: &'static dyn Operator,
         script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
@@ -155,14 +155,14 @@ impl Scenario {
         }
     }
 
-    /// The reasons of the Events that were recorded since the last call.
+    /// The reasons of the Events since the last call.
     fn told(&self) -> Vec<String> {
         let mut recorded = self.recorded.lock().expect("not poisoned");
         let events = std::iter::from_fn(|| recorded.try_recv().ok());
         events.map(|event| event.notice.reason).collect()
     }
 
-    /// The resource as the watch would bring it; of a later version than any before.
+    /// The resource as in a watch event, with a later version than any before.
     fn holds(&self, size: i64, more: Value) {
         let mut object = json!({
             "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
@@ -176,12 +176,12 @@ impl Scenario {
             .put_written(CachedResource::from_json(&object).expect("decodes"));
     }
 
-    /// The next request is refused, as by an API server that is too busy.
+    /// The next request is rejected as by an overloaded API server.
     fn asks_to_stay_away(&self, time: Duration) {
         *self.busy.lock().expect("not poisoned") = Some(time);
     }
 
-    /// Status, reason and message of a condition in the status that was written last.
+    /// Status, reason and message of a condition in the last written status.
     fn condition(&self, type_: &str) -> (String, String, String) {
         let sent = self.sent_ever.lock().expect("not poisoned");
         let body = sent
@@ -201,7 +201,7 @@ impl Scenario {
         (text("status"), text("reason"), text("message"))
     }
 
-    /// The Deployment as the watch would bring it: as it was applied last, with `more`.
+    /// The Deployment as in a watch event: as last applied, with `more`.
     fn deployment_is(&self, resource_version: u32, more: Value) {
         let sent = self.sent_ever.lock().expect("not poisoned").clone();
         let mut applies = sent
@@ -230,7 +230,7 @@ impl Scenario {
     }
 }
 
-/// The resource that the cache holds, at another version.
+/// The cached resource at another version.
 fn as_stored(cache: &Store<CachedResource>, version: u32) -> Value {
     let stored = cache
         .get(&ObjectKey::new("ns", "cache"))
@@ -257,7 +257,7 @@ fn merge(object: &mut Value, more: Value) {
     }
 }
 
-/// What the API server makes of an apply of ours: all fields of the body are owned.
+/// The API server's answer to an apply: all fields of the body are owned.
 fn applied(body: &Value, resource_version: u32) -> Value {
     fn fields(value: &Value) -> Value {
         match value {
@@ -294,7 +294,7 @@ fn refusal(code: u16, message: &str, cause: &str, field: &str) -> Option<(u16, V
     Some((code, status))
 }
 
-/// The resource with its new status; what else it has is what the cache holds.
+/// The cached resource with its new status.
 fn with_status(body: &Value) -> Value {
     json!({"status": body[1]["value"]})
 }
@@ -380,7 +380,7 @@ async fn fault_42_a_strangers_object_is_looked_at_once_and_never_forced() {
     assert_eq!(scenario.told(), ["NameConflict"]);
 }
 
-/// Requests for children among those sent since the last look.
+/// Requests for children since the last call.
 fn of_children(scenario: &Scenario) -> Vec<String> {
     let mut sent = scenario.sent();
     sent.retain(|line| line.contains("/deployments/"));
@@ -409,14 +409,14 @@ async fn a_blocker_is_left_alone_for_15_s_whatever_wakes_the_resource() {
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(of_children(&scenario), [APPLY, GET], "its time has come");
 
-    // A changed spec is tried at once, even one that asks for the same child.
+    // A changed spec is applied at once, even with the same child.
     scenario.holds(
         1,
         json!({"metadata": {"resourceVersion": "6", "generation": 2}}),
     );
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(of_children(&scenario), [APPLY, GET]);
-    // So is a name under which something else is seen than before.
+    // So is a name whose cached object has changed.
     let stranger = json!({"metadata": {
         "name": "cache", "namespace": "ns", "uid": "another", "resourceVersion": "7",
     }});
@@ -495,7 +495,7 @@ async fn what_the_api_server_makes_of_an_apply_is_not_fought() {
     scenario.reconcile().await.expect("reconciled");
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), [STATUS]);
-    // A new wish is sent, whatever became of the last one.
+    // A new desired state is sent, whatever the result of the last one.
     scenario.holds(
         2,
         json!({"metadata": {"resourceVersion": "6", "generation": 2}}),
@@ -596,7 +596,7 @@ async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
     let scenario = Scenario::new(|line, body| {
         let (code, mut object) = willing(line, body)?;
         if line.contains("/status") {
-            // The answer contains what the user wrote a moment ago; the watch repeats neither.
+            // The answer contains a concurrent change of a user; the watch repeats neither.
             object["spec"]["size"] = json!(7);
             object["metadata"]["generation"] = json!(2);
         }
@@ -624,7 +624,7 @@ async fn a_resource_that_goes_in_the_middle_of_its_reconcile_keeps_no_name() {
         async move { scenario.reconcile().await }
     });
     tokio::task::yield_now().await;
-    // Another life of it takes its place, as the watch would tell.
+    // A new resource of the same name replaces it, as in a watch event.
     scenario.holds(
         1,
         json!({"metadata": {"uid": "later", "resourceVersion": "9"}}),

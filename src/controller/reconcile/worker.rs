@@ -17,7 +17,7 @@ use crate::controller::queue::Queue;
 use crate::controller::reconcile::{Action, Failure};
 use crate::controller::state::jittered_retry;
 
-/// The longest one reconcile may take: a handful of calls of at most 10 s each.
+/// Timeout of one reconcile: several calls of at most 10 s each.
 pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Leadership is lost; the workers end.
@@ -25,7 +25,7 @@ pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
 #[error("this process may not write any more")]
 pub struct Fenced;
 
-/// How a reconcile ended.
+/// The result of a reconcile.
 enum End {
     Done(Action),
     Failed(Failure),
@@ -33,12 +33,12 @@ enum End {
     TimedOut,
 }
 
-/// Works until the queue is shut down.
+/// Runs until the queue is shut down.
 ///
-/// `reconcile` is called with one key at a time, never with the same key twice at once.
+/// Calls `reconcile` with one key at a time, never concurrently with the same key.
 ///
 /// # Errors
-/// [`Fenced`], when leadership is lost. The key is not requeued.
+/// [`Fenced`], if leadership is lost. The key is not requeued.
 pub(crate) async fn work<F>(
     controller: String,
     queue: Arc<Queue<ObjectKey>>,
@@ -89,7 +89,7 @@ where
                 return Err(Fenced);
             }
             End::Failed(Failure { error, look_again }) => {
-                warn!(%error, "the reconcile failed; it is tried again");
+                warn!(%error, "the reconcile failed; retrying with back-off");
                 let asked = error.retry_after().unwrap_or_default();
                 if let Some(latest) = look_again {
                     queue.add_after(key.clone(), latest.max(asked));

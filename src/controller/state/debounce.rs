@@ -1,8 +1,8 @@
-//! Decides when a status that differs is written. At once when the children are at rest or
-//! something is wrong. While a rollout is under way, a written status is outdated a moment later: a
-//! changed condition is written when the rollout pauses, or after four seconds; changed counts wait
-//! longer. The more resources wait, the longer the pause, so that a burst costs at most two writes
-//! per resource. Pure; the clock is an argument. Decision 0005 has the reasons and figures.
+//! Decides when a changed status is written. At once if no rollout is in progress, or if there is a
+//! problem. During a rollout, a written status is soon outdated: changed conditions are written when
+//! the rollout pauses, or after four seconds; changed counts are written later. The pause grows with
+//! the number of waiting resources, so that a burst costs at most two writes per resource. Pure; the
+//! clock is an argument. See decision 0005.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::operators::{Observed, ObservedWorkload, Reason, status};
 /// How the wanted status differs from the stored one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::controller) enum Difference {
-    /// The stored one is of an earlier generation, or a condition differs.
+    /// The stored status is of an earlier generation, or a condition differs.
     Conditions,
     /// Only counts, messages, times and the step of a rollout differ.
     CountsOnly,
@@ -38,8 +38,8 @@ impl Difference {
         }
     }
 
-    /// How long nothing must move before the status is written, while `waiting` other resources
-    /// of the kind have a status to write.
+    /// How long the observation must be unchanged before the status is written, while `waiting` other
+    /// resources of the kind have a pending status.
     fn quiet(self, waiting: u32) -> Duration {
         match self {
             Difference::Conditions => QUIET,
@@ -47,7 +47,7 @@ impl Difference {
         }
     }
 
-    /// After how long the status is written however much moves.
+    /// Maximum delay of the write.
     fn longest(self, waiting: u32) -> Duration {
         match self {
             Difference::Conditions => LONGEST,
@@ -56,30 +56,30 @@ impl Difference {
     }
 }
 
-/// Whether the reason names a step of a rollout that goes well.
+/// Whether the reason is a step of a rollout without a problem.
 fn is_rollout(reason: &str) -> bool {
     [Reason::RollingOut, Reason::MinimumReplicasUnavailable]
         .iter()
         .any(|step| step.as_str() == reason)
 }
 
-/// Changed conditions are written when nothing has moved for this long.
+/// Changed conditions are written after this time without changes.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Changed conditions are written after this long at the latest: within 5 s of the creation of the
-/// children, the delay of a busy queue included.
+/// Maximum delay of changed conditions: within 5 s of the creation of the children, including the delay
+/// of a busy queue.
 const LONGEST: Duration = Duration::from_secs(4);
 
-/// Counts alone are written when they have not moved for this long: a rollout that is stuck.
+/// Changed counts are written after this time without changes, as in a stuck rollout.
 const REFRESH_QUIET: Duration = Duration::from_secs(10);
 
-/// Changed counts are written after this long at the latest.
+/// Maximum delay of changed counts.
 const REFRESH_LONGEST: Duration = Duration::from_secs(30);
 
-/// Limits the refreshes of counts to five a second, so that first statuses do not wait for them.
+/// Limits the writes of counts to five a second, so that they do not delay first statuses.
 const REFRESH_PER_WAITING: Duration = Duration::from_millis(200);
 
-/// A status that differs from the one that is stored.
+/// A status that differs from the stored one.
 #[derive(Debug)]
 pub(in crate::controller) struct StatusDebounce {
     /// Since when it differs.
@@ -89,7 +89,7 @@ pub(in crate::controller) struct StatusDebounce {
 }
 
 impl StatusDebounce {
-    /// A status that began to differ `now`.
+    /// A status that differs since `now`.
     pub(in crate::controller) fn new(now: Instant) -> Self {
         StatusDebounce {
             since: now,
@@ -98,8 +98,9 @@ impl StatusDebounce {
         }
     }
 
-    /// How long the write has to wait, given what is observed `now`, whether the children are at
-    /// rest, how the status differs, and how many other resources are `waiting` for such a write; `None` if it is due.
+    /// The delay of the write, given the time `now`, the observed state, whether a rollout is in
+    /// progress, the difference, and the number of other resources that are `waiting`; `None` if it is
+    /// due.
     pub(in crate::controller) fn wait(
         &mut self,
         observed: Observed,
@@ -122,7 +123,7 @@ impl StatusDebounce {
             return None;
         }
         let latest = self.since + difference.longest(waiting);
-        let due = match is_worth_telling(&self.seen) {
+        let due = match is_reportable(&self.seen) {
             true => latest.min(self.moved + difference.quiet(waiting)),
             false => latest,
         };
@@ -131,9 +132,8 @@ impl StatusDebounce {
     }
 }
 
-/// Whether the workload was looked at by its controller, or a child is not as it
-/// should be.
-fn is_worth_telling(observed: &Observed) -> bool {
+/// Whether the workload's controller has observed it, or a child has a problem.
+fn is_reportable(observed: &Observed) -> bool {
     let workload = observed.workload.as_ref();
     let unconfirmed = observed.unconfirmed.as_ref();
     workload.is_some_and(ObservedWorkload::is_current)

@@ -8,11 +8,11 @@ use crate::operators::Problem;
 /// When to reconcile the resource again without a new event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Not before something changes.
+    /// After the next event.
     AwaitChange,
     /// After this time.
     RequeueAfter(Duration),
-    /// Not before this time, the API server's `Retry-After`. Nothing was done.
+    /// Not before this time, the API server's `Retry-After`. No request was sent.
     Held(Duration),
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Failure {
     /// The cause.
     #[source]
     pub(crate) error: RequestError,
-    /// The latest time of the retry, however long the back-off.
+    /// Maximum delay of the retry, regardless of the back-off.
     pub(crate) look_again: Option<Duration>,
 }
 
@@ -45,7 +45,7 @@ impl Action {
 /// The result of applying the children, as the status reports it.
 #[derive(Debug, Default)]
 pub(in crate::controller) struct Outcome {
-    /// What makes the resource degraded.
+    /// The problem that makes the resource degraded.
     pub(in crate::controller) problem: Option<Problem>,
     /// Why the children are not confirmed, if the cause is transient.
     pub(in crate::controller) unconfirmed: Option<Problem>,

@@ -1,10 +1,10 @@
-//! Each oracle is shown to bite: it objects to a twin of the product with a bug.
+//! Tests the oracles: each one must report a twin of the product with a bug.
 
 use super::{References, violations};
 use crate::explorer::plan::Plan;
 use crate::explorer::twins::{TWINS, Twin, as_twin};
 
-/// The table of `docs/testing.md`: each row a twin, the oracle that objects to it, and a plan.
+/// The table of `docs/testing.md`: each row is a twin, the oracle that reports it, and a plan.
 fn table_of_twins() -> Vec<(Twin, String, Plan)> {
     let page = include_str!("../../../docs/testing.md");
     let rows = page.lines().filter(|line| line.starts_with("| "));

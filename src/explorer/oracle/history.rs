@@ -1,4 +1,4 @@
-//! What must hold of every write, in their order: O3, O6, O7 and O10.
+//! Invariants of all writes, in order: O3, O6, O7 and O10.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::super::run::Outcome;
 use super::{Add, Objects, desired, is_paused, ready, unlike};
 use crate::operators::SERVICE;
 
-/// A change by somebody else that the manager may not know of yet when it writes: the time of
+/// How old a change of another writer may be that the manager has not seen when it writes: the time of
 /// a request and of an event.
 const UNKNOWN: Duration = Duration::from_millis(50);
-/// The same where events are held back, or lists are old.
+/// The same with delayed events or outdated lists.
 const UNKNOWN_WHEN_HELD: Duration = Duration::from_secs(6);
 
-/// O3, O6, O7 and O10: every write, in order.
+/// Checks O3, O6, O7 and O10 for every write, in order.
 pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
     let manager = plan.subject().operator().kind().field_manager;
     let is_held = plan.faults.iter().any(|fault| {
@@ -30,13 +30,13 @@ pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
     let unknown = if is_held { UNKNOWN_WHEN_HELD } else { UNKNOWN };
     let id = plan.subject().id();
     let mut objects = Objects::new();
-    // By uid: the highest generation that a child was written for.
+    // By uid: the highest generation for which a child was written.
     let mut applied: BTreeMap<String, i64> = BTreeMap::new();
     for (index, stored) in outcome.log.iter().enumerate() {
         let is_ours = stored.by == manager;
         let is_child = matches!(stored.id.plural.as_str(), "deployments" | "services");
         if is_ours && is_child {
-            // An old list is no excuse: the resource is asked for.
+            // Also with an outdated list: the resource is read first.
             let is_event = |fault: &Fault| matches!(fault, Fault::Event(..));
             let unknown = match plan.faults.iter().any(is_event) {
                 true => UNKNOWN_WHEN_HELD,
@@ -70,7 +70,7 @@ pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
     }
 }
 
-/// A child is made for a living owner, once, and never for an older generation than before.
+/// A child is created for a living owner, once, and never for an older generation than before.
 fn child_written(
     outcome: &Outcome,
     objects: &Objects,
@@ -82,7 +82,7 @@ fn child_written(
     let owner = owner.unwrap_or_default().to_owned();
     let plural = &stored.id.plural;
     if stored.change == Change::Added {
-        // The end of an owner may not be known for as long as a request takes.
+        // The deletion of an owner may be unknown for the time of a request.
         let died = outcome
             .log
             .iter()
@@ -114,13 +114,13 @@ fn child_written(
     *highest = generation.max(*highest);
 }
 
-/// Only a Service that nobody asks for is deleted.
+/// Only a Service that the spec does not want is deleted.
 fn child_deleted(plan: &Plan, outcome: &Outcome, index: usize, add: &mut Add<'_>) {
     let stored = &outcome.log[index];
     if stored.id.plural != "services" {
         return add("O3", format!("{} deleted", stored.id.plural));
     }
-    // The spec as it was at some moment that the manager may not have known to be over.
+    // All specs in the time for which the manager may have an outdated one.
     let versions = outcome.log[..index].iter().rev();
     let versions = versions.filter(|it| it.id == plan.subject().id());
     let mut next = stored.at;
@@ -143,7 +143,7 @@ fn child_deleted(plan: &Plan, outcome: &Outcome, index: usize, add: &mut Add<'_>
     );
 }
 
-/// O7 and O10: a status tells what is so.
+/// O7 and O10: a status reports the actual state.
 fn status_written(
     plan: &Plan,
     outcome: &Outcome,
@@ -191,7 +191,7 @@ fn status_written(
     let Some(what) = unlike_at(objects) else {
         return;
     };
-    // Somebody else's change that is not known yet: take such changes back one by one.
+    // Recent changes of other writers may be unknown: revert them one by one.
     let mut earlier = objects.clone();
     for change in outcome.log[..index].iter().rev() {
         let is_child = matches!(change.id.plural.as_str(), "deployments" | "services");

@@ -12,8 +12,8 @@ fn owned_by(api_version: &str) -> Value {
     ]}})
 }
 
-/// kube-runtime's `owns()` compares the whole apiVersion and so loses the children that
-/// were made before the storage version moved.
+/// kube-runtime's `owns()` compares the whole apiVersion, and so misses children that were created
+/// before the storage version changed.
 #[test]
 fn an_owner_is_the_same_in_whatever_version_the_reference_names_it() {
     let old = Owner::of(&owned_by("cache.example.com/v1alpha1"));
@@ -99,7 +99,7 @@ fn the_message_of_a_condition_is_kept_only_where_something_is_wrong() {
     );
 }
 
-/// An object in a list of the API server does not say what it is.
+/// Objects in a list of the API server do not contain their type.
 #[tokio::test]
 async fn a_child_is_decoded_as_what_is_watched_and_not_without_a_watch() {
     let object = owned_by("cache.example.com/v1");

@@ -1,4 +1,4 @@
-//! What is decoded of an object, and what is left out.
+//! Decoded and skipped fields of an object.
 
 use kube::api::{ObjectList, WatchEvent};
 use serde_json::json;
@@ -88,7 +88,7 @@ fn of_the_metadata_only_the_identity_is_kept() {
     assert_eq!(object.meta().resource_version.as_deref(), Some("42"));
 }
 
-/// Keeps what was decoded.
+/// Stores the decoded fields.
 struct Everything<const MANAGERS: bool>(Value);
 
 impl<const MANAGERS: bool> Decode for Everything<MANAGERS> {
@@ -100,8 +100,7 @@ impl<const MANAGERS: bool> Decode for Everything<MANAGERS> {
     }
 }
 
-/// As it is decoded from a text in which `manager` comes before `fieldsV1`, as it does from
-/// an API server.
+/// Decodes from a text in which `manager` precedes `fieldsV1`, as in the API server's.
 fn decoded<const MANAGERS: bool>(object: &Value) -> Value {
     let text = object.to_string().replace("fieldsV1", "zFieldsV1");
     let text = serde_json::from_str::<Value>(&text).unwrap().to_string();

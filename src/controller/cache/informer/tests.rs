@@ -134,7 +134,7 @@ impl Scenario {
         }
     }
 
-    /// The stream yields these, and the informer takes them.
+    /// The informer processes these events of the stream.
     async fn yields(&self, items: impl IntoIterator<Item = Item>) {
         for item in items {
             self.feed.send(item).unwrap();
@@ -161,7 +161,7 @@ impl Scenario {
         }
     }
 
-    /// What was announced since the last call.
+    /// The changes since the last call.
     fn told(&self) -> Vec<String> {
         std::mem::take(&mut *self.told.lock().unwrap())
     }
@@ -188,8 +188,8 @@ fn line(change: &Change<Thing>, initial: bool) -> String {
     format!("{what} {} {}{initial}", thing.key.name(), thing.version)
 }
 
-/// Fault 1 of the record: kube-runtime's controller reconciles the old object when a relist
-/// comes in two chunks, and never the new one.
+/// Fault 1 of decision 0001: when a relist arrives in two chunks, kube-runtime's controller reconciles
+/// the old object and never the new one.
 #[tokio::test(start_paused = true)]
 async fn a_relist_in_chunks_is_announced_when_it_is_complete_and_with_the_new_state() {
     let scenario = Scenario::new();
@@ -213,8 +213,8 @@ async fn a_relist_in_chunks_is_announced_when_it_is_complete_and_with_the_new_st
     assert_eq!(scenario.version("a"), Some(2));
 }
 
-/// Fault 2: a shared watch must tell each of those who share it of deletions, by event and
-/// by a list in which the object is missing.
+/// Fault 2: a shared watch must report deletions to all subscribers, by event and by a list without the
+/// object.
 #[tokio::test(start_paused = true)]
 async fn deletions_reach_every_subscriber_of_a_shared_watch() {
     let metrics = Arc::new(Metrics::register(&mut Registry::default()));
@@ -228,7 +228,7 @@ async fn deletions_reach_every_subscriber_of_a_shared_watch() {
     tokio::spawn(informer.run(stream, move |change: Change<Thing>, _| {
         if let Change::Deleted(thing) = change {
             for queue in &subscribers {
-                // The owner is known although the object is gone.
+                // The owner is known although the object was deleted.
                 queue.add(thing.owner.clone(), Priority::Normal);
             }
         }
@@ -250,8 +250,8 @@ async fn deletions_reach_every_subscriber_of_a_shared_watch() {
     }
 }
 
-/// Fault 3: an event for an object that has left the store meanwhile must not put the
-/// subscriber to sleep while another event is ready.
+/// Fault 3: an event for an object that has left the store must not leave the subscriber asleep while
+/// another event is ready.
 #[tokio::test(start_paused = true)]
 async fn an_event_for_an_object_that_is_gone_does_not_hold_up_the_next_one() {
     let scenario = Scenario::new();
@@ -333,7 +333,7 @@ async fn errors_are_waited_out_ever_longer_and_counted_by_status_code() {
     scenario.lists([object("a", 1)]).await;
     let mut synced = scenario.synced.clone();
     synced.wait_for(|synced| *synced).await.unwrap();
-    // 0.8 + 1.6 + 3.2 + 6.4 + 12.8 + 25.6 + 30 s, each between its half and its whole.
+    // 0.8 + 1.6 + 3.2 + 6.4 + 12.8 + 25.6 + 30 s, each with a factor between 0.5 and 1.
     let waited = started.elapsed().as_secs_f64();
     assert!((40.2..=80.5).contains(&waited), "{waited} s");
     let text = scenario.scrape();

@@ -1,4 +1,4 @@
-//! What the store announces and what it keeps, event by event.
+//! The changes that the store reports and the objects that it stores, event by event.
 
 use std::time::Duration;
 
@@ -194,7 +194,7 @@ async fn the_late_answer_to_a_write_does_not_bring_a_deleted_object_back() {
     store.applied(Arc::new(thing("a", "1", 1)));
     assert_eq!(told(store.deleted(&key("a"), "1", 11)), ["-a@1"]);
     assert!(!store.put_written(thing("a", "1", 10)));
-    // Nor that of a creation of which the watch never told.
+    // Nor that of a creation that the watch has not reported.
     store.deleted(&key("b"), "2", 21);
     assert!(!store.put_written(thing("b", "2", 20)));
     assert!(store.is_empty());

@@ -1,5 +1,5 @@
-//! Which version is watched, and when the watch moves on, against a scripted API server.
-//! Time is paused.
+//! Which version is watched, and when the watch switches, against a scripted API server. Time is
+//! paused.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use crate::api::memcached::KIND;
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::object::Object as _;
 
-/// What discovery says of the hub version.
+/// The hub version in discovery.
 #[derive(Clone, Copy, PartialEq)]
 enum Hub {
     NotServed,
@@ -36,7 +36,7 @@ impl Server {
             async move {
                 let target = request.uri().to_string();
                 if target.contains("watch=true") {
-                    // A quiet watch.
+                    // A watch without events.
                     return std::future::pending().await;
                 }
                 let (code, body) = match target.as_str() {
@@ -145,13 +145,13 @@ async fn without_an_answer_at_the_start_there_is_an_error_and_later_none() {
     assert!(matches!(error, watcher::Error::InitialListFailed(_)));
     server.set(Hub::Served);
     assert_eq!(listed(&mut events).await, "v1alpha1");
-    // What is watched is watched on, even if nobody can tell whether it is stored.
+    // The watch continues, even if discovery does not tell the storage version.
     server.set(Hub::Unknown);
     let quiet = tokio::time::timeout(LOOK_EVERY, events.next()).await;
     assert!(!matches!(quiet, Ok(Some(Ok(Event::Init)))), "{quiet:?}");
     server.set(Hub::Stored);
     loop {
-        // Quiet watches time out, which is an error and begins them again.
+        // Watches without events time out, which is an error and restarts them.
         if let Some(Ok(Event::InitDone)) = events.next().await {
             break;
         }
@@ -160,6 +160,6 @@ async fn without_an_answer_at_the_start_there_is_an_error_and_later_none() {
 
 #[test]
 fn the_hash_is_that_of_discovery() {
-    // Of deployments, in every cluster's `kubectl get --raw /apis/apps/v1`.
+    // Of deployments, from `kubectl get --raw /apis/apps/v1` in any cluster.
     assert_eq!(hash("apps/v1/Deployment"), "8aSe+NMegvE=");
 }

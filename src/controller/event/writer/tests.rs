@@ -1,5 +1,4 @@
-//! What the writer sends for what is recorded. The API server is a scripted one; time is
-//! paused.
+//! The requests of the writer for recorded events. The API server is scripted; time is paused.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -16,7 +15,7 @@ use crate::controller::event::{Notice, Recorder, Severity};
 use crate::controller::leadership::Leadership;
 use crate::operators::{OPERATORS, Resource};
 
-/// A writer at work, and what it sends.
+/// A running writer, and its requests.
 struct Scene {
     recorder: Recorder,
     writer: JoinHandle<()>,
@@ -79,7 +78,7 @@ impl Scene {
         self.recorder.record(kind, &resource, notice);
     }
 
-    /// The requests so far, once the writer waits for more.
+    /// All requests, once the writer waits for more events.
     async fn sent(&self) -> Vec<(String, Value)> {
         sleep(Duration::from_secs(25)).await;
         self.sent.lock().unwrap().clone()

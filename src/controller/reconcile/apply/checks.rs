@@ -1,5 +1,5 @@
-//! Checks before an existing child is changed: was the resource read before its last change, does
-//! another writer keep changing the child, and did a user ask for the change?
+//! Checks before a change of an existing child: whether the resource is outdated, whether another
+//! writer keeps changing the child, and whether a user requested the change.
 
 use tracing::warn;
 
@@ -13,22 +13,22 @@ use crate::operators::{Problem, Reason, Resource, status};
 
 /// When a Deployment may be changed.
 pub(super) enum Pace {
-    /// At once: its user asked for it, or somebody edited it by hand.
+    /// Now: a user requested it, or edited the Deployment.
     Now,
-    /// At once, as one of the rollouts that no user asked for.
+    /// Now, as a paced rollout.
     Turn,
-    /// When others are rolled out.
+    /// After other rollouts.
     Wait(Waits),
 }
 
-/// A Deployment that waits for its turn.
+/// A Deployment that waits for its rollout.
 pub(super) struct Waits {
-    /// Our fields, if they are as they were last applied for the same spec.
+    /// The owned fields, if they are as last applied for the same spec.
     as_applied: Option<Fingerprint>,
 }
 
 impl Waits {
-    /// The resource is as ready as it was, if its Deployment is as it was applied.
+    /// The resource keeps its readiness, if its Deployment is as applied.
     pub(super) fn note(self, wanted: Wanted<'_>, ensured: &mut Ensured) {
         match self.as_applied {
             Some(fingerprint) => ensured.expected.push(Expected {
@@ -47,12 +47,12 @@ impl Waits {
 }
 
 impl Applier {
-    /// Refuses to act for an older generation than the child was last written for. Asks the
-    /// API server once: a stamp that is ahead of the resource itself was edited, or restored
-    /// from a backup, and is overwritten.
+    /// Rejects a resource of an older generation than the child's stamp. Reads the resource from the
+    /// API server once: a stamp with a later generation than the resource was edited, or restored from
+    /// a backup, and is overwritten.
     ///
     /// # Errors
-    /// [`ApplyError::Stale`] if the cache of resources is behind, [`ApplyError::ResourceGone`].
+    /// [`ApplyError::Stale`] if the cached resource is outdated, [`ApplyError::ResourceGone`].
     pub(super) async fn check_generation(
         &self,
         resource: &Resource,
@@ -77,7 +77,7 @@ impl Applier {
         Ok(())
     }
 
-    /// Refuses to put back a child that somebody else keeps changing.
+    /// Rejects the repair of a child that another writer keeps changing.
     ///
     /// # Errors
     /// [`ApplyError::Blocked`] with the field manager and the fields.
@@ -105,7 +105,7 @@ impl Applier {
         Err(ApplyError::Blocked(problem, left))
     }
 
-    /// Whether a Deployment that is not as desired may be changed now.
+    /// When a Deployment that is not as desired may be changed.
     pub(super) fn pace(
         &self,
         wanted: Wanted<'_>,
@@ -113,16 +113,16 @@ impl Applier {
         stamp: Option<Stamp>,
     ) -> Pace {
         let resource = wanted.resource;
-        let asked_for = match stamp {
+        let is_requested = match stamp {
             Some(stamp) => {
                 stamp.spec != hash_of_spec(resource) || stamp.desired == Hash(wanted.desired.fields)
             }
-            // Of a release without stamps: its status says whether the spec was seen.
+            // Written by a release without stamps: its status tells whether the spec was observed.
             None => resource.status.observed_generation != Some(resource.generation),
         };
-        // A Deployment that does not serve has nothing to lose, and might never give its
-        // place back.
-        if asked_for || !self.children.is_rolled_out(&resource.uid) {
+        // An unavailable Deployment is changed at once: the change cannot reduce availability, and it
+        // might never free its slot.
+        if is_requested || !self.children.is_rolled_out(&resource.uid) {
             return Pace::Now;
         }
         if self.pacer.may_begin(&wanted.resource_key()) {
@@ -130,7 +130,7 @@ impl Applier {
         }
         let is_as_applied = |observed: &Fingerprint| match stamp {
             Some(stamp) => stamp.desired == Hash(observed.fields),
-            // Of a release without stamps: as ready as that release found it.
+            // Written by a release without stamps: keeps the readiness of that release.
             None => status::condition(&resource.status, status::READY)
                 .is_some_and(|ready| ready.status == "True"),
         };

@@ -10,8 +10,8 @@ use crate::controller::children::terminating;
 use crate::operators::{Child, ChildKind, Resource};
 
 impl Applier {
-    /// Deletes the children of the resource that are not among its desired `children`, of the types
-    /// of which it may drop one.
+    /// Deletes the children of the resource that are not among the desired `children`, of the optional
+    /// types of its operator.
     ///
     /// # Errors
     /// [`ApplyError::Stale`] if the resource has changed since it was read,
@@ -33,8 +33,8 @@ impl Applier {
                     continue;
                 }
                 if !meta.deleting {
-                    // A child that is deleted for an old generation cannot be restored as it was: a
-                    // Service, for one, loses its IP.
+                    // A child that is deleted for an old generation cannot be restored: a Service loses
+                    // its IP.
                     if self.live_generation(resource).await? > resource.generation {
                         return Err(ApplyError::Stale);
                     }
@@ -42,7 +42,7 @@ impl Applier {
                         continue;
                     }
                 }
-                // Still there: a finalizer holds it.
+                // A finalizer holds it.
                 let left = store.get(key);
                 if left.is_some_and(|it| it.meta.uid == meta.uid && it.meta.deleting) {
                     return Err(pending_deletion(terminating(kind, key)));
@@ -52,8 +52,8 @@ impl Applier {
         Ok(())
     }
 
-    /// Deletes a child of ours that the spec no longer wants, the only delete there is. Returns
-    /// whether a finalizer holds it.
+    /// Deletes an owned child that the spec no longer wants. No other function deletes. Returns whether
+    /// a finalizer holds the child.
     async fn delete(
         &self,
         resource: &Resource,

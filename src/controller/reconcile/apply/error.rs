@@ -1,4 +1,4 @@
-//! Why the children of a resource cannot be applied, and for how long that may last.
+//! Why the children of a resource cannot be applied, and the tolerated duration.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ const PATIENCE_WITH_DELETION: Duration = Duration::from_secs(60);
 /// Why the children cannot be applied.
 #[derive(Debug)]
 pub(in crate::controller) enum ApplyError {
-    /// Blocked from outside; retried after this time.
+    /// Blocked by an external cause; retried after this time.
     Blocked(Problem, Duration),
     /// Waits for something that usually resolves by itself.
     Pending {
-        /// What it waits for.
+        /// The cause.
         problem: Problem,
-        /// How long that may last until the resource is degraded.
+        /// The tolerated duration before the resource is degraded.
         patience: Option<Duration>,
         /// When to reconcile again without a new event.
         look_again: Duration,
     },
-    /// The API server rejects the child as it is; retried with back-off.
+    /// The API server rejects the child as invalid; retried with back-off.
     Refused(Problem, RequestError),
     /// A write failed for a transient cause; retried with back-off.
     Failed(RequestError),
-    /// The resource has changed since it was read. Nothing is written, not even a status.
+    /// The resource has changed since it was read. Neither children nor status are written.
     Stale,
     /// The namespace is being deleted, and the resource with it.
     NamespaceEnding,
-    /// The resource is deleted or being deleted, whatever the cache says.
+    /// The resource is deleted or being deleted, even if the cache does not show it.
     ResourceGone,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn pending_deletion(problem: Problem) -> ApplyError {
     }
 }
 
-/// The API server does not know the namespace or resource type, perhaps not yet.
+/// The API server does not know the namespace or resource type, possibly not yet.
 pub(super) fn not_found(problem: Problem, look_again: Duration) -> ApplyError {
     ApplyError::Pending {
         problem,
@@ -61,8 +61,8 @@ pub(super) fn not_found(problem: Problem, look_again: Duration) -> ApplyError {
     }
 }
 
-/// A Service of an older operator is not changed until the Deployment is rolled out, which
-/// enqueues the resource.
+/// The Service of an older operator is not changed until the Deployment is rolled out, which enqueues
+/// the resource.
 pub(super) fn pending_rollout(wanted: Wanted<'_>, look_again: Duration) -> ApplyError {
     let name = &wanted.child.name;
     ApplyError::Pending {

@@ -1,5 +1,5 @@
-//! Resolves the ownership of a child with one GET, where neither the cache nor a rejection tells it.
-//! The child is then adopted from an older operator, or left alone.
+//! Resolves the ownership of a child with one GET, if neither the cache nor the API server's error
+//! shows it. Then adopts the child of an older operator, or leaves it unchanged.
 
 use serde_json::Value;
 use tracing::{debug, info};
@@ -22,8 +22,8 @@ use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
 
 impl Applier {
-    /// Finds with one GET whether the object belongs to this resource (its label was removed, or
-    /// an older operator made it) or to another owner.
+    /// Determines with one GET whether the object belongs to this resource (its label was removed, or
+    /// an older operator created it) or to another owner.
     pub(super) async fn resolve_ownership(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
         let at = wanted.location();
         let object = self.caller.get(at).await?;
@@ -46,7 +46,8 @@ impl Applier {
         let manager = self.kind.field_manager;
         let mut resource_version = version_of(&object).unwrap_or(0);
         if fingerprint::of_observed(&object, manager).is_none() {
-            // Its selector and ports match the existing pods; ours match only those of the rollout.
+            // The old selector and ports match the existing pods; the new ones match only those of the
+            // rollout.
             let is_service = wanted.child.kind == SERVICE;
             if is_service && !self.children.is_rolled_out(uid) {
                 return Err(pending_rollout(wanted, jittered_retry()));
@@ -76,7 +77,7 @@ impl Applier {
         }
     }
 
-    /// The Deployment that is wanted, with the selector of the one that is there.
+    /// The desired Deployment, with the selector of the existing one.
     fn keeping_selector(&self, wanted: Wanted<'_>, found: &Value) -> Option<Child> {
         if wanted.child.kind != DEPLOYMENT {
             return None;
@@ -86,15 +87,15 @@ impl Applier {
         Some(kept::keeping(wanted.child, &selector))
     }
 
-    /// A child is missing. If it may have existed before: checks that the resource still exists, and
-    /// in the generation that was read, before the child is created again.
+    /// A child is missing. If it may have existed before, checks that the resource still exists in the
+    /// generation that was read, before the child is created again.
     pub(super) async fn check_owner(&self, resource: &Resource) -> Result<(), ApplyError> {
         #[cfg(test)]
         if twins::is(Twin::ChildOfDeadOwner) {
             return Ok(());
         }
-        // In this order: the loss is forgotten after the resource has left the cache, which may
-        // happen concurrently.
+        // In this order: the loss is removed after the resource has left the cache, which may happen
+        // concurrently.
         let lost_a_child = self.children.lost_children.contains(&resource.uid);
         let key = ObjectKey::new(&resource.namespace, &resource.name);
         let known = self.resources.get(&key);
@@ -102,8 +103,8 @@ impl Applier {
         let Some(known) = known else {
             return Err(ApplyError::ResourceGone);
         };
-        // Another leader may have made the child for a later generation that our caches do not
-        // show yet. A resource that was read since this process leads has no later generation.
+        // An earlier leader may have created the child for a later generation than the cached one. A
+        // resource that was read since this process leads has no later generation.
         if !lost_a_child && known.meta.resource_version > self.begin(&resource.namespace).await? {
             return Ok(());
         }
@@ -114,12 +115,12 @@ impl Applier {
         Ok(())
     }
 
-    /// Reads the revision of etcd since which no other manager writes, once, by a list in this
+    /// Reads the revision of etcd since which no other manager writes, once, with a list in this
     /// namespace.
     pub(in crate::controller) async fn begin(&self, namespace: &str) -> Result<u64, RequestError> {
         let begun = self.begun.get_or_try_init(|| async {
-            // Of a type that needs no conversion: a list of resources fails while the conversion
-            // webhook is away, even if it finds nothing. No object has this name.
+            // Lists a type without conversion: a list of resources fails while the conversion webhook
+            // is unavailable, even if it is empty. No object has this name.
             let at = Location::of_child(DEPLOYMENT, namespace, "-");
             let list = self.caller.list_one(at).await?;
             Ok(revision_of(&list))
@@ -127,9 +128,8 @@ impl Applier {
         begun.await.copied()
     }
 
-    /// Whether the API server has the children as the caches show them. Only those are asked for
-    /// that did not change since this process leads: the first lists may have come from an API
-    /// server that is behind.
+    /// Whether the API server has the children as cached. Reads only those that have not changed since
+    /// this process leads: the first lists may have come from an outdated API server.
     pub(in crate::controller) async fn is_current(
         &self,
         resource: &Resource,
@@ -154,10 +154,11 @@ impl Applier {
         Ok(true)
     }
 
-    /// The generation of the resource as it is now, whatever the cache says.
+    /// The current generation of the resource in the API server.
     ///
     /// # Errors
-    /// [`ApplyError::ResourceGone`] if it is gone, being deleted, or another of that name.
+    /// [`ApplyError::ResourceGone`] if it is deleted, being deleted, or replaced by another of that
+    /// name.
     pub(super) async fn live_generation(&self, resource: &Resource) -> Result<i64, ApplyError> {
         let at = Location {
             api_version: &resource.api_version,
@@ -187,9 +188,8 @@ impl Applier {
         self.recorder.record(self.kind, wanted.resource, notice);
     }
 
-    /// Makes us the only owner of a list of our own child in which others' items stand in the
-    /// way of ours. Returns the version of the child after that; `None` if there is nothing to
-    /// absorb.
+    /// Makes the operator the only owner of a list of an owned child in which items of other managers
+    /// conflict. Returns the new version of the child; `None` if there is nothing to adopt.
     pub(super) async fn absorb_list(
         &self,
         wanted: Wanted<'_>,
@@ -204,12 +204,12 @@ impl Applier {
             .caller
             .json_patch(at, Part::Object, manager, &patch)
             .await?;
-        // No object has the version 0: with it, the write that follows is refused.
+        // No object has the version 0: the following write is rejected.
         Ok(Some(version_of(&patched).unwrap_or(0)))
     }
 }
 
-/// The revision of a list. Of one that names none, nothing is known to be newer.
+/// The revision of a list. If it has none, no object counts as newer.
 fn revision_of(list: &Value) -> u64 {
     version_of(list).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The children that a resource asks for, and what applying them comes to. No I/O.
+//! The desired children of a resource, and the result of applying them. No I/O.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(in crate::controller) struct Expected {
     pub(super) fingerprint: Fingerprint,
 }
 
-/// A child, and the fingerprint of what is desired of it.
+/// A child, and the fingerprint of its desired state.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) resource: &'a Resource,

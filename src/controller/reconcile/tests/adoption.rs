@@ -1,5 +1,4 @@
-//! Children that an older operator made: what has to stay as it was, and in which order the
-//! rest becomes ours.
+//! Children of an older operator: what must not change, and the order in which the rest is adopted.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ const GET_SERVICE: &str = "GET /api/v1/namespaces/ns/services/cache";
 const HAND_OVER_SERVICE: &str = "PATCH /api/v1/namespaces/ns/services/cache?…";
 const FORCE_SERVICE: &str = "PATCH /api/v1/namespaces/ns/services/cache?…&force=true";
 
-/// What the scaffold of operator-sdk selects by.
+/// The selector of operator-sdk's scaffold.
 fn selector() -> Value {
     json!({"matchLabels": {
         "app.kubernetes.io/name": "memcached-operator",
@@ -23,7 +22,7 @@ fn selector() -> Value {
     }})
 }
 
-/// A child that an older operator made for `owner`.
+/// A child of `owner`, created by an older operator.
 fn older(spec: Value) -> Value {
     json!({
         "metadata": {
@@ -40,7 +39,7 @@ fn older(spec: Value) -> Value {
     })
 }
 
-/// A server that has what an older operator made at `path`.
+/// A server with the child of an older operator at `path`.
 fn holding(path: &'static str, child: Value) -> Scenario {
     Scenario::new(move |line, body| match line {
         line if !line.contains(path) => willing(line, body),
@@ -84,7 +83,7 @@ async fn the_selector_of_an_older_operators_deployment_is_kept_for_good() {
     assert_eq!(scaled["spec"]["selector"], selector());
 }
 
-/// Requests for children since the last look.
+/// Requests for children since the last call.
 fn of_children(scenario: &Scenario) -> Vec<String> {
     let mut sent = scenario.sent();
     sent.retain(|line| line != STATUS);
@@ -110,7 +109,7 @@ async fn the_service_of_an_older_operator_waits_for_the_rollout() {
     assert!(matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(18)));
     assert_eq!(scenario.told(), Vec::<String>::new(), "nothing is wrong");
 
-    // Whatever wakes the resource meanwhile.
+    // Whatever event enqueues the resource.
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(of_children(&scenario), Vec::<String>::new());
 

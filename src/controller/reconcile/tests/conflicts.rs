@@ -1,4 +1,4 @@
-//! Somebody else keeps changing a child: it is put back a few times, and then ever more rarely.
+//! Another writer keeps changing a child: it is repaired a few times, and then less and less often.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{FORCE, GET, STATUS, Scenario, applied, rolled_out, willing};
 use crate::controller::reconcile::Action;
 
-/// A server that is asked about a Deployment which argocd has just scaled.
+/// A server with a Deployment that argocd has just scaled.
 fn contested() -> Scenario {
     Scenario::new(|line, body| match line {
         line if line.starts_with("GET") => {
@@ -60,14 +60,14 @@ async fn a_child_that_somebody_keeps_changing_is_left_alone_and_told() {
     assert_eq!(scenario.condition("Degraded").0, "True");
     assert_eq!(scenario.told(), ["FieldConflict"]);
 
-    // Whatever wakes it: nothing, until its time; then once.
+    // Whatever enqueues it: no request before its time, then one.
     scenario.sent();
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent(), Vec::<String>::new());
     tokio::time::advance(Duration::from_secs(15)).await;
     scenario.reconcile().await.expect("reconciled");
     assert_eq!(scenario.sent().first().map(String::as_str), Some(FORCE));
-    // It stays; the conflict is told until a minute is over.
+    // The child stays as applied; the conflict is reported for another minute.
     let next = scenario.reconcile().await.expect("reconciled");
     assert!(matches!(next, Action::RequeueAfter(wait) if wait <= Duration::from_secs(60)));
     assert_eq!(
@@ -87,7 +87,7 @@ async fn a_status_that_another_manager_keeps_changing_is_written_ever_more_rarel
     let scenario = Scenario::new(willing);
     let mut last = Ok(Action::AwaitChange);
     for _ in 0..20 {
-        // As a manager that sees nothing wrong would write it.
+        // As written by a manager that sees no problem.
         scenario.holds(-1, json!({"status": {"readyReplicas": 1}}));
         last = scenario.reconcile().await;
         tokio::time::advance(Duration::from_millis(10)).await;

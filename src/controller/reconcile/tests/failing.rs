@@ -1,5 +1,5 @@
-//! Writes that fail, children that are being deleted, and pods that do not start: what the
-//! status tells, and when it is looked at again.
+//! Failed writes, terminating children, and pods that do not start: the reported status, and the time
+//! of the retry.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn spec_changed() -> Value {
     json!({"metadata": {"resourceVersion": "7", "generation": 2}})
 }
 
-/// A resource that is ready, after which applies with force are answered by `refused`.
+/// A ready resource, for which `refused` answers forced applies.
 async fn ready_then(
     refused: impl Fn() -> Option<(u16, Value)> + Send + Sync + 'static,
 ) -> Scenario {
@@ -41,7 +41,7 @@ async fn ready_then(
 async fn a_spec_whose_write_fails_is_not_ready_and_degraded_after_30_s() {
     let scenario =
         ready_then(|| refusal(500, "failed calling webhook: no endpoints", "", "")).await;
-    // Only the memory changes: neither the count of pods nor a Service.
+    // Only the memory changes: neither the number of pods nor a Service.
     let data = json!({"v1": {"memory": 99}}).to_string();
     let mut changed = spec_changed();
     changed["metadata"]["annotations"] =
@@ -130,7 +130,7 @@ async fn a_child_that_is_being_deleted_is_waited_for_and_told() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_sent_before_the_time_that_the_api_server_asks_for() {
     let scenario = ready_then(|| None).await;
-    // As API Priority and Fairness answers: a header, and plain text.
+    // As API Priority and Fairness does: a header, and plain text.
     scenario.asks_to_stay_away(Duration::from_secs(7));
     scenario.holds(2, spec_changed());
     let error = scenario.reconcile().await.expect_err("refused");
@@ -150,7 +150,7 @@ async fn a_pod_that_does_not_start_is_named_and_degrades_after_a_minute() {
     let scenario = ready_then(|| None).await;
     let mut incomplete = rolled_out(1);
     incomplete["status"]["availableReplicas"] = json!(0);
-    // The watch brings the Deployment with no pod available, and the pod.
+    // A watch event: the Deployment without available pods, and the pod.
     scenario.holds(2, spec_changed());
     scenario.reconcile().await.expect("applied");
     scenario.deployment_is(9, incomplete);

@@ -1,4 +1,4 @@
-//! A cache of resources that is behind: nothing older is applied over something newer.
+//! An outdated cache of resources: an older generation is never applied over a newer one.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::controller::reconcile::Action;
 
 const LIST: &str = "GET /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds?fieldSelector=metadata.name%3Dcache&limit=1";
 
-/// A resource of generation 5 in the cache, whose child another leader wrote for
-/// generation 7; the API server has the resource at generation `live`.
+/// A cached resource of generation 5, whose child another leader applied for generation 7; the API
+/// server has the resource at generation `live`.
 async fn behind(live: i64) -> Scenario {
     let scenario = Scenario::new(move |line, body| match line {
         line if line.contains("fieldSelector") => Some((

@@ -1,5 +1,4 @@
-//! A child that was there is missing: the garbage collector may know of the resource's end
-//! before our watch does.
+//! A child is missing: the garbage collector may see the deletion of the resource before this watch.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,12 +11,12 @@ use crate::operators::DEPLOYMENT;
 
 const LIST: &str = "GET /apis/cache.example.com/v1alpha1/namespaces/ns/memcacheds?fieldSelector=metadata.name%3Dcache&limit=1";
 
-/// A resource that has lost its Deployment, and an API server that holds `found` of it.
+/// A resource that has lost its Deployment, and an API server with `found` of it.
 async fn after_a_loss(found: Value) -> Scenario {
     let version = AtomicU32::new(1);
     let scenario = Scenario::new(move |line, body| match line {
         line if line.contains("fieldSelector") => Some((200, json!({"items": found}))),
-        // Later than the loss, if it is made anew.
+        // Later than the loss, if it is created again.
         _ => Some((200, applied(body, version.fetch_add(20, Ordering::Relaxed)))),
     });
     scenario.holds(1, json!({}));
@@ -27,7 +26,7 @@ async fn after_a_loss(found: Value) -> Scenario {
     scenario
 }
 
-/// The garbage collector, or somebody, deletes the Deployment.
+/// The garbage collector, or a user, deletes the Deployment.
 fn lose(scenario: &Scenario) {
     let key = ObjectKey::new("ns", "cache");
     let deleted = scenario
@@ -82,19 +81,19 @@ async fn what_was_lost_is_forgotten_with_the_resource() {
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_that_began_before_the_resource_was_gone_makes_nothing_for_it() {
     let scenario = Scenario::new(|line, body| match line {
-        // The status, which is written between the two looks at the cache.
+        // The status, which is written between the two reads of the cache.
         line if line.contains("/status") => Some((200, json!({}))),
         _ => Some((200, applied(body, 2))),
     });
     let key = ObjectKey::new("ns", "cache");
-    // To be stripped first, by a request.
+    // Removed first, with a request.
     let finalizers = json!({"metadata": {"finalizers": ["cache.example.com/finalizer"]}});
     scenario.holds(1, finalizers);
     let reconciling = scenario.reconcile();
     let ending = async {
         scenario.resources.deleted(&key, "owner", 9);
     };
-    // The first is polled first, and waits for the answer to its request.
+    // The first is polled first, and waits for its answer.
     let (next, ()) = tokio::join!(reconciling, ending);
     assert_eq!(next, Ok(Action::AwaitChange));
     let sent = scenario.sent();

@@ -23,7 +23,7 @@ fn set(force: bool) -> String {
     format!("{SET}={force}")
 }
 
-/// The hub's `memory`, as a resource of the first version carries it.
+/// The hub's `memory`, in the annotation of a spoke resource.
 fn memory(memory: Value) -> Value {
     let data = json!({"v1": {"memory": memory}}).to_string();
     json!({"metadata": {"annotations": {"quartet-operator.example.com/conversion-data": data}}})
@@ -62,7 +62,7 @@ async fn what_is_no_longer_wanted_is_deleted_and_what_is_retained_is_not() {
     let sent = scenario.sent();
     let deleted = "DELETE /api/v1/namespaces/ns/configmaps/cache-config";
     assert_eq!(sent, [set(true), LIST.to_owned(), deleted.to_owned()]);
-    // Of the types that it may drop, the claim stays even if nobody asks for it.
+    // Of the optional types, the claim stays even if the spec does not want it.
     let kept = ObjectKey::new("ns", "kept");
     let store = scenario.children.store(CLAIM).expect("owned");
     assert!(!store.get(&kept).expect("there").meta.deleting);

@@ -1,4 +1,4 @@
-//! A changed default of the operator: rollouts that no user asked for take turns.
+//! A changed default of the operator: paced rollouts.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ fn stamp_of(body: &Value) -> Value {
     serde_json::from_str(text.expect("a stamp")).expect("JSON")
 }
 
-/// A resource that is ready, made by a manager with another default image.
+/// A ready resource, written by a manager with another default image.
 async fn of_another_default() -> Scenario {
     let scenario = Scenario::new(|line, body| match line {
-        // Later than what the watch brings.
+        // Later than the watch events.
         line if line.contains("force=true") => Some((200, applied(body, 11))),
         line => willing(line, body),
     });

@@ -1,5 +1,5 @@
-//! Workers with a reconcile that fails in every way, under paused time: what each end means
-//! for the resource it happened to, and that it means nothing for any other.
+//! Workers with a reconcile that ends in every way, under paused time: the effect on its resource, and
+//! no effect on others.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -16,45 +16,45 @@ use super::*;
 use crate::api_server::RequestError;
 use crate::controller::queue::Priority;
 
-/// How a reconcile goes.
+/// The behavior of a reconcile.
 #[derive(Clone, Copy)]
 enum Step {
-    /// It succeeds at once.
+    /// Succeeds at once.
     Rest,
-    /// It succeeds and wants to run again after this time.
+    /// Succeeds, to be reconciled again after this time.
     After(Duration),
-    /// It succeeds after this time.
+    /// Succeeds after this time.
     Busy(Duration),
-    /// It fails at once.
+    /// Fails at once.
     Fail,
-    /// It fails, and the API server asks for 3 s.
+    /// Fails with a `Retry-After` of 3 s.
     Busier,
-    /// The time that the API server asked for is not over.
+    /// Ends before the `Retry-After` has passed.
     Held(Duration),
-    /// It fails, and wants to look again after this time at the latest.
+    /// Fails, to be reconciled again after this time at the latest.
     FailAndLook(Duration),
-    /// It fails for want of a right.
+    /// Fails with a missing permission.
     Forbidden,
-    /// It panics.
+    /// Panics.
     Panic,
-    /// It never returns.
+    /// Never returns.
     Hang,
-    /// A write of it was not allowed.
+    /// A write was rejected by the fence.
     Fenced,
 }
 
-/// Workers on one queue, whose reconciles go by a script.
+/// Workers on one queue, with scripted reconciles.
 struct Workers {
     queue: Arc<Queue<ObjectKey>>,
     registry: Registry,
     began: Instant,
-    /// Name and time of each reconcile that began.
+    /// Name and time of each started reconcile.
     started: Arc<Mutex<Vec<(String, Duration)>>>,
     tasks: JoinSet<Result<(), Fenced>>,
 }
 
 impl Workers {
-    /// `script` says how the n-th reconcile, counted from 0, of the resource `name` goes.
+    /// `script` returns the behavior of the n-th reconcile, counted from 0, of the resource `name`.
     fn start(count: usize, script: impl Fn(&str, usize) -> Step + Send + Sync + 'static) -> Self {
         let mut registry = Registry::default();
         let metrics = Arc::new(Metrics::register(&mut registry));
@@ -100,7 +100,7 @@ impl Workers {
         sleep_until(self.began + time).await;
     }
 
-    /// When reconciles of this resource began, in ms since the workers were started.
+    /// Start times of the reconciles of this resource, in ms since the start of the workers.
     fn starts(&self, name: &str) -> Vec<u128> {
         let started = self.started.lock().unwrap();
         let of_name = started.iter().filter(|(started, _)| started == name);
@@ -151,7 +151,7 @@ async fn go(step: Step) -> Result<Action, Failure> {
             look_again: Some(look_again),
         }),
         Step::Forbidden => Err(refused("Forbidden", StatusCode::FORBIDDEN).into()),
-        // As `panic!`, without its words on the test's standard error.
+        // As `panic!`, without its message on standard error.
         Step::Panic => std::panic::resume_unwind(Box::new("a reconcile's panic")),
         Step::Hang => pending().await,
         Step::Fenced => Err(RequestError::Fenced {
