@@ -488,7 +488,7 @@ fn while_the_api_server_is_away_nobody_gets_the_metrics_and_the_log_says_why_onc
         assert_eq!(answer.code, 503, "{}", answer.body);
         assert!(!answer.body.contains("process_"), "{}", answer.body);
     }
-    let line = running.log_line(&["cannot find out who may read the metrics"]);
+    let line = running.log_line(&["cannot review access to the metrics"]);
     assert!(line.contains("TokenReview"), "{line}");
     running.signal("-TERM");
     running.wait();

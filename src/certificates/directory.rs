@@ -118,7 +118,11 @@ impl Watcher {
                 // The content is part of the message: the same error in new content is logged again.
                 let warning = format!("{content:02x?} {text}");
                 if self.last_warning.as_ref() != Some(&warning) {
-                    tracing::warn!(server, error = text, "keeping the certificate as it is");
+                    tracing::warn!(
+                        server,
+                        error = text,
+                        "cannot use the certificate files; the served certificate is unchanged"
+                    );
                     self.last_warning = Some(warning);
                 }
             }

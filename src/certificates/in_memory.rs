@@ -56,7 +56,7 @@ fn renew(resolver: &Resolver, names: &[String], metrics: &Metrics, now: Timestam
             tracing::error!(
                 server,
                 error,
-                "cannot create a certificate; keeping the previous one"
+                "cannot create a certificate; the served certificate is unchanged"
             );
         }
     }

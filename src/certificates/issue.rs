@@ -20,10 +20,10 @@ pub(super) const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
 #[derive(Debug, thiserror::Error)]
 pub(super) enum IssueError {
     /// The key is not usable, or a name is not valid in a certificate.
-    #[error("cannot make a certificate")]
+    #[error("cannot create a certificate")]
     Make(#[from] rcgen::Error),
     /// The clock is before the year 1950 or after 9999.
-    #[error("cannot make a certificate for {0}")]
+    #[error("cannot create a certificate for {0}")]
     Time(Timestamp),
     /// The new certificate does not pass the validation of stored certificates.
     #[error("the new certificate is not valid")]

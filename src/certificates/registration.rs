@@ -212,7 +212,7 @@ impl Registrar {
                 tracing::error!(
                     object,
                     error,
-                    "cannot restore what the webhook URL replaced"
+                    "cannot restore the original webhook configuration"
                 );
             }
         }))
@@ -231,7 +231,7 @@ impl Registrar {
                 self.calls.replace(&place, &object).await?;
                 tracing::info!(
                     object = place.name,
-                    "restored what the webhook URL replaced"
+                    "restored the original webhook configuration"
                 );
             }
             Restored::Delete => {

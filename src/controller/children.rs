@@ -245,7 +245,7 @@ pub(crate) fn terminating(kind: ChildKind, key: &ObjectKey) -> Problem {
     Problem {
         reason: Reason::ChildTerminating,
         message: format!(
-            "{kind} {} is being deleted; it is made anew when it is gone (see its metadata.finalizers if that takes long)",
+            "{kind} {} is being deleted; it is created again after its deletion (see its metadata.finalizers if that takes long)",
             key.name()
         ),
     }

@@ -73,7 +73,7 @@ fn ready(object: &Value) -> Option<&Value> {
 fn unlike(objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>, child: &Child) -> Option<String> {
     let id = ObjectId::new(child.kind.plural, NAMESPACE, &child.name);
     let Some(found) = objects(&id) else {
-        return Some(format!("{} {} is not there", id.plural, id.name));
+        return Some(format!("{} {} does not exist", id.plural, id.name));
     };
     if found["metadata"].get("deletionTimestamp").is_some() {
         return Some(format!("{} {} is being deleted", id.plural, id.name));
@@ -94,7 +94,8 @@ fn unsettled(plan: &Plan, objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>) -> 
         let left = ["deployments", "services"]
             .into_iter()
             .find(|plural| objects(&ObjectId::new(plural, NAMESPACE, NAME)).is_some());
-        return left.map(|plural| format!("the resource is gone and its {plural} is not"));
+        return left
+            .map(|plural| format!("the resource is deleted, but its {plural} still exists"));
     };
     if is_paused(&resource) {
         return None;
@@ -110,7 +111,8 @@ fn unsettled(plan: &Plan, objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>) -> 
     }
     let wants_service = desired.iter().any(|it| it.kind == SERVICE);
     let service = objects(&ObjectId::new("services", NAMESPACE, NAME));
-    (service.is_some() && !wants_service).then(|| "a Service that nobody asks for".to_owned())
+    (service.is_some() && !wants_service)
+        .then(|| "a Service that the spec does not want".to_owned())
 }
 
 /// Whether the desired state is reached.
@@ -230,7 +232,10 @@ type Add<'a> = dyn FnMut(&'static str, String) + 'a;
 fn converged(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
     let Some(settled) = outcome.settled else {
         let why = unsettled(plan, &|id| outcome.server.get(id)).unwrap_or_default();
-        return add("O1", format!("not as asked for in time: {why}"));
+        return add(
+            "O1",
+            format!("the desired state was not reached in time: {why}"),
+        );
     };
     // After an outage, the longest back-off may be running.
     let calm = match plan.faults.iter().any(is_outage) {

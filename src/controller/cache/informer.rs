@@ -144,7 +144,7 @@ impl<T: Object> Informer<T> {
         self.metrics.watch_failed(&self.kind, code);
         let kind = &self.kind;
         if let Some(delay) = asked_to_wait(error) {
-            debug!(kind, %error, "asked to come back later");
+            debug!(kind, %error, "waiting for the Retry-After of the API server");
             return delay;
         }
         match code {
@@ -158,7 +158,10 @@ impl<T: Object> Informer<T> {
                 // The watcher lists again by itself.
                 let delay = waits.expiries.next_delay(Instant::now());
                 let milliseconds = delay.as_millis();
-                debug!(kind, milliseconds, "the watch is too old; listing anew");
+                debug!(
+                    kind,
+                    milliseconds, "the version of the watch is too old; listing again"
+                );
                 delay
             }
             _ => {

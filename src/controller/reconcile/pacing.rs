@@ -111,7 +111,7 @@ impl Pacer {
         if was_rolling && rolling == 0 && state.waiting.is_empty() {
             info!(
                 controller = self.controller,
-                "every changed default of the operator is rolled out"
+                "all changed defaults of the operator are rolled out"
             );
         }
     }

@@ -85,7 +85,7 @@ where
                 Outcome::RequeueAfter
             }
             End::Failed(Failure { error, .. }) if error.is_fenced() => {
-                debug!(%error, "the reconcile was cut short");
+                debug!(%error, "the reconcile was aborted");
                 return Err(Fenced);
             }
             End::Failed(Failure { error, look_again }) => {
@@ -104,7 +104,7 @@ where
                 Outcome::Error
             }
             End::Panicked(panic) => {
-                error!(panic, "the reconcile panicked; the resource is tried again");
+                error!(panic, "the reconcile panicked; retrying with back-off");
                 queue.add_rate_limited(key.clone(), Duration::ZERO);
                 Outcome::Panic
             }

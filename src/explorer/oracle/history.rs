@@ -92,7 +92,7 @@ fn child_written(
         if is_late {
             add(
                 "O3",
-                format!("{plural} made for the owner {owner}, which is gone"),
+                format!("{plural} created for the owner {owner}, which is deleted"),
             );
         }
     }

@@ -160,7 +160,11 @@ impl Driver {
                 {
                     // A read from etcd is as new as its request. So etcd was restored from a backup,
                     // and the versions decrease.
-                    tracing::warn!(version, known, "the lease went back to an earlier version");
+                    tracing::warn!(
+                        version,
+                        known,
+                        "the API server has an earlier version of the lease"
+                    );
                     self.candidate.rewind(version);
                 }
                 found
@@ -170,7 +174,7 @@ impl Driver {
             Err(error) if error.is_conflict() => {
                 tracing::debug!(
                     error = error_report(&error),
-                    "the lease was written by another"
+                    "another process wrote the lease"
                 );
                 Reply::Failed
             }

@@ -48,7 +48,7 @@ pub(super) enum LeaseError {
     #[error("no answer within {} s", .0.as_secs_f64())]
     Timeout(Duration),
     /// The lease to replace is not the one last seen.
-    #[error("the lease changed meanwhile")]
+    #[error("the lease has been modified")]
     Outdated,
     /// The API server rejected it, or cannot be reached.
     #[error(transparent)]

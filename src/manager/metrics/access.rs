@@ -145,7 +145,7 @@ impl Access {
         let failed_before = self.failing.swap(failure.is_some(), Ordering::Relaxed);
         match failure {
             Some(error) if !failed_before => {
-                tracing::warn!(%error, "cannot find out who may read the metrics");
+                tracing::warn!(%error, "cannot review access to the metrics");
             }
             None if failed_before => {
                 tracing::info!("access to the metrics can be reviewed again");

@@ -78,7 +78,7 @@ impl Applier {
                 info!(
                     child = kind.kind,
                     name = meta.key.name(),
-                    "deleted, not asked for"
+                    "deleted; the spec no longer wants it"
                 );
             }
             Err(error) if error.is_not_found() => {}

@@ -147,7 +147,7 @@ impl Applier {
             let now = found.pointer("/items/0").and_then(version_of);
             if now != Some(cached) {
                 let (kind, name) = (kind.kind, key.name());
-                debug!(child = kind, name, "the cache is behind");
+                debug!(child = kind, name, "the cache is outdated");
                 return Ok(false);
             }
         }
@@ -171,7 +171,10 @@ impl Applier {
         let is_it = of("uid").and_then(Value::as_str) == Some(&resource.uid);
         if !is_it || of("deletionTimestamp").is_some() {
             let (namespace, name) = (at.namespace, at.name);
-            debug!(controller = self.controller, namespace, name, "it is gone");
+            debug!(
+                controller = self.controller,
+                namespace, name, "the resource is deleted"
+            );
             return Err(ApplyError::ResourceGone);
         }
         Ok(of("generation").and_then(Value::as_i64).unwrap_or_default())

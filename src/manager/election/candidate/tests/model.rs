@@ -1,16 +1,15 @@
-//! Every way in which two or three candidates can go: requests and replies that are slow, or
-//! lost, or arrive when nobody waits for them any more; a watch that is late or silent;
-//! processes that stand still for any time between any two steps, crash, start anew or
-//! resign; a lease that somebody deletes; clocks that show different times.
+//! Model checking of two or three candidates: requests and replies that are slow, lost or late; a watch
+//! that is late or silent; processes that pause for any time between any two steps, crash, restart or
+//! resign; a deleted lease; clocks that show different times.
 //!
-//! Checked in every state: no two processes may write, also not one that leads and one whose
-//! last write is still on its way. From every n-th state, with no further faults: within
-//! two leases and a try somebody leads.
+//! The invariant of every state: no two processes may write, including one that leads and one whose
+//! last write is in progress. From every n-th state, without further faults, a process becomes leader
+//! within two lease durations and a retry period.
 //!
-//! Time has no end here: states that differ by nothing but how late it is, or by what versions
-//! are called, are the same, and so there are finitely many.
+//! The number of states is finite: states that differ only in the absolute time or in the names of
+//! versions are equal.
 //!
-//! What the check is worth shows in the variants: each breaks one rule, and is found out.
+//! The variants validate the check: each breaks one rule, and must be detected.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -24,51 +23,51 @@ const SHORT: Terms = Terms {
     retry: seconds(1),
 };
 
-/// Each process's clock is off by one of these, against the time that passes.
+/// The clock of each process has one of these offsets to the model's time.
 const OFFSETS: [u64; 3] = [1000, 998, 1005];
 
-/// A rule that is broken.
+/// A broken rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
     Nothing,
-    /// The API server takes a write whatever version it names.
+    /// The API server accepts a write with any version.
     Version,
-    /// A write is allowed by what the process last was, not by the time.
+    /// A write is allowed by the last known role of the process, not by the time.
     Fence,
-    /// A renewal counts from the answer on.
+    /// A renewal counts from its reply.
     CountsFromReply,
-    /// A write that is not answered has succeeded.
+    /// A write without a reply counts as successful.
     SilenceIsYes,
-    /// The age of a lease is the own time less that in its record.
+    /// The age of a lease is the local time minus the time in its record.
     ComparesClocks,
-    /// A lease that was deleted can be taken at once.
+    /// A deleted lease can be acquired at once.
     DeletedIsFree,
-    /// The holder acts for as long as the others wait, so that a write may be on its way.
+    /// The holder acts for as long as other candidates wait, so that a write may be in progress.
     NoGap,
-    /// The lease is released while writes are on their way.
+    /// The lease is released while writes are in progress.
     ReleasesEarly,
-    /// No rule of ours: somebody deletes a lease before everybody has seen it. Whoever has not
-    /// takes the next one at once, and that is not excluded.
+    /// Not a rule: a lease is deleted before all processes have seen it. A process that has not seen it
+    /// acquires the next one at once, which is not excluded.
     DeletedUnseen,
 }
 
-/// What may go wrong, and how often.
+/// The kinds of faults, and their maximum numbers.
 #[derive(Debug, Clone, Copy, Hash)]
 struct Budget {
     /// Requests or replies that do not arrive in time.
     lost: u8,
-    /// Processes that are told to stop.
+    /// Processes that resign.
     resign: u8,
-    /// Processes that die and are started anew.
+    /// Processes that crash and restart.
     crash: u8,
-    /// Leases that somebody deletes.
+    /// Deletions of the lease.
     delete: u8,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     candidates: usize,
-    /// A request is at the API server as soon as it is sent; replies take their time.
+    /// Requests arrive at the API server at once; only replies are delayed.
     is_direct: bool,
     budget: Budget,
     broken: Broken,
@@ -77,13 +76,13 @@ struct Setting {
 #[derive(Clone, Hash)]
 struct Process {
     candidate: Candidate,
-    /// Sent, and not at the API server yet.
+    /// Sent, but not at the API server yet.
     request: Option<Request>,
-    /// On its way back.
+    /// The reply, in transit.
     reply: Option<Reply>,
-    /// Nobody waits for it, and it may still arrive.
+    /// A request that timed out and may still arrive.
     straggler: Option<Request>,
-    /// Writes that were allowed have ended by then.
+    /// The time by which allowed writes have ended.
     writes_until: u64,
     is_resigning: bool,
 }
@@ -93,7 +92,7 @@ struct World {
     time: u64,
     lease: Option<Lease>,
     version: u64,
-    /// When the lease was last written, by the clock of whoever did.
+    /// When the lease was last written, by the clock of its writer.
     written: Moment,
     budget: Budget,
     processes: Vec<Process>,
@@ -150,7 +149,7 @@ impl World {
         at(self.time + OFFSETS[process])
     }
 
-    /// The API server's part.
+    /// The API server.
     fn serve(&mut self, process: usize, request: &Request, broken: Broken) -> Reply {
         let candidate = &self.processes[process].candidate;
         let (held, transitions) = match (request, &self.lease) {
@@ -187,7 +186,7 @@ impl World {
         Reply::Lease(lease)
     }
 
-    /// Hands a reply to a process, with what a broken rule makes of it.
+    /// Delivers a reply to a process, changed as by the broken rule.
     fn deliver(&mut self, number: usize, reply: Reply, broken: Broken) {
         let now = self.now(number);
         let candidate = &mut self.processes[number].candidate;
@@ -198,7 +197,7 @@ impl World {
         self.distort(number, broken);
     }
 
-    /// What a broken rule makes of what a process has just learnt.
+    /// Applies the broken rule to the state of a process after an input.
     fn distort(&mut self, number: usize, broken: Broken) {
         let now = self.now(number);
         match (broken, &mut self.processes[number].candidate.known) {
@@ -235,13 +234,13 @@ impl World {
         actions
     }
 
-    /// Whether everybody has seen the lease.
+    /// Whether all processes have seen the lease.
     fn is_known(&self) -> bool {
         let mut processes = self.processes.iter();
         processes.all(|process| matches!(process.candidate.known, Known::Lease { .. }))
     }
 
-    /// Whether the watch of this process has something to tell.
+    /// Whether the watch of this process has an undelivered event.
     fn is_news(&self, number: usize) -> bool {
         let candidate = &self.processes[number].candidate;
         match &self.lease {
@@ -349,7 +348,7 @@ impl World {
         is_open.then(|| end.0.as_secs() - OFFSETS[number])
     }
 
-    /// Whoever may write does, and the write takes all the time it has.
+    /// Every process that may write starts a write, which takes the maximum time.
     fn note_writes(&mut self, broken: Broken) {
         for number in 0..self.processes.len() {
             if let Some(end) = self.may_write(number, broken) {
@@ -378,7 +377,7 @@ impl World {
         })
     }
 
-    /// From now on nothing goes wrong and nobody is slow: how long until somebody leads?
+    /// The time until a process leads, without faults and delays from now on.
     fn time_to_lead(mut self) -> Option<u64> {
         let began = self.time;
         while self.time <= began + 10 {
@@ -405,17 +404,17 @@ impl World {
     }
 }
 
-/// What the exploration of a setting came to.
+/// The result of exploring a setting.
 struct Explored {
     states: usize,
-    /// The way to two writers.
+    /// The actions that lead to two writers.
     violation: Option<Vec<Action>>,
-    /// The way to a state from which nobody came to lead in time.
+    /// The actions that lead to a state without a leader in time.
     stuck: Option<Vec<Action>>,
     longest_wait: u64,
 }
 
-/// Everything that makes a difference, with times as what is left of them and versions by
+/// A hash of the relevant state, with remaining instead of absolute times, and versions replaced by
 /// their order.
 fn fingerprint(world: &World) -> u64 {
     let mut world = world.clone();
@@ -444,9 +443,8 @@ fn fingerprint(world: &World) -> u64 {
     hasher.finish()
 }
 
-/// Calls `version` with every version that a world holds and `moment` with every moment, how
-/// far the clock that shows it is off, and for how long its age makes a difference; forgets
-/// what makes none at all.
+/// Calls `version` with every version in a world, and `moment` with every time, the offset of its
+/// clock, and the age up to which it is relevant; removes irrelevant values.
 fn visit(
     world: &mut World,
     version: &mut impl FnMut(&mut u64),
@@ -510,7 +508,7 @@ fn visit(
     }
 }
 
-/// Of one in so many states it is tried out whether somebody comes to lead.
+/// One in this number of states is checked for becoming leader.
 const SAMPLE: u64 = 1024;
 
 fn explore(setting: Setting) -> Explored {
@@ -523,7 +521,7 @@ fn explore(setting: Setting) -> Explored {
     let mut seen = HashSet::new();
     let first = World::new(setting);
     seen.insert(fingerprint(&first));
-    // Depth first: each world on the way to the present one, and what to try from it yet.
+    // Depth first: each world on the current path, and its untried actions.
     let mut way = vec![(first.enabled(setting.broken), first, Action::Tick)];
     while let Some((actions, world, _)) = way.last_mut() {
         let Some(action) = actions.pop() else {
