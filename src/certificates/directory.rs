@@ -90,7 +90,7 @@ pub fn directory(
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            watcher.look(Timestamp::now()).await;
+            watcher.check(Timestamp::now()).await;
         }
     };
     (resolver, run)
@@ -98,11 +98,11 @@ pub fn directory(
 
 impl Watcher {
     /// Reads the files once, and serves the pair if it is better than the served one.
-    async fn look(&mut self, now: Timestamp) {
-        let looked = self.take_up(now).await;
-        self.metrics.read(looked.is_ok());
+    async fn check(&mut self, now: Timestamp) {
+        let loaded = self.load(now).await;
+        self.metrics.read(loaded.is_ok());
         let server = self.metrics.server();
-        match looked {
+        match loaded {
             Ok(None) => self.last_warning = None,
             Ok(Some(validity)) => {
                 self.last_warning = None;
@@ -130,7 +130,7 @@ impl Watcher {
     }
 
     /// The validity of a newly served pair; `None` if it is the served one.
-    async fn take_up(
+    async fn load(
         &mut self,
         now: Timestamp,
     ) -> Result<Option<Validity>, (Option<Content>, FilesError)> {

@@ -63,7 +63,7 @@ impl SelfManaged {
 
 /// Why a check of the cluster failed.
 #[derive(Debug, thiserror::Error)]
-enum LookError {
+enum CheckError {
     #[error(transparent)]
     Call(#[from] RequestError),
     #[error(transparent)]
@@ -139,7 +139,7 @@ struct Object {
 }
 
 /// Result of a check.
-enum Looked {
+enum Checked {
     /// The Secret was written by this or another replica, and must be read again.
     Wrote,
     /// Nothing to do until a change, or until this time has passed.
@@ -151,13 +151,13 @@ impl Driver {
         let mut retry = Retry::default();
         let mut said = None;
         loop {
-            let pause = match self.look().await {
-                Ok(Looked::Wrote) => {
+            let pause = match self.check().await {
+                Ok(Checked::Wrote) => {
                     // A change of the Secret does not end this pause: this process may have caused it.
                     sleep(retry.after_write()).await;
                     continue;
                 }
-                Ok(Looked::Settled(pause)) => {
+                Ok(Checked::Settled(pause)) => {
                     retry = Retry::default();
                     said = None;
                     pause
@@ -179,7 +179,7 @@ impl Driver {
     }
 
     /// Reads everything once, and executes the plan.
-    async fn look(&mut self) -> Result<Looked, LookError> {
+    async fn check(&mut self) -> Result<Checked, CheckError> {
         let Read {
             object: secret,
             date,
@@ -219,7 +219,7 @@ impl Driver {
         if let Some(contents) = write {
             self.write_secret(secret, &contents).await?;
             // The next check reads and applies what was written.
-            return Ok(Looked::Wrote);
+            return Ok(Checked::Wrote);
         }
         let mut pause = Duration::try_from(again.duration_since(now)).unwrap_or_default();
         if let Some(stored) = stored {
@@ -236,7 +236,7 @@ impl Driver {
                 return Err(error.into());
             }
         }
-        Ok(Looked::Settled(pause))
+        Ok(Checked::Settled(pause))
     }
 
     /// The existing registered objects, and the authorities in each one with a managed caBundle; `None`
@@ -365,9 +365,9 @@ fn generation(object: &Value) -> i64 {
     generation.and_then(Value::as_i64).unwrap_or_default()
 }
 
-fn data(secret: &Value) -> Result<BTreeMap<String, ByteString>, LookError> {
+fn data(secret: &Value) -> Result<BTreeMap<String, ByteString>, CheckError> {
     match secret.get("data") {
         None | Some(Value::Null) => Ok(BTreeMap::new()),
-        Some(data) => serde_json::from_value(data.clone()).map_err(LookError::Data),
+        Some(data) => serde_json::from_value(data.clone()).map_err(CheckError::Data),
     }
 }

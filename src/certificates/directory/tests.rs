@@ -310,11 +310,11 @@ async fn a_future_pair_is_served_once_the_one_before_it_has_expired() {
         said: None,
     };
     let at = |hours| Timestamp::now() + SignedDuration::from_hours(hours);
-    watcher.look(at(0)).await;
+    watcher.check(at(0)).await;
     folder.write(&future);
-    watcher.look(at(0)).await;
+    watcher.check(at(0)).await;
     assert_eq!(resolver.check_at(at(0)), Ok(()), "the old one");
-    watcher.look(at(3)).await;
+    watcher.check(at(3)).await;
     assert_eq!(resolver.check_at(at(3)), Ok(()), "the new one");
 }
 
@@ -333,7 +333,7 @@ async fn each_bad_content_is_reported_once() {
     let mut said = Vec::new();
     for content in ["", "a", "a", "b"] {
         folder.write(&(content.to_owned(), content.to_owned()));
-        watcher.look(now).await;
+        watcher.check(now).await;
         said.push(watcher.said.clone().unwrap());
     }
     assert_ne!(said[0], said[1]);
@@ -343,6 +343,6 @@ async fn each_bad_content_is_reported_once() {
         "the same mistake in another content is news"
     );
     folder.write(&pair());
-    watcher.look(now).await;
+    watcher.check(now).await;
     assert_eq!(watcher.said, None);
 }

@@ -143,7 +143,7 @@ impl<T: Object> Informer<T> {
         let code = answer(error).map(|status| status.code);
         self.metrics.watch_failed(&self.kind, code);
         let kind = &self.kind;
-        if let Some(delay) = asked_to_wait(error) {
+        if let Some(delay) = retry_after(error) {
             debug!(kind, %error, "waiting for the Retry-After of the API server");
             return delay;
         }
@@ -301,7 +301,7 @@ where
         None => Api::all_with(client, resource),
     };
     let config = watch_config(label_selector);
-    listing_anew(move || watcher(api.clone(), config.clone()))
+    relisting(move || watcher(api.clone(), config.clone()))
 }
 
 /// The stream of `begin`, restarted with a new list where kube's watcher would retry the same version
@@ -312,7 +312,7 @@ where
 /// * The API server was unavailable. Its etcd may have been restored from a backup; a watch from a
 ///   version in the future receives no events (apiserver `storage/cacher/cache_watcher.go`, `process`,
 ///   skips older ones).
-fn listing_anew<S, T>(
+fn relisting<S, T>(
     begin: impl Fn() -> S + Send,
 ) -> impl Stream<Item = watcher::Result<Event<T>>> + Send
 where
@@ -354,7 +354,7 @@ fn answer(error: &watcher::Error) -> Option<&Status> {
 /// The `Retry-After` of an API server that is overloaded, or that is starting and answers "storage is
 /// (re)initializing" (429) for about a second. With back-off, the watch would be missing long after the
 /// API server is ready.
-fn asked_to_wait(error: &watcher::Error) -> Option<Duration> {
+fn retry_after(error: &watcher::Error) -> Option<Duration> {
     let status = answer(error).filter(|status| status.code == 429)?;
     let seconds = status.details.as_ref()?.retry_after_seconds;
     let asked = Duration::from_secs(seconds.into()).min(LONGEST_ASKED);

@@ -36,7 +36,7 @@ pub(super) fn history(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
         let is_ours = stored.by == manager;
         let is_child = matches!(stored.id.plural.as_str(), "deployments" | "services");
         if is_ours && is_child {
-            // Also with an outdated list: the resource is read first.
+            // An outdated list does not extend the time: the resource is read first.
             let is_event = |fault: &Fault| matches!(fault, Fault::Event(..));
             let unknown = match plan.faults.iter().any(is_event) {
                 true => UNKNOWN_WHEN_HELD,

@@ -20,7 +20,7 @@ fn paused_clock() -> Moment {
     Moment(Duration::from_secs(1000) + Instant::now().saturating_duration_since(first))
 }
 
-/// Behaviour of the API server.
+/// Behavior of the API server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behavior {
     Healthy,

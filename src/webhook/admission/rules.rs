@@ -217,7 +217,7 @@ fn unfit_name(
     (is_new && !name.is_empty()).then_some(error)
 }
 
-/// Whether a resource gets a Service: by its spec, or by the hub fields in its annotation.
+/// Whether a resource gets a Service: by its spec, or by the hub spec with the fields in its annotation.
 fn needs_service(admission: &Admission, object: &Object<'_>, spec: &Value) -> bool {
     let (kind, version) = (admission.kind, admission.version);
     let by_annotation = || {

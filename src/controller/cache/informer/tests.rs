@@ -410,7 +410,7 @@ async fn a_position_that_is_refused_with_the_status_410_is_given_up_and_no_other
     };
     let begun = Arc::new(Mutex::new(0));
     let count = Arc::clone(&begun);
-    let events = listing_anew(move || {
+    let events = relisting(move || {
         *count.lock().unwrap() += 1;
         let events: [Item; 4] = [Ok(Event::Init), refused(500), refused(410), refused(410)];
         stream::iter(events)
@@ -430,7 +430,7 @@ async fn after_an_api_server_that_was_away_there_is_a_new_list() {
             error.into(),
         )))
     };
-    let events = listing_anew(move || stream::iter([Ok(Event::Init), away()] as [Item; 2]));
+    let events = relisting(move || stream::iter([Ok(Event::Init), away()] as [Item; 2]));
     let events: Vec<Item> = events.take(4).collect().await;
     let lists = events.iter().filter(|it| matches!(it, Ok(Event::Init)));
     assert_eq!(lists.count(), 2);
