@@ -71,8 +71,7 @@ pub(super) fn plan<E>(
         .now
         .saturating_add(REGULAR_LOOK)
         .unwrap_or(Timestamp::MAX);
-    // Not trusted everywhere yet. The write of a bundle triggers a watch event; the passing of time
-    // does not.
+    // Not trusted everywhere yet. A written bundle triggers a watch event; passing time does not.
     if stored.next.is_some() || (serve.is_none() && seen.serving != stored.current.as_ref()) {
         again = seen.now.saturating_add(SETTLE).unwrap_or(again);
     } else if let Some(current) = &stored.current {

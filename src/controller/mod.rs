@@ -1,6 +1,5 @@
-//! The controllers: informers, work queues, workers, server-side apply and back-off, with the semantics
-//! of client-go and controller-runtime. Uses `operators` and `api`; contains no code for a specific
-//! kind.
+//! The controllers: informers, work queues, workers, server-side apply and back-off, as in client-go
+//! and controller-runtime. Uses `operators` and `api`; contains no code for a specific kind.
 //!
 //! Path of a change: [`cache::informer`] → [`cache::store`] → `event_handlers` → [`queue`] →
 //! `reconcile::worker` → `reconcile` → `call` → the API server. `drift` compares, `status` reports, and

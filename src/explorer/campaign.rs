@@ -228,8 +228,7 @@ fn random_plan(random: &mut fastrand::Rng, references: &mut References) -> Plan 
     plan
 }
 
-/// `make explore`: one plan if `PLAN` is set, otherwise `PLANS` plans of one to three faults from
-/// `SEED`.
+/// `make explore`: one plan if `PLAN` is set, else `PLANS` of one to three faults from `SEED`.
 #[test]
 #[ignore = "takes as long as it is told to: make explore"]
 fn explore() {

@@ -80,8 +80,7 @@ async fn run_elected(
         ended = &mut election.0 => return Ok(ended??),
         ended = controllers => match ended {
             Ok(()) => {}
-            // The fence is checked against the clock, so it may close before the election reports the
-            // loss.
+            // The fence depends on the time, so it may close before the election reports the loss.
             Err(ControllersError::Fenced(fenced)) => {
                 return match timeout(RELEASE, &mut election.0).await {
                     Ok(ended) => Ok(ended??),

@@ -1,5 +1,4 @@
-//! The server without TLS and with few slots: which connections are accepted, which are closed, and the
-//! stop.
+//! The server without TLS and with few slots: accepted and closed connections, and the stop.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

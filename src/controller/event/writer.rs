@@ -43,8 +43,7 @@ impl Writer {
         }
     }
 
-    /// Writes the events from `recorded` until all recorders are dropped, and then the unwritten
-    /// counts.
+    /// Writes the events from `recorded` until all recorders are dropped, and then unwritten counts.
     pub(in crate::controller) async fn run(mut self, mut recorded: mpsc::Receiver<Event>) {
         loop {
             let due = self.correlator.next_due();

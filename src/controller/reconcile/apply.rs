@@ -270,8 +270,7 @@ impl Applier {
         outcome
     }
 
-    /// Whether the owned fields of a child are as desired, or as the API server changes them on
-    /// admission.
+    /// Whether the owned fields of a child are as desired, or as changed on admission.
     fn is_settled(
         &self,
         resource: &Resource,

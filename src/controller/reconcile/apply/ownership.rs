@@ -46,7 +46,7 @@ impl Applier {
         let manager = self.kind.field_manager;
         let mut resource_version = version_of(&object).unwrap_or(0);
         if fingerprint::of_observed(&object, manager).is_none() {
-            // The old selector and ports match the existing pods; the new ones match only those of the
+            // The old selector and ports match the existing pods; the new ones only those of the
             // rollout.
             let is_service = wanted.child.kind == SERVICE;
             if is_service && !self.children.is_rolled_out(uid) {
