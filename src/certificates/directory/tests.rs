@@ -307,7 +307,7 @@ async fn a_future_pair_is_served_once_the_one_before_it_has_expired() {
         resolver: Arc::clone(&resolver),
         metrics,
         served: None,
-        said: None,
+        last_warning: None,
     };
     let at = |hours| Timestamp::now() + SignedDuration::from_hours(hours);
     watcher.check(at(0)).await;
@@ -327,14 +327,14 @@ async fn each_bad_content_is_reported_once() {
         resolver: Resolver::new(metrics.clone()),
         metrics,
         served: None,
-        said: None,
+        last_warning: None,
     };
     let now = Timestamp::now();
     let mut said = Vec::new();
     for content in ["", "a", "a", "b"] {
         folder.write(&(content.to_owned(), content.to_owned()));
         watcher.check(now).await;
-        said.push(watcher.said.clone().unwrap());
+        said.push(watcher.last_warning.clone().unwrap());
     }
     assert_ne!(said[0], said[1]);
     assert_eq!(said[1], said[2]);
@@ -344,5 +344,5 @@ async fn each_bad_content_is_reported_once() {
     );
     folder.write(&pair());
     watcher.check(now).await;
-    assert_eq!(watcher.said, None);
+    assert_eq!(watcher.last_warning, None);
 }
