@@ -1,4 +1,4 @@
-# The bundle as an image, which is its files and labels that say what they are.
+# The image of the bundle: its files, and labels with its metadata.
 FROM scratch
 
 LABEL operators.operatorframework.io.bundle.mediatype.v1=registry+v1

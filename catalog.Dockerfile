@@ -1,4 +1,4 @@
-# The catalog as an image, which serves itself.
+# The image of the catalog, which serves the catalog.
 ARG OPM_IMAGE=quay.io/operator-framework/opm:v1.73.0
 FROM ${OPM_IMAGE} AS builder
 ADD catalog /configs

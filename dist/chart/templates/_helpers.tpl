@@ -7,7 +7,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{/* What selects the pods of the manager. */}}
+{{/* The selector of the manager's pods. */}}
 {{- define "quartet-operator.selector" -}}
 app.kubernetes.io/name: quartet-operator
 control-plane: controller-manager
@@ -21,14 +21,14 @@ labels:
   {{- include "quartet-operator.labels" .root | nindent 2 }}
 {{- end }}
 
-{{/* Metadata of an object of the cluster: dict "root" $ "name" … */}}
+{{/* Metadata of a cluster-scoped object: dict "root" $ "name" … */}}
 {{- define "quartet-operator.clusterMetadata" -}}
 name: {{ .name }}
 labels:
   {{- include "quartet-operator.labels" .root | nindent 2 }}
 {{- end }}
 
-{{/* The subjects of the bindings of the manager. */}}
+{{/* The subjects of the manager's role bindings. */}}
 {{- define "quartet-operator.manager" -}}
 - kind: ServiceAccount
   name: quartet-operator-controller-manager
@@ -52,7 +52,7 @@ labels:
 {{- end }}
 {{- end }}
 
-{{/* "true" if /metrics is served, else nothing. */}}
+{{/* "true" if /metrics is served, otherwise empty. */}}
 {{- define "quartet-operator.metrics" -}}
 {{- $enabled := .Values.metrics.enabled -}}
 {{- if kindIs "string" $enabled -}}
@@ -61,7 +61,7 @@ labels:
 {{- if $enabled }}true{{ end }}
 {{- end }}
 
-{{/* The Secret with the certificate of the metrics, or nothing. */}}
+{{/* The Secret with the certificate of the metrics, or empty. */}}
 {{- define "quartet-operator.metricsSecret" -}}
 {{- if include "quartet-operator.metrics" . -}}
 {{- if eq .Values.certificates.mode "cert-manager" -}}
@@ -72,14 +72,14 @@ metrics-server-cert
 {{- end }}
 {{- end }}
 
-{{/* The caBundle that the chart itself registers, in base64, or nothing. */}}
+{{/* The caBundle that the chart sets, in base64, or empty. */}}
 {{- define "quartet-operator.caBundle" -}}
 {{- if eq .Values.certificates.mode "provided" -}}
 {{ required "certificates.provided.caBundle is empty: with certificates.mode=provided, give the PEM of the authority, e.g. --set-file certificates.provided.caBundle=ca.crt" .Values.certificates.provided.caBundle | b64enc }}
 {{- end }}
 {{- end }}
 
-{{/* Annotations of what carries a caBundle. */}}
+{{/* Annotations of objects with a caBundle. */}}
 {{- define "quartet-operator.caAnnotations" -}}
 {{- if eq .Values.certificates.mode "cert-manager" -}}
 cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/quartet-operator-serving-cert
@@ -99,7 +99,7 @@ name: quartet-operator-issuer
 {{- end }}
 {{- end }}
 
-{{/* The private key of a certificate. */}}
+{{/* Parameters of the private key of a certificate. */}}
 {{- define "quartet-operator.privateKey" -}}
 algorithm: ECDSA
 size: 256
