@@ -47,6 +47,8 @@ impl Request {
 #[derive(Debug, Default)]
 struct Told {
     created: Option<Timestamp>,
+    /// When the last of its children was created before its first status.
+    children: Option<Timestamp>,
     /// When its first status was written.
     status: Option<Timestamp>,
     /// Writes of its status.
@@ -57,18 +59,32 @@ struct Told {
 #[derive(Debug, Default)]
 pub(crate) struct Statuses {
     /// From the creation of a resource to its first status, the shortest first.
-    first_after: Vec<Duration>,
+    after_creation: Vec<Duration>,
+    /// From the creation of its last child to its first status, the shortest first.
+    after_children: Vec<Duration>,
     /// The most writes of one status.
     pub(crate) most_writes: u32,
 }
 
 impl Statuses {
-    /// After what time that many percent of the resources had a status.
-    pub(crate) fn first_after(&self, percent: usize) -> Duration {
-        let last = self.first_after.len().saturating_sub(1);
-        let at = self.first_after.get(last * percent / 100);
-        at.copied().unwrap_or_default()
+    /// The time after its creation at which that many percent of the resources had a status.
+    pub(crate) fn after_creation(&self, percent: usize) -> Duration {
+        quantile(&self.after_creation, percent)
     }
+
+    /// The time after the creation of its last child at which that many percent of the resources had
+    /// a status.
+    pub(crate) fn after_children(&self, percent: usize) -> Duration {
+        quantile(&self.after_children, percent)
+    }
+}
+
+fn quantile(sorted: &[Duration], percent: usize) -> Duration {
+    let last = sorted.len().saturating_sub(1);
+    sorted
+        .get(last * percent / 100)
+        .copied()
+        .unwrap_or_default()
 }
 
 /// The log, and up to where it was read.
@@ -103,6 +119,7 @@ impl AuditLog {
         let (told, agent) = (&mut self.told, self.agent);
         let count = |event: AuditEvent| {
             if event.user_agent.starts_with(agent) {
+                note_child(told, &event);
                 note_status(told, &event);
                 *requests.entry(Request::from(event)).or_default() += 1;
             } else if event.user_agent == FLEET {
@@ -120,14 +137,18 @@ impl AuditLog {
 
     /// The statuses of the resources that were created so far.
     pub(crate) fn statuses(&self) -> Statuses {
-        let first_after = |told: &Told| {
-            let after = told.status?.duration_since(told.created?);
-            Some(Duration::try_from(after).unwrap_or_default())
+        let first_after = |since: fn(&Told) -> Option<Timestamp>| {
+            let after = |told: &Told| {
+                let after = told.status?.duration_since(since(told)?);
+                Some(Duration::try_from(after).unwrap_or_default())
+            };
+            let mut all: Vec<_> = self.told.values().filter_map(after).collect();
+            all.sort();
+            all
         };
-        let mut first_after: Vec<_> = self.told.values().filter_map(first_after).collect();
-        first_after.sort();
         Statuses {
-            first_after,
+            after_creation: first_after(|told| told.created),
+            after_children: first_after(|told| told.children),
             most_writes: self.told.values().map(|it| it.writes).max().unwrap_or(0),
         }
     }
@@ -141,6 +162,17 @@ fn note_status(told: &mut ToldOf, event: &AuditEvent) {
         let told = told.entry(key(event)).or_default();
         told.writes += 1;
         told.status.get_or_insert(event.answered);
+    }
+}
+
+/// A child has the name of its resource.
+fn note_child(told: &mut ToldOf, event: &AuditEvent) {
+    let is_child = matches!(event.resource.as_str(), "deployments" | "services");
+    if is_child && event.code == 201 {
+        let told = told.entry(key(event)).or_default();
+        if told.status.is_none() {
+            told.children = Some(event.answered);
+        }
     }
 }
 
