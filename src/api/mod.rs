@@ -24,11 +24,3 @@ pub mod workload;
 
 pub use kind::{Kind, Version};
 pub use status::{Condition, Status};
-
-/// All kinds, for tests that check each of them. For tests only: the list comes from `operators`,
-/// which depends on this module.
-#[cfg(test)]
-pub(crate) fn kinds() -> Vec<&'static Kind> {
-    let operators = crate::operators::OPERATORS.iter();
-    operators.map(|operator| operator.kind()).collect()
-}

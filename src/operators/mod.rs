@@ -134,3 +134,9 @@ pub enum Refused {
         limit: i64,
     },
 }
+
+/// All kinds, for tests that check each of them.
+#[cfg(test)]
+pub(crate) fn kinds() -> Vec<&'static Kind> {
+    OPERATORS.iter().map(|operator| operator.kind()).collect()
+}

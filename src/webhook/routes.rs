@@ -283,7 +283,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::api::kinds;
+    use crate::operators::kinds;
 
     #[test]
     fn a_panic_is_answered_in_the_form_of_the_review_and_counted() {

@@ -1,4 +1,4 @@
-//! The drawing of `src/controller` in docs/architecture.md shows what the code imports.
+//! The drawings of `src` and of `src/controller` in docs/architecture.md show what the code imports.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,73 +6,108 @@ use std::path::Path;
 
 use crate::root;
 
-const FOLDER: &str = "src/controller";
-
 /// `from --> to`
 type Arrow = (String, String);
 
-/// Whether a file is compiled for tests or fuzzing only.
-fn is_test(path: &str) -> bool {
+/// A folder, and its drawing.
+struct Plan {
+    folder: &'static str,
+    /// What an import of one of its rooms begins with.
+    prefix: &'static str,
+    /// The heading above the drawing.
+    heading: &'static str,
+    /// Files that every room may use: they use none themselves.
+    leaves: &'static [&'static str],
+}
+
+const SOURCE: Plan = Plan {
+    folder: "src",
+    prefix: "crate::",
+    heading: "# Architecture",
+    leaves: &[
+        "bounded",
+        "budget",
+        "error_report",
+        "log_limit",
+        "trace_target",
+    ],
+};
+
+const CONTROLLERS: Plan = Plan {
+    folder: "src/controller",
+    prefix: "crate::controller::",
+    heading: "## The rooms of the controllers",
+    leaves: &[],
+};
+
+/// Whether a file is compiled for tests or fuzzing only, or is the root of a crate.
+fn is_left_out(path: &str) -> bool {
     [
         "tests",
-        "simulation",
+        "explorer",
         "model.rs",
         "fuzzing.rs",
         "kube_runtime_faults",
+        "bin/",
     ]
     .iter()
     .any(|part| path.contains(part))
+        || ["mod.rs", "lib.rs", "main.rs"].contains(&path)
 }
 
-fn files(folder: &Path, found: &mut Vec<String>) {
+fn files(folder: &Path, below: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("a file").path();
         if path.is_dir() {
-            files(&path, found);
-        } else {
-            let path = path.strip_prefix(root().join(FOLDER)).expect("below");
+            files(&path, below, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let path = path.strip_prefix(below).expect("below");
             found.push(path.to_str().expect("UTF-8").to_owned());
         }
     }
 }
 
-/// The file or folder directly below `src/controller`.
+/// The file or folder directly below the folder of the plan.
 fn room(path: &str) -> &str {
     let first = path.split('/').next().unwrap_or(path);
     first.strip_suffix(".rs").unwrap_or(first)
 }
 
-fn imports() -> BTreeSet<Arrow> {
+fn imports(plan: &Plan) -> BTreeSet<Arrow> {
+    let folder = root().join(plan.folder);
     let mut all = Vec::new();
-    files(&root().join(FOLDER), &mut all);
+    files(&folder, &folder, &mut all);
     let mut arrows = BTreeSet::new();
-    for path in all
-        .iter()
-        .filter(|path| !is_test(path) && *path != "mod.rs")
-    {
-        let text = fs::read_to_string(root().join(FOLDER).join(path)).expect("a file");
-        let text = text
-            .split("#[cfg(test)]\nmod tests")
-            .next()
-            .unwrap_or_default();
-        for used in text.split("crate::controller::").skip(1) {
-            let used: String = used
-                .chars()
-                .take_while(|one| one.is_ascii_lowercase() || *one == '_')
-                .collect();
-            if used != room(path) && !used.is_empty() {
-                arrows.insert((room(path).to_owned(), used));
+    for path in all.iter().filter(|path| !is_left_out(path)) {
+        let text = fs::read_to_string(folder.join(path)).expect("a file");
+        let text = text.split("#[cfg(test)]\nmod tests").next();
+        let mut after_cfg_test = false;
+        for line in text.unwrap_or_default().lines() {
+            let is_of_tests = after_cfg_test;
+            after_cfg_test = line.trim() == "#[cfg(test)]";
+            if is_of_tests || line.trim_start().starts_with("//") {
+                continue;
+            }
+            for used in line.split(plan.prefix).skip(1) {
+                let used: String = used
+                    .chars()
+                    .take_while(|one| one.is_ascii_lowercase() || *one == '_')
+                    .collect();
+                let is_drawn = ![plan.leaves, &["", room(path)]]
+                    .concat()
+                    .contains(&used.as_str());
+                if is_drawn && !plan.leaves.contains(&room(path)) {
+                    arrows.insert((room(path).to_owned(), used));
+                }
             }
         }
     }
     arrows
 }
 
-fn drawn() -> BTreeSet<Arrow> {
+fn drawn(plan: &Plan) -> BTreeSet<Arrow> {
     let text = fs::read_to_string(root().join("docs/architecture.md")).expect("a document");
-    let (_, text) = text
-        .split_once("## The rooms of the controllers")
-        .expect("the chapter");
+    let (_, text) = text.split_once(plan.heading).expect("the chapter");
     let (_, text) = text.split_once("```mermaid").expect("the drawing");
     let (drawing, _) = text.split_once("```").expect("its end");
     let arrow = |line: &str| -> Vec<Arrow> {
@@ -86,27 +121,31 @@ fn drawn() -> BTreeSet<Arrow> {
 }
 
 #[test]
-fn the_drawing_of_the_controllers_shows_what_they_import() {
-    let (imports, drawn) = (imports(), drawn());
-    assert!(imports.len() > 20, "{imports:?}");
-    let missing: Vec<_> = imports.difference(&drawn).collect();
-    let wrong: Vec<_> = drawn.difference(&imports).collect();
-    assert!(
-        missing.is_empty() && wrong.is_empty(),
-        "not drawn: {missing:?}; drawn, and not so: {wrong:?}"
-    );
+fn the_drawings_show_what_the_code_imports() {
+    for plan in [SOURCE, CONTROLLERS] {
+        let (imports, drawn) = (imports(&plan), drawn(&plan));
+        assert!(imports.len() > 20, "{imports:?}");
+        let missing: Vec<_> = imports.difference(&drawn).collect();
+        let wrong: Vec<_> = drawn.difference(&imports).collect();
+        assert!(
+            missing.is_empty() && wrong.is_empty(),
+            "{}: not drawn: {missing:?}; drawn, and not so: {wrong:?}",
+            plan.folder
+        );
+    }
 }
 
 /// Two rooms that use each other are one.
 #[test]
 fn no_two_rooms_use_each_other() {
-    let imports = imports();
-    let circles: Vec<_> = imports
-        .iter()
-        .filter(|(one, other)| one < other && imports.contains(&(other.clone(), one.clone())))
-        .map(|(one, other)| (one.as_str(), other.as_str()))
-        .collect();
-    assert!(circles.is_empty(), "{circles:?}");
+    for plan in [SOURCE, CONTROLLERS] {
+        let imports = imports(&plan);
+        let circles: Vec<_> = imports
+            .iter()
+            .filter(|(one, other)| one < other && imports.contains(&(other.clone(), one.clone())))
+            .collect();
+        assert!(circles.is_empty(), "{circles:?}");
+    }
 }
 
 #[test]

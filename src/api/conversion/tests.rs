@@ -13,7 +13,8 @@ use super::{
 };
 use crate::api::shape::tests::within;
 use crate::api::shape::{Characters, Shape};
-use crate::api::{Kind, Version, elasticweb, kinds, memcached};
+use crate::api::{Kind, Version, elasticweb, memcached};
+use crate::operators::kinds;
 
 /// Every kind with each of its versions, by name.
 pub(crate) fn kinds_and_versions() -> impl Strategy<Value = (&'static Kind, &'static str)> {

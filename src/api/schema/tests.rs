@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
-use crate::api::kinds;
+use crate::operators::kinds;
 
 /// The parts of our CRDs whose description and bounds are not ours.
 const OF_KUBERNETES: [&str; 4] = [".apiVersion", ".kind", ".metadata", ".metadata.name"];

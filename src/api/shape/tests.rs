@@ -9,9 +9,9 @@ use regex::Regex;
 use serde_json::json;
 
 use super::{Characters, Shape, of_schema};
-use crate::api::kinds;
 use crate::api::schema::{LABEL, NAME, VISIBLE};
 use crate::api::shape;
+use crate::operators::kinds;
 
 pub(crate) use within::within;
 

@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::{Handlers, Metrics, ServeError, Stopping, TlsVersion, serve};
-use crate::api::kinds;
+use crate::operators::kinds;
 
 const STOPPING: Stopping = Stopping {
     grace: Duration::from_millis(300),
