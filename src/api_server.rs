@@ -26,7 +26,7 @@ use crate::bounded::cut;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 /// Maximum `Retry-After` that is respected. API servers ask for one or two seconds.
 pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
-/// Maximum number of bytes of an answer. An object has at most 1.5 MiB in etcd
+/// Default maximum number of bytes of an answer. An object has at most 1.5 MiB in etcd
 /// (`--max-request-bytes`), and its managedFields as much again.
 const MAX_ANSWER: usize = 8 << 20;
 /// Maximum number of bytes quoted of an answer that is not a Status.
@@ -47,6 +47,8 @@ pub(crate) struct ApiRequest<'a> {
     pub(crate) content_type: &'static str,
     pub(crate) body: Option<&'a Value>,
     pub(crate) deadline: Duration,
+    /// Maximum number of bytes of the answer.
+    pub(crate) max_answer: usize,
 }
 
 impl<'a> ApiRequest<'a> {
@@ -60,6 +62,7 @@ impl<'a> ApiRequest<'a> {
             content_type: JSON,
             body: None,
             deadline: DEADLINE,
+            max_answer: MAX_ANSWER,
         }
     }
 
@@ -85,7 +88,7 @@ impl<'a> ApiRequest<'a> {
                 .map_err(kube::Error::HttpError)?;
             // kube's own `Client::request` drops the headers of the answer.
             let (head, body) = client.send(request).await?.into_parts();
-            let body = Limited::new(body, MAX_ANSWER).collect().await;
+            let body = Limited::new(body, self.max_answer).collect().await;
             let body = body.map_err(kube::Error::Service)?.to_bytes();
             Ok((head, body))
         };
@@ -183,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    async fn answered(code: u16, headers: &[(&str, &str)], body: &str) -> Answer {
+    fn client(code: u16, headers: &[(&str, &str)], body: &str) -> Client {
         let mut response = Response::builder().status(code);
         for (name, value) in headers {
             response = response.header(*name, *value);
@@ -194,9 +197,28 @@ mod tests {
             let response = response.lock().unwrap().take().unwrap();
             async { Ok::<_, Infallible>(response) }
         });
-        let request = ApiRequest::new("read a".to_owned(), Method::GET, "/a".to_owned());
-        let client = Client::new(service, "default");
-        request.send(&client).await.unwrap()
+        Client::new(service, "default")
+    }
+
+    fn request() -> ApiRequest<'static> {
+        ApiRequest::new("read a".to_owned(), Method::GET, "/a".to_owned())
+    }
+
+    async fn answered(code: u16, headers: &[(&str, &str)], body: &str) -> Answer {
+        let client = client(code, headers, body);
+        request().send(&client).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_answer_over_the_limit_is_an_error() {
+        for (max_answer, fits) in [(4, true), (3, false)] {
+            let request = ApiRequest {
+                max_answer,
+                ..request()
+            };
+            let answer = request.send(&client(200, &[], "null")).await;
+            assert_eq!(answer.is_ok(), fits, "{answer:?}");
+        }
     }
 
     #[tokio::test]

@@ -20,6 +20,9 @@ const FIELD_MANAGER: &str = "quartet-operator-migrate-storage";
 
 /// Longest wait for a page: its objects are converted one by one.
 const PAGE_DEADLINE: Duration = Duration::from_secs(60);
+/// Maximum number of bytes of a page: 500 objects with all the annotations that an API server accepts
+/// (256 KiB) and as much again.
+const MAX_PAGE: usize = 256 << 20;
 
 /// Waits between the tries of one request: 18 s in all, more than a webhook's pod takes to be
 /// replaced by another replica.
@@ -133,6 +136,7 @@ impl Calls {
         let request = ApiRequest {
             accept: METADATA_LIST,
             deadline: PAGE_DEADLINE,
+            max_answer: MAX_PAGE,
             ..ApiRequest::new(format!("list {}", plan::name_of(kind)), Method::GET, target)
         };
         self.send(&self.lists, &request).await
