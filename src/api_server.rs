@@ -51,7 +51,7 @@ pub(crate) struct ApiRequest<'a> {
     pub(crate) max_answer: usize,
 }
 
-impl<'a> ApiRequest<'a> {
+impl ApiRequest<'_> {
     /// A request of JSON with the default deadline.
     pub(crate) fn new(action: String, method: Method, target: String) -> Self {
         Self {
@@ -64,11 +64,6 @@ impl<'a> ApiRequest<'a> {
             deadline: DEADLINE,
             max_answer: MAX_ANSWER,
         }
-    }
-
-    pub(crate) fn body(mut self, body: &'a Value) -> Self {
-        self.body = Some(body);
-        self
     }
 
     /// Sends the request. `client` must not retry.

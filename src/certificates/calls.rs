@@ -119,7 +119,10 @@ impl Calls {
         target: String,
         body: &Value,
     ) -> Result<Value, RequestError> {
-        let request = ApiRequest::new(action, method, target).body(body);
+        let request = ApiRequest {
+            body: Some(body),
+            ..ApiRequest::new(action, method, target)
+        };
         request.send(&self.client).await?.object()
     }
 }
