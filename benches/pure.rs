@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use divan::{AllocProfiler, Bencher, black_box};
 use prometheus_client::registry::Registry;
 use quartet_operator::api::status::Status;
-use quartet_operator::operators::{OPERATORS, Observed, Operator, Resource, Settings};
+use quartet_operator::operators::{self, OPERATORS, Observed, Operator, Resource, Settings};
 use quartet_operator::packaging::sample;
 use quartet_operator::webhook::{Handlers, Metrics, paths};
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ fn desired(bencher: Bencher<'_, '_>, operator: usize) {
 fn status(bencher: Bencher<'_, '_>, operator: usize) {
     let operator = OPERATORS[operator];
     let (resource, settings) = (resource(operator), Settings::default());
-    let desired = operator.desired(&resource, &settings);
+    let desired = operators::summary(&operator.desired(&resource, &settings));
     let observed = Observed {
         now: "2026-11-21T12:00:00Z".to_owned(),
         ..Observed::default()

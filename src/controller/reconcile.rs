@@ -33,7 +33,8 @@ use crate::controller::status::StatusWriter;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{
-    Child, Desired, Operator, Problem, Reason, Refused, Resource, Settings, status,
+    self, ChildSummary, Desired, Operator, Problem, Reason, Refused, Resource, Settings, Summary,
+    status,
 };
 
 /// How long to wait for an outdated cache if no event arrives.
@@ -153,12 +154,13 @@ impl Reconciler {
         let read: Value = serde_json::from_str(&cached.spec).unwrap_or_default();
         let version = self.version_of(cached);
         let resource = self.resource(cached, version, &read);
-        let desired = self.desired(&resource, version, &read);
-        let outcome = match &desired {
-            _ if resource.paused => Ok(Outcome::default()),
-            Err(refused) => Ok(Outcome::problem(refused.problem())),
-            Ok(children) => {
-                let ensured = self.applier.ensure(&resource, children).await;
+        let spec = cached.spec_hash();
+        let (desired, ensured) = match self.applier.remembered(&resource, spec) {
+            Some((children, ensured)) => (Ok(children), Some(Ok(ensured))),
+            None => self.apply(&resource, version, (&read, spec)).await,
+        };
+        let outcome = match (&desired, ensured) {
+            (Ok(children), Some(ensured)) => {
                 if self.becomes_ready(&resource, children)
                     && let Ok(ensured) = &ensured
                     && !self.applier.is_current(&resource, ensured).await?
@@ -167,6 +169,8 @@ impl Reconciler {
                 }
                 self.outcome(&resource, ensured)
             }
+            (Err(refused), _) if !resource.paused => Ok(Outcome::problem(refused.problem())),
+            _ => Ok(Outcome::default()),
         };
         let mut outcome = match outcome {
             Ok(outcome) => outcome,
@@ -192,8 +196,26 @@ impl Reconciler {
         }
     }
 
+    /// Computes the desired children and applies them, unless the resource is paused or its spec is
+    /// refused.
+    async fn apply(
+        &self,
+        resource: &Resource,
+        version: &Version,
+        (read, spec): (&Value, u64),
+    ) -> (Summary, Option<Result<Ensured, ApplyError>>) {
+        let desired = self.desired(resource, version, read);
+        let ensured = match &desired {
+            Ok(children) if !resource.paused => {
+                Some(self.applier.ensure(resource, children, spec).await)
+            }
+            _ => None,
+        };
+        (operators::summary(&desired), ensured)
+    }
+
     /// Whether the caches show a complete rollout that its status does not report yet.
-    fn becomes_ready(&self, resource: &Resource, children: &[Child]) -> bool {
+    fn becomes_ready(&self, resource: &Resource, children: &[ChildSummary]) -> bool {
         let is_told = status::condition(&resource.status, status::READY).is_some_and(|ready| {
             ready.status == "True" && ready.observed_generation == Some(resource.generation)
         });

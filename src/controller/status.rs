@@ -23,7 +23,7 @@ use crate::controller::state::outcome::Outcome;
 use crate::controller::state::{ReconcileStates, jittered_retry};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-use crate::operators::{Desired, Observed, Operator, Resource, status};
+use crate::operators::{Observed, Operator, Resource, Summary, status};
 
 /// Retry delay after a conflict, if the event of the other change does not arrive earlier.
 const CHANGED_RETRY: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ impl StatusWriter {
         &self,
         at: Location<'_>,
         cached: &CachedResource,
-        (resource, desired): (&Resource, &Desired),
+        (resource, desired): (&Resource, &Summary),
         outcome: &Outcome,
     ) -> Result<Option<Duration>, RequestError> {
         let observed = self.observe(resource, desired, outcome);
@@ -192,7 +192,7 @@ impl StatusWriter {
         is_as_read
     }
 
-    fn observe(&self, resource: &Resource, desired: &Desired, outcome: &Outcome) -> Observed {
+    fn observe(&self, resource: &Resource, desired: &Summary, outcome: &Outcome) -> Observed {
         let desired = desired.as_deref().unwrap_or_default();
         let makes_pods = desired.iter().find(|child| child.kind.has_pods);
         let wanted = makes_pods.map(|child| (child.kind, child.name.as_str()));

@@ -25,7 +25,7 @@ use std::io;
 use std::path::Path;
 
 use axum::http::StatusCode;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::budget::HEALTH;
 use crate::certificates::{self, RegistrationError};
@@ -53,9 +53,10 @@ use webhooks::Webhooks;
 /// `EX_USAGE` of sysexits.h: the configuration is not valid, and a restart does not help.
 pub const EXIT_USAGE: u8 = 64;
 
-/// Maximum number of worker threads. The work is mostly waiting for the API server; more threads only
-/// cost memory on a machine with many cores.
-const MAX_THREADS: usize = 4;
+/// Maximum number of threads of the webhook server. More threads only cost memory on a machine with
+/// many cores.
+const MAX_WEBHOOK_THREADS: usize = 4;
+
 /// Why the process ended, other than by a clean stop.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -134,9 +135,14 @@ pub fn run(config: Config) -> Result<(), RunError> {
     }
     let result = traces.map_err(RunError::from).and_then(|traces| {
         let runtime = runtime()?;
-        let result = runtime.block_on(start_and_stop(config, log, traces));
+        let has_webhooks = config.webhook_address.is_some();
+        let webhooks = has_webhooks.then(webhook_runtime).transpose()?;
+        let of_webhooks = webhooks.as_ref().map(Runtime::handle);
+        let result = runtime.block_on(start_and_stop(config, log, traces, of_webhooks));
         // Do not wait for tasks that still run after the stop.
-        runtime.shutdown_background();
+        for runtime in [Some(runtime), webhooks].into_iter().flatten() {
+            runtime.shutdown_background();
+        }
         result
     });
     match &result {
@@ -146,11 +152,26 @@ pub fn run(config: Config) -> Result<(), RunError> {
     result
 }
 
+/// The runtime of everything but the webhook server: one thread. The work is mostly waiting for the API
+/// server, and tasks that switch between threads cost more than they gain (decision 0023).
 fn runtime() -> Result<Runtime, RunError> {
+    build(&mut Builder::new_current_thread())
+}
+
+/// The runtime of the webhook server. Its threads are its own, so that calls and reconciles do not wait
+/// for each other.
+fn webhook_runtime() -> Result<Runtime, RunError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Builder::new_multi_thread()
-        .worker_threads(cores.min(MAX_THREADS))
-        .thread_name("manager")
+    let threads = cores.min(MAX_WEBHOOK_THREADS);
+    build(
+        Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("webhooks"),
+    )
+}
+
+fn build(builder: &mut Builder) -> Result<Runtime, RunError> {
+    builder
         .enable_all()
         .build()
         .map_err(|source| RunError::System {
@@ -163,6 +184,7 @@ async fn start_and_stop(
     config: Config,
     log: LogControl,
     traces: Option<Traces>,
+    webhook_runtime: Option<&Handle>,
 ) -> Result<(), RunError> {
     let refused = |source| RunError::System {
         doing: "listen for signals",
@@ -196,11 +218,12 @@ async fn start_and_stop(
         process.traces.start("traces", traces.export(stop));
     }
     let mut ready = readiness(process.stopping());
-    if let Some(listener) = webhooks {
+    if let Some((listener, runtime)) = webhooks.zip(webhook_runtime) {
         let group = &mut process.webhooks;
         let measured = (&mut registry, &reads);
         let time = requests.server_time();
-        let webhooks = Webhooks::start(&config, &clients, listener, measured, time, group)?;
+        let served = (listener, runtime);
+        let webhooks = Webhooks::start(&config, &clients, served, measured, time, group)?;
         ready = webhooks.check(ready);
     }
     let controllers = &mut process.controllers;

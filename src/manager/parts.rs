@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 
+use tokio::runtime::Handle;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::error_report::error_report;
@@ -41,17 +42,17 @@ pub(super) enum How {
 }
 
 impl Parts {
-    /// Starts a part.
-    pub(super) fn start<E>(
+    /// Starts a part on `runtime`.
+    pub(super) fn start_on<E>(
         &mut self,
+        runtime: &Handle,
         name: &'static str,
         part: impl Future<Output = Result<(), E>> + Send + 'static,
     ) where
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let task = self
-            .tasks
-            .spawn(async move { part.await.map_err(Into::into) });
+        let part = async move { part.await.map_err(Into::into) };
+        let task = self.tasks.spawn_on(part, runtime);
         self.names.insert(task.id(), name);
     }
 
@@ -122,8 +123,8 @@ mod tests {
 
     async fn only_end(part: impl Future<Output = io::Result<()>> + Send + 'static) -> String {
         let mut parts = Parts::default();
-        parts.start("lasting", pending::<io::Result<()>>());
-        parts.start("brief", part);
+        parts.start_on(&Handle::current(), "lasting", pending::<io::Result<()>>());
+        parts.start_on(&Handle::current(), "brief", part);
         let ended = parts.next_end().await.unwrap();
         assert_eq!(parts.running(), ["lasting"]);
         ended.to_string()
@@ -160,8 +161,8 @@ mod tests {
     #[tokio::test]
     async fn no_part_is_left_after_all_have_ended() {
         let mut parts = Parts::default();
-        parts.start("one", async { io::Result::Ok(()) });
-        parts.start("two", async { io::Result::Ok(()) });
+        parts.start_on(&Handle::current(), "one", async { io::Result::Ok(()) });
+        parts.start_on(&Handle::current(), "two", async { io::Result::Ok(()) });
         let mut ends = Vec::new();
         parts.all_ended(|ended| ends.push(ended.part)).await;
         ends.sort_unstable();

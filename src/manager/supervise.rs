@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
 use super::RunError;
@@ -190,7 +191,19 @@ impl Group {
     ) where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        self.parts.start(name, part);
+        self.start_on(&Handle::current(), name, part);
+    }
+
+    /// As [`Group::start`], on another runtime.
+    pub(super) fn start_on<E>(
+        &mut self,
+        runtime: &Handle,
+        name: &'static str,
+        part: impl Future<Output = Result<(), E>> + Send + 'static,
+    ) where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.parts.start_on(runtime, name, part);
     }
 
     /// Signals the parts to stop and waits for them. Aborts parts that exceed the bound. An error of a

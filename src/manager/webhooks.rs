@@ -2,11 +2,13 @@
 //! replica, independent of caches and the lease: the informers may need the conversion webhook for
 //! their lists.
 
+use std::io;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 
 use super::RunError;
 use super::cluster::Clients;
@@ -32,14 +34,14 @@ pub(super) struct Webhooks {
 }
 
 impl Webhooks {
-    /// Starts the certificate source and the server in `group`.
+    /// Starts the certificate source and the server in `group`, the server on a runtime of its own.
     ///
     /// # Errors
-    /// The configured certificate source cannot be used.
+    /// The configured certificate source cannot be used, or the listener cannot change its runtime.
     pub(super) fn start(
         config: &Config,
         clients: &Clients,
-        listener: TcpListener,
+        (listener, runtime): (TcpListener, &Handle),
         (registry, reads): (&mut Registry, &certificates::Reads),
         time: ServerTime,
         group: &mut Group,
@@ -57,7 +59,12 @@ impl Webhooks {
             CertificateSource::Directory(_) | CertificateSource::SelfManaged => BEHIND_A_SERVICE,
         };
         let (minimum, stop) = (config.tls_min_version, group.shutdown().stopped());
-        group.start(
+        let listener = moved(listener, runtime).map_err(|source| RunError::System {
+            doing: "move a listener to another runtime",
+            source,
+        })?;
+        group.start_on(
+            runtime,
             "webhook server",
             serve(listener, certificates, minimum, handlers, stopping, stop),
         );
@@ -86,6 +93,13 @@ impl Webhooks {
             }
         })
     }
+}
+
+/// The listener, polled by another runtime.
+fn moved(listener: TcpListener, runtime: &Handle) -> io::Result<TcpListener> {
+    let listener = listener.into_std()?;
+    let _context = runtime.enter();
+    TcpListener::from_std(listener)
 }
 
 fn start_source(

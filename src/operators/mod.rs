@@ -64,11 +64,23 @@ pub trait Operator: Send + Sync + 'static {
     /// The status for the observed state, which is at least as new as the last apply of
     /// `desired`. Deterministic: the same input gives the same status, and times of conditions
     /// change only with their status.
-    fn status(&self, resource: &Resource, desired: &Desired, observed: &Observed) -> Status;
+    fn status(&self, resource: &Resource, desired: &Summary, observed: &Observed) -> Status;
 }
 
 /// The desired children of a resource, or why nothing is applied.
 pub type Desired = Result<Vec<Child>, Refused>;
+
+/// What a status reads of [`Desired`].
+pub type Summary = Result<Vec<ChildSummary>, Refused>;
+
+/// What a status reads of `desired`.
+///
+/// # Errors
+/// Those of `desired`.
+pub fn summary(desired: &Desired) -> Summary {
+    let children = desired.as_ref().map_err(Clone::clone)?;
+    Ok(children.iter().map(Child::summary).collect())
+}
 
 /// The types of children of `operators`, without duplicates. A type is optional if it is for any
 /// operator.
@@ -119,6 +131,33 @@ pub struct Child {
     pub name: String,
     /// All fields that we own, as the body of a server-side apply.
     pub body: Value,
+}
+
+/// What a status reads of a desired child.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChildSummary {
+    /// Its type.
+    pub kind: ChildKind,
+    /// Its name.
+    pub name: String,
+    /// `spec.replicas`, if it has this field.
+    pub replicas: Option<i64>,
+}
+
+impl Child {
+    /// What a status reads of it.
+    pub fn summary(&self) -> ChildSummary {
+        ChildSummary {
+            kind: self.kind,
+            name: self.name.clone(),
+            replicas: self.replicas(),
+        }
+    }
+
+    /// `spec.replicas`, if it has this field.
+    pub fn replicas(&self) -> Option<i64> {
+        self.body.get("spec")?.get("replicas")?.as_i64()
+    }
 }
 
 /// Why nothing is applied for a resource.

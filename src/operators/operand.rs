@@ -8,7 +8,7 @@ use super::plan::Plan;
 use super::workload;
 use super::{
     DEPLOYMENT, Desired, Observed, OperandImage, Operator, Owned, Refused, Resource, SERVICE,
-    Settings, status,
+    Settings, Summary, status,
 };
 use crate::api::replicas::{NotAllowed, within_limit};
 use crate::api::validation::{ErrorReason, FieldError, service_name_error};
@@ -56,7 +56,7 @@ impl<O: Operand> Operator for O {
         Ok(workload::children(O::KIND, resource, &plan))
     }
 
-    fn status(&self, resource: &Resource, desired: &Desired, observed: &Observed) -> Status {
+    fn status(&self, resource: &Resource, desired: &Summary, observed: &Observed) -> Status {
         let workload = observed.workload.as_ref();
         let kept = workload.and_then(|workload| workload.preserved_selector.as_deref());
         let selector = workload::selector_text(O::KIND, resource, kept);

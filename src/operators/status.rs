@@ -21,10 +21,9 @@ mod trouble;
 use std::time::Duration;
 
 pub use self::pods::PATIENCE_WITH_PODS;
-use serde_json::Value;
 
 use super::observed::{Observed, ObservedChild, ObservedWorkload, Problem, Reason};
-use super::{Child, Desired, Refused, Resource};
+use super::{ChildSummary, Refused, Resource, Summary};
 use crate::api::shape::INT64_MAX;
 use crate::api::status::NODES_MAX;
 use crate::api::{Condition, Status};
@@ -56,7 +55,7 @@ const NO_WORKLOAD: &str = "the workload that creates the pods does not exist";
 /// `observed` must be at least as new as the last apply: its workload is that of the spec.
 pub(super) fn of(
     resource: &Resource,
-    desired: &Desired,
+    desired: &Summary,
     selector: String,
     per_pod_qps: Option<i64>,
     observed: &Observed,
@@ -92,7 +91,7 @@ pub fn condition<'a>(status: &'a Status, type_: &str) -> Option<&'a Condition> {
 /// Reports whether the children are settled: their controllers have observed the latest spec, all
 /// counts agree, and the known pods are those that are counted. If not, more events follow, and a
 /// status written now would soon be replaced.
-pub fn is_settled(desired: &Desired, observed: &Observed) -> bool {
+pub fn is_settled(desired: &Summary, observed: &Observed) -> bool {
     let desired = desired.as_deref().unwrap_or_default();
     let others = || {
         observed
@@ -124,7 +123,7 @@ pub fn next_change(observed: &Observed) -> Option<Duration> {
 /// Status, reason and message of a condition.
 type Finding = (&'static str, Reason, String);
 
-fn conditions(resource: &Resource, desired: &Desired, observed: &Observed) -> Vec<Condition> {
+fn conditions(resource: &Resource, desired: &Summary, observed: &Observed) -> Vec<Condition> {
     let workload = observed.workload.as_ref();
     let refusal = desired.as_ref().err().map(Refused::problem);
     let children = desired.as_deref().unwrap_or_default();
@@ -286,15 +285,16 @@ fn halts_rollout(reason: Reason) -> bool {
 
 /// Reports whether the desired children exist. Compares the number of pods, since the workload of
 /// a paused resource may be older than the spec.
-fn matches_desired(desired: &[Child], observed: &Observed) -> bool {
+fn matches_desired(desired: &[ChildSummary], observed: &Observed) -> bool {
     let mut workload = observed.workload.as_ref();
     desired
         .iter()
         .all(|child| match workload.take_if(|_| child.kind.has_pods) {
             Some(found) => {
-                let replicas = child.body.pointer("/spec/replicas").and_then(Value::as_i64);
                 found.kind == child.kind.kind
-                    && replicas.is_none_or(|replicas| replicas == found.desired)
+                    && child
+                        .replicas
+                        .is_none_or(|replicas| replicas == found.desired)
             }
             None => {
                 let is_it = |it: &ObservedChild| it.kind == child.kind && it.name == child.name;

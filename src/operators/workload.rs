@@ -3,7 +3,7 @@
 //!
 //! A body contains all fields that we own, as server-side apply sends them. Drift is detected by
 //! comparing the body with the fields that `managedFields` lists as ours. Hence four rules:
-//! * Absent values are not written ([`without_absent`]).
+//! * Absent values are not written ([`remove_absent`]).
 //! * Keys of associative lists are written even if the API server has a default for them
 //!   (`protocol: TCP`); otherwise our item could not be found again.
 //! * A field whose default depends on another field that we write is written, too
@@ -138,7 +138,8 @@ impl Builder<'_> {
     /// Adds namespace, labels and owner to a child that the kind defines.
     fn completed(&self, mut child: Child) -> Child {
         let ours = self.metadata(child.name.clone());
-        let ours = without_absent(serde_json::to_value(ours).unwrap_or_default());
+        let mut ours = serde_json::to_value(ours).unwrap_or_default();
+        remove_absent(&mut ours);
         if let Some(metadata) = child.body.pointer_mut("/metadata") {
             merge(metadata, ours);
             if let Some(Value::String(owner)) = retained_for(metadata) {
@@ -312,18 +313,21 @@ impl Child {
 
     /// Creates a child from `object`. We do not own the fields that it omits.
     pub fn of<T: ChildObject>(object: T) -> Self {
+        let name = object.metadata().name.clone().unwrap_or_default();
+        // Cannot fail: Kubernetes types have no maps with other keys than strings.
+        let mut body = serde_json::to_value(object).unwrap_or_default();
+        remove_absent(&mut body);
         Child {
             kind: T::TYPE,
-            name: object.metadata().name.clone().unwrap_or_default(),
-            // Cannot fail: Kubernetes types have no maps with other keys than strings.
-            body: without_absent(serde_json::to_value(object).unwrap_or_default()),
+            name,
+            body,
         }
     }
 }
 
-/// `value` without nulls, empty lists and empty objects, at any depth. To own these would cause
-/// conflicts over fields that we do not manage.
-fn without_absent(value: Value) -> Value {
+/// Removes nulls, empty lists and empty objects, at any depth. To own these would cause conflicts over
+/// fields that we do not manage.
+fn remove_absent(value: &mut Value) {
     let is_absent = |value: &Value| match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
@@ -331,12 +335,11 @@ fn without_absent(value: Value) -> Value {
         _ => false,
     };
     match value {
-        Value::Object(members) => members
-            .into_iter()
-            .map(|(name, member)| (name, without_absent(member)))
-            .filter(|(_, member)| !is_absent(member))
-            .collect(),
-        Value::Array(items) => items.into_iter().map(without_absent).collect(),
-        other => other,
+        Value::Object(members) => members.retain(|_, member| {
+            remove_absent(member);
+            !is_absent(member)
+        }),
+        Value::Array(items) => items.iter_mut().for_each(remove_absent),
+        _ => {}
     }
 }

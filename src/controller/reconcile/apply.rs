@@ -4,6 +4,7 @@
 mod checks;
 mod deletion;
 mod error;
+mod memo;
 mod ownership;
 mod wanted;
 
@@ -16,6 +17,7 @@ use tracing::{debug, info};
 use self::checks::Pace;
 pub(in crate::controller) use self::error::{ApplyError, PATIENCE_WITH_WRITES};
 use self::error::{not_found, pending_deletion, pending_rollout};
+use self::memo::Memos;
 pub(in crate::controller) use self::wanted::Ensured;
 use self::wanted::{Expected, Wanted};
 use crate::api::Kind;
@@ -47,6 +49,7 @@ pub(in crate::controller) struct Applier {
     children: Arc<Children>,
     states: Arc<ReconcileStates>,
     repairs: RepairLog<(ChildKind, ObjectKey)>,
+    memos: Memos,
     /// A revision of etcd since which no other manager writes; read before the first child is created.
     begun: OnceCell<u64>,
     pacer: Arc<Pacer>,
@@ -82,6 +85,7 @@ impl Applier {
             children,
             states,
             repairs: RepairLog::default(),
+            memos: Memos::default(),
             begun: OnceCell::new(),
             pacer,
             metrics,
@@ -94,7 +98,8 @@ impl Applier {
         self.begun.set(revision).expect("once");
     }
 
-    /// Applies the children in their order, and deletes a Service that is no longer desired.
+    /// Applies the children in their order, and deletes a Service that is no longer desired. `spec` is
+    /// the hash of what they are computed from.
     ///
     /// # Errors
     /// The first [`ApplyError`]; later children stay unchanged.
@@ -102,6 +107,7 @@ impl Applier {
         &self,
         resource: &Resource,
         children: &[Child],
+        spec: u64,
     ) -> Result<Ensured, ApplyError> {
         let mut ensured = Ensured::default();
         for child in children {
@@ -114,6 +120,7 @@ impl Applier {
         }
         self.delete_unwanted(resource, children).await?;
         self.states.unblock(resource);
+        self.memos.remember(resource, spec, children, &ensured);
         Ok(ensured)
     }
 
@@ -140,6 +147,7 @@ impl Applier {
         for child in self.children.reservations.release_all(uid) {
             self.repairs.forget(&child);
         }
+        self.memos.forget(uid);
         self.pacer.ended(resource);
         self.children.lost_children.forget(uid);
     }

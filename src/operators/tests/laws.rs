@@ -48,7 +48,7 @@ proptest! {
         let settings = Settings { max_replicas, ..Settings::default() };
         let desired = operator.desired(&resource, &settings);
         let status = status_with(operator, &resource, &desired, &observed);
-        let _ = is_settled(&desired, &observed);
+        let _ = is_settled(&summary(&desired), &observed);
         let refused = desired.err();
         if let Some(refused) = refused {
             let paused = Some(Reason::Paused);

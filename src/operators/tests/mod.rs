@@ -19,7 +19,7 @@ use super::nginx::Nginx;
 use super::observed::ObservedCondition;
 use super::{
     Child, ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, ObservedChild, ObservedPod,
-    ObservedWorkload, Operator, Refused, Resource, SERVICE, Settings,
+    ObservedWorkload, Operator, Refused, Resource, SERVICE, Settings, summary,
 };
 use crate::api::{Condition, Status, conversion};
 
@@ -173,7 +173,7 @@ fn status_with(
     for child in &mut observed.others {
         child.name.clone_from(&resource.name);
     }
-    operator.status(resource, desired, &observed)
+    operator.status(resource, &summary(desired), &observed)
 }
 
 /// `Ready=True/RolloutComplete` and similar.

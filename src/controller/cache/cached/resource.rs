@@ -1,5 +1,7 @@
 //! Custom resources of the four kinds.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -53,6 +55,17 @@ impl CachedResource {
             reason: condition.reason,
         };
         status.conditions.into_iter().map(view).collect()
+    }
+
+    /// A hash of all that its children are computed from.
+    pub(crate) fn spec_hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let Meta {
+            uid, generation, ..
+        } = &self.meta;
+        (uid, generation, self.version).hash(&mut hasher);
+        (&self.spec, &self.conversion_data).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Reports whether two versions are equal apart from resourceVersion and unused fields: labels,

@@ -1,15 +1,36 @@
 //! Deletes children that the spec no longer wants.
 
+use std::sync::Arc;
+
 use tracing::info;
 
 use super::{Applier, ApplyError, pending_deletion};
 use crate::api_server::RequestError;
-use crate::controller::cache::cached::Meta;
+use crate::controller::cache::cached::{CachedChild, Meta};
 use crate::controller::call::Location;
 use crate::controller::children::terminating;
 use crate::operators::{Child, ChildKind, Resource};
 
 impl Applier {
+    /// The children of the resource that are not wanted, of the optional types of its operator.
+    pub(super) fn unwanted(
+        &self,
+        resource: &Resource,
+        is_wanted: impl Fn(ChildKind, &str) -> bool,
+    ) -> Vec<(ChildKind, Arc<CachedChild>)> {
+        let optional = self.owned.iter().filter(|owned| owned.optional);
+        let stores = optional.filter_map(|it| Some((it.kind, self.children.store(it.kind)?)));
+        let found = stores.flat_map(|(kind, store)| {
+            let children = store.indexed(&resource.uid).into_iter();
+            children.map(move |child| (kind, child))
+        });
+        let is_unwanted = |(kind, child): &(ChildKind, Arc<CachedChild>)| {
+            let is_retained = child.owner.as_ref().is_some_and(|owner| owner.retained);
+            !is_retained && !is_wanted(*kind, child.meta.key.name())
+        };
+        found.filter(is_unwanted).collect()
+    }
+
     /// Deletes the children of the resource that are not among the desired `children`, of the optional
     /// types of its operator.
     ///
@@ -21,32 +42,26 @@ impl Applier {
         resource: &Resource,
         children: &[Child],
     ) -> Result<(), ApplyError> {
-        let optional = self.owned.iter().filter(|owned| owned.optional);
-        for (kind, store) in
-            optional.filter_map(|it| Some((it.kind, self.children.store(it.kind)?)))
-        {
-            for found in store.indexed(&resource.uid) {
-                let (meta, key) = (&found.meta, &found.meta.key);
-                let is_it = |child: &Child| child.kind == kind && child.name == key.name();
-                let is_retained = found.owner.as_ref().is_some_and(|owner| owner.retained);
-                if is_retained || children.iter().any(is_it) {
+        let is_wanted = |kind: ChildKind, name: &str| {
+            let mut children = children.iter();
+            children.any(|child| child.kind == kind && child.name == name)
+        };
+        for (kind, found) in self.unwanted(resource, is_wanted) {
+            let (meta, key) = (&found.meta, &found.meta.key);
+            if !meta.deleting {
+                // A child that is deleted for an old generation cannot be restored: a Service loses
+                // its IP.
+                if self.live_generation(resource).await? > resource.generation {
+                    return Err(ApplyError::Stale);
+                }
+                if !self.delete(resource, kind, meta).await? {
                     continue;
                 }
-                if !meta.deleting {
-                    // A child that is deleted for an old generation cannot be restored: a Service loses
-                    // its IP.
-                    if self.live_generation(resource).await? > resource.generation {
-                        return Err(ApplyError::Stale);
-                    }
-                    if !self.delete(resource, kind, meta).await? {
-                        continue;
-                    }
-                }
-                // A finalizer holds it.
-                let left = store.get(key);
-                if left.is_some_and(|it| it.meta.uid == meta.uid && it.meta.deleting) {
-                    return Err(pending_deletion(terminating(kind, key)));
-                }
+            }
+            // A finalizer holds it.
+            let left = self.children.store(kind).and_then(|store| store.get(key));
+            if left.is_some_and(|it| it.meta.uid == meta.uid && it.meta.deleting) {
+                return Err(pending_deletion(terminating(kind, key)));
             }
         }
         Ok(())

@@ -19,7 +19,7 @@ pub(in crate::controller) struct Ensured {
 }
 
 /// The state of a child that `Ready` requires.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::controller) struct Expected {
     pub(super) kind: ChildKind,
     pub(super) key: ObjectKey,

@@ -1,0 +1,123 @@
+//! Remembers what was applied for a spec. A reconcile that finds the children as they were applied
+//! neither validates the spec nor computes the children again.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::Applier;
+use super::wanted::{Ensured, Expected};
+use crate::operators::{Child, ChildSummary, Resource};
+
+/// The memos of all resources of one kind: about 200 bytes each.
+#[derive(Debug, Default)]
+pub(super) struct Memos {
+    /// By UID of the resource.
+    by_resource: Mutex<HashMap<Box<str>, Memo>>,
+}
+
+#[derive(Debug)]
+struct Memo {
+    /// Hash of what the children were computed from.
+    spec: u64,
+    children: Box<[Settled]>,
+}
+
+/// A child as it was applied.
+#[derive(Debug)]
+struct Settled {
+    expected: Expected,
+    replicas: Option<i64>,
+}
+
+impl Memos {
+    /// Remembers the applied children, if none waits for anything.
+    pub(super) fn remember(
+        &self,
+        resource: &Resource,
+        spec: u64,
+        children: &[Child],
+        ensured: &Ensured,
+    ) {
+        let Ensured {
+            expected,
+            unconfirmed: None,
+            look_again: None,
+        } = ensured
+        else {
+            return;
+        };
+        // One for each child, in the same order.
+        if expected.len() != children.len() {
+            return;
+        }
+        let settled = expected
+            .iter()
+            .zip(children)
+            .map(|(expected, child)| Settled {
+                expected: expected.clone(),
+                replicas: child.replicas(),
+            });
+        let memo = Memo {
+            spec,
+            children: settled.collect(),
+        };
+        self.lock().insert(resource.uid.as_str().into(), memo);
+    }
+
+    /// The resource `uid` was deleted.
+    pub(super) fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Memo>> {
+        self.by_resource
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Applier {
+    /// The children that were applied for this `spec`, if the caches show all of them as they were
+    /// applied, and no others: what [`Applier::ensure`] would find.
+    pub(in crate::controller) fn remembered(
+        &self,
+        resource: &Resource,
+        spec: u64,
+    ) -> Option<(Vec<ChildSummary>, Ensured)> {
+        let memos = self.memos.lock();
+        let memo = memos.get(&*resource.uid);
+        let memo = memo.filter(|memo| memo.spec == spec && !resource.paused)?;
+        let expected = memo.children.iter().map(|child| &child.expected);
+        let summary = memo.children.iter().map(|child| ChildSummary {
+            kind: child.expected.kind,
+            name: child.expected.key.name().to_owned(),
+            replicas: child.replicas,
+        });
+        let (expected, summary): (Vec<_>, Vec<_>) =
+            (expected.cloned().collect(), summary.collect());
+        drop(memos);
+        let is_fought_over = |expected: &Expected| {
+            let child = (expected.kind, expected.key.clone());
+            let desired = expected.fingerprint.fields;
+            self.repairs.settled(&child, desired).is_some()
+        };
+        if !self.is_confirmed(resource, &expected)
+            || !self
+                .unwanted(resource, |kind, name| {
+                    summary
+                        .iter()
+                        .any(|child| child.kind == kind && child.name == name)
+                })
+                .is_empty()
+            || expected.iter().any(is_fought_over)
+        {
+            return None;
+        }
+        self.states.unblock(resource);
+        let ensured = Ensured {
+            expected,
+            ..Ensured::default()
+        };
+        Some((summary, ensured))
+    }
+}
