@@ -22,6 +22,7 @@ pub mod controller;
 mod error_report;
 #[cfg(test)]
 mod explorer;
+pub mod json;
 mod log_limit;
 pub mod manager;
 pub mod migration;

@@ -15,6 +15,7 @@ use crate::controller::children::reservations::NameReservations;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::object::ObjectKey;
+use crate::json::Json;
 use crate::operators::{
     ChildKind, ChildState, DEPLOYMENT, OPERATORS, ObservedChild, ObservedPod, ObservedWorkload,
     Owned, Problem, Reason, owned_by,
@@ -130,7 +131,7 @@ impl Children {
     /// Stores the API server's answer to a write in the cache, ahead of the watch event. Returns the
     /// fingerprint of the owned fields; `None` if the answer cannot be decoded.
     pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
-        let child = CachedChild::decode(kind, answer).ok()?;
+        let child = CachedChild::decode(kind, &Json::from(answer)).ok()?;
         let fingerprint = child.fingerprint;
         self.store(kind)?.put_written(child);
         fingerprint

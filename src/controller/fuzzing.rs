@@ -13,6 +13,7 @@ use crate::controller::cache::store::Store;
 use crate::controller::drift::fingerprint;
 use crate::controller::legacy::adoption;
 use crate::controller::object::Object;
+use crate::json::Json;
 use crate::operators::{DEPLOYMENT, OPERATORS, owned_by};
 
 /// The result of processing watch lines.
@@ -79,7 +80,7 @@ pub fn any_resource() -> ApiResource {
 
 /// Hash of the fields of `object` that `manager` has applied; `None` if it never did.
 pub fn observed(object: &Value, manager: &str) -> Option<u64> {
-    fingerprint::of_observed(object, manager).map(|it| it.fields)
+    fingerprint::of_observed(&Json::from(object), manager).map(|it| it.fields)
 }
 
 /// Hash of an apply body.
@@ -100,7 +101,7 @@ pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
 /// The cached form of a foreign Deployment: name and uid of its controller, the retained selector, and
 /// whether the operator ever applied it.
 pub fn deployment(object: &Value) -> Option<(String, String, Option<Value>, bool)> {
-    let cached = CachedChild::decode(DEPLOYMENT, object).ok()?;
+    let cached = CachedChild::decode(DEPLOYMENT, &Json::from(object)).ok()?;
     let preserved = cached.workload()?.preserved_selector.clone();
     let (owner, selector) = (cached.owner?, preserved.map(|it| *it));
     Some((

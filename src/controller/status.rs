@@ -23,6 +23,7 @@ use crate::controller::state::outcome::Outcome;
 use crate::controller::state::{ReconcileStates, jittered_retry};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
+use crate::json::Json;
 use crate::operators::{Observed, Operator, Resource, Summary, status};
 
 /// Retry delay after a conflict, if the event of the other change does not arrive earlier.
@@ -184,7 +185,7 @@ impl StatusWriter {
     /// false if the answer contains a change of the spec by others, whose event does not enqueue it
     /// either.
     fn take(&self, cached: &CachedResource, answer: &Value) -> bool {
-        let Ok(written) = CachedResource::from_json(answer) else {
+        let Ok(written) = CachedResource::from_json(&Json::from(answer)) else {
             return true;
         };
         let is_as_read = written.is_spec_equal(cached);

@@ -13,9 +13,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{Metadata, NamespaceResourceScope, Resource};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::observed::ObservedWorkload;
+use crate::json::Json;
 
 /// The declaration of a type of child.
 pub struct ChildType {
@@ -30,7 +30,7 @@ pub struct ChildType {
     /// The type creates pods, and a change of it restarts them.
     pub has_pods: bool,
     /// Computes the state of an object of this type.
-    pub observe: fn(&Value) -> ChildState,
+    pub observe: fn(&Json<'_>) -> ChildState,
 }
 
 /// A reference to a type of child. Two are equal if group and kind are equal.
@@ -56,7 +56,7 @@ pub trait ChildObject:
 
     /// The state of an object that the API server sent as JSON. Total: a missing field, or one of
     /// a wrong type, counts as absent.
-    fn observe(object: &Value) -> ChildState;
+    fn observe(object: &Json<'_>) -> ChildState;
 
     /// The declaration of this type.
     const TYPE: ChildKind = &ChildType {
@@ -81,7 +81,7 @@ pub const CONFIG_MAP: ChildKind = <ConfigMap as ChildObject>::TYPE;
 impl ChildObject for Deployment {
     const HAS_PODS: bool = true;
 
-    fn observe(object: &Value) -> ChildState {
+    fn observe(object: &Json<'_>) -> ChildState {
         ChildState::Workload(Box::new(ObservedWorkload::of(DEPLOYMENT, object)))
     }
 }
@@ -89,7 +89,7 @@ impl ChildObject for Deployment {
 impl ChildObject for StatefulSet {
     const HAS_PODS: bool = true;
 
-    fn observe(object: &Value) -> ChildState {
+    fn observe(object: &Json<'_>) -> ChildState {
         ChildState::Workload(Box::new(ObservedWorkload::of(STATEFUL_SET, object)))
     }
 }
@@ -97,7 +97,7 @@ impl ChildObject for StatefulSet {
 impl ChildObject for Service {
     const HAS_PODS: bool = false;
 
-    fn observe(_object: &Value) -> ChildState {
+    fn observe(_object: &Json<'_>) -> ChildState {
         ChildState::Ready
     }
 }
@@ -105,7 +105,7 @@ impl ChildObject for Service {
 impl ChildObject for ConfigMap {
     const HAS_PODS: bool = false;
 
-    fn observe(_object: &Value) -> ChildState {
+    fn observe(_object: &Json<'_>) -> ChildState {
         ChildState::Ready
     }
 }

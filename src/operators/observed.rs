@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::child::ChildKind;
 use crate::bounded::cut;
+use crate::json::Json;
 
 /// The input of a status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -201,25 +202,20 @@ impl std::fmt::Display for Reason {
 
 impl ObservedWorkload {
     /// Reads a Deployment or StatefulSet as the API server sends it.
-    pub(super) fn of(kind: ChildKind, object: &Value) -> Self {
-        let none = Value::Null;
+    pub(super) fn of(kind: ChildKind, object: &Json<'_>) -> Self {
+        let none = Json::Null;
         let [spec, status] = ["spec", "status"].map(|part| object.get(part).unwrap_or(&none));
-        let text = |object: &Value, field: &str| {
-            let text = object.get(field).and_then(Value::as_str);
+        let text = |object: &Json<'_>, field: &str| {
+            let text = object.get(field).and_then(Json::as_str);
             text.unwrap_or_default().to_owned()
         };
-        let count = |field: &str| {
-            status
-                .get(field)
-                .and_then(Value::as_i64)
-                .unwrap_or_default()
-        };
+        let count = |field: &str| status.get(field).and_then(Json::as_i64).unwrap_or_default();
         let condition = |wanted: &str, healthy: bool| {
             let conditions = status.get("conditions")?.as_array()?;
             let found = conditions
                 .iter()
-                .find(|condition| condition.get("type").is_some_and(|it| it == wanted))?;
-            let is_true = found.get("status").is_some_and(|it| it == "True");
+                .find(|condition| condition.get("type").and_then(Json::as_str) == Some(wanted))?;
+            let is_true = found.get("status").and_then(Json::as_str) == Some("True");
             // Saves memory: the message of a healthy condition is not used.
             let message = match is_true == healthy {
                 true => String::new(),
@@ -234,10 +230,10 @@ impl ObservedWorkload {
         let generation = object.pointer("/metadata/generation");
         ObservedWorkload {
             kind: kind.kind,
-            generation: generation.and_then(Value::as_i64).unwrap_or_default(),
+            generation: generation.and_then(Json::as_i64).unwrap_or_default(),
             observed_generation: count("observedGeneration"),
-            paused: spec.get("paused") == Some(&Value::Bool(true)),
-            desired: spec.get("replicas").and_then(Value::as_i64).unwrap_or(1),
+            paused: spec.get("paused") == Some(&Json::Bool(true)),
+            desired: spec.get("replicas").and_then(Json::as_i64).unwrap_or(1),
             replicas: count("replicas"),
             updated: count("updatedReplicas"),
             ready: count("readyReplicas"),

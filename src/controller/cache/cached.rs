@@ -5,8 +5,6 @@
 mod pod;
 mod resource;
 
-use serde_json::Value;
-
 pub(crate) use self::pod::{CachedPod, of_index, pod_index};
 pub(crate) use self::resource::CachedResource;
 
@@ -14,6 +12,7 @@ use crate::controller::cache::decode::Decode;
 use crate::controller::drift::fingerprint::{self, Fingerprint};
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::object::{Object, ObjectKey};
+use crate::json::Json;
 use crate::operators::names::RETAINED_FOR;
 use crate::operators::{ChildKind, ChildState, DEPLOYMENT, ObservedWorkload, kept};
 
@@ -41,7 +40,7 @@ impl Meta {
             && self.uid == other.uid
     }
 
-    fn of(object: &Value) -> Result<Self, String> {
+    fn of(object: &Json<'_>) -> Result<Self, String> {
         let metadata = object.get("metadata").ok_or("no metadata")?;
         let resource_version = text(metadata, "resourceVersion");
         Ok(Meta {
@@ -53,7 +52,7 @@ impl Meta {
             generation: integer(metadata, "generation"),
             deleting: metadata
                 .get("deletionTimestamp")
-                .is_some_and(|time| !time.is_null()),
+                .is_some_and(|time| *time != Json::Null),
         })
     }
 }
@@ -72,11 +71,11 @@ pub(crate) struct Owner {
 
 impl Owner {
     /// The owner of an object.
-    pub(crate) fn of(object: &Value) -> Option<Self> {
+    pub(crate) fn of(object: &Json<'_>) -> Option<Self> {
         Self::referenced(object).or_else(|| Self::annotated(object))
     }
 
-    fn annotated(object: &Value) -> Option<Self> {
+    fn annotated(object: &Json<'_>) -> Option<Self> {
         let annotations = object.get("metadata")?.get("annotations")?;
         let mut parts = annotations.get(RETAINED_FOR)?.as_str()?.splitn(4, '/');
         let [group, kind, name, uid] = std::array::from_fn(|_| parts.next().map(Box::from));
@@ -100,11 +99,11 @@ impl Owner {
     }
 
     /// The controller owner reference of an object.
-    fn referenced(object: &Value) -> Option<Self> {
+    fn referenced(object: &Json<'_>) -> Option<Self> {
         let references = object.get("metadata")?.get("ownerReferences")?.as_array()?;
         let controller = references
             .iter()
-            .find(|reference| reference.get("controller") == Some(&Value::Bool(true)))?;
+            .find(|reference| reference.get("controller") == Some(&Json::Bool(true)))?;
         let api_version = text(controller, "apiVersion");
         Some(Owner {
             group: api_version
@@ -166,7 +165,7 @@ impl CachedChild {
     ///
     /// # Errors
     /// The reason, for the log.
-    pub(crate) fn decode(kind: ChildKind, object: &Value) -> Result<Self, String> {
+    pub(crate) fn decode(kind: ChildKind, object: &Json<'_>) -> Result<Self, String> {
         let meta = Meta::of(object)?;
         let owner = Owner::of(object);
         let fingerprint = owner
@@ -224,7 +223,7 @@ impl CachedChild {
 impl Decode for CachedChild {
     const LOOKS_AT_MANAGERS: bool = true;
 
-    fn from_json(object: &Value) -> Result<Self, String> {
+    fn from_json(object: &Json<'_>) -> Result<Self, String> {
         let kind = WATCHED.try_with(|kind| *kind);
         let kind = kind.map_err(|_| "a child outside of a watch of its type")?;
         CachedChild::decode(kind, object)
@@ -246,18 +245,12 @@ impl Object for CachedChild {
     }
 }
 
-pub(in crate::controller) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object
-        .get(field)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+pub(in crate::controller) fn text<'a>(object: &'a Json<'_>, field: &str) -> &'a str {
+    object.get(field).and_then(Json::as_str).unwrap_or_default()
 }
 
-fn integer(object: &Value, field: &str) -> i64 {
-    object
-        .get(field)
-        .and_then(Value::as_i64)
-        .unwrap_or_default()
+fn integer(object: &Json<'_>, field: &str) -> i64 {
+    object.get(field).and_then(Json::as_i64).unwrap_or_default()
 }
 
 #[cfg(test)]

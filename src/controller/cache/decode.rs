@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
-use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::DeserializeSeed;
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
 
 use crate::controller::cache::cached::FIELD_MANAGER_PREFIX;
 use crate::controller::object::ObjectKey;
+use crate::json::{Json, Reader, Reading};
 
 /// A struct with the needed fields of an object.
 pub trait Decode: Sized {
@@ -29,7 +29,7 @@ pub trait Decode: Sized {
     ///
     /// # Errors
     /// The reason, for the log.
-    fn from_json(object: &Value) -> Result<Self, String>;
+    fn from_json(object: &Json<'_>) -> Result<Self, String>;
 }
 
 /// An object from a list or watch, reduced to `T`, or the error. So an undecodable object affects
@@ -77,7 +77,7 @@ impl<'de, T: Decode> Deserialize<'de> for DecodeGuard<T> {
             skipped: T::SKIPPED,
             managers: T::LOOKS_AT_MANAGERS,
         };
-        let object = object.deserialize(deserializer)?;
+        let object = Reading(object).deserialize(deserializer)?;
         let metadata = object.get("metadata");
         let text = |field: &str| Some(metadata?.get(field)?.as_str()?.to_owned());
         Ok(DecodeGuard {
@@ -111,92 +111,28 @@ enum Part {
     Whole,
 }
 
-impl Part {
-    /// How to decode a field, given the fields before it; `None` to skip it.
-    fn below(self, field: &str, before: &Map<String, Value>) -> Option<Part> {
+impl Reader for Part {
+    fn member(self, field: &str, before: &[(Cow<'_, str>, Json<'_>)]) -> Option<Part> {
         match (self, field) {
             (Part::Object { skipped, .. }, _) if skipped.contains(&field) => None,
             (Part::Object { managers, .. }, "metadata") => Some(Part::Metadata { managers }),
             (Part::Metadata { managers }, "managedFields") => managers.then_some(Part::Managers),
             (Part::Manager, "fieldsV1") => {
+                let text = |name: &str| before.iter().find(|(it, _)| it == name)?.1.as_str();
                 let others = |name: &str| !name.starts_with(FIELD_MANAGER_PREFIX);
-                let manager = before.get("manager").and_then(Value::as_str);
-                let operation = before.get("operation").and_then(Value::as_str);
-                let is_skipped = manager.is_some_and(others) || operation == Some("Update");
+                let is_skipped =
+                    text("manager").is_some_and(others) || text("operation") == Some("Update");
                 (!is_skipped).then_some(Part::Whole)
             }
             _ => Some(Part::Whole),
         }
     }
-}
 
-impl<'de> DeserializeSeed<'de> for Part {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn item(self) -> Part {
         match self {
-            Part::Whole => Value::deserialize(deserializer),
-            part => deserializer.deserialize_any(part),
-        }
-    }
-}
-
-/// A value of an unexpected type is kept as it is.
-impl<'de> Visitor<'de> for Part {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any JSON value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        while let Some(field) = members.next_key::<String>()? {
-            match self.below(&field, &object) {
-                None => _ = members.next_value::<IgnoredAny>()?,
-                Some(part) => {
-                    let member = members.next_value_seed(part)?;
-                    object.insert(field, member);
-                }
-            }
-        }
-        Ok(Value::Object(object))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let part = match self {
             Part::Managers => Part::Manager,
             _ => Part::Whole,
-        };
-        let mut all = Vec::new();
-        while let Some(item) = items.next_element_seed(part)? {
-            all.push(item);
         }
-        Ok(Value::Array(all))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
-        Ok(text.into())
-    }
-
-    fn visit_bool<E: Error>(self, truth: bool) -> Result<Value, E> {
-        Ok(truth.into())
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Value, E> {
-        Ok(number.into())
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Value, E> {
-        Ok(number.into())
-    }
-
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
-        Ok(number.into())
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
     }
 }
 

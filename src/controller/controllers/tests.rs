@@ -19,6 +19,7 @@ use crate::controller::event_handlers::{COALESCE, STEP_WHILE_WAITING};
 use crate::controller::leadership::MayWrite;
 use crate::controller::object::ObjectKey;
 use crate::controller::state::debounce::Difference;
+use crate::json::Json;
 use crate::operators::{DEPLOYMENT, OPERATORS, Observed, Resource, SERVICE};
 
 /// Longer than any start or stop without a fault.
@@ -91,7 +92,7 @@ fn resource(namespace: &str, name: &str, uid: &str, version: u64) -> CachedResou
     let object = json!({"metadata": {
         "namespace": namespace, "name": name, "uid": uid, "resourceVersion": version.to_string(),
     }});
-    CachedResource::from_json(&object).unwrap()
+    CachedResource::from_json(&Json::from(&object)).unwrap()
 }
 
 /// `<kind> <name>` as a controller reference; the UID is as in [`Scene::holds`].
@@ -113,7 +114,7 @@ fn child(name: &str, owners: &[Value]) -> Value {
 }
 
 fn deployment(object: &Value) -> Arc<CachedChild> {
-    Arc::new(CachedChild::decode(DEPLOYMENT, object).unwrap())
+    Arc::new(CachedChild::decode(DEPLOYMENT, &Json::from(object)).unwrap())
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn a_service_wakes_its_owner_like_a_deployment() {
     let scene = Scene::new(&[]);
     scene.holds("ElasticWeb", "ns", "web");
     let owner = reference("elasticweb.example.com/v1", "ElasticWeb web");
-    let service = CachedChild::decode(SERVICE, &child("web", &[owner])).unwrap();
+    let service = CachedChild::decode(SERVICE, &Json::from(&child("web", &[owner]))).unwrap();
     scene
         .handlers
         .child_changed(&Change::Deleted(Arc::new(service)));
@@ -464,7 +465,7 @@ fn pod(deployment: &str, is_ready: bool) -> CachedPod {
         },
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]},
     });
-    CachedPod::from_json(&object).unwrap()
+    CachedPod::from_json(&Json::from(&object)).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

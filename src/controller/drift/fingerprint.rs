@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::controller::drift::quantity;
 use crate::controller::drift::stamp::APPLIED;
+use crate::json::Json;
 
 /// Hashes of owned fields. A stored hash (see `stamp`) may come from another build with another hasher,
 /// so a difference only means that the state must be compared again.
@@ -27,16 +28,16 @@ pub(crate) struct Fingerprint {
 /// The fingerprint of an apply body, without the fields that identify the object, which server-side
 /// apply does not record as owned.
 pub(crate) fn of_desired(body: &Value) -> Fingerprint {
-    of(body, None)
+    of(&Json::from(body), None)
 }
 
 /// The fingerprint of the fields of `object` that `manager` owns through server-side apply; `None` if
 /// it never applied the object.
-pub(crate) fn of_observed(object: &Value, manager: &str) -> Option<Fingerprint> {
+pub(crate) fn of_observed(object: &Json<'_>, manager: &str) -> Option<Fingerprint> {
     Some(of(object, Some(applied_fields(object, manager)?)))
 }
 
-fn of(object: &Value, fields: Option<&Value>) -> Fingerprint {
+fn of(object: &Json<'_>, fields: Option<&Json<'_>>) -> Fingerprint {
     let (mut all, mut owners) = (DefaultHasher::new(), DefaultHasher::new());
     hash(object, fields, Place::Root, &mut all);
     let owned = fields.map(|fields| fields.pointer("/f:metadata/f:ownerReferences"));
@@ -51,13 +52,13 @@ fn of(object: &Value, fields: Option<&Value>) -> Fingerprint {
     }
 }
 
-fn applied_fields<'a>(object: &'a Value, manager: &str) -> Option<&'a Value> {
+fn applied_fields<'a, 'j>(object: &'a Json<'j>, manager: &str) -> Option<&'a Json<'j>> {
     let entries = object.get("metadata")?.get("managedFields")?.as_array()?;
     entries
         .iter()
         .find(|entry| {
-            entry.get("manager").and_then(Value::as_str) == Some(manager)
-                && entry.get("operation").and_then(Value::as_str) == Some("Apply")
+            entry.get("manager").and_then(Json::as_str) == Some(manager)
+                && entry.get("operation").and_then(Json::as_str) == Some("Apply")
                 && entry.get("subresource").is_none()
         })?
         .get("fieldsV1")
@@ -96,16 +97,16 @@ impl Place {
 
     /// The stamp, or annotations of which only the stamp is owned. It changes with other fields and is
     /// not a change by itself.
-    fn is_stamp(self, field: &str, value: &Value, owned: Option<&Value>) -> bool {
+    fn is_stamp(self, field: &str, value: &Json<'_>, owned: Option<&Json<'_>>) -> bool {
         match self {
             Place::Annotations => field == APPLIED,
             Place::Metadata if field == "annotations" => {
-                let owned = owned.and_then(Value::as_object).filter(|it| !it.is_empty());
+                let owned = owned.and_then(Json::as_object).filter(|it| !it.is_empty());
                 match (owned, value.as_object()) {
                     (Some(owned), _) => owned
-                        .keys()
-                        .all(|key| key == "." || key.strip_prefix("f:") == Some(APPLIED)),
-                    (None, Some(all)) => all.keys().all(|key| key == APPLIED),
+                        .iter()
+                        .all(|(key, _)| key == "." || is_field(key, APPLIED)),
+                    (None, Some(all)) => all.iter().all(|(key, _)| key == APPLIED),
                     (None, None) => false,
                 }
             }
@@ -115,13 +116,13 @@ impl Place {
 }
 
 /// Hashes `value`, or only the part that `fields` owns.
-fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut DefaultHasher) {
+fn hash(value: &Json<'_>, fields: Option<&Json<'_>>, place: Place, hasher: &mut DefaultHasher) {
     // An empty set is a leaf: the value is owned as a whole.
     let owned = fields
-        .and_then(Value::as_object)
+        .and_then(Json::as_object)
         .filter(|owned| !owned.is_empty());
     match value {
-        Value::Object(object) => {
+        Json::Object(object) => {
             for (name, member) in object {
                 if place.identifies(name) {
                     continue;
@@ -144,29 +145,31 @@ fn hash(value: &Value, fields: Option<&Value>, place: Place, hasher: &mut Defaul
             }
             '}'.hash(hasher);
         }
-        Value::Array(items) => {
+        Json::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 let below = match owned {
                     None => None,
-                    Some(owned) => match entry_of_item(owned, index, item) {
-                        Some((_, below)) => Some(below),
-                        None => continue,
-                    },
+                    Some(owned) => {
+                        match owned.iter().find(|(key, _)| is_of_item(key, index, item)) {
+                            Some((_, below)) => Some(below),
+                            None => continue,
+                        }
+                    }
                 };
                 hash(item, below, place, hasher);
             }
             ']'.hash(hasher);
         }
-        Value::String(text) => match (place, quantity::milli(text)) {
+        Json::String(text) => match (place, quantity::milli(text)) {
             (Place::Quantities, Some(milli)) => milli.hash(hasher),
             _ => text.hash(hasher),
         },
-        Value::Number(number) => match (place, quantity::milli(&number.to_string())) {
+        Json::Number(number) => match (place, quantity::milli(&number.to_string())) {
             (Place::Quantities, Some(milli)) => milli.hash(hasher),
             _ => number.hash(hasher),
         },
-        Value::Bool(truth) => truth.hash(hasher),
-        Value::Null => 0_u8.hash(hasher),
+        Json::Bool(truth) => truth.hash(hasher),
+        Json::Null => 0_u8.hash(hasher),
     }
 }
 
@@ -175,32 +178,39 @@ fn is_field(entry: &str, name: &str) -> bool {
     entry.strip_prefix("f:") == Some(name)
 }
 
+/// Whether an entry of `fieldsV1` is for this item of a list.
+fn is_of_item(entry: &str, index: usize, item: &Json<'_>) -> bool {
+    let Some((form, text)) = entry.split_once(':') else {
+        return false;
+    };
+    match form {
+        "k" => serde_json::from_str(text).is_ok_and(|keys: Json<'_>| {
+            let mut keys = keys.as_object().into_iter().flatten();
+            keys.all(|(key, value)| item.get(key) == Some(value))
+        }),
+        "v" => serde_json::from_str(text).is_ok_and(|member: Json<'_>| member == *item),
+        "i" => text.parse() == Ok(index),
+        _ => false,
+    }
+}
+
 /// The entry of `owned` for this item of a list, and the owned fields of the item.
 pub(crate) fn entry_of_item<'a>(
     owned: &'a Map<String, Value>,
     index: usize,
     item: &Value,
 ) -> Option<(&'a str, &'a Value)> {
-    owned.iter().find_map(|(entry, below)| {
-        let (form, text) = entry.split_once(':')?;
-        let matches = match form {
-            "k" => {
-                let keys: Map<String, Value> = serde_json::from_str(text).ok()?;
-                keys.iter().all(|(key, value)| item.get(key) == Some(value))
-            }
-            "v" => serde_json::from_str::<Value>(text).is_ok_and(|member| member == *item),
-            "i" => text.parse() == Ok(index),
-            _ => false,
-        };
-        matches.then_some((entry.as_str(), below))
-    })
+    let item = Json::from(item);
+    let mut entries = owned.iter();
+    let (entry, below) = entries.find(|(entry, _)| is_of_item(entry, index, &item))?;
+    Some((entry, below))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{APPLIED, of_desired, of_observed};
+    use super::{APPLIED, Json, of_desired, of_observed};
 
     fn desired() -> Value {
         json!({
@@ -261,7 +271,7 @@ mod tests {
     #[test]
     fn a_child_as_applied_has_the_fingerprint_of_its_apply_body() {
         assert_eq!(
-            of_observed(&observed(), "ours"),
+            of_observed(&Json::from(&observed()), "ours"),
             Some(of_desired(&desired()))
         );
     }
@@ -288,7 +298,7 @@ mod tests {
                 json!("web"),
             ),
         ] {
-            let edited = of_observed(&changed(pointer, value), "ours");
+            let edited = of_observed(&Json::from(&changed(pointer, value)), "ours");
             assert_ne!(edited, Some(of_desired(&desired())), "{pointer}");
         }
     }
@@ -302,7 +312,10 @@ mod tests {
         spec.as_object_mut()
             .expect("an object")
             .remove("f:replicas");
-        assert_ne!(of_observed(&object, "ours"), Some(of_desired(&desired())));
+        assert_ne!(
+            of_observed(&Json::from(&object), "ours"),
+            Some(of_desired(&desired()))
+        );
     }
 
     #[test]
@@ -317,7 +330,7 @@ mod tests {
             ),
             ("/status/replicas", json!(0)),
         ] {
-            let edited = of_observed(&changed(pointer, value), "ours");
+            let edited = of_observed(&Json::from(&changed(pointer, value)), "ours");
             assert_eq!(edited, Some(of_desired(&desired())), "{pointer}");
         }
     }
@@ -326,7 +339,10 @@ mod tests {
     fn quantities_are_compared_by_value_and_only_where_quantities_stand() {
         let cpu = "/spec/template/spec/containers/1/resources/requests/cpu";
         let same = changed(cpu, json!("100000u"));
-        assert_eq!(of_observed(&same, "ours"), Some(of_desired(&desired())));
+        assert_eq!(
+            of_observed(&Json::from(&same), "ours"),
+            Some(of_desired(&desired()))
+        );
         let (mut one, mut thousand_milli) = (desired(), desired());
         one["metadata"]["labels"]["app"] = json!("1");
         thousand_milli["metadata"]["labels"]["app"] = json!("1000m");
@@ -339,7 +355,10 @@ mod tests {
         object["metadata"]["annotations"][APPLIED] = json!("{}");
         object["metadata"]["managedFields"][1]["fieldsV1"]["f:metadata"]["f:annotations"] =
             json!({".": {}, (format!("f:{APPLIED}")): {}});
-        assert_eq!(of_observed(&object, "ours"), Some(of_desired(&desired())));
+        assert_eq!(
+            of_observed(&Json::from(&object), "ours"),
+            Some(of_desired(&desired()))
+        );
         let mut stamped = desired();
         stamped["metadata"]["annotations"] = json!({APPLIED: "{}"});
         assert_eq!(of_desired(&stamped), of_desired(&desired()));
@@ -350,7 +369,7 @@ mod tests {
     #[test]
     fn owner_references_are_hashed_apart_from_the_rest() {
         let pointer = "/metadata/ownerReferences/0/apiVersion";
-        let moved = of_observed(&changed(pointer, json!("v2")), "ours").expect("ours");
+        let moved = of_observed(&Json::from(&changed(pointer, json!("v2"))), "ours").expect("ours");
         let before = of_desired(&desired());
         assert_eq!(moved.fields, before.fields);
         assert_ne!(moved, before);
@@ -358,11 +377,11 @@ mod tests {
 
     #[test]
     fn an_object_that_we_never_applied_has_no_fingerprint() {
-        assert_eq!(of_observed(&observed(), "somebody else"), None);
-        assert_eq!(of_observed(&json!({}), "ours"), None);
+        assert_eq!(of_observed(&Json::from(&observed()), "somebody else"), None);
+        assert_eq!(of_observed(&Json::Null, "ours"), None);
         let updated = json!({"metadata": {"managedFields": [
             {"manager": "ours", "operation": "Update", "fieldsV1": {}},
         ]}});
-        assert_eq!(of_observed(&updated, "ours"), None);
+        assert_eq!(of_observed(&Json::from(&updated), "ours"), None);
     }
 }

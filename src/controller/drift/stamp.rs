@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::controller::drift::fingerprint::Fingerprint;
+use crate::json::Json;
 use crate::operators::Resource;
 
 /// The annotation on each child.
@@ -62,7 +63,7 @@ impl Stamp {
     }
 
     /// The stamp of a child; `None` if it has none, or if it cannot be parsed.
-    pub(crate) fn of(object: &Value) -> Option<Self> {
+    pub(crate) fn of(object: &Json<'_>) -> Option<Self> {
         let annotations = object.get("metadata")?.get("annotations")?;
         serde_json::from_str(annotations.get(APPLIED)?.as_str()?).ok()
     }
@@ -93,7 +94,7 @@ pub(crate) fn hash_of_spec(resource: &Resource) -> Hash {
 mod tests {
     use serde_json::json;
 
-    use super::{APPLIED, Hash, Stamp};
+    use super::{APPLIED, Hash, Json, Stamp};
 
     #[test]
     fn a_stamp_is_read_as_it_was_written() {
@@ -106,11 +107,11 @@ mod tests {
             };
             let mut body = json!({"metadata": {"name": "a"}});
             stamp.put_on(&mut body);
-            assert_eq!(Stamp::of(&body), Some(stamp));
+            assert_eq!(Stamp::of(&Json::from(&body)), Some(stamp));
         }
         let body = json!({"metadata": {"annotations": {APPLIED:
             r#"{"generation":7,"spec":"00000000000000ab","desired":"ffffffffffffffff"}"#}}});
-        assert!(Stamp::of(&body).is_some_and(|stamp| stamp.generation == 7));
+        assert!(Stamp::of(&Json::from(&body)).is_some_and(|stamp| stamp.generation == 7));
     }
 
     #[test]
@@ -122,8 +123,8 @@ mod tests {
             r#"{"generation":7,"spec":"xyz","desired":"0"}"#,
         ] {
             let body = json!({"metadata": {"annotations": {APPLIED: text}}});
-            assert_eq!(Stamp::of(&body), None, "{text}");
+            assert_eq!(Stamp::of(&Json::from(&body)), None, "{text}");
         }
-        assert_eq!(Stamp::of(&json!({})), None);
+        assert_eq!(Stamp::of(&Json::from(&json!({}))), None);
     }
 }

@@ -50,6 +50,7 @@ mod tests {
     use crate::api::{Kind, Version, elasticweb};
     use crate::controller::cache::cached::CachedResource;
     use crate::controller::cache::decode::Decode as _;
+    use crate::json::Json;
 
     const OURS: &str = "cache.example.com/finalizer";
 
@@ -62,7 +63,7 @@ mod tests {
         removal(
             kind,
             version,
-            &CachedResource::from_json(&object).expect("decodes"),
+            &CachedResource::from_json(&Json::from(&object)).expect("decodes"),
         )
     }
 

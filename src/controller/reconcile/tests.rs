@@ -30,6 +30,7 @@ use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
 use crate::controller::reconcile::pacing::Pacer;
 use crate::controller::reconcile::{Action, Reconciler};
+use crate::json::Json;
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
 
@@ -173,7 +174,7 @@ impl Scenario {
         let version = self.version.fetch_add(1, Ordering::Relaxed);
         object["metadata"]["resourceVersion"] = version.to_string().into();
         self.resources
-            .put_written(CachedResource::from_json(&object).expect("decodes"));
+            .put_written(CachedResource::from_json(&Json::from(&object)).expect("decodes"));
     }
 
     /// The next request is rejected as by an overloaded API server.

@@ -1,11 +1,10 @@
 //! Pods, indexed by the child that creates them, without a watch of ReplicaSets.
 
-use serde_json::Value;
-
 use super::{Meta, Owner, text};
 use crate::controller::cache::decode::Decode;
 use crate::controller::cache::pod_failure;
 use crate::controller::object::{Object, ObjectKey};
+use crate::json::Json;
 use crate::operators::DEPLOYMENT;
 use crate::operators::observed::{ObservedPod, PodFailure};
 
@@ -42,11 +41,11 @@ impl CachedPod {
 impl Decode for CachedPod {
     const SKIPPED: &'static [&'static str] = &["spec"];
 
-    fn from_json(object: &Value) -> Result<Self, String> {
+    fn from_json(object: &Json<'_>) -> Result<Self, String> {
         let meta = Meta::of(object)?;
-        let none = Value::Null;
+        let none = Json::Null;
         let status = object.get("status").unwrap_or(&none);
-        let conditions = status.get("conditions").and_then(Value::as_array);
+        let conditions = status.get("conditions").and_then(Json::as_array);
         let ready = conditions.into_iter().flatten().any(|condition| {
             text(condition, "type") == "Ready" && text(condition, "status") == "True"
         });
@@ -78,7 +77,7 @@ impl Object for CachedPod {
 /// A ReplicaSet of a Deployment is named `<deployment>-<pod-template-hash>` (kubernetes
 /// `pkg/controller/deployment/sync.go`, `getNewReplicaSet`), and its pods have that hash as a label. So
 /// the Deployment is known without a watch of ReplicaSets.
-fn workload_of_pod(object: &Value, namespace: &str) -> Option<Box<str>> {
+fn workload_of_pod(object: &Json<'_>, namespace: &str) -> Option<Box<str>> {
     let owner = Owner::of(object)?;
     if &*owner.kind != "ReplicaSet" {
         return Some(pod_index(&owner.kind, namespace, &owner.name).into());

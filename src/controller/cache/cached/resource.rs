@@ -3,13 +3,13 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::{Meta, PAUSED, text};
 use crate::api::conversion::DATA_ANNOTATION;
 use crate::controller::cache::decode::Decode;
 use crate::controller::metrics::ConditionView;
 use crate::controller::object::{Object, ObjectKey};
+use crate::json::Json;
 use crate::operators::OPERATORS;
 
 /// A custom resource: its spec and status as JSON text, since a parsed value takes several times as
@@ -86,11 +86,11 @@ impl CachedResource {
 }
 
 impl Decode for CachedResource {
-    fn from_json(object: &Value) -> Result<Self, String> {
-        let none = Value::Null;
+    fn from_json(object: &Json<'_>) -> Result<Self, String> {
+        let none = Json::Null;
         let metadata = object.get("metadata").unwrap_or(&none);
         let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
-        let finalizers = metadata.get("finalizers").and_then(Value::as_array);
+        let finalizers = metadata.get("finalizers").and_then(Json::as_array);
         Ok(CachedResource {
             meta: Meta::of(object)?,
             version: version_of(object),
@@ -112,7 +112,7 @@ impl Decode for CachedResource {
 }
 
 /// The version in the API version of a custom resource, as a static string; empty if it is unknown.
-fn version_of(object: &Value) -> &'static str {
+fn version_of(object: &Json<'_>) -> &'static str {
     let (api_version, kind) = (text(object, "apiVersion"), text(object, "kind"));
     let (group, version) = api_version.split_once('/').unwrap_or_default();
     OPERATORS

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::{CachedChild, CachedPod, CachedResource, Owner, of_index};
 use crate::controller::cache::decode::Decode;
 use crate::controller::object::ObjectKey;
+use crate::json::Json;
 use crate::operators::{DEPLOYMENT, OPERATORS, owned_by as owned_types};
 
 fn owned_by(api_version: &str) -> Value {
@@ -16,11 +17,14 @@ fn owned_by(api_version: &str) -> Value {
 /// before the storage version changed.
 #[test]
 fn an_owner_is_the_same_in_whatever_version_the_reference_names_it() {
-    let old = Owner::of(&owned_by("cache.example.com/v1alpha1"));
-    let new = Owner::of(&owned_by("cache.example.com/v1"));
+    let old = Owner::of(&Json::from(&owned_by("cache.example.com/v1alpha1")));
+    let new = Owner::of(&Json::from(&owned_by("cache.example.com/v1")));
     assert!(old.is_some());
     assert_eq!(old, new);
-    assert_ne!(old, Owner::of(&owned_by("other.example.com/v1")));
+    assert_ne!(
+        old,
+        Owner::of(&Json::from(&owned_by("other.example.com/v1")))
+    );
 }
 
 #[test]
@@ -31,7 +35,11 @@ fn a_pod_is_found_by_what_made_it_and_by_the_deployment_of_its_replica_set() {
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "r", "controller": true}],
         }})
     };
-    let maker = |object: Value| CachedPod::from_json(&object).expect("decodes").workload;
+    let maker = |object: Value| {
+        CachedPod::from_json(&Json::from(&object))
+            .expect("decodes")
+            .workload
+    };
     assert_eq!(
         maker(pod("web-5d4f", "ReplicaSet")).as_deref(),
         Some("Deployment/n/web")
@@ -56,7 +64,7 @@ fn an_ending_or_ended_pod_is_not_live() {
             "metadata": {"name": "p", "namespace": "n", "uid": "u", "resourceVersion": "9", "deletionTimestamp": deleted},
             "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]},
         });
-        CachedPod::from_json(&object).expect("decodes")
+        CachedPod::from_json(&Json::from(&object)).expect("decodes")
     };
     assert!(pod("Running", Value::Null).live && pod("Running", Value::Null).ready);
     assert!(!pod("Failed", Value::Null).live);
@@ -71,12 +79,12 @@ fn decoding_takes_whatever_there_is_and_refuses_only_what_has_no_version() {
         "spec": [], "status": {"conditions": {"type": 1}, "replicas": "many"},
     });
     for owned in owned_types(OPERATORS) {
-        assert!(CachedChild::decode(owned.kind, &odd).is_ok());
+        assert!(CachedChild::decode(owned.kind, &Json::from(&odd)).is_ok());
     }
-    assert!(CachedPod::from_json(&odd).is_ok());
-    assert!(CachedResource::from_json(&odd).is_ok());
-    assert!(CachedResource::from_json(&json!({})).is_err());
-    assert!(CachedResource::from_json(&json!({"metadata": {"name": "a"}})).is_err());
+    assert!(CachedPod::from_json(&Json::from(&odd)).is_ok());
+    assert!(CachedResource::from_json(&Json::from(&odd)).is_ok());
+    assert!(CachedResource::from_json(&Json::from(&json!({}))).is_err());
+    assert!(CachedResource::from_json(&Json::from(&json!({"metadata": {"name": "a"}}))).is_err());
 }
 
 #[test]
@@ -86,7 +94,7 @@ fn the_message_of_a_condition_is_kept_only_where_something_is_wrong() {
             "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9"},
             "status": {"conditions": [{"type": "Progressing", "status": status, "reason": "R", "message": "é".repeat(400)}]},
         });
-        let deployment = CachedChild::decode(DEPLOYMENT, &object).expect("decodes");
+        let deployment = CachedChild::decode(DEPLOYMENT, &Json::from(&object)).expect("decodes");
         let workload = deployment.workload().expect("it makes pods");
         let progressing = workload.progressing_condition.clone();
         progressing.expect("there").message
@@ -103,9 +111,9 @@ fn the_message_of_a_condition_is_kept_only_where_something_is_wrong() {
 #[tokio::test]
 async fn a_child_is_decoded_as_what_is_watched_and_not_without_a_watch() {
     let object = owned_by("cache.example.com/v1");
-    assert!(CachedChild::from_json(&object).is_err());
+    assert!(CachedChild::from_json(&Json::from(&object)).is_err());
     for owned in owned_types(OPERATORS) {
-        let decode = async { CachedChild::from_json(&object).expect("decodes") };
+        let decode = async { CachedChild::from_json(&Json::from(&object)).expect("decodes") };
         let child = CachedChild::watched_as(owned.kind, decode).await;
         assert_eq!(child.workload().is_some(), owned.kind.has_pods);
     }

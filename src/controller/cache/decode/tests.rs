@@ -1,7 +1,7 @@
 //! Decoded and skipped fields of an object.
 
 use kube::api::{ObjectList, WatchEvent};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -9,10 +9,10 @@ use super::*;
 struct Size(u64);
 
 impl Decode for Size {
-    fn from_json(object: &Value) -> Result<Self, String> {
+    fn from_json(object: &Json<'_>) -> Result<Self, String> {
         let size = object
             .get("spec")
-            .and_then(|spec| spec.get("size")?.as_u64());
+            .and_then(|spec| u64::try_from(spec.get("size")?.as_i64()?).ok());
         size.map(Size)
             .ok_or_else(|| "spec.size is no number".to_owned())
     }
@@ -95,8 +95,8 @@ impl<const MANAGERS: bool> Decode for Everything<MANAGERS> {
     const SKIPPED: &'static [&'static str] = &["spec"];
     const LOOKS_AT_MANAGERS: bool = MANAGERS;
 
-    fn from_json(object: &Value) -> Result<Self, String> {
-        Ok(Everything(object.clone()))
+    fn from_json(object: &Json<'_>) -> Result<Self, String> {
+        Ok(Everything(Value::from(object)))
     }
 }
 

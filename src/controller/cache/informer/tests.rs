@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::controller::queue::{Priority, Queue};
+use crate::json::Json;
 
 #[derive(Debug)]
 struct Thing {
@@ -21,17 +22,22 @@ struct Thing {
 }
 
 impl Decode for Thing {
-    fn from_json(object: &Value) -> Result<Self, String> {
+    fn from_json(object: &Json<'_>) -> Result<Self, String> {
         let metadata = object.get("metadata").ok_or("no metadata")?;
-        let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+        let text = |object: &Json<'_>, field: &str| {
+            let text = object.get(field).and_then(Json::as_str);
+            text.unwrap_or_default().to_owned()
+        };
         if object.get("broken").is_some() {
             return Err("it is broken".to_owned());
         }
         Ok(Thing {
-            key: ObjectKey::new(&text("namespace"), &text("name")),
-            uid: text("uid"),
-            version: text("resourceVersion").parse().map_err(|_| "no version")?,
-            owner: object["owner"].as_str().unwrap_or_default().to_owned(),
+            key: ObjectKey::new(&text(metadata, "namespace"), &text(metadata, "name")),
+            uid: text(metadata, "uid"),
+            version: text(metadata, "resourceVersion")
+                .parse()
+                .map_err(|_| "no version")?,
+            owner: text(object, "owner"),
         })
     }
 }
@@ -440,7 +446,7 @@ async fn after_an_api_server_that_was_away_there_is_a_new_list() {
 async fn what_was_written_while_the_watch_is_away_is_kept_until_the_watch_had_its_chance() {
     let scenario = Scenario::new();
     scenario.lists([]).await;
-    let written = |name, version| Thing::from_json(&json_of(name, version)).unwrap();
+    let written = |name, version| Thing::from_json(&Json::from(&json_of(name, version))).unwrap();
     assert!(scenario.store.put_written(written("new", 10)));
     assert!(scenario.store.put_written(written("undone", 11)));
     for _ in 0..5 {
@@ -471,7 +477,7 @@ async fn an_api_server_that_is_away_changes_nothing_in_the_cache() {
 async fn a_write_that_a_list_missed_is_dropped_when_the_watch_never_tells_of_it() {
     let scenario = Scenario::new();
     scenario.yields([Ok(Event::Init)]).await;
-    let written = |name, version| Thing::from_json(&json_of(name, version)).unwrap();
+    let written = |name, version| Thing::from_json(&Json::from(&json_of(name, version))).unwrap();
     assert!(scenario.store.put_written(written("kept", 10)));
     assert!(scenario.store.put_written(written("undone", 11)));
     scenario

@@ -19,6 +19,7 @@ use crate::controller::object::ObjectKey;
 use crate::controller::state::jittered_retry;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
+use crate::json::Json;
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
 
 impl Applier {
@@ -27,7 +28,7 @@ impl Applier {
     pub(super) async fn resolve_ownership(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
         let at = wanted.location();
         let object = self.caller.get(at).await?;
-        let owner = Owner::of(&object);
+        let owner = Owner::of(&Json::from(&object));
         let uid = &wanted.resource.uid;
         let ours = self.owner(wanted.resource);
         if !owner.as_ref().is_some_and(|owner| owner.gives_to(&ours)) {
@@ -40,12 +41,12 @@ impl Applier {
                 &wanted.key(),
             )));
         }
-        if let Some(stamp) = Stamp::of(&object) {
+        if let Some(stamp) = Stamp::of(&Json::from(&object)) {
             self.check_generation(wanted.resource, stamp).await?;
         }
         let manager = self.kind.field_manager;
         let mut resource_version = version_of(&object).unwrap_or(0);
-        if fingerprint::of_observed(&object, manager).is_none() {
+        if fingerprint::of_observed(&Json::from(&object), manager).is_none() {
             // The old selector and ports match the existing pods; the new ones only those of the
             // rollout.
             let is_service = wanted.child.kind == SERVICE;
@@ -83,7 +84,7 @@ impl Applier {
             return None;
         }
         let name = &wanted.resource.name;
-        let selector = kept::selector_of(found, &self.controller, name)?;
+        let selector = kept::selector_of(&Json::from(found), &self.controller, name)?;
         Some(kept::keeping(wanted.child, &selector))
     }
 
