@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use http::Method;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tracing::field::Empty;
@@ -88,13 +89,13 @@ impl Caller {
     ///
     /// # Errors
     /// As the API server answers: 409 when another manager owns a field and `force` is off.
-    pub(crate) async fn apply(
+    pub(crate) async fn apply<T: DeserializeOwned>(
         &self,
         at: Location<'_>,
         manager: &str,
         force: bool,
         body: &Value,
-    ) -> Result<Value, RequestError> {
+    ) -> Result<T, RequestError> {
         let target = format!("{}?fieldManager={manager}&force={force}", at.path());
         // JSON is YAML; the API server takes it under this type since server-side apply exists.
         self.send(
@@ -157,13 +158,13 @@ impl Caller {
     ///
     /// # Errors
     /// 422 when a `test` operation fails, 404 when the object is gone.
-    pub(crate) async fn json_patch(
+    pub(crate) async fn json_patch<T: DeserializeOwned>(
         &self,
         at: Location<'_>,
         part: Part,
         manager: &str,
         operations: &Value,
-    ) -> Result<Value, RequestError> {
+    ) -> Result<T, RequestError> {
         let (suffix, verb) = match part {
             Part::Object => ("", "patch"),
             Part::Status => ("/status", "patch status of"),
@@ -207,14 +208,14 @@ impl Caller {
             .await
     }
 
-    async fn send(
+    async fn send<T: DeserializeOwned>(
         &self,
         action: String,
         method: Method,
         target: String,
         content_type: &'static str,
         body: Option<&Value>,
-    ) -> Result<Value, RequestError> {
+    ) -> Result<T, RequestError> {
         let is_write = method != Method::GET;
         let request = ApiRequest {
             content_type,

@@ -132,8 +132,17 @@ impl Children {
     /// fingerprint of the owned fields; `None` if the answer cannot be decoded.
     pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
         let child = CachedChild::decode(kind, &Json::from(answer)).ok()?;
-        let fingerprint = child.fingerprint;
-        self.store(kind)?.put_written(child);
+        self.put_decoded(kind, Arc::new(child))
+    }
+
+    /// As [`Children::put_written`], for a decoded answer.
+    pub(crate) fn put_decoded(
+        &self,
+        kind: ChildKind,
+        answer: Arc<CachedChild>,
+    ) -> Option<Fingerprint> {
+        let fingerprint = answer.fingerprint;
+        self.store(kind)?.put_written(answer);
         fingerprint
     }
 

@@ -10,6 +10,7 @@ pub(in crate::controller) mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tracing::debug;
 
@@ -368,7 +369,7 @@ impl Reconciler {
             .json_patch(at, Part::Object, manager, &operations)
             .await
         {
-            Ok(_) => Ok(()),
+            Ok(IgnoredAny) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),
         }

@@ -11,7 +11,7 @@ use tracing::{debug, info};
 use crate::api::{Condition, Kind, Status};
 use crate::api_server::RequestError;
 use crate::controller::cache::cached::CachedResource;
-use crate::controller::cache::decode::Decode;
+use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::cache::store::Store;
 use crate::controller::call::{Caller, Location, Part};
 use crate::controller::children::Children;
@@ -23,7 +23,6 @@ use crate::controller::state::outcome::Outcome;
 use crate::controller::state::{ReconcileStates, jittered_retry};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-use crate::json::Json;
 use crate::operators::{Observed, Operator, Resource, Summary, status};
 
 /// Retry delay after a conflict, if the event of the other change does not arrive earlier.
@@ -123,13 +122,14 @@ impl StatusWriter {
         // The precondition: the status must not go to a new resource of the same name, must not
         // claim a spec that the cache does not show yet, and must not replace an unseen status.
         let version = cached.meta.resource_version.to_string();
-        let operations = json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-            {"op": "add", "path": "/status", "value": wanted_json},
-        ]);
+        let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": version});
+        let mut add = json!({"op": "add", "path": "/status"});
+        // Moved: `json!` would copy it.
+        add["value"] = wanted_json;
+        let operations = Value::Array(vec![test, add]);
         #[cfg(test)]
         let operations = match twins::is(Twin::BlindStatus) {
-            true => json!([{"op": "add", "path": "/status", "value": wanted_json}]),
+            true => json!([operations[1]]),
             false => operations,
         };
         let manager = self.kind.field_manager;
@@ -142,11 +142,11 @@ impl StatusWriter {
             self.states.status_has_failed(resource);
         }
         match answer {
-            Ok(object) => {
+            Ok(answer) => {
                 if let Some(content) = content {
                     self.repeated.applied(key, content);
                 }
-                let is_as_read = self.take(cached, &object);
+                let is_as_read = self.take(cached, answer);
                 // After the cache has it, so that its event enqueues nothing.
                 self.states.status_is_written(resource);
                 self.tell(resource, &wanted);
@@ -184,8 +184,8 @@ impl StatusWriter {
     /// Stores the answer to a status write in the cache, so that its event enqueues nothing. Returns
     /// false if the answer contains a change of the spec by others, whose event does not enqueue it
     /// either.
-    fn take(&self, cached: &CachedResource, answer: &Value) -> bool {
-        let Ok(written) = CachedResource::from_json(&Json::from(answer)) else {
+    fn take(&self, cached: &CachedResource, answer: DecodeGuard<CachedResource>) -> bool {
+        let Ok(written) = answer.into_decoded() else {
             return true;
         };
         let is_as_read = written.is_spec_equal(cached);

@@ -93,7 +93,8 @@ impl<T: Object> Store<T> {
     /// must read the store again.
     ///
     /// Returns false if the store has a newer state, or the object was deleted.
-    pub fn put_written(&self, object: T) -> bool {
+    pub fn put_written(&self, object: impl Into<Arc<T>>) -> bool {
+        let object: Arc<T> = object.into();
         let now = Instant::now();
         let mut state = self.lock();
         let version = object.resource_version();
@@ -106,7 +107,6 @@ impl<T: Object> Store<T> {
             return false;
         }
         let is_new = stored.is_none_or(|stored| stored.uid() != object.uid());
-        let object = Arc::new(object);
         let key = object.key().clone();
         if let Some(relist) = &mut state.relist {
             relist.written.insert(key.clone(), now);

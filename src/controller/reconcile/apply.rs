@@ -21,7 +21,8 @@ use self::memo::Memos;
 pub(in crate::controller) use self::wanted::Ensured;
 use self::wanted::{Expected, Wanted};
 use crate::api::Kind;
-use crate::controller::cache::cached::{CachedResource, Owner};
+use crate::controller::cache::cached::{CachedChild, CachedResource, Owner};
+use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::cache::store::Store;
 use crate::controller::call::Caller;
 use crate::controller::children::{Children, Ownership, taken};
@@ -327,13 +328,14 @@ impl Applier {
             metadata.insert("resourceVersion".to_owned(), version.into());
         }
         let forced = existing.is_some();
-        let error = match self.caller.apply(at, manager, forced, &body).await {
-            Ok(object) => {
+        let applied = self.caller.apply(at, manager, forced, &body);
+        let error = match CachedChild::watched_as(wanted.child.kind, applied).await {
+            Ok(answer) => {
                 if forced {
                     let child = (wanted.child.kind, wanted.key());
                     self.repairs.applied(&child, wanted.desired.fields);
                 }
-                self.applied(wanted, &object);
+                self.applied(wanted, answer);
                 return Ok(());
             }
             Err(error) => error,
@@ -375,13 +377,14 @@ impl Applier {
 
     /// Stores the answer to an apply in the cache, and records whether it differs from the request: the
     /// API server rounds values, and admission plugins change fields.
-    fn applied(&self, wanted: Wanted<'_>, object: &Value) {
+    fn applied(&self, wanted: Wanted<'_>, answer: DecodeGuard<CachedChild>) {
         let Wanted {
             resource,
             child,
             desired,
         } = wanted;
-        let answered = self.children.put_written(child.kind, object);
+        let answer = answer.into_decoded().ok();
+        let answered = answer.and_then(|answer| self.children.put_decoded(child.kind, answer));
         let rewritten = answered
             .filter(|answered| *answered != desired)
             .map(|answered| ServerMutated {
