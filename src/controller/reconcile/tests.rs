@@ -6,6 +6,7 @@ mod conflicts;
 mod failing;
 mod generations;
 mod lost_children;
+mod memo;
 mod owned;
 mod paced;
 
