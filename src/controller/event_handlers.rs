@@ -180,9 +180,11 @@ impl EventHandlers {
         }
         let urgency = match before.zip(after) {
             Some((before, after)) if before.is_spec_equal(after) && after.is_moving() => {
-                match before.is_current() {
-                    true => Urgency::Step,
-                    false => Urgency::FirstReport,
+                match (before.is_current(), after.is_current()) {
+                    // What it reports is of an earlier spec, and nobody acts on it.
+                    (_, false) => return,
+                    (true, true) => Urgency::Step,
+                    (false, true) => Urgency::FirstReport,
                 }
             }
             _ => Urgency::Now,

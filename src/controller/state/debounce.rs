@@ -1,8 +1,8 @@
 //! Decides when a changed status is written. At once if no rollout is in progress, or if there is a
 //! problem. During a rollout, a written status is soon outdated: changed conditions are written when
-//! the rollout pauses, or after four seconds; changed counts are written later. The pause grows with
-//! the number of waiting resources, so that a burst costs at most two writes per resource. Pure; the
-//! clock is an argument. See decision 0005.
+//! the rollout pauses, after four seconds, or at once in a burst; changed counts are written later. The
+//! pause grows with the number of waiting resources, so that a burst costs at most two writes per
+//! resource. Pure; the clock is an argument. See decision 0005.
 
 use std::time::Duration;
 
@@ -70,6 +70,13 @@ const QUIET: Duration = Duration::from_millis(500);
 /// of a busy queue.
 const LONGEST: Duration = Duration::from_secs(4);
 
+/// While more resources of the kind than this wait for their workloads' controllers, those are behind:
+/// changed conditions are written at once, in most cases by the reconcile that applies the children.
+const BURST: u32 = 50;
+
+/// How often a resource that waits for its workload's controller looks whether others do, too.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Changed counts are written after this time without changes, as in a stuck rollout.
 const REFRESH_QUIET: Duration = Duration::from_secs(10);
 
@@ -119,14 +126,16 @@ impl StatusDebounce {
             self.seen = observed;
             self.moved = now;
         }
-        if is_due {
+        let is_reportable = is_reportable(&self.seen);
+        let is_burst = waiting > BURST && difference == Difference::Conditions;
+        if is_due || is_burst && !is_reportable {
             return None;
         }
         let latest = self.since + difference.longest(waiting);
-        let due = match is_reportable(&self.seen) {
-            true => latest.min(self.moved + difference.quiet(waiting)),
-            false => latest,
-        };
+        let due = latest.min(match is_reportable {
+            true => self.moved + difference.quiet(waiting),
+            false => now + LOOK,
+        });
         due.checked_duration_since(now)
             .filter(|wait| !wait.is_zero())
     }
@@ -239,13 +248,30 @@ mod tests {
             pending.wait(observed, false, Difference::Conditions, 0, start + since)
         };
         let none = Observed::default();
-        assert_eq!(at(none.clone(), Duration::ZERO), Some(4 * SECOND));
+        assert_eq!(at(none.clone(), Duration::ZERO), Some(SECOND), "a look");
         assert_eq!(at(rollout(0, 3), 3 * SECOND), Some(500 * MILLISECOND));
         assert_eq!(
             at(none.clone(), 3900 * MILLISECOND),
             Some(100 * MILLISECOND)
         );
         assert_eq!(at(none, 4 * SECOND), None);
+    }
+
+    #[test]
+    fn in_a_burst_the_first_status_waits_for_nothing() {
+        let now = Instant::now();
+        let first = |observed, difference, waiting| {
+            StatusDebounce::new(now).wait(observed, false, difference, waiting, now)
+        };
+        let none = Observed::default();
+        let conditions = Difference::Conditions;
+        assert_eq!(first(none.clone(), conditions, 50), Some(SECOND));
+        assert_eq!(first(none.clone(), conditions, 51), None);
+        let counts = first(none, Difference::CountsOnly, 51);
+        assert_eq!(counts, Some(SECOND), "no refresh");
+        let observed = rollout(0, 3);
+        let wait = first(observed, conditions, 51);
+        assert_eq!(wait, Some(500 * MILLISECOND), "it may be ready soon");
     }
 
     #[test]
