@@ -73,7 +73,8 @@ pub(super) struct Flags {
     pub(super) health_probe_bind_address: OptionalAddress,
 
     /// Enable leader election: of several replicas, only the holder of the Lease
-    /// quartet-operator.example.com reconciles.
+    /// quartet-operator.example.com reconciles. With --watch-label-selector, the name of the Lease
+    /// ends in an identity of that selector.
     #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "false",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
@@ -84,7 +85,7 @@ pub(super) struct Flags {
     pub(super) leader_election_namespace: String,
 
     /// Serve admission and conversion webhooks. Use false only with the CRDs of
-    /// config/crd-original.
+    /// config/crd-original, or beside another manager that serves them.
     #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "true",
           num_args = 0..=1, require_equals = true, default_missing_value = "true",
           action = ArgAction::Set, value_parser = go_bool)]
@@ -171,6 +172,12 @@ pub(super) struct Flags {
     /// Namespaces whose resources are reconciled, separated by commas; empty means all.
     #[arg(long, env, hide_env_values = true, value_name = "NAMES", default_value = "")]
     pub(super) watch_namespace: String,
+
+    /// Label selector of the resources that are reconciled, e.g. "example.com/shard=a" or
+    /// "!example.com/shard"; empty means all. Managers with other selectors reconcile the others:
+    /// each selector has a Lease, field managers and metrics of its own.
+    #[arg(long, env, hide_env_values = true, value_name = "SELECTOR", default_value = "")]
+    pub(super) watch_label_selector: String,
 
     /// Format of log lines.
     #[arg(long, env, hide_env_values = true, value_name = "FORMAT", default_value = "json")]

@@ -117,14 +117,22 @@ impl Caller {
             .await
     }
 
-    /// A list of the object alone, as it is now, from etcd; empty when it is not there. Of our
-    /// own kinds, which nobody gives us the right to `get`.
+    /// A list of the object alone, as it is now, from etcd; empty when it is not there or does not
+    /// match `labels`. Of our own kinds, which nobody gives us the right to `get`.
     ///
     /// # Errors
     /// As the API server answers.
-    pub(crate) async fn list_one(&self, at: Location<'_>) -> Result<Value, RequestError> {
+    pub(crate) async fn list_one(
+        &self,
+        at: Location<'_>,
+        labels: Option<&str>,
+    ) -> Result<Value, RequestError> {
         let (collection, name) = (at.collection(), at.name);
-        let target = format!("{collection}?fieldSelector=metadata.name%3D{name}&limit=1");
+        let mut target = format!("{collection}?fieldSelector=metadata.name%3D{name}&limit=1");
+        if let Some(labels) = labels {
+            target.push_str("&labelSelector=");
+            target.extend(labels.bytes().map(|byte| format!("%{byte:02X}")));
+        }
         self.send(at.action("look for"), Method::GET, target, JSON, None)
             .await
     }

@@ -20,6 +20,7 @@ use crate::operators::{
     ChildKind, ChildState, DEPLOYMENT, OPERATORS, ObservedChild, ObservedPod, ObservedWorkload,
     Owned, Problem, Reason, owned_by,
 };
+use crate::shard::ShardId;
 
 /// The caches of children.
 pub(crate) struct Children {
@@ -28,6 +29,8 @@ pub(crate) struct Children {
     pub(crate) pods: Arc<Store<CachedPod>>,
     pub(crate) reservations: NameReservations,
     pub(crate) lost_children: LostChildren,
+    /// The shard of this process.
+    pub(crate) shard: Option<ShardId>,
 }
 
 /// The cached state of a desired child.
@@ -42,7 +45,7 @@ pub(crate) enum Ownership {
         uid: Box<str>,
         /// The resourceVersion that was read.
         resource_version: u64,
-        /// `None` if the operator's field manager never applied it.
+        /// `None` if the operator's field manager never applied it, or that of another shard did too.
         fingerprint: Option<Fingerprint>,
         /// The stamp of the operator's last write.
         stamp: Option<Stamp>,
@@ -57,19 +60,20 @@ pub(crate) enum Ownership {
 /// The caches of all types that the operators own.
 impl Default for Children {
     fn default() -> Self {
-        Children::new(&owned_by(OPERATORS))
+        Children::new(&owned_by(OPERATORS), None)
     }
 }
 
 impl Children {
-    /// Empty caches of these types.
-    pub(crate) fn new(owned: &[Owned]) -> Self {
+    /// Empty caches of these types, as the manager of `shard` reads them.
+    pub(crate) fn new(owned: &[Owned], shard: Option<ShardId>) -> Self {
         let stores = owned.iter().map(|owned| (owned.kind, Arc::default()));
         Children {
             stores: stores.collect(),
             pods: Arc::default(),
             reservations: NameReservations::default(),
             lost_children: LostChildren::default(),
+            shard,
         }
     }
 
@@ -131,7 +135,7 @@ impl Children {
     /// Stores the API server's answer to a write in the cache, ahead of the watch event. Returns the
     /// fingerprint of the owned fields; `None` if the answer cannot be decoded.
     pub(crate) fn put_written(&self, kind: ChildKind, answer: &Value) -> Option<Fingerprint> {
-        let child = CachedChild::decode(kind, &Json::from(answer)).ok()?;
+        let child = CachedChild::decode(kind, self.shard, &Json::from(answer)).ok()?;
         self.put_decoded(kind, Arc::new(child))
     }
 

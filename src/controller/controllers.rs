@@ -40,6 +40,7 @@ use crate::controller::reconcile::pacing::Pacer;
 use crate::controller::reconcile::worker::{self, Fenced};
 use crate::operators::names::KIND_LABEL;
 use crate::operators::{ChildKind, Operator, Settings, owned_by};
+use crate::shard::Shard;
 
 /// Label that selects the children in the shared watches. Every child has it.
 const CHILD_SELECTOR: &str = "app.kubernetes.io/managed-by=quartet-operator";
@@ -67,6 +68,9 @@ pub struct Options {
     /// Reconcile only resources in these namespaces; all if empty. A single one is watched alone,
     /// without cluster-wide permissions; with several, the watches are cluster-wide.
     pub namespaces: BTreeSet<String>,
+    /// Reconcile only the resources of this shard; all if `None`. Children are watched whole: those of
+    /// another shard may have the name of one that is wanted here.
+    pub shard: Option<Shard>,
     /// Watch each kind in its storage version, which needs no conversion webhook; otherwise always in
     /// the spoke version, as the first release did.
     pub follow_stored_version: bool,
@@ -98,7 +102,8 @@ pub async fn run(
     options: Options,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ControllersError> {
-    let children = Arc::new(Children::new(&owned_by(&options.operators)));
+    let shard = options.shard.as_ref().map(Shard::id);
+    let children = Arc::new(Children::new(&owned_by(&options.operators), shard));
     let controllers: Vec<QueueHandle> = options
         .operators
         .iter()
@@ -133,7 +138,7 @@ pub async fn run(
         ));
         let reconciler = Arc::new(Reconciler::new(
             *operator,
-            options.settings.clone(),
+            (options.settings.clone(), options.shard.clone()),
             (caller.clone(), recorder.clone()),
             (
                 Arc::clone(&controller.resources),
@@ -294,7 +299,7 @@ fn watch_children(
         synced.push(informer.synced());
         let stream = watch_selected::<CachedChild>(options, &resource_of(kind), CHILD_SELECTOR);
         let run = informer.run(stream, move |change, _| handlers.child_changed(&change));
-        informers.spawn(CachedChild::watched_as(kind, run));
+        informers.spawn(CachedChild::watched_as(kind, children.shard, run));
     }
     let (handlers, store) = (Arc::clone(handlers), Arc::clone(&children.pods));
     let resource = ApiResource::erase::<Pod>(&());
@@ -336,12 +341,13 @@ fn watch_resources(
     };
     let clients = (options.client.clone(), options.watch_client.clone());
     let namespace = only_namespace(options);
+    let selector = options.shard.as_ref().map(Shard::selector);
     if options.follow_stored_version {
-        let stream = stored_version::watch(kind, clients.0, clients.1, namespace);
+        let stream = stored_version::watch(kind, clients.0, clients.1, (namespace, selector));
         return inform(options, kind.kind, store, stream, informers, handler);
     }
     let resource = stored_version::resource(kind, &kind.spoke);
-    let stream = informer::watch(clients.1, &resource, None, namespace);
+    let stream = informer::watch(clients.1, &resource, selector, namespace);
     inform(options, kind.kind, store, stream, informers, handler)
 }
 

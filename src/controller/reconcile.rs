@@ -37,6 +37,7 @@ use crate::operators::{
     self, ChildSummary, Desired, Operator, Problem, Reason, Refused, Resource, Settings, Summary,
     status,
 };
+use crate::shard::{self, Shard};
 
 /// How long to wait for an outdated cache if no event arrives.
 const STALE_RETRY: Duration = Duration::from_secs(1);
@@ -45,6 +46,7 @@ const STALE_RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Reconciler {
     operator: &'static dyn Operator,
     kind: &'static Kind,
+    field_manager: Arc<str>,
     settings: Settings,
     caller: Caller,
     resources: Arc<Store<CachedResource>>,
@@ -60,18 +62,21 @@ impl Reconciler {
     /// it was read, and the owner references of its children use that version.
     pub(crate) fn new(
         operator: &'static dyn Operator,
-        settings: Settings,
+        (settings, shard): (Settings, Option<Shard>),
         (caller, recorder): (Caller, Recorder),
         (resources, states): (Arc<Store<CachedResource>>, Arc<ReconcileStates>),
         children: Arc<Children>,
         (pacer, metrics): (Arc<Pacer>, Arc<Metrics>),
     ) -> Self {
         let kind = operator.kind();
+        let id = shard.as_ref().map(Shard::id);
+        let field_manager: Arc<str> = shard::name_in(kind.field_manager, id).into();
         Reconciler {
             operator,
             kind,
             applier: Applier::new(
                 (kind, operator.owns()),
+                (Arc::clone(&field_manager), shard),
                 (caller.clone(), recorder.clone()),
                 Arc::clone(&resources),
                 Arc::clone(&children),
@@ -79,7 +84,7 @@ impl Reconciler {
                 (Arc::clone(&pacer), metrics),
             ),
             status_writer: StatusWriter::new(
-                operator,
+                (operator, Arc::clone(&field_manager)),
                 (caller.clone(), recorder),
                 Arc::clone(&resources),
                 Arc::clone(&children),
@@ -87,6 +92,7 @@ impl Reconciler {
             ),
             children,
             pacer,
+            field_manager,
             settings,
             caller,
             resources,
@@ -284,6 +290,7 @@ impl Reconciler {
                 (Some(problem), Some(PATIENCE_WITH_WRITES), Some(error), None)
             }
             Err(ApplyError::Stale) => return Err(Action::RequeueAfter(STALE_RETRY)),
+            Err(ApplyError::OtherShard(wait)) => return Err(Action::RequeueAfter(wait)),
             Err(ApplyError::ResourceGone) => return Err(Action::RequeueAfter(jittered_retry())),
             Err(ApplyError::NamespaceEnding) => return Err(Action::AwaitChange),
         };
@@ -317,7 +324,7 @@ impl Reconciler {
         })
     }
 
-    /// Releases the names and the state of a deleted resource.
+    /// Releases the names and the state of a resource that is deleted, or that moved to another shard.
     pub(crate) fn forget(&self, resource: &CachedResource) {
         let (key, uid) = (&resource.meta.key, &resource.meta.uid);
         self.applier.release(key, uid);
@@ -361,7 +368,7 @@ impl Reconciler {
         let Some(operations) = finalizers::removal(self.kind, version, cached) else {
             return Ok(());
         };
-        let manager = self.kind.field_manager;
+        let manager = &self.field_manager;
         let api_version = self.kind.api_version(version);
         let at = self.location(cached, &api_version);
         match self

@@ -32,6 +32,7 @@ const CHANGED_RETRY: Duration = Duration::from_secs(1);
 pub(in crate::controller) struct StatusWriter {
     operator: &'static dyn Operator,
     kind: &'static Kind,
+    field_manager: Arc<str>,
     caller: Caller,
     recorder: Recorder,
     resources: Arc<Store<CachedResource>>,
@@ -44,7 +45,7 @@ pub(in crate::controller) struct StatusWriter {
 impl StatusWriter {
     /// A status writer for the resources of `operator`.
     pub(in crate::controller) fn new(
-        operator: &'static dyn Operator,
+        (operator, field_manager): (&'static dyn Operator, Arc<str>),
         (caller, recorder): (Caller, Recorder),
         resources: Arc<Store<CachedResource>>,
         children: Arc<Children>,
@@ -54,6 +55,7 @@ impl StatusWriter {
         StatusWriter {
             operator,
             kind,
+            field_manager,
             caller,
             recorder,
             resources,
@@ -132,7 +134,7 @@ impl StatusWriter {
             true => json!([operations[1]]),
             false => operations,
         };
-        let manager = self.kind.field_manager;
+        let manager = &self.field_manager;
         self.states.status_is_sent(resource, &wanted_text);
         let answer = self
             .caller

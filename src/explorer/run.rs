@@ -83,6 +83,7 @@ impl Process {
             workers: 2,
             max_concurrent_rollouts: 10,
             namespaces: BTreeSet::new(),
+            shard: None,
             metrics: Arc::new(Metrics::register(&mut Registry::default())),
             follow_stored_version: true,
             leadership: Leadership::new(begun, Arc::new(Leads(Arc::clone(&leads)))),

@@ -50,6 +50,7 @@ pub(super) fn run(
         workers: config.max_concurrent_reconciles,
         max_concurrent_rollouts: config.max_concurrent_rollouts,
         namespaces: config.watch_namespaces.clone(),
+        shard: config.shard.clone(),
         follow_stored_version: true,
         metrics: Arc::new(Metrics::register(registry)),
         leadership: leadership.unwrap_or_else(Leadership::sole),

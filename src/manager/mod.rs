@@ -33,6 +33,7 @@ use crate::config::Config;
 pub use crate::error_report::error_report;
 use crate::packaging::names;
 use crate::server::{Counters, Serving};
+use crate::shard::Shard;
 pub use cluster::{Clients, ClusterError};
 use election::Election;
 pub use election::ElectionError;
@@ -195,7 +196,7 @@ async fn start_and_stop(
     // rustls uses the first provider that is installed; another one may be linked in.
     let _ = rustls::crypto::ring::default_provider().install_default();
 
-    let mut registry = metrics::registry();
+    let mut registry = metrics::registry(config.shard.as_ref());
     let requests = RequestCounter::registered(&mut registry);
     let reads = certificates::Reads::registered(&mut registry);
     let clients = cluster::connect(config.kubeconfig.as_deref(), &requests).await?;
@@ -278,6 +279,7 @@ fn log_start(config: &Config, clients: &Clients) {
         .map(|operator| operator.kind().controller_name())
         .collect();
     let namespaces: Vec<_> = config.watch_namespaces.iter().map(String::as_str).collect();
+    let shard = config.shard.as_ref();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         server = clients.server,
@@ -287,6 +289,12 @@ fn log_start(config: &Config, clients: &Clients) {
         } else {
             namespaces.join(",")
         },
+        label_selector = shard.map(Shard::selector),
+        shard = shard.map(|shard| shard.id().to_string()),
+        lease = config
+            .leader_election
+            .as_ref()
+            .map(|_| election::lease(config)),
         max_concurrent_reconciles = config.max_concurrent_reconciles,
         max_replicas = config.settings.max_replicas,
         "starting"

@@ -33,6 +33,7 @@ mod process;
 mod refused_writes;
 mod rights;
 mod services;
+mod shards;
 mod takeover;
 mod traces;
 mod trouble;

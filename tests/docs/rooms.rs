@@ -29,6 +29,7 @@ const SOURCE: Plan = Plan {
         "budget",
         "error_report",
         "log_limit",
+        "shard",
         "trace_target",
     ],
 };

@@ -13,6 +13,7 @@ mod private;
 mod released;
 mod rendered;
 mod runbooks;
+mod shards;
 #[path = "../support/trusted/mod.rs"]
 mod trusted;
 
@@ -24,7 +25,7 @@ use graph::Graph;
 use rendered::{documents, kubectl, overlay, render, repository};
 
 /// Those that install everything.
-const WHOLE: [&str; 3] = ["default", "certmanager", "given-certificate"];
+const WHOLE: [&str; 4] = ["default", "certmanager", "given-certificate", "shards"];
 /// Those that go with either.
 const BESIDE: [&str; 3] = ["network-policy", "prometheus", "migrate-storage"];
 

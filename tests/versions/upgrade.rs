@@ -171,6 +171,7 @@ fn start_controllers_of_the_original_version(stage: &Stage) -> tokio::task::Join
         workers: 2,
         max_concurrent_rollouts: 10,
         namespaces: [LIVE.to_owned()].into(),
+        shard: None,
         follow_stored_version: false,
         metrics: Arc::new(controller::Metrics::register(&mut registry)),
         leadership: controller::Leadership::sole(),

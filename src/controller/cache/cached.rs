@@ -9,12 +9,14 @@ pub(crate) use self::pod::{CachedPod, of_index, pod_index};
 pub(crate) use self::resource::CachedResource;
 
 use crate::controller::cache::decode::Decode;
-use crate::controller::drift::fingerprint::{self, Fingerprint};
+use crate::controller::drift::fingerprint::Fingerprint;
+use crate::controller::drift::managed_fields;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::object::{Object, ObjectKey};
 use crate::json::Json;
 use crate::operators::names::RETAINED_FOR;
 use crate::operators::{ChildKind, ChildState, DEPLOYMENT, ObservedWorkload, kept};
+use crate::shard::ShardId;
 
 /// Annotation that, when `"true"`, stops all applies for a resource.
 pub(crate) const PAUSED: &str = "quartet-operator.example.com/paused";
@@ -122,6 +124,7 @@ impl Owner {
         self.kind.to_ascii_lowercase()
     }
 
+    /// The field manager of its kind in all shards, without the identity of one.
     fn field_manager(&self) -> String {
         format!("{FIELD_MANAGER_PREFIX}{}", self.controller_name())
     }
@@ -132,7 +135,8 @@ impl Owner {
 pub(crate) struct CachedChild {
     pub(crate) meta: Meta,
     pub(crate) owner: Option<Owner>,
-    /// Fingerprint of the fields that the owner's field manager applied; `None` if it never did.
+    /// Fingerprint of the fields that the owner's field manager applied; `None` if it never did, or
+    /// if that of another shard did too.
     pub(crate) fingerprint: Option<Fingerprint>,
     /// The stamp of the operator's last write.
     pub(crate) stamp: Option<Stamp>,
@@ -142,35 +146,40 @@ pub(crate) struct CachedChild {
 
 tokio::task_local! {
     /// The type of the children in a watch: objects in a list of the API server do not contain their
-    /// type.
-    static WATCHED: ChildKind;
+    /// type. And the shard of this process.
+    static WATCHED: (ChildKind, Option<ShardId>);
 }
 
 impl CachedChild {
     /// Polls `watch` so that objects are decoded as children of the type `kind`.
     pub(crate) fn watched_as<F: Future>(
         kind: ChildKind,
+        shard: Option<ShardId>,
         watch: F,
     ) -> impl Future<Output = F::Output> {
-        WATCHED.scope(kind, watch)
+        WATCHED.scope((kind, shard), watch)
     }
 
     /// As [`CachedChild::watched_as`], for synchronous code.
     #[cfg(fuzzing)]
     pub(crate) fn watched_in<T>(kind: ChildKind, watch: impl FnOnce() -> T) -> T {
-        WATCHED.sync_scope(kind, watch)
+        WATCHED.sync_scope((kind, None), watch)
     }
 
-    /// Decodes an object of the type `kind`, as the API server sends it.
+    /// Decodes an object of the type `kind`, as the API server sends it to the manager of `shard`.
     ///
     /// # Errors
     /// The reason, for the log.
-    pub(crate) fn decode(kind: ChildKind, object: &Json<'_>) -> Result<Self, String> {
+    pub(crate) fn decode(
+        kind: ChildKind,
+        shard: Option<ShardId>,
+        object: &Json<'_>,
+    ) -> Result<Self, String> {
         let meta = Meta::of(object)?;
         let owner = Owner::of(object);
         let fingerprint = owner
             .as_ref()
-            .and_then(|owner| fingerprint::of_observed(object, &owner.field_manager()));
+            .and_then(|owner| managed_fields::of_observed(object, &owner.field_manager(), shard));
         let mut state = (kind.observe)(object);
         if kind == DEPLOYMENT
             && let ChildState::Workload(workload) = &mut state
@@ -224,9 +233,9 @@ impl Decode for CachedChild {
     const LOOKS_AT_MANAGERS: bool = true;
 
     fn from_json(object: &Json<'_>) -> Result<Self, String> {
-        let kind = WATCHED.try_with(|kind| *kind);
-        let kind = kind.map_err(|_| "a child outside of a watch of its type")?;
-        CachedChild::decode(kind, object)
+        let watched = WATCHED.try_with(|watched| *watched);
+        let (kind, shard) = watched.map_err(|_| "a child outside of a watch of its type")?;
+        CachedChild::decode(kind, shard, object)
     }
 }
 

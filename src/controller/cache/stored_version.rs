@@ -77,10 +77,12 @@ struct Watcher<T> {
     discovery: Client,
     client: Client,
     namespace: Option<String>,
+    label_selector: Option<String>,
     now: Option<Watching<T>>,
 }
 
-/// The resources of `kind`, in `namespace` or in all, in the storage version: a list and its changes,
+/// The resources of `kind`, in `namespace` or in all, that match `label_selector`, in the storage
+/// version: a list and its changes,
 /// and again after each change of the storage version.
 ///
 /// `discovery` is for single requests, `client` for watches; see [`informer::watch`].
@@ -88,7 +90,7 @@ pub(crate) fn watch<T>(
     kind: &'static Kind,
     discovery: Client,
     client: Client,
-    namespace: Option<&str>,
+    (namespace, label_selector): (Option<&str>, Option<&str>),
 ) -> impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send + use<T>
 where
     T: Decode + Send + Sync + 'static,
@@ -98,6 +100,7 @@ where
         discovery,
         client,
         namespace: namespace.map(str::to_owned),
+        label_selector: label_selector.map(str::to_owned),
         now: None,
     };
     stream::unfold(watcher, async |mut watcher| {
@@ -158,8 +161,8 @@ impl<T: Decode + Send + Sync + 'static> Watcher<T> {
         let Kind { group, kind, .. } = self.kind;
         info!(group, kind, version = version.name, "watching");
         let resource = resource(self.kind, version);
-        let namespace = self.namespace.as_deref();
-        let events = informer::watch(self.client.clone(), &resource, None, namespace);
+        let (selector, namespace) = (self.label_selector.as_deref(), self.namespace.as_deref());
+        let events = informer::watch(self.client.clone(), &resource, selector, namespace);
         self.now = Some(Watching {
             version,
             events: Box::pin(events),

@@ -114,7 +114,7 @@ fn child(name: &str, owners: &[Value]) -> Value {
 }
 
 fn deployment(object: &Value) -> Arc<CachedChild> {
-    Arc::new(CachedChild::decode(DEPLOYMENT, &Json::from(object)).unwrap())
+    Arc::new(CachedChild::decode(DEPLOYMENT, None, &Json::from(object)).unwrap())
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_service_wakes_its_owner_like_a_deployment() {
     let scene = Scene::new(&[]);
     scene.holds("ElasticWeb", "ns", "web");
     let owner = reference("elasticweb.example.com/v1", "ElasticWeb web");
-    let service = CachedChild::decode(SERVICE, &Json::from(&child("web", &[owner]))).unwrap();
+    let service = CachedChild::decode(SERVICE, None, &Json::from(&child("web", &[owner]))).unwrap();
     scene
         .handlers
         .child_changed(&Change::Deleted(Arc::new(service)));
@@ -634,6 +634,7 @@ fn options(client: kube::Client) -> Options {
         workers: 2,
         max_concurrent_rollouts: 10,
         namespaces: BTreeSet::new(),
+        shard: None,
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
         follow_stored_version: false,
         leadership: Leadership::sole(),

@@ -56,12 +56,19 @@ fn applied_fields<'a, 'j>(object: &'a Json<'j>, manager: &str) -> Option<&'a Jso
     let entries = object.get("metadata")?.get("managedFields")?.as_array()?;
     entries
         .iter()
-        .find(|entry| {
-            entry.get("manager").and_then(Json::as_str) == Some(manager)
-                && entry.get("operation").and_then(Json::as_str) == Some("Apply")
-                && entry.get("subresource").is_none()
-        })?
+        .find(|entry| is_applied(entry, manager))?
         .get("fieldsV1")
+}
+
+/// Whether `entry` of `managedFields` is of what `manager` owns through server-side apply.
+pub(in crate::controller) fn is_applied(entry: &Json<'_>, manager: &str) -> bool {
+    is_apply(entry) && entry.get("manager").and_then(Json::as_str) == Some(manager)
+}
+
+/// Whether `entry` of `managedFields` is of server-side apply.
+pub(in crate::controller) fn is_apply(entry: &Json<'_>) -> bool {
+    entry.get("operation").and_then(Json::as_str) == Some("Apply")
+        && entry.get("subresource").is_none()
 }
 
 /// The position of a value in the object, as far as the hash depends on it.

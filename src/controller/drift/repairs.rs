@@ -15,12 +15,22 @@ use crate::operators::Problem;
 #[derive(Debug)]
 pub(in crate::controller) struct RepairLog<K> {
     objects: Mutex<HashMap<K, Entry>>,
+    /// Applies of the same desired state within [`WINDOW`] after which the next one waits.
+    applies_max: usize,
 }
 
 impl<K> Default for RepairLog<K> {
     fn default() -> Self {
+        RepairLog::after(APPLIES_MAX)
+    }
+}
+
+impl<K> RepairLog<K> {
+    /// A log in which an apply waits after `applies_max` others.
+    pub(in crate::controller) fn after(applies_max: usize) -> Self {
         RepairLog {
             objects: Mutex::default(),
+            applies_max,
         }
     }
 }
@@ -53,7 +63,7 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
         }
         if objects.len() < OBJECTS_MAX {
             let entry = objects.entry(key.clone()).or_insert_with(|| Entry {
-                repairs: Repairs::new(desired),
+                repairs: Repairs::new(desired, self.applies_max),
                 problem: None,
             });
             entry.repairs.applied(desired, now);
@@ -109,7 +119,7 @@ impl<K: Clone + Eq + Hash> RepairLog<K> {
     }
 }
 
-/// Applies of the same desired state within [`WINDOW`] after which the next one waits.
+/// The default of `RepairLog::applies_max`.
 pub(in crate::controller) const APPLIES_MAX: usize = 6;
 /// The most objects that are tracked: about 200 bytes each, for a minute. Conflicts about further ones
 /// are not detected.
@@ -126,7 +136,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 struct Repairs {
     /// The desired state. Another desired state starts a new count.
     desired: u64,
-    /// Times of recent applies; at most [`APPLIES_MAX`].
+    applies_max: usize,
+    /// Times of recent applies; at most `applies_max`.
     applies: VecDeque<Instant>,
     /// The number of waits, and the end of the last one.
     waits: u32,
@@ -149,9 +160,10 @@ enum Repair {
 
 impl Repairs {
     /// No applies yet of `desired`.
-    fn new(desired: u64) -> Self {
+    fn new(desired: u64, applies_max: usize) -> Self {
         Repairs {
             desired,
+            applies_max,
             applies: VecDeque::new(),
             waits: 0,
             until: None,
@@ -162,7 +174,7 @@ impl Repairs {
     fn applied(&mut self, desired: u64, now: Instant) {
         self.start_anew_if_other(desired);
         self.applies.push_back(now);
-        while self.applies.len() > APPLIES_MAX {
+        while self.applies.len() > self.applies_max {
             self.applies.pop_front();
         }
     }
@@ -177,7 +189,7 @@ impl Repairs {
             };
         }
         let tries = if self.waits == 0 {
-            self.recent(now) < APPLIES_MAX
+            self.recent(now) < self.applies_max
         } else if self.is_tried() {
             if self.recent(now) == 0 {
                 // It stayed as desired for long enough: this is a new conflict.
@@ -221,7 +233,7 @@ impl Repairs {
 
     fn start_anew_if_other(&mut self, desired: u64) {
         if self.desired != desired {
-            *self = Repairs::new(desired);
+            *self = Repairs::new(desired, self.applies_max);
         }
     }
 
@@ -283,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_answers_every_apply_is_answered_ever_more_rarely() {
-        let (mut repairs, mut now) = (Repairs::new(1), Instant::now());
+        let (mut repairs, mut now) = (Repairs::new(1, APPLIES_MAX), Instant::now());
         let (applies, waits) = fight(&mut repairs, &mut now, 7);
         assert_eq!(waits, [15, 30, 60, 120, 240, 300, 300]);
         assert_eq!(applies, APPLIES_MAX + 6, "one try after each wait");
@@ -291,7 +303,7 @@ mod tests {
 
     #[test]
     fn single_edits_are_put_back_at_once_for_ever() {
-        let (mut repairs, mut now) = (Repairs::new(1), Instant::now());
+        let (mut repairs, mut now) = (Repairs::new(1, APPLIES_MAX), Instant::now());
         for _ in 0..100 {
             now += Duration::from_secs(13);
             assert_eq!(repairs.next(1, now), Repair::Apply);
@@ -301,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_conflict_is_over_when_the_child_has_stayed_for_a_minute() {
-        let (mut repairs, mut now) = (Repairs::new(1), Instant::now());
+        let (mut repairs, mut now) = (Repairs::new(1, APPLIES_MAX), Instant::now());
         fight(&mut repairs, &mut now, 3);
         assert_eq!(repairs.next(1, now), Repair::Apply);
         repairs.applied(1, now);
@@ -314,7 +326,7 @@ mod tests {
 
     #[test]
     fn another_desired_state_does_not_wait() {
-        let (mut repairs, mut now) = (Repairs::new(1), Instant::now());
+        let (mut repairs, mut now) = (Repairs::new(1, APPLIES_MAX), Instant::now());
         fight(&mut repairs, &mut now, 6);
         assert_eq!(repairs.next(2, now), Repair::Apply);
         assert_eq!(repairs.settles_in(1, now), None);

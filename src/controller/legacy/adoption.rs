@@ -7,7 +7,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::controller::drift::fingerprint;
+use crate::controller::drift::managed_fields::unite;
+use crate::controller::drift::{fingerprint, managed_fields};
+use crate::json::Json;
 
 /// The JSON patch that makes `manager` the only owner of a list in which another manager owns items
 /// that conflict with the desired ones. For server-side apply, the edited port of a Service is a new
@@ -20,11 +22,7 @@ pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option
     let path = list_path(blamed)?;
     let metadata = object.get("metadata")?;
     let mut entries = metadata.get("managedFields")?.as_array()?.clone();
-    let is_ours = |entry: &Value| {
-        entry.get("manager").and_then(Value::as_str) == Some(manager)
-            && entry.get("operation").and_then(Value::as_str) == Some("Apply")
-            && entry.get("subresource").is_none()
-    };
+    let is_ours = |entry: &Value| fingerprint::is_applied(&Json::from(entry), manager);
     let mut absorbed = Value::Null;
     for entry in entries.iter_mut().filter(|entry| !is_ours(entry)) {
         if entry.get("subresource").is_none()
@@ -41,11 +39,7 @@ pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option
         .find(|entry| is_ours(entry))?
         .get_mut("fieldsV1")?;
     unite(set_at(ours, object, &path)?, absorbed);
-    Some(json!([
-        {"op": "test", "path": "/metadata/uid", "value": metadata.get("uid")?},
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata.get("resourceVersion")?},
-        {"op": "replace", "path": "/metadata/managedFields", "value": entries},
-    ]))
+    managed_fields::replacement(object, entries)
 }
 
 /// One step of a path into a value.
@@ -116,22 +110,6 @@ fn descend<'a, 'b>(
     }
 }
 
-/// The union of two sets of fields.
-fn unite(set: &mut Value, more: Value) {
-    match (set, more) {
-        (Value::Object(set), Value::Object(more)) => {
-            for (field, below) in more {
-                unite(
-                    set.entry(field)
-                        .or_insert_with(|| Value::Object(Map::new())),
-                    below,
-                );
-            }
-        }
-        (set, more) => *set = more,
-    }
-}
-
 /// The lists whose items are adopted as a whole.
 const LISTS: [&[&str]; 2] = [
     &["f:spec", "f:template", "f:spec", "f:containers"],
@@ -160,11 +138,7 @@ pub(crate) fn patch(object: &Value, manager: &str, owner_uid: &str) -> Option<Va
     entry.insert("operation".to_owned(), "Apply".into());
     upgraded.insert(made_by, ours);
     upgraded.retain(|entry| !is_update(entry) || entry.get("fieldsV1") != Some(&json!({})));
-    Some(json!([
-        {"op": "test", "path": "/metadata/uid", "value": metadata.get("uid")?},
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata.get("resourceVersion")?},
-        {"op": "replace", "path": "/metadata/managedFields", "value": upgraded},
-    ]))
+    managed_fields::replacement(object, upgraded)
 }
 
 /// Moves the entries of other managers for items of `list` that are in `ours` to `ours`.

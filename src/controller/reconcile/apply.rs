@@ -6,6 +6,7 @@ mod deletion;
 mod error;
 mod memo;
 mod ownership;
+mod shards;
 mod wanted;
 
 use std::sync::Arc;
@@ -38,12 +39,15 @@ use crate::controller::state::{Attempt, Blocker, ReconcileStates, ServerMutated,
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, ChildKind, Owned, Reason, Resource, kept};
+use crate::shard::Shard;
 
 /// Applies the children of the resources of one kind.
 pub(in crate::controller) struct Applier {
     kind: &'static Kind,
     owned: &'static [Owned],
     controller: String,
+    field_manager: Arc<str>,
+    shard: Option<Shard>,
     caller: Caller,
     recorder: Recorder,
     resources: Arc<Store<CachedResource>>,
@@ -51,6 +55,9 @@ pub(in crate::controller) struct Applier {
     states: Arc<ReconcileStates>,
     repairs: RepairLog<(ChildKind, ObjectKey)>,
     memos: Memos,
+    /// Children that were taken over from another shard. A second time, while the resource has stayed
+    /// in this one, the selectors of the two overlap.
+    takeovers: RepairLog<(ChildKind, ObjectKey)>,
     /// A revision of etcd since which no other manager writes; read before the first child is created.
     begun: OnceCell<u64>,
     pacer: Arc<Pacer>,
@@ -70,6 +77,7 @@ impl Applier {
     /// An applier for `kind`.
     pub(in crate::controller) fn new(
         (kind, owned): (&'static Kind, &'static [Owned]),
+        (field_manager, shard): (Arc<str>, Option<Shard>),
         (caller, recorder): (Caller, Recorder),
         resources: Arc<Store<CachedResource>>,
         children: Arc<Children>,
@@ -80,6 +88,8 @@ impl Applier {
             kind,
             owned,
             controller: kind.controller_name(),
+            field_manager,
+            shard,
             caller,
             recorder,
             resources,
@@ -87,6 +97,7 @@ impl Applier {
             states,
             repairs: RepairLog::default(),
             memos: Memos::default(),
+            takeovers: RepairLog::after(1),
             begun: OnceCell::new(),
             pacer,
             metrics,
@@ -147,6 +158,7 @@ impl Applier {
     pub(in crate::controller) fn release(&self, resource: &ObjectKey, uid: &str) {
         for child in self.children.reservations.release_all(uid) {
             self.repairs.forget(&child);
+            self.takeovers.forget(&child);
         }
         self.memos.forget(uid);
         self.pacer.ended(resource);
@@ -205,6 +217,11 @@ impl Applier {
                 self.check_generation(resource, *stamp).await?;
             }
             self.check_repairs(wanted).await?;
+            // Stamped by a manager that is not this one.
+            let is_foreign = fingerprint.is_none() && stamp.is_some();
+            if is_foreign && self.take_over(wanted, None).await?.is_some() {
+                return Box::pin(self.ensure_child(wanted, ensured)).await;
+            }
             if child.kind.has_pods {
                 match self.pace(wanted, *fingerprint, *stamp) {
                     Pace::Now => self.pacer.ended(&wanted.resource_key()),
@@ -316,7 +333,7 @@ impl Applier {
         existing: Option<Existing<'_>>,
         paced: bool,
     ) -> Result<(), ApplyError> {
-        let (at, manager) = (wanted.location(), self.kind.field_manager);
+        let (at, manager) = (wanted.location(), &self.field_manager);
         let mut body = wanted.child.body.clone();
         Stamp::new(wanted.resource, wanted.desired, paced).put_on(&mut body);
         let named = existing;
@@ -329,17 +346,18 @@ impl Applier {
         }
         let forced = existing.is_some();
         let applied = self.caller.apply(at, manager, forced, &body);
-        let error = match CachedChild::watched_as(wanted.child.kind, applied).await {
-            Ok(answer) => {
-                if forced {
-                    let child = (wanted.child.kind, wanted.key());
-                    self.repairs.applied(&child, wanted.desired.fields);
+        let error =
+            match CachedChild::watched_as(wanted.child.kind, self.children.shard, applied).await {
+                Ok(answer) => {
+                    if forced {
+                        let child = (wanted.child.kind, wanted.key());
+                        self.repairs.applied(&child, wanted.desired.fields);
+                    }
+                    self.applied(wanted, answer);
+                    return Ok(());
                 }
-                self.applied(wanted, answer);
-                return Ok(());
-            }
-            Err(error) => error,
-        };
+                Err(error) => error,
+            };
         match error.status().map(error_class::of_apply) {
             Some(ErrorClass::ResolveOwnership) if existing.is_none() => {
                 debug!(controller = self.controller, %error, "resolving the owner of the child");

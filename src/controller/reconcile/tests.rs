@@ -9,6 +9,7 @@ mod lost_children;
 mod memo;
 mod owned;
 mod paced;
+mod shards;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -34,6 +35,7 @@ use crate::controller::reconcile::{Action, Reconciler};
 use crate::json::Json;
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
+use crate::shard::Shard;
 
 /// Answers one request, or never answers.
 type Script = dyn Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync;
@@ -70,11 +72,23 @@ impl Scenario {
         operator: &'static dyn Operator,
         script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
     ) -> Self {
+        Self::in_shard(None, operator, script)
+    }
+
+    /// The same scenario in a shard.
+    fn in_shard(
+        shard: Option<Shard>,
+        operator: &'static dyn Operator,
+        script: impl Fn(&str, &Value) -> Option<(u16, Value)> + Send + Sync + 'static,
+    ) -> Self {
         let (sent, sent_ever) = (Arc::<Log>::default(), Arc::<Log>::default());
         let version = Arc::new(AtomicU32::new(1));
         let (log, script): (_, Arc<Script>) = (Arc::clone(&sent), Arc::new(script));
         let resources = Arc::<Store<_>>::default();
-        let children = Arc::new(Children::new(operator.owns()));
+        let children = Arc::new(Children::new(
+            operator.owns(),
+            shard.as_ref().map(Shard::id),
+        ));
         let (everything, versions) = (Arc::clone(&sent_ever), Arc::clone(&version));
         let cached = Arc::clone(&resources);
         let busy = Arc::<Mutex<Option<Duration>>>::default();
@@ -133,7 +147,7 @@ impl Scenario {
         ));
         let reconciler = Reconciler::new(
             operator,
-            Settings::default(),
+            (Settings::default(), shard),
             (
                 Caller::new(kube::Client::new(service, "default"), Leadership::sole()),
                 recorder,

@@ -25,6 +25,7 @@ use super::namespace::pod_namespace;
 use super::requests::RequestCounter;
 use crate::config::{Config, LeaderElection};
 use crate::packaging::names;
+use crate::shard::{self, Shard};
 use candidate::TERMS;
 use clock::Moment;
 pub(super) use driver::{Driver, ElectionLost};
@@ -49,6 +50,8 @@ pub(super) struct Election {
     calls: Client,
     watches: Client,
     namespace: String,
+    /// Name of the Lease.
+    name: String,
 }
 
 impl Election {
@@ -72,23 +75,29 @@ impl Election {
             calls: cluster::connect_once_more(kubeconfig, requests, limit).await?,
             watches: clients.watches.clone(),
             namespace,
+            name: lease(config),
         }))
     }
 
     /// The driver.
     pub(super) fn driver(self, registry: &mut Registry) -> Driver {
+        let metrics = metrics::Metrics::registered(registry, &self.name);
         let leases = Leases {
             calls: self.calls,
             watches: self.watches,
             namespace: self.namespace,
-            name: names::LEASE.to_owned(),
+            name: self.name,
             identity: identity(),
             duration: TERMS.lease,
             deadline: TERMS.renew_deadline / 2,
         };
-        let metrics = metrics::Metrics::registered(registry, names::LEASE);
         Driver::new(leases, TERMS, metrics, Moment::now)
     }
+}
+
+/// The name of the Lease: one for each shard.
+pub(super) fn lease(config: &Config) -> String {
+    shard::name_in(names::LEASE, config.shard.as_ref().map(Shard::id))
 }
 
 /// The host name, which in a cluster is the name of the pod, and random digits: a restarted process

@@ -79,7 +79,7 @@ fn decoding_takes_whatever_there_is_and_refuses_only_what_has_no_version() {
         "spec": [], "status": {"conditions": {"type": 1}, "replicas": "many"},
     });
     for owned in owned_types(OPERATORS) {
-        assert!(CachedChild::decode(owned.kind, &Json::from(&odd)).is_ok());
+        assert!(CachedChild::decode(owned.kind, None, &Json::from(&odd)).is_ok());
     }
     assert!(CachedPod::from_json(&Json::from(&odd)).is_ok());
     assert!(CachedResource::from_json(&Json::from(&odd)).is_ok());
@@ -94,7 +94,8 @@ fn the_message_of_a_condition_is_kept_only_where_something_is_wrong() {
             "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9"},
             "status": {"conditions": [{"type": "Progressing", "status": status, "reason": "R", "message": "é".repeat(400)}]},
         });
-        let deployment = CachedChild::decode(DEPLOYMENT, &Json::from(&object)).expect("decodes");
+        let deployment =
+            CachedChild::decode(DEPLOYMENT, None, &Json::from(&object)).expect("decodes");
         let workload = deployment.workload().expect("it makes pods");
         let progressing = workload.progressing_condition.clone();
         progressing.expect("there").message
@@ -114,7 +115,7 @@ async fn a_child_is_decoded_as_what_is_watched_and_not_without_a_watch() {
     assert!(CachedChild::from_json(&Json::from(&object)).is_err());
     for owned in owned_types(OPERATORS) {
         let decode = async { CachedChild::from_json(&Json::from(&object)).expect("decodes") };
-        let child = CachedChild::watched_as(owned.kind, decode).await;
+        let child = CachedChild::watched_as(owned.kind, None, decode).await;
         assert_eq!(child.workload().is_some(), owned.kind.has_pods);
     }
 }

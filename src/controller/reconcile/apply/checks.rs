@@ -90,7 +90,7 @@ impl Applier {
         };
         let kind = wanted.child.kind.kind;
         self.metrics.field_conflict(&self.controller, kind);
-        let manager = self.kind.field_manager;
+        let manager = &*self.field_manager;
         let live = self.caller.get(wanted.location()).await?;
         let who = FieldConflict::of(&wanted.child.body, &live, manager).describe(manager);
         let problem = Problem {

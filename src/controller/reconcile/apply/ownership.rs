@@ -21,6 +21,7 @@ use crate::controller::state::jittered_retry;
 use crate::explorer::twins::{self, Twin};
 use crate::json::Json;
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
+use crate::shard::Shard;
 
 impl Applier {
     /// Determines with one GET whether the object belongs to this resource (its label was removed, or
@@ -44,9 +45,11 @@ impl Applier {
         if let Some(stamp) = Stamp::of(&Json::from(&object)) {
             self.check_generation(wanted.resource, stamp).await?;
         }
-        let manager = self.kind.field_manager;
+        let manager = &*self.field_manager;
         let mut resource_version = version_of(&object).unwrap_or(0);
-        if fingerprint::of_observed(&Json::from(&object), manager).is_none() {
+        if let Some(taken) = self.take_over(wanted, Some(&object)).await? {
+            resource_version = version_of(&taken).unwrap_or(0);
+        } else if fingerprint::of_observed(&Json::from(&object), manager).is_none() {
             // The old selector and ports match the existing pods; the new ones only those of the
             // rollout.
             let is_service = wanted.child.kind == SERVICE;
@@ -123,7 +126,7 @@ impl Applier {
             // Lists a type without conversion: a list of resources fails while the conversion webhook
             // is unavailable, even if it is empty. No object has this name.
             let at = Location::of_child(DEPLOYMENT, namespace, "-");
-            let list = self.caller.list_one(at).await?;
+            let list = self.caller.list_one(at, None).await?;
             Ok(revision_of(&list))
         });
         begun.await.copied()
@@ -144,7 +147,7 @@ impl Applier {
                 continue;
             }
             let at = Location::of_child(kind, key.namespace(), key.name());
-            let found = self.caller.list_one(at).await?;
+            let found = self.caller.list_one(at, None).await?;
             let now = found.pointer("/items/0").and_then(version_of);
             if now != Some(cached) {
                 let (kind, name) = (kind.kind, key.name());
@@ -158,8 +161,8 @@ impl Applier {
     /// The current generation of the resource in the API server.
     ///
     /// # Errors
-    /// [`ApplyError::ResourceGone`] if it is deleted, being deleted, or replaced by another of that
-    /// name.
+    /// [`ApplyError::ResourceGone`] if it is deleted, being deleted, in another shard, or replaced by
+    /// another of that name.
     pub(super) async fn live_generation(&self, resource: &Resource) -> Result<i64, ApplyError> {
         let at = Location {
             api_version: &resource.api_version,
@@ -167,14 +170,15 @@ impl Applier {
             namespace: &resource.namespace,
             name: &resource.name,
         };
-        let found = self.caller.list_one(at).await?;
+        let labels = self.shard.as_ref().map(Shard::selector);
+        let found = self.caller.list_one(at, labels).await?;
         let of = |field: &str| found.pointer(&format!("/items/0/metadata/{field}"));
         let is_it = of("uid").and_then(Value::as_str) == Some(&resource.uid);
         if !is_it || of("deletionTimestamp").is_some() {
             let (namespace, name) = (at.namespace, at.name);
             debug!(
                 controller = self.controller,
-                namespace, name, "the resource is deleted"
+                namespace, name, "the resource is deleted or in another shard"
             );
             return Err(ApplyError::ResourceGone);
         }
@@ -199,7 +203,7 @@ impl Applier {
         wanted: Wanted<'_>,
         field: &str,
     ) -> Result<Option<u64>, RequestError> {
-        let (at, manager) = (wanted.location(), self.kind.field_manager);
+        let (at, manager) = (wanted.location(), &*self.field_manager);
         let object = self.caller.get(at).await?;
         let Some(patch) = adoption::absorb_list(&object, manager, field) else {
             return Ok(None);
@@ -219,7 +223,7 @@ fn revision_of(list: &Value) -> u64 {
 }
 
 /// The resourceVersion of an object or list.
-fn version_of(object: &Value) -> Option<u64> {
+pub(super) fn version_of(object: &Value) -> Option<u64> {
     let version = object.pointer("/metadata/resourceVersion")?;
     version.as_str()?.parse().ok()
 }

@@ -1,0 +1,86 @@
+//! Takes over the children of a resource that moved here from another shard, with one read and one write
+//! for each: the field manager of the other shard gives its entry in `managedFields` to that of this one.
+//! Nothing else of a child changes, so no pod restarts.
+
+use serde_json::Value;
+use tracing::{info, warn};
+
+use super::ownership::version_of;
+use super::{Applier, ApplyError, Wanted};
+use crate::controller::cache::cached::Owner;
+use crate::controller::call::Part;
+use crate::controller::drift::managed_fields;
+use crate::controller::drift::repairs::Decision;
+use crate::json::Json;
+
+/// The desired state in the log of takeovers: what is applied does not matter.
+const ANY: u64 = 0;
+
+impl Applier {
+    /// Makes the entry of another shard's field manager in a child that of this one. Returns the API
+    /// server's answer, which the cache has then; `None` if there is no such entry. `found` is the child,
+    /// which is read if it is `None`.
+    ///
+    /// # Errors
+    /// [`ApplyError::ResourceGone`] if the resource has left this shard since it was read.
+    /// [`ApplyError::OtherShard`] if the other shard has taken the child back before: one manager waits,
+    /// ever longer, and the other has the child.
+    pub(super) async fn take_over(
+        &self,
+        wanted: Wanted<'_>,
+        found: Option<&Value>,
+    ) -> Result<Option<Value>, ApplyError> {
+        let (child, at) = ((wanted.child.kind, wanted.key()), wanted.location());
+        let decision = self.takeovers.decide(&child, ANY);
+        let read = match (found, &decision) {
+            (Some(_), _) => Value::Null,
+            (None, Decision::Wait(_, left)) => return Err(ApplyError::OtherShard(*left)),
+            (None, _) => self.caller.get(at).await?,
+        };
+        let object = found.unwrap_or(&read);
+        let owner = Owner::of(&Json::from(object));
+        if !owner.is_some_and(|owner| owner.gives_to(&self.owner(wanted.resource))) {
+            return Ok(None);
+        }
+        let (base, manager) = (self.kind.field_manager, &self.field_manager);
+        let Some((patch, from)) = managed_fields::taken_over(object, base, manager) else {
+            return Ok(None);
+        };
+        let (kind, namespace, name) = (child.0.kind, child.1.namespace(), child.1.name());
+        // Of a child that was written after the resource was read: the resource may have moved on.
+        let cached = self.resources.get(&wanted.resource_key());
+        let known = cached.map(|resource| resource.meta.resource_version);
+        if version_of(object) > known {
+            self.live_generation(wanted.resource).await?;
+        }
+        match decision {
+            Decision::Apply => {}
+            Decision::Wait(_, left) => return Err(ApplyError::OtherShard(left)),
+            Decision::Investigate(left) => {
+                self.metrics.field_conflict(&self.controller, kind);
+                warn!(
+                    controller = self.controller,
+                    child = kind,
+                    namespace,
+                    name,
+                    manager = from,
+                    seconds = left.as_secs(),
+                    "another manager reconciles this resource too: their label selectors overlap; this \
+                     one leaves it alone for a while"
+                );
+                return Err(ApplyError::OtherShard(left));
+            }
+        }
+        let answer = self.caller.json_patch(at, Part::Object, manager, &patch);
+        let answer: Value = answer.await?;
+        self.takeovers.applied(&child, ANY);
+        self.children.put_written(child.0, &answer);
+        info!(
+            child = kind,
+            name,
+            manager = from,
+            "taken over from another shard"
+        );
+        Ok(Some(answer))
+    }
+}

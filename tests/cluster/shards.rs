@@ -1,0 +1,336 @@
+//! Managers with label selectors share a cluster: each writes the resources of its shard alone, and a
+//! resource that moves keeps its pods.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::audit;
+use crate::harness::manager::Manager;
+use crate::harness::{
+    AT_REST, DEADLINE, DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, POD, Request, SERVICE, Stage,
+    condition, is_ready,
+};
+
+const LABEL: &str = "quartet-operator.example.com/shard";
+const LEASE: Kind = Kind {
+    api_version: "coordination.k8s.io/v1",
+    kind: "Lease",
+    plural: "leases",
+};
+const REPLICA_SET: Kind = Kind {
+    api_version: "apps/v1",
+    kind: "ReplicaSet",
+    plural: "replicasets",
+};
+
+/// The manager of a shard, which is a user of its own, so that the audit log tells whose a write was.
+struct ShardManager {
+    manager: Manager,
+    user: String,
+    kubeconfig: PathBuf,
+}
+
+impl ShardManager {
+    fn start(stage: &Stage, name: &str, selector: &str) -> Self {
+        let user = format!("{}-{name}", stage.namespace);
+        let text = std::fs::read_to_string(stage.kubeconfig()).expect("a kubeconfig");
+        let mut kubeconfig: Value = serde_saphyr::from_str(&text).expect("YAML");
+        let identity = &mut kubeconfig["users"][0]["user"];
+        identity["as"] = user.as_str().into();
+        identity["as-groups"] = json!(["system:masters"]);
+        let file = std::env::temp_dir().join(format!("{user}.kubeconfig"));
+        std::fs::write(&file, kubeconfig.to_string()).expect("written");
+        let flags = [
+            "--leader-elect".to_owned(),
+            format!("--leader-election-namespace={}", stage.namespace),
+            format!("--watch-namespace={}", stage.namespace),
+            format!("--watch-label-selector={selector}"),
+        ];
+        ShardManager {
+            manager: Manager::start(&file, &flags),
+            user,
+            kubeconfig: file,
+        }
+    }
+
+    /// What it has written so far, besides its Lease and Events.
+    fn writes(&self, stage: &Stage) -> Vec<Request> {
+        let mut requests = audit::requests(stage.audit_log(), Some(&stage.namespace));
+        requests.retain(|request| {
+            request.impersonated == self.user
+                && !matches!(request.verb.as_str(), "get" | "list" | "watch")
+                && !matches!(request.resource.as_str(), "leases" | "events")
+        });
+        requests
+    }
+
+    /// The names of the objects that it has written.
+    fn written(&self, stage: &Stage) -> BTreeSet<String> {
+        let writes = self.writes(stage).into_iter();
+        writes.map(|request| request.name).collect()
+    }
+
+    /// The line that it wrote when it started.
+    fn start_line(&self) -> Value {
+        let log = self.manager.log();
+        let mut lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        let line = lines.find(|line: &Value| line["message"] == "starting");
+        line.expect("it has started")
+    }
+
+    fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for ShardManager {
+    fn drop(&mut self) {
+        self.manager.terminate();
+        let told = Instant::now();
+        while self.manager.runs() && told.elapsed() < DEADLINE {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = std::fs::remove_file(&self.kubeconfig);
+    }
+}
+
+/// A Memcached with these labels.
+fn memcached(name: &str, size: u32, labels: Value) -> Value {
+    let mut object = MEMCACHED.object(name, json!({"size": size}));
+    object["metadata"]["labels"] = labels;
+    object
+}
+
+/// The field managers of the operator that have applied the object.
+fn appliers(object: &Value) -> Vec<String> {
+    let entries = object["metadata"]["managedFields"].as_array();
+    let applied = entries
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry["operation"] == "Apply" && entry.get("subresource").is_none());
+    let names = applied.filter_map(|entry| entry["manager"].as_str());
+    let ours = names.filter(|name| name.starts_with("quartet-operator-"));
+    ours.map(str::to_owned).collect()
+}
+
+async fn until_applied_by(stage: &Stage, kind: Kind, name: &str, manager: &str) -> Value {
+    let what = format!("applied by {manager}");
+    let is_theirs = |object: &Value| appliers(object) == [manager];
+    stage.until(kind, name, &what, is_theirs).await
+}
+
+async fn label(stage: &Stage, kind: Kind, name: &str, shard: Value) {
+    let patch = json!({"metadata": {"labels": {LABEL: shard}}});
+    stage.patch(kind, name, patch).await.expect("labelled");
+}
+
+/// What shows that the pods of a child were not touched: it, its ReplicaSets and the pods.
+async fn pods_of(stage: &Stage, deployment: &Value) -> (Value, BTreeSet<String>) {
+    let mut seen = BTreeSet::new();
+    for kind in [REPLICA_SET, POD] {
+        for object in stage.list(kind).await {
+            let name = object["metadata"]["name"].as_str().expect("a name");
+            let of = deployment["metadata"]["name"].as_str().expect("a name");
+            if name.starts_with(&format!("{of}-")) {
+                seen.insert(format!("{} {}", kind.kind, object["metadata"]["uid"]));
+            }
+        }
+    }
+    let metadata = &deployment["metadata"];
+    let still = json!([metadata["uid"], metadata["generation"], deployment["spec"]]);
+    (still, seen)
+}
+
+#[tokio::test]
+async fn three_shards_write_their_own_resources_alone() {
+    let stage = Stage::without_manager("three-shards").await;
+    let shards = [
+        ("a", format!("{LABEL}=a"), "335ace71", json!({LABEL: "a"})),
+        (
+            "b",
+            format!("{LABEL} in (b)"),
+            "50e16d11",
+            json!({LABEL: "b"}),
+        ),
+        ("rest", format!("! {LABEL}"), "f68331b3", json!({})),
+    ];
+    let managers: Vec<_> = shards
+        .iter()
+        .map(|(name, selector, ..)| ShardManager::start(&stage, name, selector))
+        .collect();
+    for (name, _, id, labels) in &shards {
+        let object = memcached(&format!("of-{name}"), 1, labels.clone());
+        stage.apply(&object).await.expect("applied");
+        let lease = format!("quartet-operator.example.com-{id}");
+        let is_held = |lease: &Value| lease["spec"]["holderIdentity"].is_string();
+        stage.until(LEASE, &lease, "held", is_held).await;
+    }
+    assert_eq!(stage.list(LEASE).await.len(), 3, "no Lease of another name");
+    for ((name, _, id, _), shard) in shards.iter().zip(&managers) {
+        let object = format!("of-{name}");
+        stage.until_ready(MEMCACHED, &object).await;
+        let deployment = stage.get(DEPLOYMENT, &object).await.expect("the child");
+        let manager = format!("quartet-operator-memcached-{id}");
+        assert_eq!(appliers(&deployment), [manager]);
+        let line = shard.start_line();
+        assert_eq!(line["shard"], *id);
+        assert_eq!(line["lease"], format!("quartet-operator.example.com-{id}"));
+    }
+    // A resource of each shard changes, and one goes.
+    for (name, ..) in &shards {
+        let object = format!("of-{name}");
+        stage.scale(MEMCACHED, &object, 2).await.expect("scaled");
+        stage.until_ready(MEMCACHED, &object).await;
+    }
+    stage.delete(MEMCACHED, "of-a").await;
+    stage.until_gone(DEPLOYMENT, "of-a").await;
+    for ((name, selector, ..), shard) in shards.iter().zip(&managers) {
+        assert_eq!(
+            shard.written(&stage),
+            BTreeSet::from([format!("of-{name}")])
+        );
+        let (_, metrics) = shard.manager.get("metrics", "/metrics").await;
+        let canonical = selector.replace(" in (b)", "=b").replace(' ', "");
+        let expected = format!("{{shard=\"{canonical}\"");
+        let mut series = metrics.lines().filter(|line| !line.starts_with('#'));
+        assert!(series.clone().count() > 100, "{metrics}");
+        let other = series.find(|line| !line.contains(&expected));
+        assert_eq!(other, None, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_resource_that_moves_keeps_its_pods_and_is_written_by_its_new_shard() {
+    let stage = Stage::without_manager("move").await;
+    let a = ShardManager::start(&stage, "a", &format!("{LABEL}=a"));
+    let b = ShardManager::start(&stage, "b", &format!("{LABEL}=b"));
+    let spec = json!({"image": "nginx:1.17.1", "port": 30041, "singlePodsQPS": 1, "totalQPS": 2});
+    let mut web = ELASTIC_WEB.object("web", spec);
+    web["metadata"]["labels"] = json!({LABEL: "a"});
+    stage.apply(&web).await.expect("applied");
+    stage.until_ready(ELASTIC_WEB, "web").await;
+    let deployment = stage.get(DEPLOYMENT, "web").await.expect("the child");
+    let before = pods_of(&stage, &deployment).await;
+    assert_eq!(before.1.len(), 3, "a ReplicaSet and two pods: {before:?}");
+    let service = stage.get(SERVICE, "web").await.expect("the child");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let by_a = a.writes(&stage).len();
+
+    label(&stage, ELASTIC_WEB, "web", json!("b")).await;
+    let theirs = "quartet-operator-elasticweb-50e16d11";
+    let moved = until_applied_by(&stage, DEPLOYMENT, "web", theirs).await;
+    let service_after = until_applied_by(&stage, SERVICE, "web", theirs).await;
+    tokio::time::sleep(AT_REST).await;
+    assert_eq!(pods_of(&stage, &moved).await, before);
+    assert_eq!(service_after["metadata"]["uid"], service["metadata"]["uid"]);
+    assert_eq!(service_after["spec"], service["spec"]);
+    let resource = stage.get(ELASTIC_WEB, "web").await.expect("the resource");
+    assert!(is_ready(&resource), "{resource:#}");
+    let writes = b.writes(&stage);
+    let writes: Vec<_> = writes.iter().map(|it| (&*it.verb, &*it.resource)).collect();
+    assert_eq!(writes, [("patch", "deployments"), ("patch", "services")]);
+
+    let scaled = json!({"spec": {"totalQPS": 3}});
+    stage
+        .patch(ELASTIC_WEB, "web", scaled)
+        .await
+        .expect("patched");
+    let is_scaled = |deployment: &Value| deployment["status"]["readyReplicas"] == 3;
+    stage
+        .until(DEPLOYMENT, "web", "scaled by b", is_scaled)
+        .await;
+    stage.until_ready(ELASTIC_WEB, "web").await;
+    assert_eq!(a.writes(&stage).len(), by_a, "a has let it go");
+
+    // A shard that nobody has: all stays as it is.
+    label(&stage, ELASTIC_WEB, "web", json!("nobody")).await;
+    tokio::time::sleep(AT_REST).await;
+    let left = stage.get(DEPLOYMENT, "web").await.expect("not deleted");
+    assert_eq!(left["status"]["readyReplicas"], 3);
+    assert!(stage.get(SERVICE, "web").await.is_some(), "not deleted");
+    let by_b = b.writes(&stage).len();
+    // And back, at once.
+    label(&stage, ELASTIC_WEB, "web", json!("a")).await;
+    until_applied_by(
+        &stage,
+        DEPLOYMENT,
+        "web",
+        "quartet-operator-elasticweb-335ace71",
+    )
+    .await;
+    stage.delete(ELASTIC_WEB, "web").await;
+    stage.until_gone(DEPLOYMENT, "web").await;
+    assert_eq!(b.writes(&stage).len(), by_b);
+}
+
+#[tokio::test]
+async fn sharding_is_switched_on_and_off_without_a_restart_of_pods() {
+    let stage = Stage::without_manager("switched").await;
+    let unsharded = ShardManager::start(&stage, "before", "");
+    stage
+        .apply(&memcached("cache", 1, json!({})))
+        .await
+        .expect("applied");
+    stage.until_ready(MEMCACHED, "cache").await;
+    let deployment = stage.get(DEPLOYMENT, "cache").await.expect("the child");
+    assert_eq!(appliers(&deployment), ["quartet-operator-memcached"]);
+    let before = pods_of(&stage, &deployment).await;
+    unsharded.stop();
+
+    let rest = ShardManager::start(&stage, "rest", &format!("!{LABEL}"));
+    let of_rest = "quartet-operator-memcached-f68331b3";
+    let sharded = until_applied_by(&stage, DEPLOYMENT, "cache", of_rest).await;
+    assert_eq!(pods_of(&stage, &sharded).await, before);
+    rest.stop();
+
+    let after = ShardManager::start(&stage, "after", "");
+    let of_all = "quartet-operator-memcached";
+    let unsharded = until_applied_by(&stage, DEPLOYMENT, "cache", of_all).await;
+    assert_eq!(pods_of(&stage, &unsharded).await, before);
+    stage.until_ready(MEMCACHED, "cache").await;
+    let writes = after.writes(&stage);
+    let writes: Vec<_> = writes.iter().map(|it| (&*it.verb, &*it.resource)).collect();
+    assert_eq!(writes, [("patch", "deployments")], "one for the child");
+}
+
+#[tokio::test]
+async fn shards_that_overlap_neither_fight_nor_restart_pods() {
+    const LONG: Duration = Duration::from_secs(25);
+    let stage = Stage::without_manager("overlap").await;
+    let one = ShardManager::start(&stage, "one", "team=x");
+    let other = ShardManager::start(&stage, "other", "tier=y");
+    let labels = json!({"team": "x", "tier": "y"});
+    stage
+        .apply(&memcached("cache", 1, labels))
+        .await
+        .expect("applied");
+    stage.until_ready(MEMCACHED, "cache").await;
+    let deployment = stage.get(DEPLOYMENT, "cache").await.expect("the child");
+    let before = pods_of(&stage, &deployment).await;
+    let began = Instant::now();
+    while began.elapsed() < LONG {
+        let resource = stage.get(MEMCACHED, "cache").await.expect("the resource");
+        let degraded = condition(&resource, "Degraded").map(|it| it["status"].clone());
+        assert_ne!(degraded, Some(json!("True")), "{resource:#}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let deployment = stage.get(DEPLOYMENT, "cache").await.expect("the child");
+    assert_eq!(pods_of(&stage, &deployment).await, before);
+    let logs = one.manager.log() + &other.manager.log();
+    let told = logs.matches("their label selectors overlap").count();
+    let writes = [one.writes(&stage), other.writes(&stage)].concat();
+    let of = |resource: &str| writes.iter().filter(|it| it.resource == resource).count();
+    let (applies, statuses) = (of("deployments"), of("memcacheds/status"));
+    println!("{applies} writes of the Deployment, {statuses} of the status, told {told} times");
+    assert!((1..=4).contains(&told), "{logs}");
+    assert!((3..=10).contains(&applies), "{applies}");
+    assert!(statuses <= 6, "{statuses}");
+    // The one that has the child still works.
+    stage.scale(MEMCACHED, "cache", 2).await.expect("scaled");
+    stage.until_ready(MEMCACHED, "cache").await;
+}
