@@ -79,15 +79,11 @@ fn the_generated_folders_hold_no_file_that_nothing_generates() {
 /// Reports whether this is a `kustomization.yaml`, or one next to it names the file.
 fn is_named(root: &Path, path: &Path) -> bool {
     let folder = path.parent().unwrap();
-    if folder.parent() != Some(Path::new("config")) {
+    let list = root.join(folder).join("kustomization.yaml");
+    if !folder.starts_with("config") || !list.is_file() {
         return false;
     }
-    let list = committed(
-        root.join(folder)
-            .join("kustomization.yaml")
-            .to_str()
-            .unwrap(),
-    );
+    let list = committed(list.to_str().unwrap());
     let name = path.file_name().unwrap().to_str().unwrap();
     let items = |field: &str| list[field].as_array().cloned().unwrap_or_default();
     name == "kustomization.yaml"
@@ -346,9 +342,9 @@ fn every_binding_gives_a_role_that_is_there_to_the_account_that_is_there() {
         .iter()
         .filter(|it| it["roleRef"].is_object())
         .collect::<Vec<_>>();
-    // Five of the manager and one in the overlay for one namespace, one of a metrics reader, one
-    // of the storage migration, two of installers with OLM v1.
-    assert_eq!(bindings.len(), 10);
+    // Five of the manager, one in the overlay for one namespace and one in that of shards, one of a
+    // metrics reader, one of the storage migration, two of installers with OLM v1.
+    assert_eq!(bindings.len(), 11);
     for binding in bindings {
         let (role, subject) = (&binding["roleRef"], &binding["subjects"][0]);
         let namespace = &binding["metadata"]["namespace"];

@@ -27,7 +27,6 @@ use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::cache::store::Store;
 use crate::controller::call::Caller;
 use crate::controller::children::{Children, Ownership, taken};
-use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::repairs::RepairLog;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::event::Recorder;
@@ -294,35 +293,6 @@ impl Applier {
             self.pacer.ended(&wanted.resource_key());
         }
         outcome
-    }
-
-    /// Whether the owned fields of a child are as desired, or as changed on admission.
-    fn is_settled(
-        &self,
-        resource: &Resource,
-        (kind, name): (ChildKind, &str),
-        desired: Fingerprint,
-        observed: Option<Fingerprint>,
-    ) -> bool {
-        let Some(answered) = observed.filter(|observed| *observed != desired) else {
-            return observed.is_some();
-        };
-        let rewritten = ServerMutated {
-            kind,
-            name: name.into(),
-            desired,
-            answered,
-        };
-        self.states.is_rewritten(resource, &rewritten)
-    }
-
-    /// The child is as desired. A field conflict is reported until this has lasted long enough.
-    fn settled(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
-        let child = (wanted.child.kind, wanted.key());
-        match self.repairs.settled(&child, wanted.desired.fields) {
-            Some((problem, left)) => Err(ApplyError::Blocked(problem, left)),
-            None => Ok(()),
-        }
     }
 
     /// Applies a child. If the resource owns the child, the apply is forced and has uid and version as

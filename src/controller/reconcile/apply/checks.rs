@@ -1,5 +1,5 @@
-//! Checks before a change of an existing child: whether the resource is outdated, whether another
-//! writer keeps changing the child, and whether a user requested the change.
+//! Checks before a change of an existing child: whether it differs, whether the resource is outdated,
+//! whether another writer keeps changing the child, and whether a user requested the change.
 
 use tracing::warn;
 
@@ -9,7 +9,8 @@ use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::repairs::Decision;
 use crate::controller::drift::stamp::{Hash, Stamp, hash_of_spec};
 use crate::controller::reconcile::pacing;
-use crate::operators::{Problem, Reason, Resource, status};
+use crate::controller::state::ServerMutated;
+use crate::operators::{ChildKind, Problem, Reason, Resource, status};
 
 /// When a Deployment may be changed.
 pub(super) enum Pace {
@@ -47,6 +48,35 @@ impl Waits {
 }
 
 impl Applier {
+    /// Whether the owned fields of a child are as desired, or as changed on admission.
+    pub(super) fn is_settled(
+        &self,
+        resource: &Resource,
+        (kind, name): (ChildKind, &str),
+        desired: Fingerprint,
+        observed: Option<Fingerprint>,
+    ) -> bool {
+        let Some(answered) = observed.filter(|observed| *observed != desired) else {
+            return observed.is_some();
+        };
+        let rewritten = ServerMutated {
+            kind,
+            name: name.into(),
+            desired,
+            answered,
+        };
+        self.states.is_rewritten(resource, &rewritten)
+    }
+
+    /// The child is as desired. A field conflict is reported until this has lasted long enough.
+    pub(super) fn settled(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
+        let child = (wanted.child.kind, wanted.key());
+        match self.repairs.settled(&child, wanted.desired.fields) {
+            Some((problem, left)) => Err(ApplyError::Blocked(problem, left)),
+            None => Ok(()),
+        }
+    }
+
     /// Rejects a resource of an older generation than the child's stamp. Reads the resource from the
     /// API server once: a stamp with a later generation than the resource was edited, or restored from
     /// a backup, and is overwritten.
