@@ -13,6 +13,7 @@ use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
 use crate::controller::state::ReconcileStates;
+use crate::controller::state::debounce::BURST;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 
@@ -23,17 +24,13 @@ pub(super) const COALESCE: Duration = Duration::from_millis(500);
 /// Maximum additional delay after a step if the owner waits already, in most cases to write its status.
 pub(super) const STEP_WHILE_WAITING: Duration = Duration::from_secs(4);
 
-/// If more resources than this wait to write their status, a first status is written at the end of the
-/// rollout or after the longest wait, whichever is earlier.
-const FEW: u32 = 25;
-
 /// The delay before a change enqueues the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Urgency {
     Now,
     /// After [`COALESCE`].
     Soon,
-    /// As `Soon` if at most [`FEW`] resources of the kind wait to write their status, otherwise as
+    /// As `Soon` if at most [`BURST`] resources of the kind wait to write their status, otherwise as
     /// `Step`.
     FirstReport,
     /// After [`COALESCE`] if the owner does not wait, otherwise after [`STEP_WHILE_WAITING`].
@@ -151,7 +148,9 @@ impl EventHandlers {
             let (delay, while_waiting) = match urgency {
                 Urgency::Now => (Duration::ZERO, Duration::ZERO),
                 Urgency::Soon => (COALESCE, COALESCE),
-                Urgency::FirstReport if controller.states.waiting() <= FEW => (COALESCE, COALESCE),
+                Urgency::FirstReport if controller.states.waiting() <= BURST => {
+                    (COALESCE, COALESCE)
+                }
                 Urgency::FirstReport | Urgency::Step => (COALESCE, STEP_WHILE_WAITING),
             };
             controller

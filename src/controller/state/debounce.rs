@@ -72,7 +72,7 @@ const LONGEST: Duration = Duration::from_secs(4);
 
 /// While more resources of the kind than this wait for their workloads' controllers, those are behind:
 /// changed conditions are written at once, in most cases by the reconcile that applies the children.
-const BURST: u32 = 50;
+pub(in crate::controller) const BURST: u32 = 25;
 
 /// How often a resource that waits for its workload's controller looks whether others do, too.
 const LOOK: Duration = Duration::from_secs(1);
@@ -265,12 +265,12 @@ mod tests {
         };
         let none = Observed::default();
         let conditions = Difference::Conditions;
-        assert_eq!(first(none.clone(), conditions, 50), Some(SECOND));
-        assert_eq!(first(none.clone(), conditions, 51), None);
-        let counts = first(none, Difference::CountsOnly, 51);
+        assert_eq!(first(none.clone(), conditions, 25), Some(SECOND));
+        assert_eq!(first(none.clone(), conditions, 26), None);
+        let counts = first(none, Difference::CountsOnly, 26);
         assert_eq!(counts, Some(SECOND), "no refresh");
         let observed = rollout(0, 3);
-        let wait = first(observed, conditions, 51);
+        let wait = first(observed, conditions, 26);
         assert_eq!(wait, Some(500 * MILLISECOND), "it may be ready soon");
     }
 
