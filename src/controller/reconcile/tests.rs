@@ -342,11 +342,11 @@ fn willing(line: &str, body: &Value) -> Option<(u16, Value)> {
 async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
     let scenario = Scenario::new(willing);
     scenario.holds(1, json!({}));
-    for _second in 0..4 {
-        let look = Duration::from_secs(1);
+    for seconds in [1, 3] {
+        let wait = Duration::from_secs(seconds);
         let next = scenario.reconcile().await;
-        assert_eq!(next, Ok(Action::RequeueAfter(look)), "the status waits");
-        tokio::time::advance(look).await;
+        assert_eq!(next, Ok(Action::RequeueAfter(wait)), "the status waits");
+        tokio::time::advance(wait).await;
     }
     assert_eq!(scenario.sent(), [APPLY]);
     assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));

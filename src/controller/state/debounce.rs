@@ -74,7 +74,8 @@ const LONGEST: Duration = Duration::from_secs(4);
 /// changed conditions are written at once, in most cases by the reconcile that applies the children.
 pub(in crate::controller) const BURST: u32 = 25;
 
-/// How often a resource that waits for its workload's controller looks whether others do, too.
+/// After this time a resource that waits for its workload's controller looks once whether others do,
+/// too.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Changed counts are written after this time without changes, as in a stuck rollout.
@@ -132,9 +133,11 @@ impl StatusDebounce {
             return None;
         }
         let latest = self.since + difference.longest(waiting);
+        let look = self.since + LOOK;
         let due = latest.min(match is_reportable {
             true => self.moved + difference.quiet(waiting),
-            false => now + LOOK,
+            false if now < look => look,
+            false => latest,
         });
         due.checked_duration_since(now)
             .filter(|wait| !wait.is_zero())
