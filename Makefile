@@ -319,6 +319,11 @@ bench-webhook: ## Measure the webhooks over TLS beside a server that does nothin
 	$(CARGO_BUILD) --release --bin manager --bin bench
 	@$(CARGO_TARGET_DIR)/release/bench webhook --manager $(CARGO_TARGET_DIR)/release/manager $(ARGS)
 
+.PHONY: bench-scale
+bench-scale: ## Measure the manager with 10 000 to 100 000 resources, on a scripted API server; ARGS=--help.
+	$(CARGO_BUILD) --release --bin manager --bin bench
+	@$(CARGO_TARGET_DIR)/release/bench scale --manager $(CARGO_TARGET_DIR)/release/manager $(ARGS)
+
 ##@ Build
 
 .PHONY: build

@@ -29,14 +29,14 @@ const CONCURRENCY: usize = 8;
 /// The first port of a cluster's default range.
 const FIRST_NODE_PORT: u32 = 30_000;
 
-struct Kind {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
+pub(crate) struct Kind {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) plural: &'static str,
 }
 
-const KINDS: [Kind; 4] = [
+pub(crate) const KINDS: [Kind; 4] = [
     Kind {
         group: "cache.example.com",
         version: "v1alpha1",
@@ -74,7 +74,7 @@ impl Kind {
         }
     }
 
-    fn spec(&self, number: u32, pods: u32) -> Value {
+    pub(crate) fn spec(&self, number: u32, pods: u32) -> Value {
         match self.kind {
             "Nginx" => json!({"count": pods}),
             "ElasticWeb" => json!({

@@ -13,6 +13,7 @@ mod peer;
 mod promises;
 mod report;
 mod run;
+mod scale;
 mod usage;
 mod webhook;
 
@@ -61,6 +62,8 @@ enum Other {
     Webhook(webhook::Plan),
     /// Measure the manager beside one on controller-runtime and one on kube-rs
     Peer(peer::Arguments),
+    /// Measure the manager with very many resources, on a scripted API server; needs no cluster
+    Scale(scale::Plan),
     /// Be that TLS server
     #[command(hide = true)]
     BareServer {
@@ -107,6 +110,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     let mut promises = Promises::read(&arguments.promises)?;
     match &arguments.other {
         Some(Other::Webhook(plan)) => return webhook::perform(plan, promises, &interrupted),
+        Some(Other::Scale(plan)) => return scale::perform(plan, promises, &interrupted),
         Some(Other::Peer(plan)) => return peer::perform(plan, promises, &interrupted),
         _ => {}
     }

@@ -83,25 +83,37 @@ pub(crate) struct Manager {
 impl Manager {
     /// Starts `subject` against `cluster`, the only one.
     pub(crate) fn start(cluster: &Cluster, subject: &Subject) -> Result<Self, Error> {
-        Self::spawn(cluster, subject, subject.name, subject.alone)
+        let (name, flags) = (subject.name, subject.alone);
+        Self::spawn(cluster.dir(), &cluster.kubeconfig(), subject, name, flags)
+    }
+
+    /// Starts `subject` with this kubeconfig, the only one; its log is `name`.log in `folder`.
+    pub(crate) fn start_with(
+        folder: &Path,
+        kubeconfig: &Path,
+        subject: &Subject,
+        name: &str,
+    ) -> Result<Self, Error> {
+        Self::spawn(folder, kubeconfig, subject, name, subject.alone)
     }
 
     /// Starts our own manager as the replica `name`, which waits for the lease.
     pub(crate) fn replica(cluster: &Cluster, subject: &Subject, name: &str) -> Result<Self, Error> {
         let flags = [PLAIN_METRICS, "--leader-election-namespace=default"];
-        Self::spawn(cluster, subject, name, &flags)
+        Self::spawn(cluster.dir(), &cluster.kubeconfig(), subject, name, &flags)
     }
 
     fn spawn(
-        cluster: &Cluster,
+        folder: &Path,
+        kubeconfig: &Path,
         subject: &Subject,
         name: &str,
         flags: &[&str],
     ) -> Result<Self, Error> {
-        let log = cluster.dir().join(format!("{name}.log"));
+        let log = folder.join(format!("{name}.log"));
         let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
         let arguments = [
-            format!("--kubeconfig={}", cluster.kubeconfig().display()),
+            format!("--kubeconfig={}", kubeconfig.display()),
             format!("--health-probe-bind-address=127.0.0.1:{}", free_port()?),
             format!("--metrics-bind-address={metrics}"),
         ]

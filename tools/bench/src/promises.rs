@@ -29,7 +29,14 @@ pub(crate) mod row {
     pub(crate) const BATCH_OBJECTS: &str = "conversion of a batch, objects per CPU-second";
     pub(crate) const BATCH_MEMORY: &str = "conversion of 500 objects, memory over idle, MiB";
 
-    pub(super) const ALL: [&str; 20] = [
+    pub(crate) const SCALE_CPU: &str = "CPU per resource, most resources to fewest";
+    pub(crate) const SCALE_MEMORY: &str = "memory per resource, most resources to fewest";
+    pub(crate) const SCALE_RESTARTED: &str =
+        "memory per resource restarted, most resources to fewest";
+    pub(crate) const START_CPU: &str = "CPU of a start with all, s";
+    pub(crate) const CHANGE_P99: &str = "from one change to its apply, P99, ms";
+
+    pub(super) const ALL: [&str; 25] = [
         BINARY,
         BINARY_ZIPPED,
         REQUESTS,
@@ -50,6 +57,11 @@ pub(crate) mod row {
         CONVERSION_P99,
         BATCH_OBJECTS,
         BATCH_MEMORY,
+        SCALE_CPU,
+        SCALE_MEMORY,
+        SCALE_RESTARTED,
+        START_CPU,
+        CHANGE_P99,
     ];
 }
 

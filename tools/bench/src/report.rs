@@ -193,7 +193,7 @@ fn count(requests: &Requests, counts: impl Fn(&Request) -> bool) -> f64 {
     counted.map(|(_, count)| *count as f64).sum()
 }
 
-fn listed(requests: &Requests) -> String {
+pub(crate) fn listed(requests: &Requests) -> String {
     let mut list = String::new();
     for (request, count) in requests {
         let Request {
@@ -211,14 +211,14 @@ fn listed(requests: &Requests) -> String {
 }
 
 /// Rows of `what | promised | measured`.
-struct Table<'a> {
-    text: String,
+pub(crate) struct Table<'a> {
+    pub(crate) text: String,
     load: Load,
     promises: &'a mut Promises,
 }
 
 impl<'a> Table<'a> {
-    fn new(promises: &'a mut Promises, load: Load) -> Self {
+    pub(crate) fn new(promises: &'a mut Promises, load: Load) -> Self {
         Self {
             text: "| what | promised | measured |\n|---|---:|---:|\n".to_owned(),
             load,
@@ -226,7 +226,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn row(&mut self, what: &str, measured: f64, note: impl AsRef<str>) {
+    pub(crate) fn row(&mut self, what: &str, measured: f64, note: impl AsRef<str>) {
         let verdict = self.promises.judge(what, self.load, measured, None);
         let note = match note.as_ref() {
             "" => String::new(),

@@ -23,9 +23,11 @@ const UNOWNED: [&str; 11] = [
 
 /// A field that another manager owns with another value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Conflict {
-    pub(crate) manager: String,
-    pub(crate) field: String,
+pub struct Conflict {
+    /// The other manager.
+    pub manager: String,
+    /// The field, e.g. `.spec.replicas`.
+    pub field: String,
 }
 
 fn owned_by(object: &Value) -> Value {
@@ -80,8 +82,12 @@ fn entry(manager: &str, operation: &str, api_version: &Value, now: &str, fields:
     })
 }
 
-/// What `live` becomes when `manager` applies `wanted`.
-pub(crate) fn apply(
+/// What `live` becomes when `manager` applies `wanted`; of an object that is not there, `live` is
+/// `{"metadata": {}}`.
+///
+/// # Errors
+/// The fields that others own with another value, unless `is_forced`.
+pub fn apply(
     live: &Value,
     wanted: &Value,
     manager: &str,

@@ -101,6 +101,11 @@ pub(crate) fn is_leaf(fields: &Value) -> bool {
     fields.as_object().is_none_or(Map::is_empty)
 }
 
+/// All fields of an object, in the form of `fieldsV1`.
+pub fn all(object: &Value) -> Value {
+    of(object, &Place::default())
+}
+
 /// All fields of a value.
 pub(crate) fn of(value: &Value, place: &Place) -> Value {
     match value {

@@ -18,7 +18,9 @@ mod request;
 mod storage;
 mod watch;
 
+pub use apply::{Conflict, apply};
 pub use counter::Counter;
+pub use fields::all as fields_of;
 pub use network::{Delivery, EventFault, Moment, Network, Perfect, RequestFault, client};
-pub use request::{Answer, Call, Target};
+pub use request::{Answer, Call, Target, parameters};
 pub use storage::{ApiServer, Change, Definition, ObjectId, Stored};

@@ -149,7 +149,7 @@ pub(crate) fn is_selected(object: &Value, selector: Option<&str>) -> bool {
 }
 
 /// The parameters of a query, decoded.
-pub(crate) fn parameters(query: &str) -> Vec<(String, String)> {
+pub fn parameters(query: &str) -> Vec<(String, String)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let split = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     split

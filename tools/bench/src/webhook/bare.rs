@@ -46,7 +46,8 @@ pub(crate) fn serve(address: SocketAddr, certificates: &Path) -> io::Result<Infa
     runtime.block_on(accept(address, TlsAcceptor::from(config)))
 }
 
-fn config(folder: &Path) -> io::Result<ServerConfig> {
+/// A server's side of TLS, with `tls.crt` and `tls.key` of `folder`.
+pub(crate) fn config(folder: &Path) -> io::Result<ServerConfig> {
     let certificate =
         CertificateDer::from_pem_file(folder.join("tls.crt")).map_err(io::Error::other)?;
     let key = PrivateKeyDer::from_pem_file(folder.join("tls.key")).map_err(io::Error::other)?;

@@ -5,7 +5,7 @@
 pub(crate) mod bare;
 mod client;
 mod payload;
-mod server;
+pub(crate) mod server;
 mod table;
 
 use std::path::PathBuf;

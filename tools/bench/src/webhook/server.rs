@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -52,8 +52,9 @@ impl Identity {
         })
     }
 
-    fn path(&self) -> PathBuf {
-        self.folder.path().to_owned()
+    /// The folder with `tls.crt` and `tls.key`.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
     }
 }
 

@@ -1,0 +1,153 @@
+//! The figures as tables in Markdown: side by side, and beside what is promised.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::{Figures, Plan};
+use crate::audit::{Request, Requests};
+use crate::promises::{Load, Promises, row};
+use crate::report::{self, Table, number};
+use crate::usage::Memory;
+
+type Row = (&'static str, fn(&Figures) -> f64);
+
+const CPU: Row = ("CPU per 1000 resources, s", |it| {
+    1000.0 * it.per_resource(it.burst_cpu.all.as_secs_f64())
+});
+const MEMORY: Row = ("memory over idle with all, KiB per resource", |it| {
+    it.per_resource(over(&it.idle, it.full.resident))
+});
+const RESTARTED: Row = (
+    "memory over idle restarted with all, KiB per resource",
+    |it| it.per_resource(over(&it.idle, it.restarted.resident)),
+);
+
+/// What is shown of each number of resources.
+const ROWS: [Row; 17] = [
+    CPU,
+    ("of it in the kernel, s", |it| {
+        1000.0 * it.per_resource(it.burst_cpu.kernel.as_secs_f64())
+    }),
+    ("requests per resource", |it| {
+        it.per_resource(count(&it.burst, |it| !it.is_watch()))
+    }),
+    ("status writes per resource", |it| {
+        it.per_resource(count(&it.burst, |it| it.resource.ends_with("/status")))
+    }),
+    ("all Ready after, s", |it| it.ready_after.as_secs_f64()),
+    ("memory idle, MiB", |it| mebibytes(it.idle.resident)),
+    ("memory with all, MiB", |it| mebibytes(it.full.resident)),
+    MEMORY,
+    ("CPU of a start with all, s", |it| {
+        it.start_cpu.all.as_secs_f64()
+    }),
+    ("at rest after, s", |it| it.start_after.as_secs_f64()),
+    ("requests of a start, without watches", |it| {
+        count(&it.start, |it| !it.is_watch())
+    }),
+    ("memory restarted with all, MiB", |it| {
+        mebibytes(it.restarted.resident)
+    }),
+    ("peak of it, MiB", |it| mebibytes(it.restarted.peak)),
+    RESTARTED,
+    ("from one change to its apply, P50, ms", |it| it.change(50)),
+    ("from one change to its apply, P99, ms", |it| it.change(99)),
+    ("CPU per change, until Ready, ms", |it| {
+        milliseconds(it.changes_cpu.all) / it.changes.len() as f64
+    }),
+];
+
+/// All tables.
+pub(super) fn tables(plan: &Plan, all: &[Figures], promises: &mut Promises) -> String {
+    let mut text = format!(
+        "{}, shared by manager and scripted API server; {} pods each, {} changes; load average {}\n\n| what |",
+        report::machine(),
+        plan.pods,
+        plan.changes,
+        report::load_average()
+    );
+    for figures in all {
+        let _ = write!(text, " {} resources |", figures.resources);
+    }
+    let _ = writeln!(text, "\n|---|{}", "---:|".repeat(all.len()));
+    for (what, value) in ROWS {
+        let _ = write!(text, "| {what} |");
+        for figures in all {
+            let _ = write!(text, " {} |", number(value(figures)));
+        }
+        text.push('\n');
+    }
+    let _ = write!(text, "\n{}", promised(plan, all, promises));
+    for figures in all {
+        let _ = write!(
+            text,
+            "\nrequests with {}: {}; of a start: {}\n",
+            figures.resources,
+            report::listed(&figures.burst),
+            report::listed(&figures.start)
+        );
+    }
+    text
+}
+
+/// The table of what is promised.
+fn promised(plan: &Plan, all: &[Figures], promises: &mut Promises) -> String {
+    let mut text = String::new();
+    let smallest = all.iter().min_by_key(|it| it.resources);
+    let largest = all.iter().max_by_key(|it| it.resources);
+    let (Some(smallest), Some(largest)) = (smallest, largest) else {
+        return text;
+    };
+    let load = Load {
+        resources: largest.resources,
+        pods: plan.pods,
+    };
+    let mut table = Table::new(promises, load);
+    if largest.resources > smallest.resources {
+        for (row, (_, value)) in [
+            (row::SCALE_CPU, CPU),
+            (row::SCALE_MEMORY, MEMORY),
+            (row::SCALE_RESTARTED, RESTARTED),
+        ] {
+            let (small, large) = (value(smallest), value(largest));
+            let note = format!("{} / {}", number(large), number(small));
+            table.row(row, large / small, note);
+        }
+    }
+    table.row(row::START_CPU, largest.start_cpu.all.as_secs_f64(), "");
+    let slowest = largest.changes.last().copied().unwrap_or_default();
+    let note = format!("slowest {} ms", number(milliseconds(slowest)));
+    table.row(row::CHANGE_P99, largest.change(99), note);
+    let _ = writeln!(text, "Of {} resources:\n", largest.resources);
+    text + &table.text
+}
+
+impl Figures {
+    fn per_resource(&self, all: f64) -> f64 {
+        all / f64::from(self.resources)
+    }
+
+    /// The time within which that many percent of the changes were applied, in ms, by the nearest rank.
+    fn change(&self, percent: usize) -> f64 {
+        let rank = (self.changes.len() * percent).div_ceil(100);
+        let time = self.changes.get(rank.saturating_sub(1));
+        time.copied().map_or(f64::NAN, milliseconds)
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+fn mebibytes(kibibytes: u64) -> f64 {
+    kibibytes as f64 / 1024.0
+}
+
+fn over(idle: &Memory, resident: u64) -> f64 {
+    resident.saturating_sub(idle.resident) as f64
+}
+
+fn count(requests: &Requests, counts: impl Fn(&Request) -> bool) -> f64 {
+    let counted = requests.iter().filter(|(request, _)| counts(request));
+    counted.map(|(_, count)| *count as f64).sum()
+}
