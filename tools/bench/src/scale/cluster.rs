@@ -102,40 +102,40 @@ impl Cluster {
     /// Has a Deployment rolled out: three writes of its status, and four of each pod, as on a real
     /// cluster. Ends early when it is another meanwhile.
     pub(super) async fn roll_out(self, key: String, generation: i64) {
-        let before = self.pods_of(&key);
-        let steps = [
-            (Rollout::Begun, Phase::Created),
-            (Rollout::Waiting, Phase::Scheduled),
-            (Rollout::Waiting, Phase::Creating),
-            (Rollout::Done, Phase::Running),
-        ];
-        for (rollout, phase) in steps {
-            sleep(STEP).await;
-            let Some(wanted) = self.wanted(&key, generation) else {
-                return;
-            };
-            if phase == Phase::Created {
-                // Scaling down takes one step.
-                for number in wanted..before {
-                    self.pod(&key, number, None);
-                }
+        let Some(deployment) = self.deployment(&key) else {
+            return;
+        };
+        // A generation has one spec.
+        let wanted = replicas(&deployment);
+        let before = deployment["status"]["replicas"].as_i64().unwrap_or(0);
+        let kept = before.min(wanted);
+        let pods = |phase| {
+            for number in kept..wanted {
+                self.pod(&deployment, &key, number, phase);
             }
-            for number in before.min(wanted)..wanted {
-                self.pod(&key, number, Some(phase));
-            }
-            let ready = match rollout {
-                Rollout::Done => wanted,
-                Rollout::Begun | Rollout::Waiting => before.min(wanted),
-            };
-            if phase == Phase::Creating {
-                continue;
-            }
-            self.write_status(&key, generation, rollout, ready);
-            if before >= wanted && rollout == Rollout::Begun {
-                self.write_status(&key, generation, Rollout::Done, ready);
-                return;
-            }
+        };
+        let status = |rollout, ready| self.write_status(&key, generation, rollout, ready);
+        sleep(STEP).await;
+        if !status(Rollout::Begun, kept) {
+            return;
         }
+        for number in wanted..before {
+            self.remove_pod(&deployment, &key, number);
+        }
+        pods(Phase::Created);
+        if kept == wanted {
+            status(Rollout::Done, wanted);
+            return;
+        }
+        sleep(STEP).await;
+        if !status(Rollout::Waiting, kept) {
+            return;
+        }
+        for phase in [Phase::Scheduled, Phase::Creating, Phase::Running] {
+            pods(phase);
+            sleep(STEP).await;
+        }
+        status(Rollout::Done, wanted);
     }
 
     fn deployment(&self, key: &str) -> Option<Value> {
@@ -143,27 +143,12 @@ impl Cluster {
         serde_json::from_slice(&body).ok()
     }
 
-    /// The pods that are there.
-    fn pods_of(&self, key: &str) -> i64 {
-        let ready = self
-            .deployment(key)
-            .map(|it| it["status"]["replicas"].as_i64());
-        ready.flatten().unwrap_or(0)
-    }
-
-    /// The pods that there should be, if the Deployment still has that generation.
-    fn wanted(&self, key: &str, generation: i64) -> Option<i64> {
-        let deployment = self.deployment(key)?;
-        let is_it = deployment["metadata"]["generation"].as_i64() == Some(generation);
-        is_it.then(|| replicas(&deployment))
-    }
-
-    fn write_status(&self, key: &str, generation: i64, rollout: Rollout, ready: i64) {
+    /// False if the Deployment is another meanwhile.
+    fn write_status(&self, key: &str, generation: i64, rollout: Rollout, ready: i64) -> bool {
         let Some(table) = self.table(DEPLOYMENTS) else {
-            return;
+            return false;
         };
-        // An error writes nothing.
-        let _ = table.write(key, |live| {
+        let written = table.write(key, |live| {
             let mut live = live.ok_or(())?;
             if live["metadata"]["generation"].as_i64() != Some(generation) {
                 return Err(());
@@ -171,25 +156,27 @@ impl Cluster {
             deployment_status(&mut live, rollout, ready);
             Ok(live)
         });
+        written.is_ok()
     }
 
-    /// Takes a pod to this phase, or removes it.
-    fn pod(&self, key: &str, number: i64, phase: Option<Phase>) {
-        let (Some(deployment), Some(pods)) = (self.deployment(key), self.table(PODS)) else {
+    /// Takes a pod to this phase.
+    fn pod(&self, deployment: &Value, key: &str, number: i64, phase: Phase) {
+        let Some(pods) = self.table(PODS) else {
             return;
         };
-        let (namespace, _) = key.split_once('/').unwrap_or_default();
-        let key = format!("{namespace}/{}", pod_name(&deployment, number));
-        let Some(phase) = phase else {
-            return pods.remove(&key);
-        };
-        let Ok(_) = pods.write(&key, |live| {
-            let mut live = live.unwrap_or_else(|| pod(&deployment));
+        let Ok(_) = pods.write(&pod_key(deployment, key, number), |live| {
+            let mut live = live.unwrap_or_else(|| pod(deployment));
             if phase != Phase::Created {
                 pod_status(&mut live, phase);
             }
             Ok::<_, Infallible>(live)
         });
+    }
+
+    fn remove_pod(&self, deployment: &Value, key: &str, number: i64) {
+        if let Some(pods) = self.table(PODS) {
+            pods.remove(&pod_key(deployment, key, number));
+        }
     }
 
     /// Discovery of a group and version, e.g. `/apis/apps/v1`.
@@ -213,6 +200,12 @@ impl Cluster {
         });
         (!resources.is_empty()).then(|| list.to_string().into())
     }
+}
+
+/// The key of the pod `number` of the Deployment `key`.
+fn pod_key(deployment: &Value, key: &str, number: i64) -> String {
+    let (namespace, _) = key.split_once('/').unwrap_or_default();
+    format!("{namespace}/{}", pod_name(deployment, number))
 }
 
 #[cfg(test)]
