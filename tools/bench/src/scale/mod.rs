@@ -91,7 +91,9 @@ pub(crate) fn perform(
     let mut all = Vec::new();
     for &resources in &plan.resources {
         eprintln!("bench: {resources} resources");
-        all.push(measure(plan, resources, &subject, interrupted)?);
+        let figures = measure(plan, resources, &subject, interrupted)?;
+        eprintln!("{}", report::shortly(&figures));
+        all.push(figures);
     }
     println!("{}", report::tables(plan, &all, &mut promises));
     promises.verdict()

@@ -90,6 +90,12 @@ pub(super) fn tables(plan: &Plan, all: &[Figures], promises: &mut Promises) -> S
     text
 }
 
+/// One number of resources on a line: the next takes minutes.
+pub(super) fn shortly(figures: &Figures) -> String {
+    let cells = ROWS.map(|(what, value)| format!("{what} {}", number(value(figures))));
+    format!("bench: {}", cells.join("; "))
+}
+
 /// The table of what is promised.
 fn promised(plan: &Plan, all: &[Figures], promises: &mut Promises) -> String {
     let mut text = String::new();
@@ -150,4 +156,80 @@ fn over(idle: &Memory, resident: u64) -> f64 {
 fn count(requests: &Requests, counts: impl Fn(&Request) -> bool) -> f64 {
     let counted = requests.iter().filter(|(request, _)| counts(request));
     counted.map(|(_, count)| *count as f64).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::Cpu;
+
+    fn figures(resources: u32, memory: u64, changes: std::ops::RangeInclusive<u64>) -> Figures {
+        let resident = |resident| Memory {
+            resident,
+            ..Memory::default()
+        };
+        let cpu = Cpu {
+            all: Duration::from_secs(20),
+            kernel: Duration::ZERO,
+        };
+        Figures {
+            resources,
+            idle: resident(10_240),
+            burst: Requests::new(),
+            burst_cpu: cpu,
+            ready_after: Duration::ZERO,
+            full: resident(10_240 + memory),
+            start: Requests::new(),
+            start_cpu: cpu,
+            start_after: Duration::ZERO,
+            restarted: resident(10_240 + memory),
+            changes: changes.map(Duration::from_millis).collect(),
+            changes_cpu: cpu,
+        }
+    }
+
+    fn judged(all: &[Figures]) -> (String, bool) {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("promises.yaml");
+        let mut promises = Promises::read(&path).unwrap();
+        let plan = Plan {
+            manager: std::path::PathBuf::new(),
+            resources: Vec::new(),
+            pods: 1,
+            at_a_time: 1,
+            changes: 100,
+        };
+        let text = promised(&plan, all, &mut promises);
+        (text, promises.verdict().is_err())
+    }
+
+    #[test]
+    fn the_most_resources_are_held_against_the_fewest() {
+        // Half the CPU and three times the memory of each.
+        let all = [
+            figures(2000, 60_000, 1..=100),
+            figures(1000, 10_000, 1..=200),
+        ];
+        let (text, is_missed) = judged(&all);
+        assert!(text.contains("Of 2000 resources"), "{text}");
+        assert!(
+            text.contains("fewest | ≤ 1.1 | 0.500 (10.0 / 20.0) |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| ≤ 1.1 | 3.00 (30.0 / 10.0) (missed) |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("P99, ms | ≤ 50 | 99.0 (slowest 100 ms) (missed) |"),
+            "{text}"
+        );
+        assert!(is_missed);
+    }
+
+    #[test]
+    fn one_number_of_resources_has_no_ratio() {
+        let (text, is_missed) = judged(&[figures(2000, 60_000, 1..=40)]);
+        assert!(!text.contains("fewest"), "{text}");
+        assert!(is_missed, "20 s of CPU for a start: {text}");
+    }
 }
