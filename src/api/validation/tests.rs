@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{ErrorReason, service_name_error};
-use crate::api::conversion::tests::{arbitrary_spec, kinds_and_versions};
+use crate::api::conversion::tests::generators::{arbitrary_spec, kinds_and_versions};
 use crate::api::shape::tests::within;
 use crate::api::{Kind, Version, elasticweb, helloworld, memcached, nginx};
 

@@ -3,7 +3,8 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::api::conversion::{
-    ANNOTATIONS_LIMIT_BYTES, Converted, DATA_ANNOTATION, convert, tests::arbitrary_object,
+    ANNOTATIONS_LIMIT_BYTES, Converted, DATA_ANNOTATION, convert,
+    tests::generators::arbitrary_object,
 };
 use crate::webhook::conversion::Converter;
 use crate::webhook::memory::Share;

@@ -1,12 +1,18 @@
 //! Conversion of text gives the same result as conversion of trees, for every object and every
 //! way to write it.
 
+use proptest::collection::btree_map;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::*;
-use crate::api::conversion::{ConvertedText, MOST_VALUES, convert_into};
+use super::generators::{arbitrary_json, arbitrary_spec, pairs, spec_of};
+use super::object;
+use crate::api::conversion::{
+    ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, ConvertedText, DATA_ANNOTATION,
+    MOST_VALUES, convert, convert_into,
+};
 use crate::api::raw::Members;
+use crate::api::{Kind, Version, memcached};
 
 /// The result of converting `text`.
 fn convert_text(kind: &Kind, text: &str, to: &Version) -> Result<Converted, ConversionError> {

@@ -1,0 +1,150 @@
+//! The limits of the data of a conversion: what is left out beyond them, and that the data of every
+//! valid object is below.
+
+use serde_json::{Map, Value, json};
+
+use super::{converted, object};
+use crate::api::conversion::{
+    ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES, OMITTED, convert,
+};
+use crate::api::memcached;
+use crate::api::shape::{Characters, Shape};
+use crate::operators::kinds;
+
+#[test]
+fn data_that_passes_the_limit_of_annotations_is_left_out_and_told() {
+    let kind = &memcached::KIND;
+    let text = json!({"v1": {"image": "a"}}).to_string();
+    let room = ANNOTATIONS_LIMIT_BYTES - DATA_ANNOTATION.len() - text.len() - "k".len();
+    for (others, left_out) in [(room, false), (room + 1, true)] {
+        let metadata = json!({"name": "x", "annotations": {"k": "x".repeat(others)}});
+        let hub = object(
+            kind,
+            &kind.hub,
+            metadata.clone(),
+            Some(json!({"replicas": 1, "image": "a"})),
+            json!({}),
+        );
+        let spoke = convert(kind, hub, &kind.spoke).unwrap();
+        assert_eq!(spoke.data_left_out, left_out);
+        let omitted = json!({"size": 1, OMITTED: text.len()});
+        let expected = if left_out {
+            omitted
+        } else {
+            json!({"size": 1})
+        };
+        assert_eq!(spoke.object["spec"], expected);
+        assert_eq!(spoke.object["metadata"] == metadata, left_out);
+        // There and back, as the API server converts for server-side apply: the loss stays
+        // visible.
+        let hub = convert(kind, spoke.object, &kind.hub).unwrap();
+        assert_eq!(hub.object["spec"].get(OMITTED).is_some(), left_out);
+        assert_eq!(hub.object["spec"].get("image").is_none(), left_out);
+    }
+}
+
+#[test]
+fn the_annotation_cannot_say_that_data_was_left_out() {
+    let kind = &memcached::KIND;
+    let omitted = json!({OMITTED: 1, "memory": 8});
+    let data = json!({"v1": omitted, "v1alpha1": omitted}).to_string();
+    let metadata = json!({"name": "x", "annotations": {DATA_ANNOTATION: data}});
+    for (from, to) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
+        let object = object(kind, from, metadata.clone(), Some(json!({})), json!({}));
+        assert_eq!(converted(kind, &object, to)["spec"].get(OMITTED), None);
+    }
+}
+
+#[test]
+fn objects_without_a_place_for_the_annotation_still_convert() {
+    let kind = &memcached::KIND;
+    for metadata in [Value::Null, json!(1), json!({"annotations": []})] {
+        let hub = object(
+            kind,
+            &kind.hub,
+            metadata,
+            Some(json!({"image": "a"})),
+            json!({}),
+        );
+        assert!(convert(kind, hub, &kind.spoke).unwrap().data_left_out);
+    }
+}
+
+/// The longest JSON within the bounds of `shape`.
+fn largest(shape: &Shape) -> Value {
+    let text = |max: u16, characters: &Characters| {
+        // A quote is escaped once in the data, and its escape again in the object; the limit
+        // applies to the data only.
+        let character = if characters.allow("\"") { "\"" } else { "a" };
+        character.repeat(usize::from(max))
+    };
+    match shape {
+        Shape::Boolean => json!(false),
+        Shape::Integer { min, max } => json!(if min.to_string().len() > max.to_string().len() {
+            min
+        } else {
+            max
+        }),
+        Shape::Text {
+            max, characters, ..
+        } => json!(text(*max, characters)),
+        Shape::Time => json!("2026-11-21T06:39:00Z"),
+        Shape::Choice(choices) => json!(choices.iter().max_by_key(|choice| choice.len()).unwrap()),
+        Shape::Quantity => json!("1".repeat(crate::api::quantity::MAX_LENGTH)),
+        Shape::List { items, max, .. } => Value::Array(vec![largest(items); usize::from(*max)]),
+        Shape::Map {
+            max,
+            key_max,
+            key_characters,
+            values,
+        } => {
+            let key = text(*key_max, key_characters);
+            let entries =
+                (0..*max).map(|index| (format!("{index:03}{}", &key[3..]), largest(values)));
+            Value::Object(entries.collect())
+        }
+        Shape::Object { fields, .. } => {
+            let fields = fields.iter();
+            let fields = fields.filter(|field| !matches!(field.shape, Shape::Moved { .. }));
+            Value::Object(
+                fields
+                    .map(|field| (field.name.to_owned(), largest(&field.shape)))
+                    .collect::<Map<_, _>>(),
+            )
+        }
+        Shape::Moved { .. } | Shape::Unchecked => Value::Null,
+    }
+}
+
+#[test]
+fn the_data_of_every_valid_object_is_below_32_kib() {
+    for kind in kinds() {
+        for (from, to) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
+            let object = object(
+                kind,
+                from,
+                json!({"name": "x"}),
+                Some(largest(&from.spec)),
+                json!({}),
+            );
+            let there = converted(kind, &object, to);
+            let data = there["metadata"]["annotations"][DATA_ANNOTATION]
+                .as_str()
+                .unwrap_or_default();
+            println!(
+                "{} {} -> {}: {} bytes",
+                kind.kind,
+                from.name,
+                to.name,
+                data.len()
+            );
+            assert!(
+                data.len() < DATA_LIMIT_BYTES,
+                "{} {}: {}",
+                kind.kind,
+                from.name,
+                data.len()
+            );
+        }
+    }
+}
