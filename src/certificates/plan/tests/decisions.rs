@@ -1,0 +1,169 @@
+//! Single decisions of a replica, by example.
+
+use k8s_openapi::ByteString;
+
+use super::*;
+use crate::certificates::issue::LIFE;
+
+#[test]
+fn the_first_pair_is_stored_before_it_is_served() {
+    let decided = decide(seen(start(), None, None, &[]));
+    assert_eq!(decided.serve, None);
+    let stored = decided.write.unwrap();
+    let decided = decide(seen(start(), Some(&stored), None, &[]));
+    assert_eq!(decided.serve, stored.current);
+    assert_eq!(decided.write, None);
+}
+
+#[test]
+fn nothing_is_done_about_a_young_pair_until_two_thirds_of_its_life() {
+    let identity = made(start());
+    let stored = holding(&identity);
+    let bundles = [Some(stored.trusted())];
+    let mut at = seen(start() + days(59), Some(&stored), Some(&identity), &bundles);
+    let decided = decide(at);
+    assert_eq!((&decided.write, &decided.serve), (&None, &None));
+    assert_eq!(decided.again, at.now + REGULAR_LOOK);
+
+    at.now = start() + days(60) - SignedDuration::from_hours(1);
+    let decided = decide(at);
+    assert_eq!(decided.write, None);
+    assert_eq!(
+        decided.again,
+        renewal(&identity, 0.0),
+        "the next look is on time"
+    );
+
+    at.now = decided.again;
+    let staged = decide(at).write.unwrap();
+    assert_eq!(staged.current.as_ref(), Some(&identity), "still in use");
+    assert!(staged.next.is_some());
+}
+
+#[test]
+fn jitter_spreads_the_renewal_over_a_twentieth_of_the_life() {
+    let identity = made(start());
+    let latest = renewal(&identity, 1.0);
+    let spread = latest.duration_since(renewal(&identity, 0.0));
+    assert!(spread > days(4) && spread < days(5), "{spread}");
+    assert!(latest < start() + days(66));
+}
+
+#[test]
+fn the_next_pair_is_used_only_after_every_bundle_has_held_it_for_a_while() {
+    let now = start() + days(60);
+    let (identity, next) = (made(start()), made(now));
+    let staged = Contents {
+        next: Some(next.clone()),
+        ..holding(&identity)
+    };
+    let (old, both) = (holding(&identity).trusted(), staged.trusted());
+    for (bundles, settled) in [
+        (vec![Some(both.clone()), Some(old)], SETTLE),
+        (vec![Some(both.clone()), None], SETTLE),
+        (vec![Some(both.clone()); 2], SETTLE - Duration::from_secs(1)),
+    ] {
+        let at = Seen {
+            settled,
+            ..seen(now, Some(&staged), Some(&identity), &bundles)
+        };
+        let decided = decide(at);
+        assert_eq!((decided.write, decided.serve), (None, None));
+        assert_eq!(decided.again, now + SignedDuration::from_secs(30));
+    }
+    let bundles = vec![Some(both); 2];
+    let promoted = decide(seen(now, Some(&staged), Some(&identity), &bundles));
+    let promoted = promoted.write.unwrap();
+    assert_eq!(promoted.current, Some(next));
+    assert_eq!(promoted.next, None);
+    assert_eq!(promoted.old, [identity.authority().clone()]);
+}
+
+#[test]
+fn the_old_authority_is_trusted_until_it_has_expired_and_no_longer() {
+    let now = start() + days(60);
+    let (before, current) = (made(start()), made(now));
+    let stored = Contents {
+        old: vec![before.authority().clone()],
+        ..holding(&current)
+    };
+    let ends = before.pair().validity().not_after;
+    let bundles = [Some(stored.trusted())];
+    let at = |now| seen(now, Some(&stored), Some(&current), &bundles);
+    assert_eq!(decide(at(ends)).write, None);
+    let pruned = decide(at(ends + SignedDuration::from_secs(1)))
+        .write
+        .unwrap();
+    assert_eq!(pruned, holding(&current));
+}
+
+#[test]
+fn a_pair_that_has_expired_is_replaced_without_waiting() {
+    let late = start() + LIFE + days(1);
+    let (expired, next) = (made(start()), made(late));
+    let stored = holding(&expired);
+    let decided = decide(seen(late, Some(&stored), Some(&expired), &[None]));
+    let fresh = decided.write.unwrap();
+    assert!(fresh.current.unwrap().is_valid_at(late));
+    assert_eq!(fresh.next, None);
+
+    let staged = Contents {
+        next: Some(next.clone()),
+        ..stored
+    };
+    let decided = decide(seen(late, Some(&staged), Some(&expired), &[None]));
+    assert_eq!(decided.write.unwrap().current, Some(next));
+}
+
+#[test]
+fn a_deleted_secret_is_a_rotation_for_a_replica_that_still_serves() {
+    let identity = made(start());
+    let decided = decide(seen(start(), None, Some(&identity), &[]));
+    let stored = decided.write.unwrap();
+    assert_eq!(stored.current, Some(identity));
+    assert!(stored.next.is_some());
+}
+
+#[test]
+fn a_broken_secret_is_made_anew_and_its_readable_authorities_stay_trusted() {
+    let identity = made(start());
+    for broken in ["tls.crt", "tls.key"] {
+        let mut data = holding(&identity).data();
+        data.insert(broken.to_owned(), ByteString(b"garbage".to_vec()));
+        let stored = Contents::read(&data, &names());
+        assert_eq!(stored.current, None);
+        let anew = decide(seen(start(), Some(&stored), None, &[]))
+            .write
+            .unwrap();
+        assert!(anew.current.is_some());
+        assert_eq!(anew.old, [identity.authority().clone()]);
+    }
+    let mut data = holding(&identity).data();
+    data.insert("ca.crt".to_owned(), ByteString(vec![0xff, 0xfe]));
+    let stored = Contents::read(&data, &names());
+    assert_eq!(stored, Contents::default());
+}
+
+#[test]
+fn a_pair_for_another_service_is_made_anew() {
+    let other = issue(&["other.test.svc".to_owned()], start()).unwrap();
+    let stored = Contents::read(&holding(&other).data(), &names());
+    let anew = decide(seen(start(), Some(&stored), None, &[]))
+        .write
+        .unwrap();
+    assert_ne!(anew.current, Some(other));
+}
+
+#[test]
+fn what_is_written_is_read_back_the_same() {
+    let contents = Contents {
+        current: Some(made(start())),
+        next: Some(made(start())),
+        old: vec![
+            made(start()).authority().clone(),
+            made(start()).authority().clone(),
+        ],
+    };
+    assert_eq!(Contents::read(&contents.data(), &names()), contents);
+    assert_eq!(contents.trusted().len(), 4);
+}
