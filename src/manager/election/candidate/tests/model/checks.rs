@@ -1,0 +1,178 @@
+//! The settings that are explored, and the broken rules that must be found out.
+
+use super::exploration::explore;
+use super::*;
+
+const NO_FAULTS: Budget = Budget {
+    lost: 0,
+    resign: 0,
+    crash: 0,
+    delete: 0,
+};
+
+fn check(candidates: usize, is_direct: bool, budget: Budget) {
+    let setting = Setting {
+        candidates,
+        is_direct,
+        budget,
+        broken: Broken::Nothing,
+    };
+    let explored = explore(setting);
+    println!(
+        "{setting:?}: {} states, at most {} ticks until somebody leads",
+        explored.states, explored.longest_wait
+    );
+    let last = |steps: &Vec<Action>| steps[steps.len().saturating_sub(60)..].to_vec();
+    let (violation, stuck) = (explored.violation.as_ref(), explored.stuck.as_ref());
+    assert_eq!(violation.map(last), None, "two writers");
+    assert_eq!(stuck.map(last), None, "nobody comes to lead");
+    assert!(explored.states > 1000, "it explores");
+    assert!(explored.longest_wait <= 2 * SHORT.lease.as_secs() + 1);
+}
+
+#[test]
+fn two_candidates_are_never_two_writers_whatever_is_slow() {
+    check(2, false, NO_FAULTS);
+}
+
+#[test]
+fn lost_messages_make_no_second_writer() {
+    check(
+        2,
+        true,
+        Budget {
+            lost: 1,
+            ..NO_FAULTS
+        },
+    );
+}
+
+#[test]
+fn a_candidate_that_resigns_hands_over() {
+    check(
+        2,
+        true,
+        Budget {
+            resign: 1,
+            ..NO_FAULTS
+        },
+    );
+}
+
+#[test]
+fn a_candidate_that_crashes_and_comes_back_is_no_second_writer() {
+    check(
+        2,
+        true,
+        Budget {
+            crash: 1,
+            ..NO_FAULTS
+        },
+    );
+}
+
+#[test]
+fn a_lease_that_is_deleted_makes_no_second_writer_of_those_who_knew_it() {
+    check(
+        2,
+        true,
+        Budget {
+            delete: 1,
+            ..NO_FAULTS
+        },
+    );
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test --release --lib election -- --ignored"]
+fn two_candidates_with_any_one_fault_and_any_delay() {
+    check(
+        2,
+        false,
+        Budget {
+            lost: 1,
+            ..NO_FAULTS
+        },
+    );
+    check(
+        2,
+        false,
+        Budget {
+            resign: 1,
+            ..NO_FAULTS
+        },
+    );
+    check(
+        2,
+        false,
+        Budget {
+            crash: 1,
+            ..NO_FAULTS
+        },
+    );
+    check(
+        2,
+        false,
+        Budget {
+            delete: 1,
+            ..NO_FAULTS
+        },
+    );
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test --release --lib election -- --ignored"]
+fn three_candidates_are_never_two_writers() {
+    check(3, true, NO_FAULTS);
+}
+
+#[test]
+fn every_broken_rule_is_found_out() {
+    for (broken, budget) in [
+        (Broken::Version, NO_FAULTS),
+        (Broken::Fence, NO_FAULTS),
+        (Broken::CountsFromReply, NO_FAULTS),
+        (
+            Broken::SilenceIsYes,
+            Budget {
+                lost: 1,
+                ..NO_FAULTS
+            },
+        ),
+        (Broken::ComparesClocks, NO_FAULTS),
+        (
+            Broken::DeletedIsFree,
+            Budget {
+                delete: 1,
+                ..NO_FAULTS
+            },
+        ),
+        (Broken::NoGap, NO_FAULTS),
+        (
+            Broken::ReleasesEarly,
+            Budget {
+                resign: 1,
+                ..NO_FAULTS
+            },
+        ),
+        (
+            Broken::DeletedUnseen,
+            Budget {
+                delete: 1,
+                ..NO_FAULTS
+            },
+        ),
+    ] {
+        let setting = Setting {
+            candidates: 2,
+            is_direct: true,
+            budget,
+            broken,
+        };
+        let explored = explore(setting);
+        let violation = explored.violation;
+        let steps = violation.unwrap_or_else(|| panic!("{broken:?} is not found out"));
+        println!("{broken:?}: found out after {} states", explored.states);
+        println!("  in {} steps", steps.len());
+    }
+}
