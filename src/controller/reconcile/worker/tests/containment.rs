@@ -1,0 +1,103 @@
+//! Reconciles that panic or hang: each is counted and tried again, and all others go on.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_counts_and_backs_that_object_off_while_others_go_on() {
+    let workers = Workers::start(1, |name, _| {
+        if name == "bad" {
+            Step::Panic
+        } else {
+            Step::Rest
+        }
+    });
+    workers.add("bad");
+    for at in [1, 20, 50] {
+        workers.until(milliseconds(at)).await;
+        workers.add("good");
+    }
+    workers.until(milliseconds(100)).await;
+    assert_eq!(workers.starts("bad"), [0, 5, 15, 35, 75]);
+    assert_eq!(workers.starts("good"), [1, 20, 50]);
+    assert_eq!(
+        workers.metric("controller_runtime_reconcile_panics_total", ""),
+        5
+    );
+    assert_eq!(
+        workers.metric("controller_runtime_reconcile_errors_total", ""),
+        5
+    );
+    assert_eq!(
+        (workers.results("error"), workers.results("success")),
+        (5, 3)
+    );
+    assert_eq!(
+        workers.active(),
+        0,
+        "a worker that caught a panic is free again"
+    );
+    assert_eq!(workers.tasks.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_panicked_once_is_as_good_as_any_after_its_next_success() {
+    let workers = Workers::start(
+        1,
+        |_, turn| if turn == 1 { Step::Rest } else { Step::Panic },
+    );
+    workers.add("a");
+    workers.until(milliseconds(1000)).await;
+    workers.add("a");
+    workers.until(milliseconds(1006)).await;
+    assert_eq!(
+        workers.starts("a"),
+        [0, 5, 1000, 1005],
+        "the back-off began anew"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_hangs_is_cut_off_counted_and_tried_again() {
+    let workers = Workers::start(1, |name, turn| match (name, turn) {
+        ("stuck", 0) => Step::Hang,
+        _ => Step::Rest,
+    });
+    workers.add("stuck");
+    workers.until(milliseconds(1)).await;
+    workers.add("waiting");
+    workers.until(milliseconds(59_999)).await;
+    assert_eq!((workers.active(), workers.starts("waiting").len()), (1, 0));
+    workers.until(milliseconds(60_100)).await;
+    assert_eq!(
+        workers.starts("waiting"),
+        [60_000],
+        "its only worker is free again"
+    );
+    assert_eq!(workers.starts("stuck"), [0, 60_005]);
+    assert_eq!(
+        workers.metric("controller_runtime_reconcile_timeouts_total", ""),
+        1
+    );
+    assert_eq!(
+        workers.metric("controller_runtime_reconcile_errors_total", ""),
+        1
+    );
+    assert_eq!(workers.active(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reconciles_that_hang_leave_the_other_workers_alone() {
+    let workers = Workers::start(3, |name, _| match name {
+        "stuck" | "stuck too" => Step::Hang,
+        _ => Step::Rest,
+    });
+    for name in ["stuck", "stuck too", "a", "b"] {
+        workers.add(name);
+    }
+    workers.until(milliseconds(10)).await;
+    assert_eq!(
+        (workers.starts("a"), workers.starts("b")),
+        (vec![0], vec![0])
+    );
+    assert_eq!(workers.active(), 2);
+}
