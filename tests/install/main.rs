@@ -7,6 +7,7 @@ mod accepted;
 mod chart;
 mod deployed;
 mod graph;
+mod helm;
 mod mounted;
 #[path = "../cluster/private.rs"]
 mod private;

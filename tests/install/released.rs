@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::chart::{answer, bundle, helm, value_file};
+use crate::chart::bundle;
+use crate::helm::{answer, helm, value_file};
 use crate::private;
 use crate::rendered::{documents, kubectl, repository, scratch};
 

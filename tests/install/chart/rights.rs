@@ -1,0 +1,109 @@
+//! What a manager of some namespaces may do there, and elsewhere.
+
+use serde_json::{Value, json};
+
+use super::{NAMESPACE, authority, chart, deployment, find, is, modes, surroundings};
+use crate::graph::Graph;
+use crate::rendered::{self, overlay};
+
+/// The rules that the manager has in the whole cluster.
+fn cluster_rules(objects: &[Value]) -> Vec<Value> {
+    let account = "quartet-operator-controller-manager";
+    let bindings = objects
+        .iter()
+        .filter(|it| it["kind"] == "ClusterRoleBinding" && it["subjects"][0]["name"] == account);
+    let rules = bindings.flat_map(|binding| {
+        let name = binding["roleRef"]["name"].as_str().expect("a name");
+        let role = find(objects, "ClusterRole", name);
+        role["rules"].as_array().expect("rules").clone()
+    });
+    rules.collect()
+}
+
+/// What a manager of some namespaces may do in the cluster: what registers its webhooks, by name.
+#[track_caller]
+fn assert_registers_webhooks_only(objects: &[Value]) {
+    let rules = cluster_rules(objects);
+    assert!(!rules.is_empty(), "it finds some");
+    for rule in rules {
+        let resource = &rule["resources"][0];
+        let registers = [
+            "customresourcedefinitions",
+            "validatingwebhookconfigurations",
+        ];
+        assert!(registers.iter().any(|it| resource == it), "{rule}");
+        assert!(rule["resourceNames"].is_array(), "{rule}");
+    }
+}
+
+#[test]
+fn a_manager_of_some_namespaces_has_roles_there_and_may_only_register_its_webhooks_elsewhere() {
+    let [.., (_, values)] = modes();
+    let objects = chart(&values);
+    assert_registers_webhooks_only(&objects);
+    let everywhere = chart(&json!({}));
+    let wanted = find(&everywhere, "ClusterRole", "quartet-operator-manager-role");
+    for team in ["team-a", "team-b"] {
+        let mut roles = objects.iter().filter(|it| {
+            is(it, "Role", "quartet-operator-manager-role") && it["metadata"]["namespace"] == team
+        });
+        assert_eq!(
+            roles.next().expect("a Role")["rules"],
+            wanted["rules"],
+            "{team}"
+        );
+    }
+    let container = &deployment(&objects)["spec"]["template"]["spec"]["containers"][0];
+    let variables = container["env"].as_array().expect("variables");
+    let watched = json!({"name": "WATCH_NAMESPACE", "value": "team-a,team-b"});
+    assert!(variables.contains(&watched), "{variables:?}");
+    let arguments = container["args"].to_string();
+    assert!(
+        arguments.contains("--metrics-bind-address=0"),
+        "{arguments}"
+    );
+
+    // Nothing but a bundle from elsewhere leaves it without any.
+    let provided = json!({
+        "watchNamespaces": ["team-a"],
+        "certificates": {"mode": "provided", "provided": {"caBundle": authority()}},
+    });
+    assert_eq!(cluster_rules(&chart(&provided)), [Value::Null; 0]);
+
+    // Metrics that are asked for nevertheless bring what they need, and no more.
+    let mut measured = values.clone();
+    measured["metrics"] = json!({"enabled": true});
+    let rules = cluster_rules(&chart(&measured));
+    let reviews = ["tokenreviews", "subjectaccessreviews"];
+    let added = rules
+        .iter()
+        .filter(|rule| reviews.iter().any(|it| rule["resources"][0] == *it));
+    assert_eq!(added.count(), reviews.len());
+    assert_eq!(rules.len(), cluster_rules(&objects).len() + reviews.len());
+}
+
+#[test]
+fn the_overlay_for_one_namespace_has_the_rights_of_the_chart_for_one() {
+    let overlaid = overlay("namespaced");
+    assert_registers_webhooks_only(&overlaid);
+    let charted = chart(&json!({"watchNamespaces": [NAMESPACE]}));
+    assert_eq!(cluster_rules(&overlaid), cluster_rules(&charted));
+    let role =
+        |objects: &[Value]| find(objects, "Role", "quartet-operator-manager-role")["rules"].clone();
+    assert_eq!(role(&overlaid), role(&charted));
+    // The team's namespace outlives the manager.
+    assert!(overlaid.iter().all(|it| it["kind"] != "Namespace"));
+
+    let folder = rendered::scratch("team");
+    let kustomization = json!({
+        "namespace": "team-a",
+        "resources": [rendered::relative(&folder, "config/namespaced")],
+    });
+    std::fs::write(folder.join("kustomization.yaml"), kustomization.to_string()).expect("written");
+    let moved = rendered::render(&folder);
+    assert!(!Value::from(moved.clone()).to_string().contains(NAMESPACE));
+    assert_eq!(
+        Graph::of([moved, surroundings()].concat()).problems(),
+        [""; 0]
+    );
+}

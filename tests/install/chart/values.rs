@@ -1,0 +1,188 @@
+//! Each value is where it belongs, and a wrong one is refused in words.
+
+use serde_json::{Value, json};
+
+use super::{bundle, chart, deployment, modes, template};
+
+#[test]
+fn a_certificate_that_is_given_is_mounted_and_its_authority_is_registered() {
+    let [.., (_, values), _] = modes();
+    let objects = chart(&values);
+    let mut registered = 0;
+    for object in &objects {
+        let conversion = &object["spec"]["conversion"]["webhook"];
+        let webhooks = object["webhooks"].as_array().into_iter().flatten();
+        let clients = webhooks.chain([conversion]).map(|it| &it["clientConfig"]);
+        for client in clients.filter(|it| it.is_object()) {
+            assert_eq!(client["caBundle"], bundle(), "{object}");
+            registered += 1;
+        }
+    }
+    assert_eq!(
+        registered,
+        4 + 8,
+        "four CRDs, and webhooks of two versions of each"
+    );
+    let pod = &deployment(&objects)["spec"]["template"]["spec"];
+    let volume =
+        json!([{"name": "webhook-certs", "secret": {"secretName": "webhook-server-cert"}}]);
+    assert_eq!(pod["volumes"], volume);
+    let text = Value::from(objects.clone()).to_string();
+    assert!(
+        !text.contains("CERT_MODE") && !text.contains("self-managed"),
+        "{text}"
+    );
+}
+
+#[test]
+fn each_value_is_where_it_belongs() {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let objects = chart(&json!({
+        "replicas": 1,
+        "image": {"repository": "registry.example.com/manager", "tag": "v9", "digest": digest},
+        "imagePullSecrets": ["registry"],
+        "operandImages": {"memcached": "registry.example.com/memcached:1"},
+        "resources": {"limits": {"memory": "1Gi"}},
+        "priorityClassName": "operators",
+        "nodeSelector": {"pool": "infra"},
+        "tolerations": [{"key": "infra", "operator": "Exists"}],
+        "log": {"format": "text", "level": "debug"},
+        "traces": {
+            "endpoint": "https://collector.example.com:4318",
+            "headersSecret": {"name": "otlp"},
+            "authorities": {"configMap": "authorities"},
+        },
+        "env": [{"name": "MAX_REPLICAS", "value": "7"}],
+    }));
+    let spec = &deployment(&objects)["spec"];
+    assert_eq!(spec["replicas"], 1);
+    // It would hold up every drain.
+    assert!(objects.iter().all(|it| it["kind"] != "PodDisruptionBudget"));
+    let pod = &spec["template"]["spec"];
+    assert_eq!(pod["imagePullSecrets"], json!([{"name": "registry"}]));
+    assert_eq!(pod["priorityClassName"], "operators");
+    assert_eq!(pod["nodeSelector"], json!({"pool": "infra"}));
+    assert_eq!(
+        pod["tolerations"],
+        json!([{"key": "infra", "operator": "Exists"}])
+    );
+    let container = &pod["containers"][0];
+    let image = format!("registry.example.com/manager@{digest}");
+    assert_eq!(container["image"], image);
+    let resources =
+        json!({"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}});
+    assert_eq!(container["resources"], resources);
+    let variables = container["env"].as_array().expect("variables");
+    for (name, value) in [
+        ("MEMCACHED_IMAGE", "registry.example.com/memcached:1"),
+        ("LOG_FORMAT", "text"),
+        ("LOG_LEVEL", "debug"),
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "https://collector.example.com:4318",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_CERTIFICATE",
+            "/etc/otlp-authorities/ca.crt",
+        ),
+        ("MAX_REPLICAS", "7"),
+    ] {
+        let variable = json!({"name": name, "value": value});
+        assert!(variables.contains(&variable), "{name}: {variables:?}");
+    }
+    let headers = json!({
+        "name": "OTEL_EXPORTER_OTLP_HEADERS",
+        "valueFrom": {"secretKeyRef": {"name": "otlp", "key": "headers"}},
+    });
+    assert!(variables.contains(&headers), "{variables:?}");
+    let volume = json!([{"name": "otlp-authorities", "configMap": {"name": "authorities"}}]);
+    assert_eq!(pod["volumes"], volume);
+    let mount = json!([{"name": "otlp-authorities", "mountPath": "/etc/otlp-authorities", "readOnly": true}]);
+    assert_eq!(container["volumeMounts"], mount);
+
+    let company = json!({"certificates": {"mode": "cert-manager", "certManager": {
+        "issuerRef": {"kind": "ClusterIssuer", "name": "company"}}}});
+    let objects = chart(&company);
+    assert!(objects.iter().all(|it| it["kind"] != "Issuer"));
+    let certificates = objects.iter().filter(|it| it["kind"] == "Certificate");
+    let issuer = json!({"group": "cert-manager.io", "kind": "ClusterIssuer", "name": "company"});
+    let issuers: Vec<_> = certificates.map(|it| &it["spec"]["issuerRef"]).collect();
+    assert_eq!(issuers, [&issuer, &issuer]);
+
+    let gone = chart(&json!({"crds": {"keep": false}, "userRoles": {"create": false}}));
+    let text = Value::from(gone).to_string();
+    assert!(
+        !text.contains("resource-policy") && !text.contains("aggregate-to-"),
+        "{text}"
+    );
+}
+
+/// What is wrong, and what Helm's refusal must name.
+#[test]
+fn a_wrong_value_is_refused_in_words_that_name_it() {
+    for (values, words) in [
+        (json!({"replica": 3}), ["replica", "additional properties"]),
+        (json!({"replicas": 0}), ["/replicas", "minimum"]),
+        (json!({"replicas": "3"}), ["/replicas", "want integer"]),
+        (
+            json!({"image": {"digest": "sha256:12"}}),
+            ["/image/digest", "pattern"],
+        ),
+        (
+            json!({"operandImages": {"memcache": "a"}}),
+            ["/operandImages", "memcache"],
+        ),
+        (
+            json!({"watchNamespaces": "team-a"}),
+            ["/watchNamespaces", "want array"],
+        ),
+        (
+            json!({"watchNamespaces": ["Team"]}),
+            ["/watchNamespaces/0", "pattern"],
+        ),
+        (
+            json!({"certificates": {"mode": "own"}}),
+            [
+                "/certificates/mode",
+                "'self-managed', 'cert-manager', 'provided'",
+            ],
+        ),
+        (
+            json!({"certificates": {"mode": "provided"}}),
+            ["certificates.provided.caBundle", "--set-file"],
+        ),
+        (
+            json!({"certificates": {"provided": {"caBundle": "ca.crt"}}}),
+            ["/certificates/provided/caBundle", "pattern"],
+        ),
+        (
+            json!({"certificates": {"certManager": {"issuerRef": {"kind": "Issuer"}}}}),
+            ["/certificates/certManager/issuerRef", "name"],
+        ),
+        (
+            json!({"log": {"format": "xml"}}),
+            ["/log/format", "'json', 'text'"],
+        ),
+        (
+            json!({"metrics": {"enabled": "yes"}}),
+            ["/metrics/enabled", "'auto', true, false"],
+        ),
+        (
+            json!({"monitoring": {"rules": true}, "metrics": {"enabled": false}}),
+            ["monitoring needs metrics", "metrics.enabled=true"],
+        ),
+        (
+            json!({"traces": {"endpoint": "collector:4318"}}),
+            ["/traces/endpoint", "pattern"],
+        ),
+        (
+            json!({"tolerations": {"key": "a"}}),
+            ["/tolerations", "want array"],
+        ),
+    ] {
+        let refusal = template(&values).expect_err(&values.to_string());
+        for word in words {
+            assert!(refusal.contains(word), "{values}: {word}: {refusal}");
+        }
+    }
+}

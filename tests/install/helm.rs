@@ -1,0 +1,78 @@
+//! A real Helm, built from its module: its command, its answers, and files of values for it.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::rendered::{self, repository};
+
+/// The Helm that `hack/helm` names, with folders of its own.
+pub(crate) fn helm() -> Command {
+    let build = Command::new(repository().join("hack/build-go.sh"))
+        .arg(repository().join("hack/helm"))
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("hack/build-go.sh runs");
+    assert!(build.status.success(), "Helm cannot be built, see above");
+    let folder = String::from_utf8(build.stdout).expect("UTF-8");
+    let mut helm = Command::new(PathBuf::from(folder.trim()).join("helm"));
+    let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("helm");
+    for kind in ["CACHE", "CONFIG", "DATA"] {
+        helm.env(format!("HELM_{kind}_HOME"), home.join(kind));
+    }
+    helm
+}
+
+/// What Helm answers, or what it says of a failure.
+pub(crate) fn answer(helm: &mut Command) -> Result<String, String> {
+    let output = helm.output().expect("helm runs");
+    let [said, failed] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    match output.status.success() {
+        // Of a value that is merged away, Helm only warns. What its client library logs (klog: a
+        // letter and the date) is no warning: a watch that is cancelled, for one, when --wait is
+        // done before its answer was read.
+        true => {
+            let warnings: Vec<_> = failed.lines().filter(|line| !is_klog(line)).collect();
+            assert!(warnings.is_empty(), "{warnings:?}: {said}");
+            Ok(said)
+        }
+        false => Err(said + &failed),
+    }
+}
+
+/// Whether this is a line like `E1122 21:22:50.867280   23449 request.go:1198] "…"`.
+fn is_klog(line: &str) -> bool {
+    let header = line.split_once("] ").map_or("", |(header, _)| header);
+    let mut words = header.split_whitespace();
+    let level_and_date = words.next().unwrap_or_default().as_bytes();
+    matches!(level_and_date, [b'I' | b'W' | b'E' | b'F', date @ ..]
+        if date.len() == 4 && date.iter().all(u8::is_ascii_digit))
+        && words.count() == 3
+}
+
+/// `values` as a file for Helm.
+pub(crate) fn value_file(values: &Value) -> PathBuf {
+    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let file = rendered::scratch(&format!("values-{number}")).join("values.json");
+    std::fs::write(&file, values.to_string()).expect("written");
+    file
+}
+
+#[test]
+fn a_line_of_helms_client_library_is_told_from_a_warning_of_helm() {
+    let line =
+        r#"E1122 21:22:50.867280   23449 request.go:1198] "Unexpected error" err="canceled""#;
+    assert!(is_klog(line));
+    for warning in [
+        "coalesce.go:237: warning: skipped value for chart.affinity: Not a table.",
+        "level=WARN msg=\"unable to find exact version\"",
+        "WARNING: Kubernetes configuration file is group-readable.",
+        "E1122] of nothing",
+        "",
+    ] {
+        assert!(!is_klog(warning), "{warning}");
+    }
+}
