@@ -1,0 +1,15 @@
+//! The real binary without a cluster: what it says about a bad configuration, and that it
+//! lives and stops in good order while the API server is away.
+// Waits for another process, whose time cannot be paused, on a thread of its own.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod configuration;
+#[path = "../support/https.rs"]
+mod https;
+mod metrics;
+#[path = "../support/metrics_list.rs"]
+mod metrics_list;
+mod outage;
+#[path = "../support/plain_http.rs"]
+mod plain_http;
+mod process;

@@ -1,0 +1,84 @@
+//! The metrics of a manager that just started: who gets them, and that they are the documented ones.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::process::{Kubeconfig, Running, STOP_DEADLINE, free_port, manager};
+use crate::{https, metrics_list, plain_http};
+
+/// A manager whose API server is not there, with every server it has, over TLS.
+fn start_all_servers(kubeconfig: &Kubeconfig) -> Running {
+    let mut command = manager();
+    command.args(["--kubeconfig", &kubeconfig.file, "--webhook-port=0"]);
+    command.args([
+        "--health-probe-bind-address=127.0.0.1:0",
+        "--metrics-bind-address=127.0.0.1:0",
+    ]);
+    command.env("ENABLE_WEBHOOKS", "true");
+    Running::start(command)
+}
+
+#[test]
+fn while_the_api_server_is_away_nobody_gets_the_metrics_and_the_log_says_why_once() {
+    let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
+    let mut running = start_all_servers(&kubeconfig);
+    let address = running.address_of("metrics");
+    let ask = |headers: &[(&str, &str)]| https::get(&address, "/metrics", headers);
+    assert_eq!(ask(&[]).code, 401);
+    let token = [("Authorization", "Bearer some-token")];
+    for _ in 0..2 {
+        let answer = ask(&token);
+        assert_eq!(answer.code, 503, "{}", answer.body);
+        assert!(!answer.body.contains("process_"), "{}", answer.body);
+    }
+    let line = running.log_line(&["cannot review access to the metrics"]);
+    assert!(line.contains("TokenReview"), "{line}");
+    running.signal("-TERM");
+    running.wait();
+    let rest = running.rest_of_log();
+    assert!(!rest.contains("cannot find out"), "{rest}");
+    assert!(!rest.contains("some-token") && !line.contains("some-token"));
+}
+
+/// What appears with --leader-elect or --metrics-secure only, or when it first happens.
+const NOT_AT_THE_START: [&str; 9] = [
+    "leader_election_master_status",
+    "leader_election_slowpath",
+    "quartet_operator_admission_decisions",
+    "quartet_operator_conversion_data_left_out",
+    "quartet_operator_conversions",
+    "quartet_operator_metrics_certificate_not_after_timestamp_seconds",
+    "quartet_operator_rewritten_applies",
+    "quartet_operator_trace_spans",
+    "quartet_operator_undecodable_objects",
+];
+
+#[test]
+fn every_metric_is_in_the_documented_list_and_every_one_of_the_list_is_there() {
+    let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
+    let mut command = manager();
+    command.args([
+        "--kubeconfig",
+        &kubeconfig.file,
+        "--webhook-port=0",
+        "--metrics-secure=false",
+    ]);
+    command.args([
+        "--health-probe-bind-address=127.0.0.1:0",
+        "--metrics-bind-address=127.0.0.1:0",
+    ]);
+    command.env("ENABLE_WEBHOOKS", "true");
+    let mut running = Running::start(command);
+    let address = running.address_of("metrics");
+    let began = Instant::now();
+    loop {
+        let (_, scrape) = plain_http::get(&address, "/metrics");
+        let missing = Vec::from_iter(metrics_list::assert_listed(&scrape));
+        if missing == NOT_AT_THE_START {
+            return;
+        }
+        // The first requests to the API server are not over at once.
+        assert!(began.elapsed() < STOP_DEADLINE, "missing: {missing:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
