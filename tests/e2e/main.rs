@@ -24,6 +24,7 @@ mod old_operators;
 mod olm_v1;
 mod operands;
 mod plain;
+mod predecessors;
 mod shell;
 mod takeover;
 mod traffic;

@@ -1,0 +1,223 @@
+//! What the four old operators left: CRDs, resources, Deployments and Services, as their users had
+//! them, and the requests that come meanwhile.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::old_operators::{self, owned, resource_and_children};
+use crate::operands;
+use crate::shell::Shell;
+use crate::traffic::{Endpoints, Traffic};
+
+const OLD: [&str; 4] = ["memcached", "nginx", "elasticweb", "helloworld"];
+/// An ElasticWeb whose image listens on 8080, in the namespace `shop`.
+const SHOP: &str = include_str!("../support/original/shop.yaml");
+/// Where NodePorts answer.
+pub(crate) const NODE: &str = "10.250.0.1";
+/// How long a user who asks again and again may be without an answer. The pods of the old
+/// operators end at once, and kube-proxy hears of it up to a second after them: until then one
+/// request of several meets nobody.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Where objects are written before they are handed to kubectl.
+const FILES: &str = "target/e2e/old";
+
+/// A resource, the children that its old operator had made of it, and where.
+pub(crate) struct Left {
+    namespace: &'static str,
+    pub(crate) name: String,
+    /// As they were when their pods were ready.
+    pub(crate) children: Vec<Value>,
+}
+
+/// What the old operators left.
+pub(crate) struct World(pub(crate) Vec<Left>);
+
+impl World {
+    pub(crate) fn leave(shell: &Shell) -> Self {
+        shell.must("kubectl apply -f tests/support/original/crds");
+        shell.must("kubectl wait --for=condition=Established crd --all --timeout=60s");
+        // kubectl remembers for hours which versions there were, and asks anew for this.
+        for (group, version) in [
+            ("cache.example.com", "v1alpha1"),
+            ("proxy.example.com", "v1alpha1"),
+            ("elasticweb.example.com", "v1"),
+            ("test.jiaozi.com", "v1alpha1"),
+        ] {
+            shell.until(
+                &format!(
+                    "kubectl api-resources --api-group={group} | grep -c ' {group}/{version} '"
+                ),
+                "1",
+                Duration::from_secs(60),
+            );
+        }
+        for name in OLD {
+            shell.must(&format!(
+                "sed 's/NAME/{name}/' tests/support/original/operator.yaml | kubectl apply -f -"
+            ));
+        }
+        shell.must(&format!("rm -rf {FILES} && mkdir -p {FILES}"));
+        shell.must("kubectl create namespace shop");
+        let of_all = old_operators::ALL.map(|(_, documents)| ("default", documents));
+        let all = of_all.into_iter().chain([("shop", SHOP)]);
+        let mut left: Vec<Left> = all
+            .map(|(namespace, documents)| Left::leave(shell, namespace, documents))
+            .collect();
+        // As the last reconcile of an old operator left it, which pods have long outlived.
+        shell.must(
+            "kubectl patch memcached memcached-sample --subresource=status --type=merge \
+             -p '{\"status\":{\"nodes\":[\"of-long-ago\"]}}'",
+        );
+        shell.must("kubectl apply -f tests/support/original/site.yaml");
+        for one in &mut left {
+            let (namespace, name) = (one.namespace, &one.name);
+            shell.must(&format!(
+                "kubectl -n {namespace} rollout status deployment/{name} --timeout=180s"
+            ));
+            one.children = one.now(shell);
+        }
+        Self(left)
+    }
+
+    /// Begins to ask those that answer. The web of the old sample never did: its pods listen on
+    /// another port than its Service goes to.
+    pub(crate) fn ask(&self, shell: &Shell) -> Asked {
+        let silent = operands::fetch(NODE, 30003, SILENCE);
+        assert!(silent.is_err(), "the fault of the old operator: {silent:?}");
+        for pod in pods(shell, "app.kubernetes.io/name=memcached-operator") {
+            operands::store_and_read(&pod);
+        }
+        let site = shell.must("kubectl get service site -o jsonpath='{.spec.clusterIP}'");
+        Asked {
+            traffic: [Traffic::begin(NODE, 30013), Traffic::begin(site.trim(), 80)],
+            endpoints: [
+                (Endpoints::watch(shell, "shop", "web"), 2),
+                (Endpoints::watch(shell, "default", "site"), 3),
+                (Endpoints::watch(shell, "default", "elasticweb-sample"), 3),
+            ],
+        }
+    }
+
+    pub(crate) fn clean(&self, shell: &Shell) {
+        shell.must(
+            "kubectl delete namespace memcached-operator-system nginx-operator-system elasticweb-operator-system helloworld-operator-system",
+        );
+        shell.must("kubectl delete elasticweb web -n shop --timeout=60s");
+        shell.must("kubectl delete namespace shop --timeout=120s");
+        shell.must("kubectl delete service site");
+        operands::clean(shell);
+    }
+}
+
+/// Requests under way, and Services whose endpoints are watched with the fewest they may have.
+pub(crate) struct Asked {
+    traffic: [Traffic; 2],
+    endpoints: [(Endpoints, usize); 3],
+}
+
+impl Asked {
+    #[track_caller]
+    pub(crate) fn end(self) {
+        for traffic in self.traffic {
+            let record = traffic.end();
+            assert!(record.silence < SILENCE, "{record:?}");
+            assert!(record.failures < record.answers / 4, "{record:?}");
+        }
+        for (endpoints, wanted) in self.endpoints {
+            let fewest = endpoints.fewest();
+            assert!(fewest >= wanted, "{fewest} endpoints at a moment");
+        }
+    }
+}
+
+impl Left {
+    /// Makes the resource as its user did, and the children as its operator did.
+    fn leave(shell: &Shell, namespace: &'static str, documents: &str) -> Self {
+        let (resource, children) = resource_and_children(documents);
+        let name = resource["metadata"]["name"].as_str().expect("a name");
+        let kind = resource["kind"].as_str().expect("a kind");
+        let file = write(&format!("{namespace}-{name}"), &resource);
+        shell.must(&format!("kubectl apply -n {namespace} -f {file}"));
+        let resource = json(shell, namespace, kind, name);
+        let children = children.into_iter().map(|child| owned(child, &resource));
+        let children: Vec<Value> = children.collect();
+        for child in &children {
+            let kind = child["kind"].as_str().expect("a kind");
+            let file = write(&format!("{namespace}-{name}-{kind}"), child);
+            // The field manager of a Go operator is the name of its process.
+            shell.must(&format!(
+                "kubectl create -n {namespace} --field-manager=manager -f {file}"
+            ));
+        }
+        Self {
+            namespace,
+            name: name.to_owned(),
+            children,
+        }
+    }
+
+    /// Its children as they are now.
+    pub(crate) fn now(&self, shell: &Shell) -> Vec<Value> {
+        let kinds = self.children.iter().map(|child| &child["kind"]);
+        kinds
+            .map(|kind| {
+                json(
+                    shell,
+                    self.namespace,
+                    kind.as_str().expect("a kind"),
+                    &self.name,
+                )
+            })
+            .collect()
+    }
+
+    /// Whether docs/migrating.md has it paused until something is done by hand.
+    pub(crate) fn is_held_back(&self) -> bool {
+        ["web", "nginx-sample"].contains(&&*self.name)
+    }
+
+    /// One ReplicaSet more than the old operator's, and no pods but its.
+    pub(crate) fn assert_rolled_once(&self, shell: &Shell) {
+        let (namespace, name) = (self.namespace, &self.name);
+        let revision = shell.must(&format!(
+            "kubectl get deployment {name} -n {namespace} \
+             -o jsonpath='{{.metadata.annotations.deployment\\.kubernetes\\.io/revision}}'"
+        ));
+        assert_eq!(revision.trim(), "2", "{name} was rolled out once");
+        let sets = shell.must(&format!(
+            "kubectl get replicasets -n {namespace} \
+             -o jsonpath='{{range .items[*]}}{{.metadata.ownerReferences[0].name}}{{\"\\n\"}}{{end}}'"
+        ));
+        let of_it = sets.lines().filter(|owner| owner == name);
+        assert_eq!(of_it.count(), 2, "{name}: {sets}");
+    }
+}
+
+/// The addresses of the pods in `default` that these labels select and that are to stay.
+pub(crate) fn pods(shell: &Shell, labels: &str) -> Vec<String> {
+    let addresses = shell.must(&format!(
+        "kubectl get pods -l {labels} -o go-template='{{{{range .items}}}}\
+         {{{{if not .metadata.deletionTimestamp}}}}{{{{.status.podIP}}}} {{{{end}}}}{{{{end}}}}'"
+    ));
+    addresses
+        .split_whitespace()
+        .map(ToOwned::to_owned)
+        .collect()
+}
+
+fn json(shell: &Shell, namespace: &str, kind: &str, name: &str) -> Value {
+    let text = shell.must(&format!(
+        "kubectl get {kind} {name} -n {namespace} --show-managed-fields -o json"
+    ));
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Writes an object where kubectl finds it.
+fn write(name: &str, object: &Value) -> String {
+    let file = format!("{FILES}/{name}.json");
+    let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
+    fs::write(path, object.to_string()).expect("written");
+    file
+}
