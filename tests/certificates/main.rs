@@ -3,6 +3,8 @@
 //! the registration of a URL. Every object belongs to one test: none is shared.
 #![allow(clippy::disallowed_types)] // the API server lives in real time
 
+mod load;
+mod objects;
 mod server;
 mod stage;
 
@@ -15,7 +17,8 @@ use quartet_operator::certificates::{Metrics, Registration, registered};
 use serde_json::json;
 use tokio::time::sleep;
 
-use stage::{Stage, crd, create, secret, until, validating};
+use objects::{crd, create, secret, validating};
+use stage::{Stage, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() {

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use devcluster::AuditLog;
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config};
 use quartet_operator::certificates::{Metrics, Registered, Resolver, SelfManaged, self_managed};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use crate::objects::{crd, resource, secret, validating};
 use crate::server::{Alternating, serve};
 
 /// Five times the longest that is promised here: a rotation, which waits half a minute.
@@ -46,42 +46,6 @@ impl Drop for Replica {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-pub(crate) fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
-}
-
-pub(crate) fn secret() -> ApiResource {
-    resource("", "v1", "Secret", "secrets")
-}
-
-pub(crate) fn crd() -> ApiResource {
-    resource(
-        "apiextensions.k8s.io",
-        "v1",
-        "CustomResourceDefinition",
-        "customresourcedefinitions",
-    )
-}
-
-pub(crate) fn validating() -> ApiResource {
-    resource(
-        "admissionregistration.k8s.io",
-        "v1",
-        "ValidatingWebhookConfiguration",
-        "validatingwebhookconfigurations",
-    )
-}
-
-/// An address of this machine at which a Service may lead to it: not a loopback one. No
-/// packet is sent; the system only says where it would send one from.
-pub(crate) fn own_address() -> String {
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-    socket
-        .connect("198.51.100.1:9")
-        .expect("a Service needs an address other than loopback to lead to");
-    socket.local_addr().unwrap().ip().to_string()
 }
 
 /// Waits until `what` is so.
@@ -118,136 +82,6 @@ impl Stage {
         };
         stage.create_objects().await;
         stage
-    }
-
-    pub(crate) fn group(&self) -> String {
-        format!("{}.example.com", self.name)
-    }
-
-    pub(crate) fn crd_name(&self) -> String {
-        format!("things.{}", self.group())
-    }
-
-    pub(crate) fn client_config(&self, path: &str) -> Value {
-        json!({"service": {"namespace": self.name, "name": "webhook", "path": path, "port": 443}})
-    }
-
-    pub(crate) fn crd(&self) -> Value {
-        let version = |name: &str, storage: bool| {
-            json!({
-                "name": name, "served": true, "storage": storage,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            })
-        };
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": self.crd_name()},
-            "spec": {
-                "group": self.group(), "scope": "Namespaced",
-                "names": {"plural": "things", "kind": "Thing"},
-                "versions": [version("v1", true), version("v2", false)],
-                "conversion": {"strategy": "Webhook", "webhook": {
-                    "clientConfig": self.client_config("/convert"),
-                    "conversionReviewVersions": ["v1"],
-                }},
-            },
-        })
-    }
-
-    pub(crate) fn validating(&self) -> Value {
-        json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": self.name},
-            "webhooks": [{
-                "name": "configmaps.example.com",
-                "clientConfig": self.client_config("/validate"),
-                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.name}},
-                "sideEffects": "None", "failurePolicy": "Fail", "admissionReviewVersions": ["v1"],
-            }],
-        })
-    }
-
-    pub(crate) async fn create_objects(&self) {
-        let name = &self.name;
-        let rbac = "rbac.authorization.k8s.io";
-        let subject = json!([{"kind": "ServiceAccount", "name": "manager", "namespace": name}]);
-        let own = ["get", "list", "watch", "update"];
-        let objects = [
-            (
-                resource("", "v1", "Namespace", "namespaces"),
-                false,
-                json!({}),
-            ),
-            (
-                resource("", "v1", "Service", "services"),
-                true,
-                json!({"spec": {"ports": [{"name": "https", "port": 443}]}}),
-            ),
-            (
-                resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
-                true,
-                json!({
-                    "addressType": "IPv4",
-                    "endpoints": [{"addresses": [own_address()]}],
-                    "ports": [{"name": "https", "port": self.port}],
-                }),
-            ),
-            (
-                resource(rbac, "v1", "Role", "roles"),
-                true,
-                json!({"rules": [
-                    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
-                    {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["cert"], "verbs": own},
-                ]}),
-            ),
-            (
-                resource(rbac, "v1", "RoleBinding", "rolebindings"),
-                true,
-                json!({"roleRef": {"apiGroup": rbac, "kind": "Role", "name": "webhook"}, "subjects": subject}),
-            ),
-            (
-                resource(rbac, "v1", "ClusterRole", "clusterroles"),
-                false,
-                json!({"rules": [
-                    {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
-                     "resourceNames": [self.crd_name()], "verbs": own},
-                    {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["validatingwebhookconfigurations"],
-                     "resourceNames": [name], "verbs": own},
-                ]}),
-            ),
-            (
-                resource(rbac, "v1", "ClusterRoleBinding", "clusterrolebindings"),
-                false,
-                json!({"roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name}, "subjects": subject}),
-            ),
-        ];
-        for (resource, namespaced, mut object) in objects {
-            let own_name = if namespaced { "webhook" } else { name };
-            object["apiVersion"] = json!(resource.api_version);
-            object["kind"] = json!(resource.kind);
-            object["metadata"] = json!({
-                "name": own_name,
-                "labels": {"kubernetes.io/service-name": "webhook"},
-            });
-            let api: Api<DynamicObject> = match namespaced {
-                true => Api::namespaced_with(self.admin.clone(), name, &resource),
-                false => Api::all_with(self.admin.clone(), &resource),
-            };
-            create(&api, object).await;
-        }
-    }
-
-    pub(crate) async fn install_crd(&self) {
-        create(&Api::all_with(self.admin.clone(), &crd()), self.crd()).await;
-    }
-
-    pub(crate) async fn install_validating(&self) {
-        create(
-            &Api::all_with(self.admin.clone(), &validating()),
-            self.validating(),
-        )
-        .await;
     }
 
     /// A client with the rights of the manager's service account in the self-managed
@@ -306,11 +140,6 @@ impl Stage {
         api.create(&dry_run, &object).await.map(|_| ())
     }
 
-    pub(crate) fn things(&self, version: &str) -> Api<DynamicObject> {
-        let things = resource(&self.group(), version, "Thing", "things");
-        Api::namespaced_with(self.admin.clone(), &self.name, &things)
-    }
-
     pub(crate) async fn secret_data(&self) -> Option<Value> {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.admin.clone(), &self.name, &secret());
@@ -333,43 +162,6 @@ impl Stage {
         api.replace(&self.name, &PostParams::default(), &object)
             .await
             .unwrap();
-    }
-
-    /// Calls from now on, one after another, until told to stop; returns how many failed
-    /// and how many there were.
-    pub(crate) fn load(&self) -> Load {
-        let stop = Arc::new(tokio::sync::Notify::new());
-        let stopped = Arc::clone(&stop);
-        let client = self.admin.clone();
-        let (name, things) = (self.name.clone(), self.things("v2"));
-        let task = tokio::spawn(async move {
-            let resource = resource("", "v1", "ConfigMap", "configmaps");
-            let api: Api<DynamicObject> = Api::namespaced_with(client, &name, &resource);
-            let dry_run = PostParams {
-                dry_run: true,
-                ..PostParams::default()
-            };
-            let object = DynamicObject::new("allowed", &resource);
-            let (mut calls, mut failures) = (0, Vec::new());
-            let work = async {
-                loop {
-                    calls += 2;
-                    if let Err(error) = api.create(&dry_run, &object).await {
-                        failures.push(error.to_string());
-                    }
-                    if let Err(error) = things.get("thing").await {
-                        failures.push(error.to_string());
-                    }
-                    sleep(Duration::from_millis(10)).await;
-                }
-            };
-            tokio::select! {
-                () = work => {}
-                () = stopped.notified() => {}
-            }
-            (calls, failures)
-        });
-        Load { stop, task }
     }
 
     /// Requests of the manager's user in the audit log: verb, resource, answer.
@@ -403,29 +195,4 @@ impl Stage {
             let _ = api.delete(&name, &DeleteParams::default()).await;
         }
     }
-}
-
-pub(crate) struct Load {
-    stop: Arc<tokio::sync::Notify>,
-    task: JoinHandle<(usize, Vec<String>)>,
-}
-
-impl Load {
-    pub(crate) async fn none_failed(self) {
-        self.stop.notify_one();
-        let (calls, failures) = self.task.await.unwrap();
-        println!("{calls} calls under load");
-        assert!(calls > 20, "{calls}: too few to show anything");
-        assert!(
-            failures.is_empty(),
-            "{} of {calls} failed: {}",
-            failures.len(),
-            failures[0]
-        );
-    }
-}
-
-pub(crate) async fn create(api: &Api<DynamicObject>, object: Value) {
-    let object: DynamicObject = serde_json::from_value(object).unwrap();
-    api.create(&PostParams::default(), &object).await.unwrap();
 }
