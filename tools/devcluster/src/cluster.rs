@@ -1,30 +1,29 @@
 //! One cluster: started, ready, its components stopped and started at will, gone on drop.
 
+mod readiness;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::api_server::ApiServer;
 use crate::binaries::Binaries;
 use crate::certificates::Certificates;
 use crate::component::{API_SERVER_CLUSTER_IP, Component, Layout};
 use crate::environment::{self, Environment, NodeEnvironment};
-use crate::error::{Doing, Error, Result};
+use crate::error::{Doing, Result};
 use crate::folder::StateFolder;
 use crate::node;
-use crate::nodes::{simulated, takes_pods};
+use crate::nodes::simulated;
+use crate::options::{Nodes, Options};
 use crate::ports::free_port;
-use crate::process::{POLL, Process};
-
-/// Five times and more what a busy machine of two cores was seen to need.
-const READY_LIMIT: Duration = Duration::from_secs(90);
+use crate::process::Process;
 
 /// How long a component that is asked to end may take.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -48,42 +47,6 @@ const SERVER_NAMES: [&str; 7] = [
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 ];
-
-/// What pods run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nodes {
-    /// So many of kwok's, each with room for 1000 CPUs and a million pods.
-    Simulated(usize),
-    /// One that runs containers; only where [`crate::is_inside`] holds.
-    Real,
-}
-
-impl Nodes {
-    fn count(self) -> usize {
-        match self {
-            Self::Simulated(count) => count,
-            Self::Real => 1,
-        }
-    }
-}
-
-/// What kind of cluster to start.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// What pods run on.
-    pub nodes: Nodes,
-    /// Set by somebody else to give up a start that is under way.
-    pub interrupted: Arc<AtomicBool>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            nodes: Nodes::Simulated(2),
-            interrupted: Arc::default(),
-        }
-    }
-}
 
 /// A running cluster of our own. Dropping it kills every component and removes its folder.
 #[derive(Debug)]
@@ -335,66 +298,6 @@ impl Cluster {
             action(process);
         }
         Ok(())
-    }
-
-    fn wait_until_serving(&self) -> Result<()> {
-        self.wait("/readyz of the API server", || {
-            let answer = self
-                .api_server
-                .get("/readyz")
-                .map_err(|error| error.to_string())?;
-            if answer.status == 200 {
-                Ok(())
-            } else {
-                Err(answer.body)
-            }
-        })
-    }
-
-    fn wait_until_usable(&self) -> Result<()> {
-        let read = |path| self.get(path).map_err(|error| error.to_string());
-        self.wait("the default ServiceAccount", || {
-            let account = read("/api/v1/namespaces/default/serviceaccounts/default")?;
-            account.map(|_| ()).ok_or_else(|| "none".to_owned())
-        })?;
-        self.wait("every node Ready", || {
-            let list = read("/api/v1/nodes")?.unwrap_or_default();
-            let ready = list["items"].as_array().map_or(0, |items| {
-                items.iter().filter(|node| takes_pods(node)).count()
-            });
-            if ready >= self.nodes.count() {
-                Ok(())
-            } else {
-                Err(format!("{ready} of {}", self.nodes.count()))
-            }
-        })
-    }
-
-    /// Calls `attempt` until it succeeds, while everything that was started still runs.
-    fn wait(
-        &self,
-        what: &str,
-        mut attempt: impl FnMut() -> std::result::Result<(), String>,
-    ) -> Result<()> {
-        let deadline = Instant::now() + READY_LIMIT;
-        loop {
-            let seen = match attempt() {
-                Ok(()) => return Ok(()),
-                Err(seen) => seen,
-            };
-            self.check()?;
-            if self.interrupted.load(Ordering::Relaxed) {
-                return Err(Error::Interrupted);
-            }
-            if Instant::now() > deadline {
-                return Err(Error::Late {
-                    what: what.to_owned(),
-                    limit: READY_LIMIT,
-                    seen,
-                });
-            }
-            thread::sleep(POLL);
-        }
     }
 
     /// A panic while the lock was held leaves the map whole: every change is one call.
