@@ -16,7 +16,7 @@ use tracing::debug;
 
 use crate::api::conversion::{self, DATA_ANNOTATION};
 use crate::api::{Kind, Version};
-use crate::api_server::RequestError;
+use crate::api_server::{RequestError, found};
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::store::Store;
 use crate::controller::call::{Caller, Location, Part};
@@ -371,15 +371,10 @@ impl Reconciler {
         let manager = &self.field_manager;
         let api_version = self.kind.api_version(version);
         let at = self.location(cached, &api_version);
-        match self
+        let patched = self
             .caller
-            .json_patch(at, Part::Object, manager, &operations)
-            .await
-        {
-            Ok(IgnoredAny) => Ok(()),
-            Err(error) if error.is_not_found() => Ok(()),
-            Err(error) => Err(error),
-        }
+            .json_patch(at, Part::Object, manager, &operations);
+        found(patched.await).map(|_: Option<IgnoredAny>| ())
     }
 
     /// The version in which the resource was read. Only versions of this operator are watched.
