@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::harness::audit;
 use crate::harness::manager::Manager;
 use crate::harness::{
-    AT_REST, DEADLINE, DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, POD, Request, SERVICE, Stage,
-    condition, is_ready,
+    AT_REST, DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, POD, Request, SERVICE, Stage, condition,
+    is_ready,
 };
 
 const LABEL: &str = "quartet-operator.example.com/shard";
@@ -28,7 +28,8 @@ const REPLICA_SET: Kind = Kind {
 
 /// The manager of a shard, which is a user of its own, so that the audit log tells whose a write was.
 struct ShardManager {
-    manager: Manager,
+    /// Until it is stopped.
+    manager: Option<Manager>,
     user: String,
     kubeconfig: PathBuf,
 }
@@ -50,10 +51,14 @@ impl ShardManager {
             format!("--watch-label-selector={selector}"),
         ];
         ShardManager {
-            manager: Manager::start(&file, &flags),
+            manager: Some(Manager::start(&file, &flags)),
             user,
             kubeconfig: file,
         }
+    }
+
+    fn manager(&self) -> &Manager {
+        self.manager.as_ref().expect("it was not stopped")
     }
 
     /// What it has written so far, besides its Lease and Events.
@@ -75,7 +80,7 @@ impl ShardManager {
 
     /// The line that it wrote when it started.
     fn start_line(&self) -> Value {
-        let log = self.manager.log();
+        let log = self.manager().log();
         let mut lines = log
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
@@ -90,10 +95,8 @@ impl ShardManager {
 
 impl Drop for ShardManager {
     fn drop(&mut self) {
-        self.manager.terminate();
-        let told = Instant::now();
-        while self.manager.runs() && told.elapsed() < DEADLINE {
-            std::thread::sleep(Duration::from_millis(20));
+        if let Some(manager) = self.manager.take() {
+            manager.stop();
         }
         let _ = std::fs::remove_file(&self.kubeconfig);
     }
@@ -194,7 +197,7 @@ async fn three_shards_write_their_own_resources_alone() {
             shard.written(&stage),
             BTreeSet::from([format!("of-{name}")])
         );
-        let (_, metrics) = shard.manager.get("metrics", "/metrics").await;
+        let (_, metrics) = shard.manager().get("metrics", "/metrics").await;
         let canonical = selector.replace(" in (b)", "=b").replace(' ', "");
         let expected = format!("{{shard=\"{canonical}\"");
         let mut series = metrics.lines().filter(|line| !line.starts_with('#'));
@@ -321,7 +324,7 @@ async fn shards_that_overlap_neither_fight_nor_restart_pods() {
     }
     let deployment = stage.get(DEPLOYMENT, "cache").await.expect("the child");
     assert_eq!(pods_of(&stage, &deployment).await, before);
-    let logs = one.manager.log() + &other.manager.log();
+    let logs = one.manager().log() + &other.manager().log();
     let told = logs.matches("their label selectors overlap").count();
     let writes = [one.writes(&stage), other.writes(&stage)].concat();
     let of = |resource: &str| writes.iter().filter(|it| it.resource == resource).count();

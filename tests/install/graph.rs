@@ -343,17 +343,19 @@ impl Graph {
                     && selects(selector, it.pointer("/metadata/labels"))
             })
             .collect();
-        let [service] = services[..] else {
-            return vec![format!("it selects {} Services", services.len())];
-        };
+        if services.is_empty() {
+            return vec!["it selects no Service".to_owned()];
+        }
         let mut problems = Vec::new();
         for endpoint in items(object, "/spec/endpoints") {
-            if !items(service, "/spec/ports").any(|port| port["name"] == endpoint["port"]) {
-                problems.push(format!(
-                    "{} has no port {}",
-                    name(service),
-                    endpoint["port"]
-                ));
+            for service in &services {
+                if !items(service, "/spec/ports").any(|port| port["name"] == endpoint["port"]) {
+                    problems.push(format!(
+                        "{} has no port {}",
+                        name(service),
+                        endpoint["port"]
+                    ));
+                }
             }
             let secret = text(endpoint, "/authorization/credentials/name");
             problems.extend(self.missing("Secret", namespace(object), secret));

@@ -222,7 +222,7 @@ async fn a_resource_that_moves_away_and_back_does_not_wait() {
         shared.taken_by_others(&scenario, |_| {});
         tokio::time::advance(Duration::from_secs(1)).await;
         let mut back = (*resource).clone();
-        back.meta.resource_version = u64::from(u32::MAX) + back.meta.resource_version;
+        back.meta.resource_version += u64::from(u32::MAX);
         scenario.resources.applied(Arc::new(back));
     }
 }
