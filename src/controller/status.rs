@@ -125,9 +125,14 @@ impl StatusWriter {
         // claim a spec that the cache does not show yet, and must not replace an unseen status.
         let version = cached.meta.resource_version.to_string();
         let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": version});
-        let mut add = json!({"op": "add", "path": "/status"});
         // Moved: `json!` would copy it.
-        add["value"] = wanted_json;
+        let add = [
+            ("op", "add".into()),
+            ("path", "/status".into()),
+            ("value", wanted_json),
+        ];
+        let add = add.map(|(member, value)| (member.to_owned(), value));
+        let add = Value::Object(add.into_iter().collect());
         let operations = Value::Array(vec![test, add]);
         #[cfg(test)]
         let operations = match twins::is(Twin::BlindStatus) {

@@ -26,7 +26,7 @@ impl Applier {
         });
         let is_unwanted = |(kind, child): &(ChildKind, Arc<CachedChild>)| {
             let is_retained = child.owner.as_ref().is_some_and(|owner| owner.retained);
-            !is_retained && !is_wanted(*kind, child.meta.key.name())
+            !is_retained && !is_wanted(kind, child.meta.key.name())
         };
         found.filter(is_unwanted).collect()
     }
