@@ -1,0 +1,100 @@
+//! The changes of a resource that enqueue it, and those that do not.
+
+use super::*;
+
+#[test]
+fn the_event_of_a_status_that_is_being_written_wakes_nobody_and_any_other_does() {
+    let scene = Scene::new(&[]);
+    let mut web = waiting(0);
+    web.name = "web".to_owned();
+    let with = |status: &str, spec: &str, version| {
+        let mut resource = resource("ns", "web", "0", version);
+        resource.status = status.into();
+        resource.spec = spec.into();
+        Arc::new(resource)
+    };
+    let states = &scene.controller("Nginx").states;
+    let wakes = |new: Arc<CachedResource>| {
+        let old = with("old", "spec", 1);
+        scene.resource_changed("Nginx", &Change::Updated { old, new }, false);
+        !scene.enqueued().is_empty()
+    };
+    assert!(wakes(with("written", "spec", 2)), "not sent");
+    states.status_is_sent(&web, "written");
+    assert!(!wakes(with("written", "spec", 2)), "sent");
+    assert!(wakes(with("of another", "spec", 2)), "of another writer");
+    assert!(wakes(with("written", "changed", 2)), "with another spec");
+    states.status_has_failed(&web);
+    assert!(wakes(with("written", "spec", 2)), "failed");
+    states.status_is_sent(&web, "written");
+    states.status_is_written(&web);
+    assert!(wakes(with("written", "spec", 2)), "in the cache before");
+}
+
+#[test]
+fn a_resource_wakes_when_it_differs_and_is_dropped_from_the_queue_when_it_is_gone() {
+    let scene = Scene::new(&[]);
+    let old = Arc::new(resource("ns", "web", "uid", 1));
+    scene.resource_changed("Nginx", &Change::Added(Arc::clone(&old)), false);
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
+    let bumped = Arc::new(resource("ns", "web", "uid", 2));
+    scene.resource_changed(
+        "Nginx",
+        &Change::Updated {
+            old: Arc::clone(&old),
+            new: bumped,
+        },
+        false,
+    );
+    assert_eq!(scene.enqueued(), NOBODY, "nothing of it differs");
+    let mut paused = resource("ns", "web", "uid", 3);
+    paused.paused = true;
+    let change = Change::Updated {
+        old: Arc::clone(&old),
+        new: Arc::new(paused),
+    };
+    scene.resource_changed("Nginx", &change, false);
+    scene.resource_changed("Nginx", &Change::Deleted(old), false);
+    assert_eq!(scene.enqueued(), NOBODY, "gone before its turn");
+}
+
+#[test]
+fn what_was_there_at_the_start_does_not_delay_what_changes_now() {
+    let scene = Scene::new(&[]);
+    for number in 0..3 {
+        let name = format!("old-{number}");
+        let change = Change::Added(Arc::new(resource("ns", &name, &name, 1)));
+        scene.resource_changed("Nginx", &change, true);
+    }
+    scene.resource_changed(
+        "Nginx",
+        &Change::Added(Arc::new(resource("ns", "new", "new", 2))),
+        false,
+    );
+    assert_eq!(
+        scene.enqueued(),
+        [
+            "Nginx ns/new",
+            "Nginx ns/old-0",
+            "Nginx ns/old-1",
+            "Nginx ns/old-2"
+        ]
+    );
+}
+
+#[test]
+fn with_several_watched_namespaces_resources_outside_are_left_alone() {
+    let scene = Scene::new(&["ns", "team"]);
+    for namespace in ["ns", "team", "outside"] {
+        let object = resource(namespace, "web", "Nginx-web", 1);
+        scene.resource_changed("Nginx", &Change::Added(Arc::new(object)), false);
+        scene.holds("Nginx", namespace, "web");
+    }
+    assert_eq!(scene.enqueued(), ["Nginx ns/web", "Nginx team/web"]);
+    for namespace in ["team", "outside"] {
+        let mut object = child("web", &[reference(NGINX, "Nginx web")]);
+        object["metadata"]["namespace"] = namespace.into();
+        scene.deployment_changed(Change::Deleted(deployment(&object)));
+    }
+    assert_eq!(scene.enqueued(), ["Nginx team/web"]);
+}

@@ -1,0 +1,162 @@
+//! The steps of a rollout: when each enqueues the owner, and what of a pod does.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::controller::cache::cached::CachedPod;
+use crate::controller::event_handlers::{COALESCE, STEP_WHILE_WAITING};
+use crate::controller::object::ObjectKey;
+use crate::controller::state::debounce::Difference;
+use crate::operators::Observed;
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_differs_by_nothing_but_its_resource_version_wakes_nobody() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    let object = child("web", &[reference(NGINX, "Nginx web")]);
+    let mut later = object.clone();
+    later["metadata"]["resourceVersion"] = "8".into();
+    later["metadata"]["annotations"] = json!({"team": "blue"});
+    let (old, new) = (deployment(&object), deployment(&later));
+    scene.deployment_changed(Change::Updated {
+        old: Arc::clone(&old),
+        new,
+    });
+    assert_eq!(scene.enqueued(), NOBODY);
+    later["status"] = json!({"readyReplicas": 1});
+    for _ in 0..2 {
+        scene.deployment_changed(Change::Updated {
+            old: Arc::clone(&old),
+            new: deployment(&later),
+        });
+    }
+    assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"], "once");
+    later["status"] = rolled_out();
+    scene.deployment_changed(Change::Updated {
+        old,
+        new: deployment(&later),
+    });
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"], "at its end");
+}
+
+/// A step of a rollout of a Deployment of `web` that its controller has observed.
+fn step(ready: i64) -> Change<CachedChild> {
+    let object = |ready: i64| {
+        let mut object = child("web", &[reference(NGINX, "Nginx web")]);
+        object["spec"] = json!({"replicas": 9});
+        object["status"] = json!({"observedGeneration": 0, "replicas": 9, "readyReplicas": ready});
+        deployment(&object)
+    };
+    Change::Updated {
+        old: object(ready - 1),
+        new: object(ready),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_of_a_rollout_leaves_the_timer_of_a_resource_that_waits_but_for_four_seconds_at_most()
+ {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    let queue = Arc::clone(&scene.controller("Nginx").queue);
+    let key = ObjectKey::new("ns", "web");
+    for (timer, wakes_after) in [(3, 3), (10, 4)] {
+        queue.add_after(key.clone(), Duration::from_secs(timer));
+        scene.deployment_changed(step(1));
+        scene.deployment_changed(step(2));
+        tokio::time::advance(Duration::from_secs(wakes_after) - Duration::from_millis(1)).await;
+        assert_eq!(scene.enqueued(), NOBODY, "timer of {timer} s");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(scene.enqueued(), ["Nginx ns/web"], "timer of {timer} s");
+    }
+    scene.deployment_changed(step(1));
+    assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"], "no timer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_report_of_a_deployment_is_looked_at_soon_while_few_others_wait() {
+    for (others, is_soon) in [(0, true), (24, true), (25, false)] {
+        let scene = Scene::new(&[]);
+        scene.holds("Nginx", "ns", "web");
+        let states = Arc::clone(&scene.controller("Nginx").states);
+        for number in 0..=others {
+            states.status_differs(
+                &waiting(number),
+                Observed::default(),
+                false,
+                Difference::Conditions,
+            );
+        }
+        let queue = &scene.controller("Nginx").queue;
+        queue.add_after(ObjectKey::new("ns", "web"), Duration::from_secs(60));
+        let mut object = child("web", &[reference(NGINX, "Nginx web")]);
+        object["metadata"]["generation"] = 1.into();
+        let before = deployment(&object);
+        object["status"] = json!({"observedGeneration": 1, "replicas": 1});
+        scene.deployment_changed(Change::Updated {
+            old: before,
+            new: deployment(&object),
+        });
+        tokio::time::advance(COALESCE).await;
+        assert_eq!(!scene.enqueued().is_empty(), is_soon, "{others} others");
+        tokio::time::advance(STEP_WHILE_WAITING).await;
+        assert_eq!(scene.enqueued().is_empty(), is_soon, "{others} others");
+    }
+}
+
+/// The status of a Deployment of one pod whose rollout is complete.
+fn rolled_out() -> Value {
+    json!({"observedGeneration": 0, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1})
+}
+
+fn pod(deployment: &str, is_ready: bool) -> CachedPod {
+    let status = if is_ready { "True" } else { "False" };
+    let object = json!({
+        "metadata": {
+            "namespace": "ns", "name": format!("{deployment}-5f7c-abcde"), "uid": "pod", "resourceVersion": "9",
+            "labels": {"pod-template-hash": "5f7c"},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{deployment}-5f7c"),
+                "uid": "rs", "controller": true,
+            }],
+        },
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]},
+    });
+    CachedPod::from_json(&Json::from(&object)).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
+    let scene = Scene::new(&[]);
+    scene.holds("Nginx", "ns", "web");
+    let added = |name| Change::Added(Arc::new(pod(name, true)));
+    scene.handlers.pod_changed(&added("web"));
+    assert_eq!(scene.enqueued(), NOBODY, "its Deployment is not known yet");
+    let children = &scene.handlers.children;
+    let mut owned = child("web", &[reference(NGINX, "Nginx web")]);
+    children.put_written(DEPLOYMENT, &owned);
+    children.put_written(DEPLOYMENT, &child("orphan", &[]));
+    scene.handlers.pod_changed(&added("orphan"));
+    assert_eq!(scene.enqueued(), NOBODY, "its Deployment is nobody's");
+    scene.handlers.pod_changed(&added("web"));
+    assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"]);
+    owned["metadata"]["resourceVersion"] = "9".into();
+    owned["status"] = rolled_out();
+    children.put_written(DEPLOYMENT, &owned);
+    let (old, same) = (Arc::new(pod("web", true)), Arc::new(pod("web", true)));
+    scene.handlers.pod_changed(&Change::Updated {
+        old: Arc::clone(&old),
+        new: same,
+    });
+    assert_eq!(scene.enqueued(), NOBODY, "as ready as it was");
+    let new = Arc::new(pod("web", false));
+    scene.handlers.pod_changed(&Change::Updated {
+        old: Arc::clone(&old),
+        new,
+    });
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
+    scene.handlers.pod_changed(&Change::Deleted(old));
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
+}
