@@ -1,0 +1,193 @@
+//! The requests for a resource from its first apply to its deletion.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{APPLY, FORCE, STATUS, Scenario, refusal, willing};
+use crate::controller::object::ObjectKey;
+use crate::controller::reconcile::Action;
+use crate::operators::DEPLOYMENT;
+
+#[tokio::test(start_paused = true)]
+async fn a_new_resource_costs_one_unforced_apply_and_one_status_later() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(1, json!({}));
+    for seconds in [1, 3] {
+        let wait = Duration::from_secs(seconds);
+        let next = scenario.reconcile().await;
+        assert_eq!(next, Ok(Action::RequeueAfter(wait)), "the status waits");
+        tokio::time::advance(wait).await;
+    }
+    assert_eq!(scenario.sent(), [APPLY]);
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    assert_eq!(scenario.sent(), [STATUS]);
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    assert_eq!(scenario.sent(), Vec::<String>::new(), "and nothing more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_spec_is_applied_with_force_and_only_onto_the_child_that_is_known() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    scenario.sent();
+    scenario.holds(
+        2,
+        json!({"metadata": {"resourceVersion": "2", "generation": 2}}),
+    );
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(scenario.sent(), [FORCE]);
+    assert_eq!(body["metadata"]["uid"], "child");
+    assert_eq!(body["spec"]["replicas"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_api_server_makes_of_an_apply_is_not_fought() {
+    let scenario = Scenario::new(|line, body| {
+        let (code, mut object) = willing(line, body)?;
+        if line.contains("force=") {
+            object["spec"]["replicas"] = json!(7);
+        }
+        Some((code, object))
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [APPLY]);
+    tokio::time::advance(Duration::from_secs(20)).await;
+    scenario.reconcile().await.expect("reconciled");
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [STATUS]);
+    // A new desired state is sent, whatever the result of the last one.
+    scenario.holds(
+        2,
+        json!({"metadata": {"resourceVersion": "6", "generation": 2}}),
+    );
+    scenario.reconcile().await.expect("reconciled");
+    assert_eq!(scenario.sent(), [FORCE]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_49_nothing_is_done_for_a_resource_that_is_being_deleted() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(
+        1,
+        json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    );
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    assert_eq!(scenario.sent(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_33_the_finalizer_of_an_older_operator_is_stripped_and_no_other() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(
+        1,
+        json!({"metadata": {
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": ["theirs.example.com/one", "cache.example.com/finalizer"],
+        }}),
+    );
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    let sent = scenario.sent.lock().expect("not poisoned").clone();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].1[2]["value"], json!(["theirs.example.com/one"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_50_a_namespace_that_is_going_away_gets_neither_child_nor_status() {
+    let scenario = Scenario::new(|_, _| refusal(403, "forbidden", "NamespaceTerminating", ""));
+    scenario.holds(1, json!({}));
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    assert_eq!(scenario.sent(), [APPLY]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_an_answer_ends_at_its_deadline() {
+    let scenario = Scenario::new(|_, _| None);
+    scenario.holds(1, json!({}));
+    let started = tokio::time::Instant::now();
+    let error = scenario.reconcile().await.expect_err("no answer");
+    assert_eq!(
+        error,
+        "cannot apply deployments ns/cache: no answer within 10 s"
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(21),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_48_an_invalid_spec_is_told_and_nothing_is_applied() {
+    let scenario = Scenario::new(|line, body| {
+        let (code, mut object) = willing(line, body)?;
+        object["spec"]["size"] = json!(-1);
+        Some((code, object))
+    });
+    scenario.holds(-1, json!({}));
+    assert_eq!(scenario.reconcile().await, Ok(Action::AwaitChange));
+    let sent = scenario.sent();
+    assert_eq!(sent[0], STATUS, "{sent:?}");
+    assert!(!sent.iter().any(|line| line.contains("deployments")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spec_that_changes_while_the_status_is_written_is_not_lost() {
+    let scenario = Scenario::new(|line, body| {
+        let (code, mut object) = willing(line, body)?;
+        if line.contains("/status") {
+            // The answer contains a concurrent change of a user; the watch repeats neither.
+            object["spec"]["size"] = json!(7);
+            object["metadata"]["generation"] = json!(2);
+        }
+        Some((code, object))
+    });
+    scenario.holds(1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    tokio::time::advance(Duration::from_secs(20)).await;
+    assert_eq!(
+        scenario.reconcile().await,
+        Ok(Action::RequeueAfter(Duration::ZERO))
+    );
+    scenario.sent();
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
+    assert_eq!(body["spec"]["replicas"], 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_goes_in_the_middle_of_its_reconcile_keeps_no_name() {
+    let scenario = Arc::new(Scenario::new(|_, _| None));
+    scenario.holds(1, json!({}));
+    let running = tokio::spawn({
+        let scenario = Arc::clone(&scenario);
+        async move { scenario.reconcile().await }
+    });
+    tokio::task::yield_now().await;
+    // A new resource of the same name replaces it, as in a watch event.
+    scenario.holds(
+        1,
+        json!({"metadata": {"uid": "later", "resourceVersion": "9"}}),
+    );
+    running.await.expect("no panic").expect_err("no answer");
+    let name = ObjectKey::new("ns", "cache");
+    assert!(
+        scenario
+            .children
+            .reservations
+            .reserve(DEPLOYMENT, &name, "another")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_is_told_in_the_words_of_the_version_that_was_read() {
+    let scenario = Scenario::new(willing);
+    scenario.holds(-1, json!({}));
+    scenario.reconcile().await.expect("reconciled");
+    let body = scenario.sent.lock().expect("not poisoned")[0].1.to_string();
+    assert!(body.contains("spec.size: Invalid value: -1"), "{body}");
+}
