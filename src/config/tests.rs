@@ -1,6 +1,8 @@
 //! Tests of the result of a command line, and of the errors of an invalid one. `tests/manager.rs`
 //! tests environment variables with the real binary.
 
+mod servers;
+
 use clap::Parser as _;
 
 use super::*;
@@ -71,40 +73,6 @@ fn the_arguments_of_a_scaffold_manifest_are_understood() {
 }
 
 #[test]
-fn webhooks_are_on_and_speak_tls_from_1_2_on_unless_told_otherwise() {
-    let config = load(&[]).unwrap();
-    assert_eq!(
-        config.webhook_address.map(|address| address.port),
-        Some(9443)
-    );
-    assert_eq!(config.tls_min_version, TlsVersion::Tls12);
-    assert_eq!(
-        load(&["--enable-webhooks=false"]).unwrap().webhook_address,
-        None
-    );
-    let config = load(&["--tls-min-version=VersionTLS13", "--webhook-port=0"]).unwrap();
-    assert_eq!(config.tls_min_version, TlsVersion::Tls13);
-    assert!(refusal(&["--tls-min-version=VersionTLS11"]).contains("VersionTLS12 or VersionTLS13"));
-    assert!(refusal(&["--webhook-port=65536"]).contains("--webhook-port"));
-}
-
-#[test]
-fn three_servers_cannot_have_one_port_either() {
-    let address = |port| Some(BindAddress { host: None, port });
-    let differ = |health, metrics, webhook| {
-        super::differ([("a", &health), ("b", &metrics), ("c", &webhook)])
-            .map_err(|error| error.to_string())
-    };
-    assert_eq!(differ(address(1), address(2), address(3)), Ok(()));
-    assert_eq!(differ(address(0), address(0), address(0)), Ok(()));
-    assert_eq!(differ(None, None, None), Ok(()));
-    assert_eq!(
-        differ(address(1), address(2), address(2)),
-        Err("b and c are both :2; give each a port of its own".to_owned())
-    );
-}
-
-#[test]
 fn booleans_are_spelled_as_in_go() {
     for spelling in ["0", "f", "F", "false", "FALSE", "False"] {
         assert!(
@@ -153,49 +121,6 @@ fn the_last_of_two_equal_flags_wins() {
         "--leader-elect=false",
     ]);
     assert_eq!(config.unwrap().settings.max_replicas, 2);
-}
-
-#[test]
-fn metrics_are_for_those_who_may_read_them_unless_told_otherwise() {
-    let security = |arguments: &[&str]| load(arguments).unwrap().metrics_security;
-    assert_eq!(
-        security(&["--metrics-bind-address=:8443"]),
-        MetricsSecurity::SelfSigned
-    );
-    assert_eq!(
-        security(&["--metrics-cert-path="]),
-        MetricsSecurity::SelfSigned
-    );
-    assert_eq!(
-        security(&["--metrics-secure=false"]),
-        MetricsSecurity::Plain
-    );
-    let files = |certificate: &str, key: &str| {
-        MetricsSecurity::Directory(Files {
-            certificate: certificate.into(),
-            key: key.into(),
-        })
-    };
-    assert_eq!(
-        security(&["--metrics-cert-path=/c"]),
-        files("/c/tls.crt", "/c/tls.key")
-    );
-    let named = [
-        "--metrics-cert-path=/c",
-        "--metrics-cert-name=a",
-        "--metrics-cert-key=b",
-    ];
-    assert_eq!(security(&named), files("/c/a", "/c/b"));
-}
-
-#[test]
-fn two_servers_cannot_have_one_port() {
-    let message = refusal(&[
-        "--metrics-bind-address=:8081",
-        "--metrics-secure=false",
-        "--health-probe-bind-address=:8081",
-    ]);
-    assert!(message.contains("both :8081"), "{message}");
 }
 
 #[test]
@@ -307,52 +232,6 @@ fn the_command_line_is_well_formed() {
     Flags::command().debug_assert();
 }
 
-#[test]
-fn certificates_are_looked_for_where_controller_runtime_looks() {
-    let source = |arguments: &[&str]| load(arguments).unwrap().certificates;
-    let at = |certificate: &str, key: &str| {
-        CertificateSource::Directory(Files {
-            certificate: certificate.into(),
-            key: key.into(),
-        })
-    };
-    let default = at(
-        "/tmp/k8s-webhook-server/serving-certs/tls.crt",
-        "/tmp/k8s-webhook-server/serving-certs/tls.key",
-    );
-    assert_eq!(source(&[]), default);
-    assert_eq!(source(&["--webhook-cert-path="]), default);
-    assert_eq!(
-        source(&[
-            "--webhook-cert-path=/certs",
-            "--webhook-cert-name=a.pem",
-            "--webhook-cert-key=b.pem"
-        ]),
-        at("/certs/a.pem", "/certs/b.pem")
-    );
-    assert_eq!(
-        source(&["--cert-mode=self-managed"]),
-        CertificateSource::SelfManaged
-    );
-}
-
-#[test]
-fn a_webhook_url_is_a_source_of_its_own() {
-    let url = "--webhook-url=https://127.0.0.1:9443";
-    for (argument, force) in [
-        ("--webhook-url-force", true),
-        ("--webhook-url-force=false", false),
-    ] {
-        let source = load(&[url, argument]).unwrap().certificates;
-        let CertificateSource::Url { url, force: forced } = source else {
-            panic!("{source:?}");
-        };
-        assert_eq!((url.host(), forced), ("127.0.0.1", force));
-    }
-    assert!(refusal(&["--webhook-url=127.0.0.1:9443"]).contains("give https://HOST:PORT"));
-    assert!(refusal(&[url, "--cert-mode=self-managed"]).contains("exclude each other"));
-}
-
 fn migrate_storage(arguments: &[&str]) -> Result<MigrateStorage, ConfigError> {
     let arguments: Vec<_> = ["migrate-storage"]
         .iter()
@@ -431,13 +310,4 @@ fn the_flags_of_a_scaffold_are_accepted_with_their_meaning_or_a_warning() {
         config.ignored_flags,
         ["--zap-stacktrace-level", "--zap-time-encoding"]
     );
-}
-
-#[test]
-fn http_2_is_refused_with_the_reason_and_may_be_turned_off() {
-    assert!(load(&["--enable-http2=false"]).is_ok());
-    for on in ["--enable-http2", "--enable-http2=true"] {
-        let said = refusal(&[on]);
-        assert!(said.contains("HTTP/2 is not served"), "{said}");
-    }
 }
