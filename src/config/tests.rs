@@ -1,4 +1,4 @@
-//! Tests of the result of a command line, and of the errors of an invalid one. `tests/manager.rs`
+//! Tests of the result of a command line, and of the errors of an invalid one. `tests/manager`
 //! tests environment variables with the real binary.
 
 mod servers;

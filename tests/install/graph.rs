@@ -375,10 +375,8 @@ impl Graph {
     fn subscription(&self, object: &Value) -> Vec<String> {
         let spec = &object["spec"];
         let (source, home) = (text(spec, "/source"), text(spec, "/sourceNamespace"));
-        let mut problems: Vec<_> = self
-            .missing("CatalogSource", home, source)
-            .into_iter()
-            .collect();
+        let missing = self.missing("CatalogSource", home, source);
+        let mut problems: Vec<_> = missing.into_iter().collect();
         // OLM wants exactly one.
         let home = namespace(object);
         let is_group = |it: &&Value| kind(it) == "OperatorGroup" && namespace(it) == home;
