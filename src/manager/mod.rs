@@ -4,6 +4,7 @@
 mod cluster;
 mod controllers;
 mod election;
+mod error;
 mod handshake;
 mod health;
 mod listen;
@@ -12,6 +13,7 @@ mod namespace;
 mod parts;
 mod process_metrics;
 mod requests;
+mod runtime;
 mod server_time;
 mod short_watches;
 mod shutdown;
@@ -21,14 +23,13 @@ mod traces;
 mod version_check;
 mod webhooks;
 
-use std::io;
 use std::path::Path;
 
 use axum::http::StatusCode;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Handle, Runtime};
 
 use crate::budget::HEALTH;
-use crate::certificates::{self, RegistrationError};
+use crate::certificates;
 use crate::config::Config;
 pub use crate::error_report::error_report;
 use crate::packaging::names;
@@ -39,10 +40,12 @@ use election::Election;
 pub use election::ElectionError;
 #[cfg(fuzzing)]
 pub use election::fuzzing as election_fuzzing;
+pub use error::{EXIT_USAGE, RunError};
 use health::Endpoint;
 pub use listen::BindError;
 use listen::listen;
 use requests::RequestCounter;
+use runtime::{runtime, webhook_runtime};
 use shutdown::Signals;
 pub use shutdown::{Shutdown, Stopper, shutdown};
 use supervise::{AT_ONCE, Process};
@@ -50,62 +53,6 @@ use telemetry::LogControl;
 use traces::Traces;
 pub use traces::TracesError;
 use webhooks::Webhooks;
-
-/// `EX_USAGE` of sysexits.h: the configuration is not valid, and a restart does not help.
-pub const EXIT_USAGE: u8 = 64;
-
-/// Maximum number of threads of the webhook server. More threads only cost memory on a machine with
-/// many cores.
-const MAX_WEBHOOK_THREADS: usize = 4;
-
-/// Why the process ended, other than by a clean stop.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The cluster configuration is not valid.
-    #[error(transparent)]
-    Configuration(#[from] ClusterError),
-    /// The leader election cannot run.
-    #[error(transparent)]
-    Election(#[from] ElectionError),
-    /// The webhooks cannot be registered with this configuration.
-    #[error(transparent)]
-    Webhooks(#[from] RegistrationError),
-    /// Traces cannot be exported with this configuration.
-    #[error(transparent)]
-    Traces(#[from] TracesError),
-    /// A port cannot be bound.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// An operating system resource is not available.
-    #[error("cannot {doing}")]
-    System {
-        /// The operation that failed.
-        doing: &'static str,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// A part of the process ended unexpectedly.
-    #[error("a part of the process died: {0}")]
-    Died(String),
-    /// Parts were still running at the end of the stop timeout.
-    #[error("did not stop in time: {0}")]
-    Stuck(String),
-    /// A second signal aborted the stop.
-    #[error("a second signal, {0}, cut the stop short")]
-    Interrupted(&'static str),
-}
-
-impl RunError {
-    /// The exit code of the process: [`EXIT_USAGE`], or 1.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Configuration(_) | Self::Election(_) | Self::Webhooks(_) | Self::Traces(_) => {
-                EXIT_USAGE
-            }
-            _ => 1,
-        }
-    }
-}
 
 /// Clients for a subcommand. Their requests are not counted: see [`Clients`].
 ///
@@ -151,34 +98,6 @@ pub fn run(config: Config) -> Result<(), RunError> {
         Err(error) => tracing::error!(error = error_report(error), "manager exited with error"),
     }
     result
-}
-
-/// The runtime of everything but the webhook server: one thread. The work is mostly waiting for the API
-/// server, and tasks that switch between threads cost more than they gain (decision 0023).
-fn runtime() -> Result<Runtime, RunError> {
-    build(&mut Builder::new_current_thread())
-}
-
-/// The runtime of the webhook server. Its threads are its own, so that calls and reconciles do not wait
-/// for each other.
-fn webhook_runtime() -> Result<Runtime, RunError> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(MAX_WEBHOOK_THREADS);
-    build(
-        Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_name("webhooks"),
-    )
-}
-
-fn build(builder: &mut Builder) -> Result<Runtime, RunError> {
-    builder
-        .enable_all()
-        .build()
-        .map_err(|source| RunError::System {
-            doing: "start threads",
-            source,
-        })
 }
 
 async fn start_and_stop(
