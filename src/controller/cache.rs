@@ -3,6 +3,8 @@
 
 pub(in crate::controller) mod cached;
 pub mod decode;
+#[cfg(test)]
+mod footprint;
 pub mod informer;
 pub(in crate::controller) mod pod_failure;
 pub mod store;

@@ -263,7 +263,7 @@ impl Cluster {
     /// An error if a component that should run has ended by itself.
     ///
     /// # Errors
-    /// [`Error::Ended`], with the end of its log.
+    /// [`crate::Error::Ended`], with the end of its log.
     pub fn check(&self) -> Result<()> {
         self.processes().values_mut().try_for_each(Process::check)
     }

@@ -29,6 +29,17 @@ struct Settled {
     replicas: Option<i64>,
 }
 
+impl Settled {
+    fn read(&self) -> (Expected, ChildSummary) {
+        let summary = ChildSummary {
+            kind: self.expected.kind,
+            name: self.expected.key.name().to_owned(),
+            replicas: self.replicas,
+        };
+        (self.expected.clone(), summary)
+    }
+}
+
 impl Memos {
     /// Remembers the applied children, if none waits for anything.
     pub(super) fn remember(
@@ -87,30 +98,22 @@ impl Applier {
         let memos = self.memos.lock();
         let memo = memos.get(&*resource.uid);
         let memo = memo.filter(|memo| memo.spec == spec && !resource.paused)?;
-        let expected = memo.children.iter().map(|child| &child.expected);
-        let summary = memo.children.iter().map(|child| ChildSummary {
-            kind: child.expected.kind,
-            name: child.expected.key.name().to_owned(),
-            replicas: child.replicas,
-        });
-        let (expected, summary): (Vec<_>, Vec<_>) =
-            (expected.cloned().collect(), summary.collect());
+        let (expected, children): (Vec<_>, Vec<_>) =
+            memo.children.iter().map(Settled::read).unzip();
         drop(memos);
+        let is_wanted = |kind, name: &str| {
+            let mut children = children.iter();
+            children.any(|child| child.kind == kind && child.name == name)
+        };
         let is_fought_over = |expected: &Expected| {
             let child = (expected.kind, expected.key.clone());
             let desired = expected.fingerprint.fields;
             self.repairs.settled(&child, desired).is_some()
         };
-        if !self.is_confirmed(resource, &expected)
-            || !self
-                .unwanted(resource, |kind, name| {
-                    summary
-                        .iter()
-                        .any(|child| child.kind == kind && child.name == name)
-                })
-                .is_empty()
-            || expected.iter().any(is_fought_over)
-        {
+        let is_as_applied = self.is_confirmed(resource, &expected)
+            && self.unwanted(resource, is_wanted).is_empty()
+            && !expected.iter().any(is_fought_over);
+        if !is_as_applied {
             return None;
         }
         self.states.unblock(resource);
@@ -118,6 +121,6 @@ impl Applier {
             expected,
             ..Ensured::default()
         };
-        Some((summary, ensured))
+        Some((children, ensured))
     }
 }
