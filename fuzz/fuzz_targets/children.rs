@@ -6,7 +6,7 @@ use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use quartet_operator::operators::{
     ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, Operator, Reason, Refused, Resource,
-    SERVICE, Settings,
+    SERVICE, Settings, summary,
 };
 use quartet_operator_fuzz::{is_json, resources};
 use serde_json::{Map, Value};
@@ -122,7 +122,7 @@ fn check_status(
     observed: &Observed,
     desired: &Desired,
 ) {
-    let status = operator.status(resource, desired, observed);
+    let status = operator.status(resource, &summary(desired), observed);
     assert!(status.nodes.len() <= 1000 && status.nodes.is_sorted());
     assert!(
         status
@@ -160,7 +160,10 @@ fn check_status(
         now: "2026-11-21T12:00:01Z".to_owned(),
         ..observed.clone()
     };
-    assert_eq!(operator.status(&resource, desired, &later), status);
+    assert_eq!(
+        operator.status(&resource, &summary(desired), &later),
+        status
+    );
     let text = serde_json::to_string(&status).expect("a status has a text");
     assert_eq!(
         serde_json::from_str::<Value>(&text).ok(),

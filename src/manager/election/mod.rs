@@ -1,6 +1,6 @@
 //! Leader election: of several replicas the one that holds the Lease reconciles.
 //!
-//! [`candidate`] has the rules, without I/O. [`driver`] runs them. [`lease`] reads and writes the
+//! [`candidate`] has the rules, without I/O. [`driver`] runs them. [`mod@lease`] reads and writes the
 //! object. [`fence`] tells controllers whether they may write.
 
 mod candidate;
