@@ -12,7 +12,7 @@ use crate::controller::object::Object;
 use crate::json::Json;
 use crate::operators::{ChildKind, DEPLOYMENT, SERVICE};
 
-const DOCUMENT: &str = include_str!("../../../docs/memory.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/memory.md");
 
 /// The tables of a cache double their size, so the cost of an entry depends on their number: this one is
 /// between two doublings.
@@ -44,7 +44,8 @@ fn uid(number: usize) -> String {
 
 /// The figure of a row of the document.
 fn documented(row: &str) -> usize {
-    let line = DOCUMENT
+    let text = std::fs::read_to_string(DOCUMENT).expect("the document");
+    let line = text
         .lines()
         .find(|line| line.starts_with(&format!("| {row} |")))
         .unwrap_or_else(|| panic!("no row {row:?}"));
