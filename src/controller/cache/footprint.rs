@@ -122,7 +122,7 @@ fn a_cached_object_takes_the_documented_memory() {
     );
     let decode = |object: &Json<'_>| {
         let mut child = CachedChild::decode(DEPLOYMENT, None, object)?;
-        // Every object of this test has the name of its own selector but the first one's labels.
+        // Not counted: only the Deployment of an older operator keeps a selector of its own.
         if let crate::operators::ChildState::Workload(workload) = &mut child.state {
             workload.preserved_selector = None;
         }
