@@ -3,9 +3,9 @@
 
 pub(in crate::controller) mod cached;
 pub mod decode;
-#[cfg(test)]
-mod footprint;
 pub mod informer;
 pub(in crate::controller) mod pod_failure;
 pub mod store;
 pub(in crate::controller) mod stored_version;
+#[cfg(test)]
+mod tests;
