@@ -5,9 +5,10 @@
 //!   queue is bounded by the number of objects, and needs no limit.
 //! * A key in process is not handed out again. If it is added meanwhile, it is handed out after
 //!   [`Queue::done`], in the order of the addition.
-//! * FIFO within a priority, by the time at which a key became ready. While both priorities wait, one
-//!   low item follows [`NORMALS_PER_LOW`] normal ones.
-//! * A retry keeps the priority of the failed attempt, as in controller-runtime.
+//! * FIFO within a priority, by the time at which a key became ready. While several priorities wait, an
+//!   item of a lower one follows [`HIGHER_PER_LOWER`] of higher ones.
+//! * A retry keeps the priority of the failed attempt, as in controller-runtime. What a reconcile asked
+//!   for at a later time precedes new keys when it is due, but keeps a low priority.
 
 mod slots;
 
@@ -21,7 +22,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use self::slots::Slots;
-pub use self::slots::{NORMALS_PER_LOW, Priority};
+pub use self::slots::{HIGHER_PER_LOWER, Priority};
 use crate::controller::backoff::ObjectBackoff;
 use crate::controller::metrics::{Backlog, Metrics, ObserveBacklog, QueueMetrics};
 
@@ -78,7 +79,19 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             self.metrics.retries.inc();
         }
         self.shared
-            .change(|state, now| state.retry(key, delay, now));
+            .change(|state, now| state.retry(key, delay, Priority::Normal, now));
+    }
+
+    /// As [`Queue::add_after`], after a success: a key of normal priority has high priority when it is
+    /// due.
+    pub fn requeue_after(&self, key: K, delay: Duration) {
+        let raised = match delay.is_zero() {
+            true => Priority::Normal,
+            false => Priority::High,
+        };
+        self.metrics.retries.inc_by(u64::from(!delay.is_zero()));
+        self.shared
+            .change(|state, now| state.retry(key, delay, raised, now));
     }
 
     /// Adds a key that is due after `delay`, or after `while_waiting` if it waits already. Keeps an
@@ -99,7 +112,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         self.metrics.retries.inc();
         self.shared.change(|state, now| {
             let delay = state.backoff.next_delay(key.clone()).max(at_least);
-            state.retry(key, delay, now);
+            state.retry(key, delay, Priority::Normal, now);
         });
     }
 
@@ -173,11 +186,12 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    fn retry(&mut self, key: K, delay: Duration, now: Instant) {
-        let priority = self
-            .slots
-            .priority_in_work(&key)
-            .unwrap_or(Priority::Normal);
+    /// Adds a key again with the priority `not_low`, or with a low one if it was handed out with that.
+    fn retry(&mut self, key: K, delay: Duration, not_low: Priority, now: Instant) {
+        let priority = match self.slots.priority_in_work(&key) {
+            Some(Priority::Low) => Priority::Low,
+            _ => not_low,
+        };
         let due = now.checked_add(delay.min(LONGEST_DELAY)).unwrap_or(now);
         self.add(key, priority, due, now);
     }

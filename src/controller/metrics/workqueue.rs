@@ -21,18 +21,17 @@ use super::{Buckets, Histograms, Labels};
 pub(crate) struct Backlog {
     /// Number of times that an item became ready, since the queue was created.
     pub(crate) adds: u64,
-    /// Ready items of normal priority, including those whose key is in process.
-    pub(crate) normal: usize,
-    /// The same of low priority.
-    pub(crate) low: usize,
+    /// Ready items of low, normal and high priority, including those whose key is in process.
+    pub(crate) ready: [usize; 3],
     /// Total time that the running workers have spent on their current items.
     pub(crate) unfinished: Duration,
     /// The longest of these times.
     pub(crate) longest: Duration,
 }
 
-/// The label of low priority: controller-runtime's `handler.LowPriority`.
-const LOW_PRIORITY: &str = "-100";
+/// The labels of low, normal and high priority. The first is controller-runtime's
+/// `handler.LowPriority`.
+const PRIORITIES: [&str; 3] = ["-100", "0", "100"];
 
 /// A queue that reports its backlog.
 pub(crate) trait ObserveBacklog: Send + Sync {
@@ -151,7 +150,7 @@ impl Collector for QueueCollector {
             MetricType::Gauge,
         )?;
         for (labels, backlog) in &backlogs {
-            for (priority, items) in [("0", backlog.normal), (LOW_PRIORITY, backlog.low)] {
+            for (priority, items) in PRIORITIES.into_iter().zip(backlog.ready) {
                 let priority = ("priority", priority.to_owned());
                 let labels = [labels.clone(), vec![priority]].concat();
                 let items = i64::try_from(items).unwrap_or(i64::MAX);

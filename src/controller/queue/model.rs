@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::slots::{NORMALS_PER_LOW, Priority, Slots};
+use super::slots::{HIGHER_PER_LOWER, Priority, Slots};
 
 type Key = u8;
 
@@ -14,7 +14,7 @@ type Key = u8;
 enum Step {
     Add {
         key: Key,
-        low: bool,
+        priority: Priority,
         delay: u64,
     },
     Pop,
@@ -30,12 +30,18 @@ enum Step {
     },
 }
 
+const LOWEST_FIRST: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
+
+fn priority() -> impl Strategy<Value = Priority> {
+    prop::sample::select(&LOWEST_FIRST[..])
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let key = 0..6u8;
     let delay = prop_oneof![3 => Just(0), 2 => 1..50u64];
     prop_oneof![
-        4 => (key.clone(), any::<bool>(), delay)
-            .prop_map(|(key, low, delay)| Step::Add { key, low, delay }),
+        4 => (key.clone(), priority(), delay)
+            .prop_map(|(key, priority, delay)| Step::Add { key, priority, delay }),
         4 => Just(Step::Pop),
         3 => (0..4usize).prop_map(|nth| Step::Done { nth }),
         1 => key.prop_map(|key| Step::Remove { key }),
@@ -60,7 +66,8 @@ struct Model {
     in_work: Vec<Key>,
     clock: u64,
     turns: u64,
-    normals_in_a_row: u32,
+    /// By priority, lowest first: how many of higher priority came since it was its turn.
+    passed_over: [u32; 3],
 }
 
 impl Model {
@@ -102,29 +109,25 @@ impl Model {
 
     fn pop(&mut self, now: Instant) -> Option<Key> {
         self.make_ready(now);
-        let first = |wanted| {
+        let firsts = LOWEST_FIRST.map(|wanted| {
             self.items
                 .iter()
                 .filter(|item| item.priority == wanted && item.turn.is_some())
                 .filter(|item| !self.in_work.contains(&item.key))
                 .min_by_key(|item| item.turn)
                 .map(|item| item.key)
-        };
-        let (normal, low) = (first(Priority::Normal), first(Priority::Low));
-        let key = match (normal, low) {
-            (Some(_), Some(low)) if self.normals_in_a_row == NORMALS_PER_LOW => {
-                self.normals_in_a_row = 0;
-                low
-            }
-            (Some(normal), Some(_)) => {
-                self.normals_in_a_row += 1;
-                normal
-            }
-            (one, other) => {
-                self.normals_in_a_row = 0;
-                one.or(other)?
-            }
-        };
+        });
+        for (passed_over, first) in self.passed_over.iter_mut().zip(firsts) {
+            *passed_over *= u32::from(first.is_some());
+        }
+        let highest = firsts.iter().rposition(Option::is_some)?;
+        let patient = (0..highest).find(|lane| self.passed_over[*lane] == HIGHER_PER_LOWER);
+        let lane = patient.unwrap_or(highest);
+        let key = firsts[lane]?;
+        self.passed_over[lane] = 0;
+        for (passed_over, first) in self.passed_over.iter_mut().zip(firsts).take(lane) {
+            *passed_over += u32::from(first.is_some());
+        }
         self.items.retain(|item| item.key != key);
         self.in_work.push(key);
         Some(key)
@@ -142,8 +145,7 @@ proptest! {
         let (mut queue, mut model) = (Slots::<Key>::default(), Model::default());
         for step in steps {
             match step {
-                Step::Add { key, low, delay } => {
-                    let priority = if low { Priority::Low } else { Priority::Normal };
+                Step::Add { key, priority, delay } => {
                     let due = now + Duration::from_millis(delay);
                     queue.add(key, priority, due, now);
                     model.add(key, priority, due, now);
@@ -187,29 +189,29 @@ proptest! {
     }
 
     #[test]
-    fn an_item_of_low_priority_waits_for_no_more_than_seven_others(
-        waiting_before in 1..20usize,
+    fn lower_priorities_get_an_eighth_while_a_higher_one_is_always_ready(
+        lowers in prop::collection::vec(0..2usize, 1..20),
     ) {
         let now = Instant::now();
         let mut queue = Slots::<usize>::default();
-        for key in 0..waiting_before {
-            queue.add(key, Priority::Low, now, now);
+        for (key, lane) in lowers.iter().enumerate() {
+            queue.add(key, LOWEST_FIRST[*lane], now, now);
         }
-        let mut normals = 0;
-        for round in 0..waiting_before * (NORMALS_PER_LOW as usize + 1) {
-            // An item of normal priority is always ready.
-            queue.add(1000 + round, Priority::Normal, now, now);
-            queue.add(5000 + round, Priority::Normal, now, now);
+        let mut in_a_row = 0;
+        for round in 0..lowers.len() * (HIGHER_PER_LOWER as usize + 1) {
+            // Items of high priority are always ready.
+            queue.add(1000 + round, Priority::High, now, now);
+            queue.add(5000 + round, Priority::High, now, now);
             let (key, _) = queue.pop(now).unwrap();
             if key >= 1000 {
-                normals += 1;
-                prop_assert!(normals <= NORMALS_PER_LOW, "low items starve");
+                in_a_row += 1;
+                prop_assert!(in_a_row <= HIGHER_PER_LOWER, "lower items starve");
             } else {
-                normals = 0;
+                in_a_row = 0;
             }
             queue.done(&key, now);
         }
-        prop_assert!((0..waiting_before).all(|key| !queue.is_waiting(&key)));
+        prop_assert!((0..lowers.len()).all(|key| !queue.is_waiting(&key)));
     }
 }
 
@@ -218,7 +220,7 @@ fn normal_items_are_counted_anew_once_nothing_waits() {
     let now = Instant::now();
     let mut queue = Slots::<u32>::default();
     queue.add(0, Priority::Low, now, now);
-    for key in 1..=NORMALS_PER_LOW {
+    for key in 1..=HIGHER_PER_LOWER {
         queue.add(key, Priority::Normal, now, now);
         assert_eq!(queue.pop(now).map(|(key, _)| key), Some(key));
     }

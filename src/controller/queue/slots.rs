@@ -16,11 +16,18 @@ pub enum Priority {
     Low,
     /// Everything else.
     Normal,
+    /// What a reconcile asked for at a time that has come, in most cases the write of a status. It has
+    /// waited, and does not wait again behind all new objects.
+    High,
 }
 
-/// While both priorities have items, one item of low priority follows this number of normal ones:
-/// constant normal load slows the initial list down to an eighth, not more.
-pub const NORMALS_PER_LOW: u32 = 7;
+impl Priority {
+    const ALL: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
+}
+
+/// After this number of items of higher priority an item of a lower one is next: constant load of one
+/// priority slows each lower one down to an eighth, not more.
+pub const HIGHER_PER_LOWER: u32 = 7;
 
 /// A waiting item. There is one per key.
 #[derive(Debug, Clone, Copy)]
@@ -54,28 +61,42 @@ struct Processing {
 pub(super) struct Slots<K> {
     waiting: HashMap<K, Waiting>,
     processing: HashMap<K, Processing>,
-    /// Ready and not in process, in FIFO order.
-    normal: BTreeMap<u64, K>,
-    low: BTreeMap<u64, K>,
+    /// Of each priority, what is ready and not in process.
+    lanes: [Lane<K>; Priority::ALL.len()],
     /// Due later, earliest first; the number distinguishes entries with the same time.
     delayed: BTreeMap<(Instant, u64), K>,
     /// Source of `Waiting::sequence`.
     next_sequence: u64,
-    /// Normal items handed out since the last low one, while a low one waits.
-    normals_in_a_row: u32,
     /// See `Backlog::adds`.
     adds: u64,
 }
+
+/// The ready items of one priority.
+#[derive(Debug)]
+struct Lane<K> {
+    /// In FIFO order.
+    items: BTreeMap<u64, K>,
+    /// Number of items of higher priority that were handed out since one of these was.
+    overtaken: u32,
+}
+
+impl<K> Default for Lane<K> {
+    fn default() -> Self {
+        Lane {
+            items: BTreeMap::new(),
+            overtaken: 0,
+        }
+    }
+}
+
 impl<K> Default for Slots<K> {
     fn default() -> Self {
         Slots {
             waiting: HashMap::new(),
             processing: HashMap::new(),
-            normal: BTreeMap::new(),
-            low: BTreeMap::new(),
+            lanes: Default::default(),
             delayed: BTreeMap::new(),
             next_sequence: 0,
-            normals_in_a_row: 0,
             adds: 0,
         }
     }
@@ -118,19 +139,14 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     /// Takes the next ready key that is not in process; returns it with its waiting time.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(K, Duration)> {
         self.promote(now);
-        let low_is_due = self.normals_in_a_row >= NORMALS_PER_LOW || self.normal.is_empty();
-        let key = if low_is_due && let Some((_, key)) = self.low.pop_first() {
-            self.normals_in_a_row = 0;
-            key
-        } else {
-            let Some((_, key)) = self.normal.pop_first() else {
-                self.normals_in_a_row = 0;
-                return None;
-            };
-            let low_waits = u32::from(!self.low.is_empty());
-            self.normals_in_a_row = low_waits * self.normals_in_a_row.saturating_add(1);
-            key
-        };
+        for lane in self.lanes.iter_mut().filter(|lane| lane.items.is_empty()) {
+            lane.overtaken = 0;
+        }
+        let ready = || Priority::ALL.iter().filter(|lane| !self.is_empty(**lane));
+        let overtaken = |lane: &&Priority| self.lanes[**lane as usize].overtaken;
+        let is_due = |lane: &&Priority| overtaken(lane) >= HIGHER_PER_LOWER;
+        let next = *ready().find(is_due).or_else(|| ready().next_back())?;
+        let key = self.hand_out(next)?;
         let item = self.waiting.remove(&key)?;
         let since = match item.stage {
             Stage::Ready { since } => since,
@@ -179,7 +195,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     /// Number of keys that `pop` can return now, without delayed ones that became due since the last
     /// call of `add`, `pop` or `done`.
     pub(super) fn available(&self) -> usize {
-        self.normal.len() + self.low.len()
+        self.lanes.iter().map(|lane| lane.items.len()).sum()
     }
 
     /// Number of waiting keys, ready or not.
@@ -196,27 +212,17 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         self.promote(now);
         let mut backlog = Backlog {
             adds: self.adds,
-            normal: self.normal.len(),
-            low: self.low.len(),
+            ready: self.lanes.each_ref().map(|lane| lane.items.len()),
             ..Backlog::default()
         };
         for (key, processing) in &self.processing {
             let running = now.saturating_duration_since(processing.since);
             backlog.unfinished = backlog.unfinished.saturating_add(running);
             backlog.longest = backlog.longest.max(running);
-            match self.waiting.get(key) {
-                Some(Waiting {
-                    stage: Stage::Ready { .. },
-                    priority: Priority::Low,
-                    ..
-                }) => {
-                    backlog.low += 1;
-                }
-                Some(Waiting {
-                    stage: Stage::Ready { .. },
-                    ..
-                }) => backlog.normal += 1,
-                _ => {}
+            if let Some(item) = self.waiting.get(key)
+                && let Stage::Ready { .. } = item.stage
+            {
+                backlog.ready[item.priority as usize] += 1;
             }
         }
         backlog
@@ -275,10 +281,21 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     }
 
     fn lane(&mut self, priority: Priority) -> &mut BTreeMap<u64, K> {
-        match priority {
-            Priority::Normal => &mut self.normal,
-            Priority::Low => &mut self.low,
+        &mut self.lanes[priority as usize].items
+    }
+
+    fn is_empty(&self, priority: Priority) -> bool {
+        self.lanes[priority as usize].items.is_empty()
+    }
+
+    /// Takes the first item of a lane, and counts it for those of lower priority.
+    fn hand_out(&mut self, priority: Priority) -> Option<K> {
+        for lane in &mut self.lanes[..priority as usize] {
+            lane.overtaken = lane.overtaken.saturating_add(1);
         }
+        let lane = &mut self.lanes[priority as usize];
+        lane.overtaken = 0;
+        lane.items.pop_first().map(|(_, key)| key)
     }
 
     fn sequence(&mut self) -> u64 {

@@ -77,7 +77,7 @@ where
             }
             End::Done(Action::RequeueAfter(delay)) => {
                 queue.forget(&key);
-                queue.add_after(key.clone(), delay);
+                queue.requeue_after(key.clone(), delay);
                 Outcome::RequeueAfter
             }
             End::Done(Action::Held(delay)) => {

@@ -74,9 +74,8 @@ const LONGEST: Duration = Duration::from_secs(4);
 /// changed conditions are written at once, in most cases by the reconcile that applies the children.
 pub(in crate::controller) const BURST: u32 = 25;
 
-/// After this time a resource that waits for its workload's controller looks once whether others do,
-/// too.
-const LOOK: Duration = Duration::from_secs(1);
+/// A status is written without a report of the workload's controller after this time: it is behind.
+const UNOBSERVED: Duration = Duration::from_secs(1);
 
 /// Changed counts are written after this time without changes, as in a stuck rollout.
 const REFRESH_QUIET: Duration = Duration::from_secs(10);
@@ -133,11 +132,9 @@ impl StatusDebounce {
             return None;
         }
         let latest = self.since + difference.longest(waiting);
-        let look = self.since + LOOK;
         let due = latest.min(match is_reportable {
             true => self.moved + difference.quiet(waiting),
-            false if now < look => look,
-            false => latest,
+            false => self.since + UNOBSERVED,
         });
         due.checked_duration_since(now)
             .filter(|wait| !wait.is_zero())
@@ -244,20 +241,20 @@ mod tests {
     }
 
     #[test]
-    fn the_first_status_waits_for_the_deployment_controller_but_not_over_four_seconds() {
+    fn the_first_status_waits_a_second_for_the_deployment_controller() {
         let start = Instant::now();
         let mut pending = StatusDebounce::new(start);
         let mut at = |observed, since| {
             pending.wait(observed, false, Difference::Conditions, 0, start + since)
         };
         let none = Observed::default();
-        assert_eq!(at(none.clone(), Duration::ZERO), Some(SECOND), "a look");
-        assert_eq!(at(rollout(0, 3), 3 * SECOND), Some(500 * MILLISECOND));
+        assert_eq!(at(none.clone(), Duration::ZERO), Some(SECOND));
         assert_eq!(
-            at(none.clone(), 3900 * MILLISECOND),
-            Some(100 * MILLISECOND)
+            at(rollout(0, 3), 700 * MILLISECOND),
+            Some(500 * MILLISECOND)
         );
-        assert_eq!(at(none, 4 * SECOND), None);
+        assert_eq!(at(none.clone(), 900 * MILLISECOND), Some(100 * MILLISECOND));
+        assert_eq!(at(none, SECOND), None);
     }
 
     #[test]
