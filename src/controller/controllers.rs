@@ -145,6 +145,7 @@ pub async fn run(
                 Arc::clone(&controller.states),
             ),
             Arc::clone(&children),
+            Arc::clone(&controller.queue),
             (pacer, Arc::clone(&options.metrics)),
         ));
         let mut synced = children_synced.clone();

@@ -13,7 +13,7 @@ use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
 use crate::controller::state::ReconcileStates;
-use crate::controller::state::debounce::BURST;
+use crate::controller::state::debounce::Others;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 
@@ -24,17 +24,22 @@ pub(super) const COALESCE: Duration = Duration::from_millis(500);
 /// Maximum additional delay after a step if the owner waits already, in most cases to write its status.
 pub(super) const STEP_WHILE_WAITING: Duration = Duration::from_secs(4);
 
+/// Delay before a pod of a rollout enqueues the owner. The workload reports each step, too; what only a
+/// pod tells is its name, and a status waits longer than this for names.
+pub(super) const POD: Duration = Duration::from_secs(10);
+
 /// The delay before a change enqueues the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Urgency {
     Now,
     /// After [`COALESCE`].
     Soon,
-    /// As `Soon` if at most [`BURST`] resources of the kind wait to write their status, otherwise as
-    /// `Step`.
+    /// As `Step` in a burst, otherwise as `Soon`.
     FirstReport,
     /// After [`COALESCE`] if the owner does not wait, otherwise after [`STEP_WHILE_WAITING`].
     Step,
+    /// After [`POD`].
+    Pod,
 }
 
 /// The queue and cache of one kind.
@@ -60,6 +65,14 @@ impl QueueHandle {
             queue: Arc::new(Queue::new(&kind.controller_name(), metrics)),
             resources: Arc::default(),
             states: Arc::default(),
+        }
+    }
+
+    /// The resources of the kind that wait.
+    fn others(&self) -> Others {
+        Others {
+            pending: self.states.waiting(),
+            queued: self.queue.ready(),
         }
     }
 }
@@ -127,6 +140,13 @@ impl EventHandlers {
         self.controllers.iter().find(owns)
     }
 
+    /// Whether a reconcile of the owner has sent what `child` shows. It continues with the answer.
+    fn is_being_applied(&self, owner: &Owner, child: &CachedChild) -> bool {
+        let key = ObjectKey::new(child.meta.key.namespace(), &owner.name);
+        let controller = self.controller_of(owner);
+        controller.is_some_and(|it| it.states.is_being_applied(&key, owner, child))
+    }
+
     /// Enqueues all resources that may want a child of this name: the name became free, or its owner
     /// changed.
     fn enqueue_by_name(&self, child: &ObjectKey) {
@@ -148,10 +168,9 @@ impl EventHandlers {
             let (delay, while_waiting) = match urgency {
                 Urgency::Now => (Duration::ZERO, Duration::ZERO),
                 Urgency::Soon => (COALESCE, COALESCE),
-                Urgency::FirstReport if controller.states.waiting() <= BURST => {
-                    (COALESCE, COALESCE)
-                }
+                Urgency::FirstReport if !controller.others().is_burst() => (COALESCE, COALESCE),
                 Urgency::FirstReport | Urgency::Step => (COALESCE, STEP_WHILE_WAITING),
+                Urgency::Pod => (POD, POD),
             };
             controller
                 .queue
@@ -189,7 +208,9 @@ impl EventHandlers {
             _ => Urgency::Now,
         };
         for child in [before, after].into_iter().flatten() {
-            if let Some(owner) = &child.owner {
+            if let Some(owner) = &child.owner
+                && !after.is_some_and(|after| self.is_being_applied(owner, after))
+            {
                 self.enqueue_owner(child.meta.key.namespace(), owner, urgency);
             }
         }
@@ -217,7 +238,7 @@ impl EventHandlers {
             {
                 let urgency = match workload.is_moving() {
                     true if fails_otherwise => Urgency::Soon,
-                    true => Urgency::Step,
+                    true => Urgency::Pod,
                     false => Urgency::Now,
                 };
                 self.enqueue_owner(pod.meta.key.namespace(), owner, urgency);

@@ -179,6 +179,11 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         self.shared.lock().slots.len()
     }
 
+    /// The number of keys that a worker could take now.
+    pub fn ready(&self) -> u32 {
+        u32::try_from(self.shared.lock().slots.available()).unwrap_or(u32::MAX)
+    }
+
     /// Whether no key waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

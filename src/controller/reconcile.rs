@@ -25,6 +25,7 @@ use crate::controller::event::Recorder;
 use crate::controller::legacy::finalizers;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
+use crate::controller::queue::Queue;
 use crate::controller::reconcile::apply::{Applier, ApplyError, Ensured, PATIENCE_WITH_WRITES};
 use crate::controller::reconcile::pacing::Pacer;
 use crate::controller::state::outcome::Outcome;
@@ -66,6 +67,7 @@ impl Reconciler {
         (caller, recorder): (Caller, Recorder),
         (resources, states): (Arc<Store<CachedResource>>, Arc<ReconcileStates>),
         children: Arc<Children>,
+        queue: Arc<Queue<ObjectKey>>,
         (pacer, metrics): (Arc<Pacer>, Arc<Metrics>),
     ) -> Self {
         let kind = operator.kind();
@@ -88,7 +90,7 @@ impl Reconciler {
                 (caller.clone(), recorder),
                 Arc::clone(&resources),
                 Arc::clone(&children),
-                Arc::clone(&states),
+                (Arc::clone(&states), queue),
             ),
             children,
             pacer,

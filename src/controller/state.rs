@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::api::Status;
-use crate::controller::cache::cached::{CachedResource, Owner};
+use crate::controller::cache::cached::{CachedChild, CachedResource, Owner};
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::object::ObjectKey;
-use crate::controller::state::debounce::{Difference, StatusDebounce};
+use crate::controller::state::debounce::{Difference, Others, StatusDebounce};
 use crate::operators::{Child, ChildKind, Observed, Problem, Reason, Resource};
 
 /// Retry interval of an external blocker (a name or port that is taken, a quota); ± 20 %, so that
@@ -46,6 +46,8 @@ struct ReconcileState {
     pending: Option<StatusDebounce>,
     /// The JSON of the status that is being written: sent but not answered.
     in_flight: Option<Box<str>>,
+    /// The child that is being applied: sent but not answered.
+    applying: Option<Fingerprint>,
     /// The status of the last write, if its result is unknown.
     unanswered: Option<Box<Status>>,
     /// The blocked child. No request is sent for it before its retry, whatever event enqueues the
@@ -103,6 +105,20 @@ pub(in crate::controller) struct ServerMutated {
     pub(in crate::controller) answered: Fingerprint,
 }
 
+/// A child is being applied.
+#[derive(Debug)]
+pub(in crate::controller) struct Applying<'a> {
+    states: &'a ReconcileStates,
+    resource: &'a Resource,
+}
+
+impl Drop for Applying<'_> {
+    fn drop(&mut self) {
+        self.states
+            .change(self.resource, |state| state.applying = None);
+    }
+}
+
 impl ReconcileStates {
     /// Records the API server's changes to the last apply of a child; `None` if there were none.
     pub(in crate::controller) fn applied(
@@ -116,6 +132,36 @@ impl ReconcileStates {
             state.rewritten.retain(is_other);
             state.rewritten.extend(rewritten);
         });
+    }
+
+    /// Records that a child is being applied, until the guard is dropped.
+    pub(in crate::controller) fn applying<'a>(
+        &'a self,
+        resource: &'a Resource,
+        desired: Fingerprint,
+    ) -> Applying<'a> {
+        self.change(resource, |state| state.applying = Some(desired));
+        Applying {
+            states: self,
+            resource,
+        }
+    }
+
+    /// Whether `seen` is the child of the resource `owner` that is being applied, as it was sent.
+    pub(in crate::controller) fn is_being_applied(
+        &self,
+        key: &ObjectKey,
+        owner: &Owner,
+        seen: &CachedChild,
+    ) -> bool {
+        let known = self.lock();
+        let state = known.by_resource.get(key);
+        state.is_some_and(|state| {
+            state.uid == owner.uid
+                && state.applying.is_some()
+                && state.applying == seen.fingerprint
+                && !seen.meta.deleting
+        })
     }
 
     /// Whether the last apply of the child had this body and this result.
@@ -169,17 +215,21 @@ impl ReconcileStates {
         self.change(resource, |state| state.blocked = None);
     }
 
-    /// Records that the status differs from the stored one. Returns the delay of the write, `None` if
-    /// it is due.
+    /// Records that the status differs from the stored one, while `queued` other resources are ready in
+    /// the work queue. Returns the delay of the write, `None` if it is due.
     pub(in crate::controller) fn status_differs(
         &self,
         resource: &Resource,
         observed: Observed,
         is_settled: bool,
         difference: Difference,
+        queued: u32,
     ) -> Option<Duration> {
         let now = Instant::now();
-        let others = self.waiting().saturating_sub(1);
+        let others = Others {
+            pending: self.waiting().saturating_sub(1),
+            queued,
+        };
         self.change(resource, |state| {
             let pending = state
                 .pending
@@ -334,6 +384,7 @@ impl ReconcileState {
         self.rewritten.is_empty()
             && self.pending.is_none()
             && self.in_flight.is_none()
+            && self.applying.is_none()
             && self.unanswered.is_none()
             && self.blocked.is_none()
             && self.unconfirmed.is_none()

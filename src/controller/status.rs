@@ -18,6 +18,7 @@ use crate::controller::children::Children;
 use crate::controller::drift::repairs::{Decision, RepairLog};
 use crate::controller::event::{Recorder, transitions};
 use crate::controller::object::ObjectKey;
+use crate::controller::queue::Queue;
 use crate::controller::state::debounce::Difference;
 use crate::controller::state::outcome::Outcome;
 use crate::controller::state::{ReconcileStates, jittered_retry};
@@ -38,6 +39,7 @@ pub(in crate::controller) struct StatusWriter {
     resources: Arc<Store<CachedResource>>,
     children: Arc<Children>,
     states: Arc<ReconcileStates>,
+    queue: Arc<Queue<ObjectKey>>,
     /// Repeated writes of the same status of a degraded resource: another manager may keep changing it.
     repeated: RepairLog<ObjectKey>,
 }
@@ -49,7 +51,7 @@ impl StatusWriter {
         (caller, recorder): (Caller, Recorder),
         resources: Arc<Store<CachedResource>>,
         children: Arc<Children>,
-        states: Arc<ReconcileStates>,
+        (states, queue): (Arc<ReconcileStates>, Arc<Queue<ObjectKey>>),
     ) -> Self {
         let kind = operator.kind();
         StatusWriter {
@@ -61,6 +63,7 @@ impl StatusWriter {
             resources,
             children,
             states,
+            queue,
             repeated: RepairLog::default(),
         }
     }
@@ -106,9 +109,10 @@ impl StatusWriter {
             return Ok(next_change);
         }
         let difference = Difference::by(&resource.status, &wanted);
+        let queued = self.queue.ready();
         if let Some(wait) = self
             .states
-            .status_differs(resource, observed, is_settled, difference)
+            .status_differs(resource, observed, is_settled, difference, queued)
         {
             return Ok(Some(next_change.map_or(wait, |change| change.min(wait))));
         }

@@ -205,7 +205,8 @@ proptest! {
             let (key, _) = queue.pop(now).unwrap();
             if key >= 1000 {
                 in_a_row += 1;
-                prop_assert!(in_a_row <= HIGHER_PER_LOWER, "lower items starve");
+                let waits = (0..lowers.len()).any(|key| queue.is_waiting(&key));
+                prop_assert!(!waits || in_a_row <= HIGHER_PER_LOWER, "lower items starve");
             } else {
                 in_a_row = 0;
             }

@@ -288,9 +288,10 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         self.lanes[priority as usize].items.is_empty()
     }
 
-    /// Takes the first item of a lane, and counts it for those of lower priority.
+    /// Takes the first item of a lane, and counts it for those of lower priority that wait.
     fn hand_out(&mut self, priority: Priority) -> Option<K> {
-        for lane in &mut self.lanes[..priority as usize] {
+        let lower = self.lanes[..priority as usize].iter_mut();
+        for lane in lower.filter(|lane| !lane.items.is_empty()) {
             lane.overtaken = lane.overtaken.saturating_add(1);
         }
         let lane = &mut self.lanes[priority as usize];

@@ -315,6 +315,8 @@ impl Applier {
             metadata.insert("resourceVersion".to_owned(), version.into());
         }
         let forced = existing.is_some();
+        // Until the cache has the answer: its event, which often comes first, enqueues nothing.
+        let sent = self.states.applying(wanted.resource, wanted.desired);
         let applied = self.caller.apply(at, manager, forced, &body);
         let error =
             match CachedChild::watched_as(wanted.child.kind, self.children.shard, applied).await {
@@ -328,6 +330,7 @@ impl Applier {
                 }
                 Err(error) => error,
             };
+        drop(sent);
         match error.status().map(error_class::of_apply) {
             Some(ErrorClass::ResolveOwnership) if existing.is_none() => {
                 debug!(controller = self.controller, %error, "resolving the owner of the child");

@@ -156,6 +156,7 @@ impl Scenario {
             ),
             (Arc::clone(&resources), Arc::default()),
             Arc::clone(&children),
+            Arc::clone(&queue),
             (Arc::clone(&pacer), metrics),
         );
         reconciler.begun_at(0);

@@ -1,8 +1,9 @@
 //! Decides when a changed status is written. At once if no rollout is in progress, or if there is a
 //! problem. During a rollout, a written status is soon outdated: changed conditions are written when
-//! the rollout pauses, after four seconds, or at once in a burst; changed counts are written later. The
-//! pause grows with the number of waiting resources, so that a burst costs at most two writes per
-//! resource. Pure; the clock is an argument. See decision 0005.
+//! the rollout pauses, after one second if its controller is behind, after four seconds at the latest,
+//! or at once in a burst; changed counts are written later. The pause grows with the number of waiting
+//! resources, so that a burst costs at most two writes per resource. Pure; the clock is an argument. See
+//! decision 0005.
 
 use std::time::Duration;
 
@@ -70,9 +71,25 @@ const QUIET: Duration = Duration::from_millis(500);
 /// of a busy queue.
 const LONGEST: Duration = Duration::from_secs(4);
 
-/// While more resources of the kind than this wait for their workloads' controllers, those are behind:
-/// changed conditions are written at once, in most cases by the reconcile that applies the children.
-pub(in crate::controller) const BURST: u32 = 25;
+/// While more resources of the kind than this wait, their workloads' controllers are behind, too: changed
+/// conditions are written at once, in most cases by the reconcile that applies the children.
+const BURST: u32 = 25;
+
+/// The other resources of the kind that wait.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::controller) struct Others {
+    /// With a pending status.
+    pub(in crate::controller) pending: u32,
+    /// Ready in the work queue.
+    pub(in crate::controller) queued: u32,
+}
+
+impl Others {
+    /// Whether these are more than 25.
+    pub(in crate::controller) fn is_burst(self) -> bool {
+        self.pending.saturating_add(self.queued) > BURST
+    }
+}
 
 /// A status is written without a report of the workload's controller after this time: it is behind.
 const UNOBSERVED: Duration = Duration::from_secs(1);
@@ -106,14 +123,13 @@ impl StatusDebounce {
     }
 
     /// The delay of the write, given the time `now`, the observed state, whether a rollout is in
-    /// progress, the difference, and the number of other resources that are `waiting`; `None` if it is
-    /// due.
+    /// progress, the difference, and the other resources that wait; `None` if it is due.
     pub(in crate::controller) fn wait(
         &mut self,
         observed: Observed,
         is_settled: bool,
         difference: Difference,
-        waiting: u32,
+        others: Others,
         now: Instant,
     ) -> Option<Duration> {
         // `now` differs in every observation.
@@ -127,14 +143,15 @@ impl StatusDebounce {
             self.moved = now;
         }
         let is_reportable = is_reportable(&self.seen);
-        let is_burst = waiting > BURST && difference == Difference::Conditions;
+        let is_burst = others.is_burst() && difference == Difference::Conditions;
         if is_due || is_burst && !is_reportable {
             return None;
         }
-        let latest = self.since + difference.longest(waiting);
+        let latest = self.since + difference.longest(others.pending);
         let due = latest.min(match is_reportable {
-            true => self.moved + difference.quiet(waiting),
-            false => self.since + UNOBSERVED,
+            true => self.moved + difference.quiet(others.pending),
+            false if difference == Difference::Conditions => self.since + UNOBSERVED,
+            false => latest,
         });
         due.checked_duration_since(now)
             .filter(|wait| !wait.is_zero())
@@ -156,7 +173,7 @@ mod tests {
     use serde_json::json;
     use tokio::time::Instant;
 
-    use super::{Difference, StatusDebounce};
+    use super::{Difference, Others, StatusDebounce};
     use crate::api::Status;
     use crate::operators::{Observed, ObservedPod, ObservedWorkload, Problem, Reason};
 
@@ -183,6 +200,10 @@ mod tests {
         }
     }
 
+    fn others(pending: u32) -> Others {
+        Others { pending, queued: 0 }
+    }
+
     const MILLISECOND: Duration = Duration::from_millis(1);
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -203,7 +224,7 @@ mod tests {
                     observed.clone(),
                     observed.problem.is_none(),
                     difference,
-                    5000,
+                    others(5000),
                     now,
                 );
                 assert_eq!(wait, None);
@@ -221,7 +242,7 @@ mod tests {
                 rollout(step.into(), 100),
                 false,
                 Difference::Conditions,
-                0,
+                others(0),
                 now,
             );
             let expected = (500 * MILLISECOND).min(4000 * MILLISECOND - 400 * step * MILLISECOND);
@@ -232,7 +253,7 @@ mod tests {
                 rollout(ready, 100),
                 false,
                 Difference::Conditions,
-                0,
+                others(0),
                 start + since,
             )
         };
@@ -245,7 +266,13 @@ mod tests {
         let start = Instant::now();
         let mut pending = StatusDebounce::new(start);
         let mut at = |observed, since| {
-            pending.wait(observed, false, Difference::Conditions, 0, start + since)
+            pending.wait(
+                observed,
+                false,
+                Difference::Conditions,
+                others(0),
+                start + since,
+            )
         };
         let none = Observed::default();
         assert_eq!(at(none.clone(), Duration::ZERO), Some(SECOND));
@@ -261,14 +288,19 @@ mod tests {
     fn in_a_burst_the_first_status_waits_for_nothing() {
         let now = Instant::now();
         let first = |observed, difference, waiting| {
-            StatusDebounce::new(now).wait(observed, false, difference, waiting, now)
+            let queued = waiting / 2;
+            let others = Others {
+                pending: waiting - queued,
+                queued,
+            };
+            StatusDebounce::new(now).wait(observed, false, difference, others, now)
         };
         let none = Observed::default();
         let conditions = Difference::Conditions;
         assert_eq!(first(none.clone(), conditions, 25), Some(SECOND));
         assert_eq!(first(none.clone(), conditions, 26), None);
         let counts = first(none, Difference::CountsOnly, 26);
-        assert_eq!(counts, Some(SECOND), "no refresh");
+        assert_eq!(counts, Some(30 * SECOND), "no refresh");
         let observed = rollout(0, 3);
         let wait = first(observed, conditions, 26);
         assert_eq!(wait, Some(500 * MILLISECOND), "it may be ready soon");
@@ -284,7 +316,7 @@ mod tests {
                     rollout(ready, 100),
                     false,
                     Difference::CountsOnly,
-                    waiting,
+                    others(waiting),
                     start + since,
                 )
             };

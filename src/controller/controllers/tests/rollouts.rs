@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::controller::cache::cached::CachedPod;
-use crate::controller::event_handlers::{COALESCE, STEP_WHILE_WAITING};
+use crate::controller::event_handlers::{COALESCE, POD, STEP_WHILE_WAITING};
 use crate::controller::object::ObjectKey;
 use crate::controller::state::debounce::Difference;
 use crate::operators::Observed;
@@ -87,6 +87,7 @@ async fn the_first_report_of_a_deployment_is_looked_at_soon_while_few_others_wai
                 Observed::default(),
                 false,
                 Difference::Conditions,
+                0,
             );
         }
         let queue = &scene.controller("Nginx").queue;
@@ -141,7 +142,13 @@ async fn a_pod_wakes_the_owner_of_the_deployment_that_it_is_of() {
     scene.handlers.pod_changed(&added("orphan"));
     assert_eq!(scene.enqueued(), NOBODY, "its Deployment is nobody's");
     scene.handlers.pod_changed(&added("web"));
-    assert_eq!(scene.enqueued_later().await, ["Nginx ns/web"]);
+    assert_eq!(
+        scene.enqueued_later().await,
+        NOBODY,
+        "its Deployment will tell"
+    );
+    tokio::time::advance(POD).await;
+    assert_eq!(scene.enqueued(), ["Nginx ns/web"]);
     owned["metadata"]["resourceVersion"] = "9".into();
     owned["status"] = rolled_out();
     children.put_written(DEPLOYMENT, &owned);
