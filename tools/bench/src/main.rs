@@ -6,10 +6,12 @@
 
 mod audit;
 mod error;
+mod figures;
 mod fleet;
 mod interrupt;
 mod manager;
 mod peer;
+mod plot;
 mod promises;
 mod report;
 mod run;
@@ -64,6 +66,8 @@ enum Other {
     Peer(peer::Arguments),
     /// Measure the manager with very many resources, on a scripted API server; needs no cluster
     Scale(scale::Plan),
+    /// Draw the figures that were recorded, beside what is promised
+    Plot(plot::Arguments),
     /// Be that TLS server
     #[command(hide = true)]
     BareServer {
@@ -106,8 +110,11 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     {
         match webhook::bare::serve(*address, certificates)? {}
     }
-    let interrupted = interrupt::flag()?;
     let mut promises = Promises::read(&arguments.promises)?;
+    if let Some(Other::Plot(plot)) = &arguments.other {
+        return plot::perform(plot, &promises);
+    }
+    let interrupted = interrupt::flag()?;
     match &arguments.other {
         Some(Other::Webhook(plan)) => return webhook::perform(plan, promises, &interrupted),
         Some(Other::Scale(plan)) => return scale::perform(plan, promises, &interrupted),

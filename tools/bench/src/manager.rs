@@ -21,6 +21,9 @@ const RECONCILES: &str = "controller_runtime_reconcile_total{";
 
 const PLAIN_METRICS: &str = "--metrics-secure=false";
 
+/// What the managers are called, ours first.
+pub(crate) const NAMES: [&str; 3] = ["manager", "controller-runtime", "kube-rs"];
+
 /// A manager that can be measured.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
@@ -36,7 +39,7 @@ impl Subject {
     /// Our own, whose binary is `binary`.
     pub(crate) fn ours(binary: &Path) -> Self {
         Self {
-            name: "manager",
+            name: NAMES[0],
             binary: binary.to_owned(),
             agent: "quartet-operator/",
             alone: &[PLAIN_METRICS, "--leader-elect=false"],
@@ -46,7 +49,7 @@ impl Subject {
     /// The one on controller-runtime.
     pub(crate) fn go(binary: &Path) -> Self {
         Self {
-            name: "controller-runtime",
+            name: NAMES[1],
             binary: binary.to_owned(),
             agent: "go-peer/",
             alone: &[],
@@ -56,7 +59,7 @@ impl Subject {
     /// The one on kube-rs.
     pub(crate) fn kube_rs(binary: &Path) -> Self {
         Self {
-            name: "kube-rs",
+            name: NAMES[2],
             binary: binary.to_owned(),
             agent: "kube-rs-peer/",
             alone: &[],

@@ -12,6 +12,7 @@ use std::time::Duration;
 use document::Document;
 
 use crate::error::Error;
+use crate::figures::{self, Ledger};
 use crate::manager::Subject;
 use crate::promises::{Load, Promises};
 use crate::report;
@@ -48,6 +49,9 @@ pub(crate) struct Arguments {
     /// The document whose table is replaced
     #[arg(long)]
     write: Option<PathBuf>,
+    /// The CSV file whose figures with as many resources and pods are replaced
+    #[arg(long)]
+    record: Option<PathBuf>,
 }
 
 /// One load, and what each manager did with it in each turn, ours first.
@@ -67,6 +71,7 @@ pub(crate) fn perform(
 ) -> Result<(), Error> {
     // What would be in vain is found out before the measurement.
     let document = arguments.write.as_deref().map(Document::read).transpose()?;
+    let ledger = arguments.record.as_deref().map(Ledger::open).transpose()?;
     let subjects = [
         Subject::ours(&arguments.manager),
         Subject::go(&arguments.go),
@@ -96,6 +101,17 @@ pub(crate) fn perform(
     println!("\n{table}");
     if let Some(document) = document {
         document.write(&table)?;
+    }
+    if let Some(ledger) = ledger {
+        let loads: Vec<Load> = comparisons.iter().map(|it| it.plan.load).collect();
+        ledger.replace(
+            |old: &figures::Burst| {
+                let is_same =
+                    |load: &Load| (load.resources, load.pods) == (old.resources, old.pods);
+                loads.iter().any(is_same)
+            },
+            comparisons.iter().flat_map(table::records),
+        )?;
     }
     promises.verdict()
 }

@@ -196,6 +196,23 @@ impl Promises {
         })
     }
 
+    /// The number that is promised of `row`, at most or at least; `peers` as for [`Self::judge`].
+    pub(crate) fn bound(&self, row: &str, load: Load, peers: Option<f64>) -> Option<f64> {
+        match self.promised(row, load)? {
+            Bound::AtMost(bound) | Bound::AtLeast(bound) => Some(bound),
+            Bound::Peers => peers,
+        }
+    }
+
+    fn promised(&self, row: &str, load: Load) -> Option<Bound> {
+        let applies = |promise: &&Promise| {
+            promise.row == row
+                && promise.pods.is_none_or(|pods| pods == load.pods)
+                && promise.resources.is_none_or(|most| load.resources <= most)
+        };
+        Some(self.promises.iter().find(applies)?.bound)
+    }
+
     /// Compares `measured` with what is promised of `row`. `peers` is the lowest of the peers,
     /// where there are any: without them nothing is promised that depends on them.
     pub(crate) fn judge(
@@ -205,18 +222,13 @@ impl Promises {
         measured: f64,
         peers: Option<f64>,
     ) -> Verdict {
-        let applies = |promise: &&Promise| {
-            promise.row == row
-                && promise.pods.is_none_or(|pods| pods == load.pods)
-                && promise.resources.is_none_or(|most| load.resources <= most)
-        };
-        let Some(promise) = self.promises.iter().find(applies) else {
+        let Some(promised) = self.promised(row, load) else {
             return Verdict::default();
         };
         // What is not a number keeps no promise.
         let most = |bound: f64, tolerance: f64| measured <= bound * (1.0 + tolerance);
         let least = |bound: f64, tolerance: f64| measured >= bound * (1.0 - tolerance);
-        let (promised, is_kept, is_near) = match (promise.bound, peers) {
+        let (promised, is_kept, is_near) = match (promised, peers) {
             (Bound::AtMost(bound), _) => (
                 at_most(bound),
                 most(bound, 0.0),

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{Arguments, Comparison, TURNS};
+use crate::figures::Burst;
+use crate::manager::NAMES;
 use crate::promises::{Load, Promises, row};
 use crate::report::{self, FIGURES, number};
 
@@ -53,6 +55,26 @@ pub(super) fn of(
         }
     }
     text
+}
+
+/// The means of one load, for the file of figures.
+pub(super) fn records(comparison: &Comparison) -> Vec<(Burst, f64)> {
+    let Comparison { plan, bursts } = comparison;
+    let Load { resources, pods } = plan.load;
+    let mut records = Vec::new();
+    for (row, figure) in FIGURES {
+        for (manager, turns) in NAMES.into_iter().zip(bursts) {
+            let turns: Vec<_> = turns.iter().map(|burst| figure(plan, burst)).collect();
+            let key = Burst {
+                manager,
+                resources,
+                pods,
+                row,
+            };
+            records.push((key, mean(&turns)));
+        }
+    }
+    records
 }
 
 /// One row; `measured` is ours and theirs, a figure for each turn.

@@ -95,6 +95,19 @@ fn only_a_miss_by_more_than_the_tolerance_fails() {
 }
 
 #[test]
+fn a_bound_is_the_number_that_is_promised() {
+    let of = |of_one, peers| {
+        let promises = promises(of_one).unwrap();
+        promises.bound(row::REQUESTS, NOTHING, peers)
+    };
+    assert_eq!(of("at_most: 2", None), Some(2.0));
+    assert_eq!(of("at_least: 100", Some(1.0)), Some(100.0));
+    assert_eq!(of("at_most_peers: true", Some(20.0)), Some(20.0));
+    assert_eq!(of("at_most_peers: true", None), None);
+    assert_eq!(of("at_most: 2, pods: 1", None), None);
+}
+
+#[test]
 fn the_first_promise_for_the_load_counts_and_a_miss_names_its_row() {
     let mut promises = Promises::parse(
         "tolerance: 10\npromises:\n\

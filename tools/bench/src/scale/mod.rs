@@ -20,9 +20,11 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 use self::load::Load;
+pub(crate) use self::report::{MEMORY_PER_RESOURCE, rows};
 use self::server::Server;
 use crate::audit::Requests;
 use crate::error::Error;
+use crate::figures::{self, Ledger};
 use crate::manager::{Manager, Subject};
 use crate::promises::Promises;
 use crate::usage::{Cpu, Memory};
@@ -55,6 +57,9 @@ pub(crate) struct Plan {
     /// Changes of one resource amid all
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     changes: u32,
+    /// The CSV file whose figures with as many resources are replaced; with a pod each only
+    #[arg(long, conflicts_with = "pods")]
+    record: Option<PathBuf>,
 }
 
 /// What was measured with so many resources.
@@ -88,6 +93,7 @@ pub(crate) fn perform(
 ) -> Result<(), Error> {
     let subject = Subject::ours(&plan.manager);
     subject.size()?;
+    let ledger = plan.record.as_deref().map(Ledger::open).transpose()?;
     let mut all = Vec::new();
     for &resources in &plan.resources {
         eprintln!("bench: {resources} resources");
@@ -96,6 +102,12 @@ pub(crate) fn perform(
         all.push(figures);
     }
     println!("{}", report::tables(plan, &all, &mut promises));
+    if let Some(ledger) = ledger {
+        ledger.replace(
+            |old: &figures::Fleet| plan.resources.contains(&old.resources),
+            all.iter().flat_map(report::records),
+        )?;
+    }
     promises.verdict()
 }
 

@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use super::{Figures, Plan};
 use crate::audit::{Request, Requests};
+use crate::figures::Fleet;
 use crate::promises::{Load, Promises, row};
 use crate::report::{self, Table, number};
 use crate::usage::Memory;
 
 type Row = (&'static str, fn(&Figures) -> f64);
 
-const CPU: Row = ("CPU per 1000 resources, s", |it| {
+const CPU: Row = (row::CPU, |it| {
     1000.0 * it.per_resource(it.burst_cpu.all.as_secs_f64())
 });
-const MEMORY: Row = ("memory over idle with all, KiB per resource", |it| {
+/// The row of what a resource takes.
+pub(crate) const MEMORY_PER_RESOURCE: &str = "memory over idle with all, KiB per resource";
+
+const MEMORY: Row = (MEMORY_PER_RESOURCE, |it| {
     it.per_resource(over(&it.idle, it.full.resident))
 });
 const RESTARTED: Row = (
@@ -35,27 +39,35 @@ const ROWS: [Row; 17] = [
         it.per_resource(count(&it.burst, |it| it.resource.ends_with("/status")))
     }),
     ("all Ready after, s", |it| it.ready_after.as_secs_f64()),
-    ("memory idle, MiB", |it| mebibytes(it.idle.resident)),
-    ("memory with all, MiB", |it| mebibytes(it.full.resident)),
+    (row::MEMORY_IDLE, |it| mebibytes(it.idle.resident)),
+    (row::MEMORY_FULL, |it| mebibytes(it.full.resident)),
     MEMORY,
-    ("CPU of a start with all, s", |it| {
-        it.start_cpu.all.as_secs_f64()
-    }),
+    (row::START_CPU, |it| it.start_cpu.all.as_secs_f64()),
     ("at rest after, s", |it| it.start_after.as_secs_f64()),
     ("requests of a start, without watches", |it| {
         count(&it.start, |it| !it.is_watch())
     }),
-    ("memory restarted with all, MiB", |it| {
-        mebibytes(it.restarted.resident)
-    }),
+    (row::MEMORY_RESTARTED, |it| mebibytes(it.restarted.resident)),
     ("peak of it, MiB", |it| mebibytes(it.restarted.peak)),
     RESTARTED,
     ("from one change to its apply, P50, ms", |it| it.change(50)),
-    ("from one change to its apply, P99, ms", |it| it.change(99)),
+    (row::CHANGE_P99, |it| it.change(99)),
     ("CPU per change, until Ready, ms", |it| {
         milliseconds(it.changes_cpu.all) / it.changes.len() as f64
     }),
 ];
+
+/// The names of what is shown.
+pub(crate) fn rows() -> impl Iterator<Item = &'static str> {
+    ROWS.into_iter().map(|(what, _)| what)
+}
+
+/// One number of resources, for the file of figures.
+pub(super) fn records(figures: &Figures) -> Vec<(Fleet, f64)> {
+    let resources = figures.resources;
+    let records = ROWS.map(|(row, value)| (Fleet { resources, row }, value(figures)));
+    records.into()
+}
 
 /// All tables.
 pub(super) fn tables(plan: &Plan, all: &[Figures], promises: &mut Promises) -> String {
@@ -197,6 +209,7 @@ mod tests {
             pods: 1,
             at_a_time: 1,
             changes: 100,
+            record: None,
         };
         let text = promised(&plan, all, &mut promises);
         (text, promises.verdict().is_err())

@@ -8,14 +8,17 @@ mod payload;
 pub(crate) mod server;
 mod table;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use client::{Connection, Load};
 use server::{Identity, Server};
+pub(crate) use table::{CPU, rows};
 
 use crate::error::Error;
+use crate::figures::{self, Ledger};
 use crate::manager::Subject;
 use crate::promises::Promises;
 use crate::report;
@@ -49,11 +52,28 @@ pub(crate) struct Plan {
     /// Clients that only begin handshakes while others call; 0 leaves this load out
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=256))]
     pub(crate) handshakes: u32,
+    /// The CSV file whose figures of the same calls are replaced
+    #[arg(long)]
+    pub(crate) record: Option<PathBuf>,
 }
+
+/// Both servers, the manager first.
+pub(crate) const SERVERS: [&str; 2] = ["manager", "bare server"];
+
+const CREATE: &str = "create";
+const UPDATE: &str = "update";
+/// The call that has many objects.
+pub(crate) const CONVERT: &str = "convert";
+/// What is called.
+pub(crate) const CALLS: [&str; 3] = [CREATE, UPDATE, CONVERT];
+
+/// A conversion has many objects from here on.
+pub(crate) const BATCH: u32 = 100;
 
 /// One kind of load.
 struct Scenario {
-    name: String,
+    /// One of [`CALLS`].
+    call: &'static str,
     /// Where the manager gets it, and the bare server.
     paths: [&'static str; 2],
     body: Vec<u8>,
@@ -62,6 +82,15 @@ struct Scenario {
     connections: u32,
     /// Clients that begin handshakes at the same time.
     handshakes: u32,
+}
+
+impl Scenario {
+    fn name(&self) -> String {
+        match self.objects {
+            Some(objects) => format!("{} {objects}", self.call),
+            None => self.call.to_owned(),
+        }
+    }
 }
 
 /// One turn of one server.
@@ -90,6 +119,7 @@ pub(crate) fn perform(
     interrupted: &AtomicBool,
 ) -> Result<(), Error> {
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let ledger = plan.record.as_deref().map(Ledger::open).transpose()?;
     Subject::ours(&plan.manager).size()?;
     println!("{}\n{}", report::machine(), load_average());
     let identity = Identity::new()?;
@@ -105,13 +135,22 @@ pub(crate) fn perform(
     };
     stage.settle()?;
     print!("{}", table::HEAD);
+    let mut records = Vec::new();
     for scenario in scenarios(plan) {
         let figures = stage.measure(&scenario)?;
+        records.extend(table::records(&scenario, &figures));
         print!("{}", table::line(&scenario, &figures, &mut promises));
     }
     println!("{}", load_average());
     for server in stage.servers {
         server.stop();
+    }
+    if let Some(ledger) = ledger {
+        let calls: BTreeSet<_> = records.iter().map(|(key, _)| key.load()).collect();
+        ledger.replace(
+            |old: &figures::Webhook| calls.contains(&old.load()),
+            records,
+        )?;
     }
     promises.verdict()
 }
@@ -123,9 +162,9 @@ fn load_average() -> String {
 fn scenarios(plan: &Plan) -> Vec<Scenario> {
     let mut all = Vec::new();
     let fixed = [payload::ADMISSION_PATH, bare::FIXED_PATH];
-    let mut admission = |name: &str, body: Vec<u8>, connections, handshakes| {
+    let mut admission = |call, body: Vec<u8>, connections, handshakes| {
         all.push(Scenario {
-            name: name.to_owned(),
+            call,
             paths: fixed,
             body,
             objects: None,
@@ -134,20 +173,20 @@ fn scenarios(plan: &Plan) -> Vec<Scenario> {
         });
     };
     for connections in &plan.connections {
-        admission("create", payload::creation(), *connections, 0);
-        admission("update", payload::update(), *connections, 0);
+        admission(CREATE, payload::creation(), *connections, 0);
+        admission(UPDATE, payload::update(), *connections, 0);
     }
     if plan.handshakes > 0 {
-        admission("create", payload::creation(), 1, plan.handshakes);
+        admission(CREATE, payload::creation(), 1, plan.handshakes);
     }
     for objects in &plan.batches {
         // Large ones would only wait for each other, and take their memory many times.
         let connections: &[u32] = match objects {
-            ..100 => &plan.connections,
+            ..BATCH => &plan.connections,
             _ => &[1],
         };
         all.extend(connections.iter().map(|connections| Scenario {
-            name: format!("convert {objects}"),
+            call: CONVERT,
             paths: [payload::CONVERSION_PATH, bare::ECHO_PATH],
             body: payload::conversion(*objects),
             objects: Some(*objects),
@@ -191,7 +230,7 @@ impl Stage<'_> {
         }
         let before = [self.servers[0].cpu()?, self.servers[1].cpu()?];
         std::thread::sleep(REST);
-        for (number, name) in ["manager", "bare server"].iter().enumerate() {
+        for (number, name) in SERVERS.iter().enumerate() {
             let server = &self.servers[number];
             let cpu = server.cpu()?.since(before[number]).all;
             self.rest[number] = server.memory()?.resident;
@@ -220,7 +259,7 @@ impl Stage<'_> {
         };
         if !payload::is_granted(answer, scenario.objects) {
             return Err(Error::Refused {
-                what: scenario.name.clone(),
+                what: scenario.name(),
                 answer: String::from_utf8_lossy(answer.get(..500).unwrap_or(answer)).into_owned(),
             });
         }

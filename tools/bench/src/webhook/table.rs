@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Figures, Scenario};
+use super::{BATCH, Figures, SERVERS, Scenario};
+use crate::figures::Webhook;
 use crate::promises::{Load, Promises, row};
 
 /// Above the rows.
@@ -14,18 +15,53 @@ the rounds. Memory is the peak over that at rest.
 |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|
 ";
 
+/// CPU of one call.
+pub(crate) const CPU: &str = "CPU of a call, µs";
+
+/// A row of the file of figures, and how much of it a server had.
+type Recorded = (&'static str, fn(&Figures) -> f64);
+
+/// What is recorded of every call.
+const RECORDED: [Recorded; 4] = [
+    (CPU, Figures::microseconds),
+    ("P50, µs", |figures| figures.latency(0.5)),
+    ("P99, µs", |figures| figures.latency(0.99)),
+    ("memory over idle, MiB", Figures::peak_mebibytes),
+];
+
+/// The names of what is recorded.
+pub(crate) fn rows() -> impl Iterator<Item = &'static str> {
+    RECORDED.into_iter().map(|(what, _)| what)
+}
+
+/// One load, for the file of figures: nothing of calls amid handshakes, whose CPU cannot be told apart.
+pub(super) fn records(scenario: &Scenario, figures: &[Figures; 2]) -> Vec<(Webhook, f64)> {
+    if scenario.handshakes > 0 {
+        return Vec::new();
+    }
+    let mut records = Vec::new();
+    for (server, figures) in SERVERS.into_iter().zip(figures) {
+        for (row, value) in RECORDED {
+            let key = Webhook {
+                server,
+                call: scenario.call,
+                objects: scenario.objects.unwrap_or(1),
+                connections: scenario.connections,
+                row,
+            };
+            records.push((key, value(figures)));
+        }
+    }
+    records
+}
+
 /// One line of the table.
 pub(super) fn line(scenario: &Scenario, figures: &[Figures; 2], promises: &mut Promises) -> String {
     let both = |show: &dyn Fn(&Figures) -> String| {
         let [ours, theirs] = figures;
         format!("{} / {}", show(ours), show(theirs))
     };
-    let latency = |part: f64| {
-        both(&move |figures| {
-            let microseconds = quantile(&figures.sorted_latencies(), part).as_secs_f64() * 1e6;
-            format!("{microseconds:.0}")
-        })
-    };
+    let latency = |part: f64| both(&move |figures| format!("{:.0}", figures.latency(part)));
     let per_cpu_second = |amount: f64| {
         both(&move |figures| match figures.microseconds() {
             0.0 => "–".to_owned(),
@@ -33,10 +69,10 @@ pub(super) fn line(scenario: &Scenario, figures: &[Figures; 2], promises: &mut P
         })
     };
     let name = match scenario.handshakes {
-        0 => scenario.name.clone(),
+        0 => scenario.name(),
         clients => format!(
             "{} amid {clients} clients' handshakes ({} a second)",
-            scenario.name,
+            scenario.name(),
             both(&|figures| format!("{:.0}", figures.handshakes_a_second()))
         ),
     };
@@ -60,7 +96,7 @@ pub(super) fn line(scenario: &Scenario, figures: &[Figures; 2], promises: &mut P
         when(is_pure, || {
             per_cpu_second(scenario.body.len() as f64 / f64::from(1 << 20))
         }),
-        both(&|figures| format!("{:.1}", figures.peak as f64 / 1024.0)),
+        both(&|figures| format!("{:.1}", figures.peak_mebibytes())),
         verdict(scenario, &figures[0], promises),
     ];
     format!("| {} |\n", cells.join(" | "))
@@ -76,8 +112,7 @@ fn when(is_so: bool, text: impl FnOnce() -> String) -> String {
 /// What is promised of this load, and what of it was missed.
 fn verdict(scenario: &Scenario, ours: &Figures, promises: &mut Promises) -> String {
     let cpu = ours.microseconds();
-    let p99 = quantile(&ours.sorted_latencies(), 0.99).as_secs_f64() * 1e6;
-    let peak = ours.peak as f64 / 1024.0;
+    let (p99, peak) = (ours.latency(0.99), ours.peak_mebibytes());
     let rows = match (scenario.objects, scenario.connections) {
         _ if scenario.handshakes > 0 => Vec::new(),
         (None, 4) => vec![(row::ADMISSION_CPU, "CPU", cpu)],
@@ -85,7 +120,7 @@ fn verdict(scenario: &Scenario, ours: &Figures, promises: &mut Promises) -> Stri
             (row::CONVERSION_CPU, "CPU", cpu),
             (row::CONVERSION_P99, "p99", p99),
         ],
-        (Some(objects @ 100..), 1) => {
+        (Some(objects @ BATCH..), 1) => {
             let each_second = f64::from(objects) * 1e6 / cpu;
             let mut rows = vec![(row::BATCH_OBJECTS, "objects per CPU-s", each_second)];
             if objects == 500 {
@@ -159,6 +194,15 @@ impl Figures {
         self.sum(|turn| turn.handshakes as f64) / self.elapsed()
     }
 
+    /// The time within which that part of the calls was answered, in µs.
+    fn latency(&self, part: f64) -> f64 {
+        quantile(&self.sorted_latencies(), part).as_secs_f64() * 1e6
+    }
+
+    fn peak_mebibytes(&self) -> f64 {
+        self.peak as f64 / 1024.0
+    }
+
     fn sorted_latencies(&self) -> Vec<Duration> {
         let turns = self.turns.iter();
         let mut all: Vec<_> = turns
@@ -207,7 +251,7 @@ mod tests {
     #[test]
     fn a_row_has_the_cost_of_both_and_marks_what_was_missed() {
         let scenario = Scenario {
-            name: "create".to_owned(),
+            call: super::super::CREATE,
             paths: ["/a", "/b"],
             body: vec![0; 1 << 20],
             objects: None,

@@ -1,0 +1,279 @@
+//! Which figures are drawn, beside which promises.
+
+use std::collections::BTreeSet;
+
+use super::axis::{Axis, Scale};
+use super::chart::{Line, Look, Panel, Picture};
+use crate::figures::{Burst, Fleet, Records, Webhook};
+use crate::manager::NAMES;
+use crate::promises::{Load, Promises, row};
+use crate::scale;
+use crate::webhook::{CONVERT, CPU, SERVERS};
+
+const LOOKS: [Look; 3] = [Look::First, Look::Second, Look::Third];
+
+/// What stands for what is promised.
+const AT_MOST: &str = "promised, at most";
+const AT_MOST_PEERS: &str = "promised, at most: the lower of both peers";
+
+/// A row of bursts.
+pub(super) struct BurstPlot {
+    pub(super) file: &'static str,
+    pub(super) row: &'static str,
+    title: &'static str,
+    label: &'static str,
+    scale: Scale,
+}
+
+/// The rows that are drawn.
+pub(super) const BURSTS: [BurstPlot; 4] = [
+    BurstPlot {
+        file: "burst-requests.svg",
+        row: row::REQUESTS,
+        title: "Requests to the API server",
+        label: "requests per resource",
+        scale: Scale::Linear,
+    },
+    BurstPlot {
+        file: "burst-cpu.svg",
+        row: row::CPU,
+        title: "CPU of each manager",
+        label: "CPU per 1000 resources, s",
+        scale: Scale::Linear,
+    },
+    BurstPlot {
+        file: "burst-first-status.svg",
+        row: row::STATUS_AFTER_CHILDREN,
+        title: "From the children to the first status, P99",
+        label: "time, s",
+        scale: Scale::Logarithmic,
+    },
+    BurstPlot {
+        file: "burst-all-ready.svg",
+        row: row::ALL_READY,
+        title: "From the first creation until all are Ready",
+        label: "time, s",
+        scale: Scale::Logarithmic,
+    },
+];
+
+/// A row by burst size, a panel for each number of pods.
+pub(super) fn of_bursts(
+    plot: &BurstPlot,
+    records: &Records<Burst>,
+    promises: &Promises,
+) -> Picture {
+    let of_row = || records.iter().filter(|(key, _)| key.row == plot.row);
+    let sizes = of_row().map(|(key, _)| key.resources).collect();
+    let x = Axis::of_sizes("resources in the burst", Scale::Logarithmic, sizes);
+    let pods: BTreeSet<u32> = of_row().map(|(key, _)| key.pods).collect();
+    let panels: Vec<_> = pods
+        .into_iter()
+        .map(|pods| {
+            let mut lines = measured(plot, records, pods);
+            lines.push(promised(plot, records, pods, &x, promises));
+            let title = match pods {
+                0 => "no pods".to_owned(),
+                1 => "one pod each".to_owned(),
+                many => format!("{many} pods each"),
+            };
+            Panel { title, lines }
+        })
+        .collect();
+    picture(plot.title, x, plot.label, plot.scale, panels)
+}
+
+/// The lines of the three managers.
+fn measured(plot: &BurstPlot, records: &Records<Burst>, pods: u32) -> Vec<Line> {
+    let lines = NAMES.into_iter().zip(LOOKS).map(|(manager, look)| {
+        let is_here = |key: &Burst| (key.manager, key.pods, key.row) == (manager, pods, plot.row);
+        let here = records.iter().filter(|(key, _)| is_here(key));
+        Line {
+            name: manager.to_owned(),
+            look,
+            points: here
+                .map(|(key, value)| (f64::from(key.resources), value))
+                .collect(),
+        }
+    });
+    lines.collect()
+}
+
+/// The bound. One that does not depend on the peers goes from end to end.
+fn promised(
+    plot: &BurstPlot,
+    records: &Records<Burst>,
+    pods: u32,
+    x: &Axis,
+    promises: &Promises,
+) -> Line {
+    let here = records.iter().map(|(key, _)| key);
+    let here = here.filter(|key| key.row == plot.row && key.pods == pods);
+    let sizes: BTreeSet<u32> = here.map(|key| key.resources).collect();
+    let fixed = |resources| promises.bound(plot.row, Load { resources, pods }, None);
+    let mut points: Vec<_> = sizes
+        .iter()
+        .filter_map(|&resources| {
+            let load = Load { resources, pods };
+            let bound = promises.bound(plot.row, load, lowest_peer(plot, records, load))?;
+            Some((f64::from(resources), bound))
+        })
+        .collect();
+    let mut name = AT_MOST_PEERS;
+    if let Some(bound) = sizes.first().copied().and_then(fixed) {
+        points.insert(0, (x.range().start, bound));
+        name = AT_MOST;
+    }
+    if let Some(bound) = sizes.last().copied().and_then(fixed) {
+        points.push((x.range().end, bound));
+    }
+    Line {
+        name: name.to_owned(),
+        look: Look::Bound,
+        points,
+    }
+}
+
+/// The lower figure of both peers, if both are there.
+fn lowest_peer(plot: &BurstPlot, records: &Records<Burst>, load: Load) -> Option<f64> {
+    let Load { resources, pods } = load;
+    let row = plot.row;
+    let peers = NAMES[1..].iter().map(|&manager| {
+        records.get(&Burst {
+            manager,
+            resources,
+            pods,
+            row,
+        })
+    });
+    let peers: Option<Vec<f64>> = peers.collect();
+    peers?.into_iter().reduce(f64::min)
+}
+
+/// Memory by how many resources there are.
+pub(super) fn of_fleet(records: &Records<Fleet>, promises: &Promises) -> Picture {
+    let rows = [
+        ("with all", row::MEMORY_FULL),
+        ("restarted with all", row::MEMORY_RESTARTED),
+        ("idle", row::MEMORY_IDLE),
+    ];
+    let mut lines: Vec<_> = rows
+        .into_iter()
+        .zip(LOOKS)
+        .map(|((name, row), look)| {
+            let here = records.iter().filter(|(key, _)| key.row == row);
+            Line {
+                name: name.to_owned(),
+                look,
+                points: here
+                    .map(|(key, value)| (f64::from(key.resources), value))
+                    .collect(),
+            }
+        })
+        .collect();
+    lines.push(Line {
+        name: AT_MOST.to_owned(),
+        look: Look::Bound,
+        points: flat(records, promises).unwrap_or_default(),
+    });
+    let sizes = records.iter().map(|(key, _)| key.resources).collect();
+    let x = Axis::of_sizes("resources with a pod each", Scale::Linear, sizes);
+    let title = String::new();
+    let panels = vec![Panel { title, lines }];
+    picture(
+        "Memory of the manager",
+        x,
+        "memory (RSS), MiB",
+        Scale::Linear,
+        panels,
+    )
+}
+
+/// The memory that would be promised of each size: no more per resource than a part more than with the
+/// fewest.
+fn flat(records: &Records<Fleet>, promises: &Promises) -> Option<Vec<(f64, f64)>> {
+    let value = |resources, row| records.get(&Fleet { resources, row });
+    let sizes: BTreeSet<u32> = records.iter().map(|(key, _)| key.resources).collect();
+    let (first, last) = (*sizes.first()?, *sizes.last()?);
+    let load = Load {
+        resources: last,
+        pods: 1,
+    };
+    let growth = promises.bound(row::SCALE_MEMORY, load, None)?;
+    let most = growth * value(first, scale::MEMORY_PER_RESOURCE)? / 1024.0;
+    let points = sizes.into_iter().map(|resources| {
+        let idle = value(resources, row::MEMORY_IDLE)?;
+        let resources = f64::from(resources);
+        Some((resources, idle + most * resources))
+    });
+    points.collect()
+}
+
+/// CPU of a conversion, by how many objects are in the call.
+pub(super) fn of_webhooks(records: &Records<Webhook>, promises: &Promises) -> Picture {
+    let is_drawn = |key: &Webhook| (key.call, key.connections, key.row) == (CONVERT, 1, CPU);
+    let drawn = || records.iter().filter(move |(key, _)| is_drawn(key));
+    let mut lines: Vec<_> = SERVERS
+        .into_iter()
+        .zip(LOOKS)
+        .map(|(server, look)| {
+            let here = drawn().filter(|(key, _)| key.server == server);
+            let points = here.map(|(key, value)| {
+                let objects = f64::from(key.objects);
+                (objects, value / objects)
+            });
+            Line {
+                name: server.to_owned(),
+                look,
+                points: points.collect(),
+            }
+        })
+        .collect();
+    let sizes: BTreeSet<u32> = drawn().map(|(key, _)| key.objects).collect();
+    let x = Axis::of_sizes(
+        "objects in one call",
+        Scale::Logarithmic,
+        sizes.iter().copied().collect(),
+    );
+    // So many a second of CPU are so many µs each.
+    let bound = promises.bound(row::BATCH_OBJECTS, Load::default(), None);
+    let batches = sizes
+        .into_iter()
+        .filter(|&objects| objects >= crate::webhook::BATCH);
+    let batches = batches.map(f64::from).chain([x.range().end]);
+    lines.push(Line {
+        name: AT_MOST.to_owned(),
+        look: Look::Bound,
+        points: bound.map_or_else(Vec::new, |bound| {
+            batches.map(|objects| (objects, 1e6 / bound)).collect()
+        }),
+    });
+    let panels = vec![Panel {
+        title: String::new(),
+        lines,
+    }];
+    let title = "CPU of a conversion, one connection";
+    picture(title, x, "CPU per object, µs", Scale::Logarithmic, panels)
+}
+
+/// With an axis for all values.
+fn picture(
+    title: &'static str,
+    x: Axis,
+    label: &'static str,
+    scale: Scale,
+    panels: Vec<Panel>,
+) -> Picture {
+    let lines = panels.iter().flat_map(|panel| &panel.lines);
+    let values: Vec<f64> = lines
+        .flat_map(|line| line.points.iter().map(|(_, value)| *value))
+        .filter(|value| scale.place(*value).is_finite())
+        .collect();
+    let y = Axis::of_values(label, scale, &values);
+    Picture {
+        title,
+        x,
+        y,
+        panels,
+    }
+}

@@ -1,0 +1,117 @@
+use std::path::Path;
+
+use super::chart::{Look, Picture};
+use super::*;
+
+fn promises() -> Promises {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("promises.yaml");
+    Promises::read(&path).unwrap()
+}
+
+/// The line of what is promised, in the first panel.
+fn bound(picture: &Picture) -> &[(f64, f64)] {
+    let mut lines = picture.panels[0].lines.iter();
+    &lines.find(|line| line.look == Look::Bound).unwrap().points
+}
+
+/// One row of the three managers at two sizes, with no pods.
+fn bursts(row: &str) -> Records<crate::figures::Burst> {
+    let mut text = "manager,resources,pods,row,value\n".to_owned();
+    for (manager, small, large) in [
+        ("manager", 1.0, 10.0),
+        ("controller-runtime", 2.0, 30.0),
+        ("kube-rs", 4.0, 20.0),
+    ] {
+        text += &format!("{manager},100,0,\"{row}\",{small}\n{manager},1000,0,\"{row}\",{large}\n");
+    }
+    Records::parse(&text).unwrap()
+}
+
+fn of_bursts(row: &str) -> Picture {
+    let plot = pictures::BURSTS.iter().find(|it| it.row == row).unwrap();
+    pictures::of_bursts(plot, &bursts(row), &promises())
+}
+
+#[test]
+fn what_is_promised_of_a_row_goes_from_end_to_end() {
+    let picture = of_bursts("from the children to the first status, P99, s");
+    let bound = bound(&picture);
+    assert_eq!(bound.len(), 4);
+    assert!(bound.iter().all(|(_, value)| *value == 5.0), "{bound:?}");
+    assert!(bound[0].0 < 100.0 && bound[3].0 > 1000.0, "{bound:?}");
+}
+
+#[test]
+fn what_is_promised_beside_the_peers_is_the_lower_of_them() {
+    let picture = of_bursts("all Ready after, s");
+    assert_eq!(bound(&picture), [(100.0, 2.0), (1000.0, 20.0)]);
+}
+
+#[test]
+fn a_fleet_may_take_a_tenth_more_per_resource_than_the_smallest() {
+    let fleet = "resources,row,value\n\
+                 1024,\"memory idle, MiB\",10\n\
+                 1024,\"memory over idle with all, KiB per resource\",4\n\
+                 10240,\"memory idle, MiB\",11\n";
+    let fleet = Records::parse(fleet).unwrap();
+    let picture = pictures::of_fleet(&fleet, &promises());
+    let rounded = bound(&picture)
+        .iter()
+        .map(|(size, value)| (*size, (value * 1e3).round()));
+    let rounded: Vec<_> = rounded.collect();
+    assert_eq!(rounded, [(1024.0, 14_400.0), (10_240.0, 55_000.0)]);
+}
+
+#[test]
+fn batches_alone_have_a_bound_of_objects() {
+    let webhooks = "server,call,objects,connections,row,value\n\
+                    manager,convert,1,1,\"CPU of a call, µs\",50\n\
+                    manager,convert,500,1,\"CPU of a call, µs\",3000\n\
+                    manager,convert,1,4,\"CPU of a call, µs\",30\n";
+    let webhooks = Records::parse(webhooks).unwrap();
+    let picture = pictures::of_webhooks(&webhooks, &promises());
+    assert_eq!(
+        picture.panels[0].lines[0].points,
+        [(1.0, 50.0), (500.0, 6.0)]
+    );
+    assert_eq!(bound(&picture), [(500.0, 5.0), (750.0, 5.0)]);
+}
+
+#[test]
+fn the_same_figures_give_the_same_small_picture() {
+    let svg = |row| chart::svg(&of_bursts(row)).unwrap();
+    for row in ["requests per resource", "all Ready after, s"] {
+        let drawn = svg(row);
+        assert_eq!(drawn, svg(row));
+        assert!(drawn.len() < 15_000, "{}", drawn.len());
+        for text in [
+            "fill=\"#FFFFFF\"",
+            "controller-runtime",
+            "promised, at most",
+            "stroke-dasharray",
+            "no pods",
+        ] {
+            assert!(drawn.contains(text), "{text}: {drawn}");
+        }
+    }
+}
+
+#[test]
+fn figures_without_a_row_that_is_drawn_are_an_error() {
+    let folder = std::env::temp_dir().join(format!("bench-plot-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (file, columns) in [
+        (BURSTS, "manager,resources,pods,row"),
+        (FLEET, "resources,row"),
+        (WEBHOOKS, "server,call,objects,connections,row"),
+    ] {
+        std::fs::write(folder.join(file), format!("{columns},value\n")).unwrap();
+    }
+    let arguments = Arguments {
+        figures: folder.clone(),
+        output: None,
+    };
+    let error = perform(&arguments, &promises()).unwrap_err().to_string();
+    assert!(error.contains("bursts.csv has no figures"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
