@@ -324,6 +324,11 @@ bench-scale: ## Measure the manager with 10 000 to 100 000 resources, on a scrip
 	$(CARGO_BUILD) --release --bin manager --bin bench
 	@$(CARGO_TARGET_DIR)/release/bench scale --manager $(CARGO_TARGET_DIR)/release/manager $(ARGS)
 
+.PHONY: plots
+plots: ## Draw the plots of docs/performance.md from the figures in docs/figures.
+	$(CARGO_BUILD) --bin bench
+	$(CARGO_TARGET_DIR)/debug/bench plot --figures docs/figures
+
 ##@ Build
 
 .PHONY: build

@@ -30,13 +30,21 @@ fi
 
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
-cargo build --quiet --locked --workspace --bin generate
-"${CARGO_TARGET_DIR:-target}/debug/generate" manifests --root "$fresh"
-while read -r file; do
-    diff --unified --new-file --label "committed $file" --label "generated $file" \
-        "$file" "$fresh/$file" >&2 ||
-        fail "$file is stale: run 'make manifests' and commit what changes"
-done < <(cd "$fresh" && find . -type f -printf '%P\n' | sort)
+cargo build --quiet --locked --workspace --bin generate --bin bench
+programs=${CARGO_TARGET_DIR:-target}/debug
+
+# compare FOLDER COMMAND: every file of the folder is committed as it is there; COMMAND writes it.
+compare() {
+    while read -r file; do
+        diff --unified --new-file --label "committed $file" --label "generated $file" \
+            "$file" "$1/$file" >&2 ||
+            fail "$file is stale: run '$2' and commit what changes"
+    done < <(cd "$1" && find . -type f -printf '%P\n' | sort)
+}
+"$programs/generate" manifests --root "$fresh/manifests"
+compare "$fresh/manifests" 'make manifests'
+"$programs/bench" plot --figures docs/figures --output "$fresh/plots/docs/figures"
+compare "$fresh/plots" 'make plots'
 
 # Brackets keep these patterns from matching themselves.
 if git grep -nIE '\.\./share[d]|(^|[^A-Za-z0-9_.~-])/(wor[k]|roo[t])/' -- . ':!LICENSE' >&2; then
