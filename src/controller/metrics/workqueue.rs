@@ -21,17 +21,23 @@ use super::{Buckets, Histograms, Labels};
 pub(crate) struct Backlog {
     /// Number of times that an item became ready, since the queue was created.
     pub(crate) adds: u64,
-    /// Ready items of low, normal and high priority, including those whose key is in process.
-    pub(crate) ready: [usize; 3],
+    /// Ready items of low priority, including those whose key is in process.
+    pub(crate) low: usize,
+    /// The same of normal priority.
+    pub(crate) normal: usize,
+    /// The same of high priority.
+    pub(crate) high: usize,
     /// Total time that the running workers have spent on their current items.
     pub(crate) unfinished: Duration,
     /// The longest of these times.
     pub(crate) longest: Duration,
 }
 
-/// The labels of low, normal and high priority. The first is controller-runtime's
-/// `handler.LowPriority`.
-const PRIORITIES: [&str; 3] = ["-100", "0", "100"];
+/// The label of low priority: controller-runtime's `handler.LowPriority`.
+const LOW_PRIORITY: &str = "-100";
+
+/// The label of high priority.
+const HIGH_PRIORITY: &str = "100";
 
 /// A queue that reports its backlog.
 pub(crate) trait ObserveBacklog: Send + Sync {
@@ -150,7 +156,11 @@ impl Collector for QueueCollector {
             MetricType::Gauge,
         )?;
         for (labels, backlog) in &backlogs {
-            for (priority, items) in PRIORITIES.into_iter().zip(backlog.ready) {
+            for (priority, items) in [
+                (HIGH_PRIORITY, backlog.high),
+                ("0", backlog.normal),
+                (LOW_PRIORITY, backlog.low),
+            ] {
                 let priority = ("priority", priority.to_owned());
                 let labels = [labels.clone(), vec![priority]].concat();
                 let items = i64::try_from(items).unwrap_or(i64::MAX);

@@ -61,14 +61,22 @@ struct Processing {
 pub(super) struct Slots<K> {
     waiting: HashMap<K, Waiting>,
     processing: HashMap<K, Processing>,
-    /// Of each priority, what is ready and not in process.
-    lanes: [Lane<K>; Priority::ALL.len()],
+    /// What is ready and not in process.
+    lanes: Lanes<K>,
     /// Due later, earliest first; the number distinguishes entries with the same time.
     delayed: BTreeMap<(Instant, u64), K>,
     /// Source of `Waiting::sequence`.
     next_sequence: u64,
     /// See `Backlog::adds`.
     adds: u64,
+}
+
+/// The ready items by priority.
+#[derive(Debug)]
+struct Lanes<K> {
+    low: Lane<K>,
+    normal: Lane<K>,
+    high: Lane<K>,
 }
 
 /// The ready items of one priority.
@@ -78,6 +86,61 @@ struct Lane<K> {
     items: BTreeMap<u64, K>,
     /// Number of items of higher priority that were handed out since one of these was.
     overtaken: u32,
+}
+
+impl<K> Default for Lanes<K> {
+    fn default() -> Self {
+        Lanes {
+            low: Lane::default(),
+            normal: Lane::default(),
+            high: Lane::default(),
+        }
+    }
+}
+
+impl<K> Lanes<K> {
+    fn of(&self, priority: Priority) -> &Lane<K> {
+        match priority {
+            Priority::Low => &self.low,
+            Priority::Normal => &self.normal,
+            Priority::High => &self.high,
+        }
+    }
+
+    fn of_mut(&mut self, priority: Priority) -> &mut Lane<K> {
+        match priority {
+            Priority::Low => &mut self.low,
+            Priority::Normal => &mut self.normal,
+            Priority::High => &mut self.high,
+        }
+    }
+
+    /// Takes the next item, and counts it for those of lower priority that wait.
+    fn pop(&mut self) -> Option<K> {
+        let mut highest = None;
+        let mut overtaken = None;
+        for priority in Priority::ALL {
+            let lane = self.of_mut(priority);
+            if lane.items.is_empty() {
+                lane.overtaken = 0;
+                continue;
+            }
+            highest = Some(priority);
+            if lane.overtaken >= HIGHER_PER_LOWER {
+                overtaken = overtaken.or(highest);
+            }
+        }
+        let next = overtaken.or(highest)?;
+        for priority in Priority::ALL.into_iter().filter(|it| *it < next) {
+            let lane = self.of_mut(priority);
+            if !lane.items.is_empty() {
+                lane.overtaken += 1;
+            }
+        }
+        let lane = self.of_mut(next);
+        lane.overtaken = 0;
+        lane.items.pop_first().map(|(_, key)| key)
+    }
 }
 
 impl<K> Default for Lane<K> {
@@ -94,7 +157,7 @@ impl<K> Default for Slots<K> {
         Slots {
             waiting: HashMap::new(),
             processing: HashMap::new(),
-            lanes: Default::default(),
+            lanes: Lanes::default(),
             delayed: BTreeMap::new(),
             next_sequence: 0,
             adds: 0,
@@ -139,14 +202,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     /// Takes the next ready key that is not in process; returns it with its waiting time.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(K, Duration)> {
         self.promote(now);
-        for lane in self.lanes.iter_mut().filter(|lane| lane.items.is_empty()) {
-            lane.overtaken = 0;
-        }
-        let ready = || Priority::ALL.iter().filter(|lane| !self.is_empty(**lane));
-        let overtaken = |lane: &&Priority| self.lanes[**lane as usize].overtaken;
-        let is_due = |lane: &&Priority| overtaken(lane) >= HIGHER_PER_LOWER;
-        let next = *ready().find(is_due).or_else(|| ready().next_back())?;
-        let key = self.hand_out(next)?;
+        let key = self.lanes.pop()?;
         let item = self.waiting.remove(&key)?;
         let since = match item.stage {
             Stage::Ready { since } => since,
@@ -195,7 +251,8 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     /// Number of keys that `pop` can return now, without delayed ones that became due since the last
     /// call of `add`, `pop` or `done`.
     pub(super) fn available(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.items.len()).sum()
+        let lanes = Priority::ALL.map(|priority| self.lanes.of(priority));
+        lanes.iter().map(|lane| lane.items.len()).sum()
     }
 
     /// Number of waiting keys, ready or not.
@@ -212,7 +269,9 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         self.promote(now);
         let mut backlog = Backlog {
             adds: self.adds,
-            ready: self.lanes.each_ref().map(|lane| lane.items.len()),
+            low: self.lanes.low.items.len(),
+            normal: self.lanes.normal.items.len(),
+            high: self.lanes.high.items.len(),
             ..Backlog::default()
         };
         for (key, processing) in &self.processing {
@@ -222,7 +281,11 @@ impl<K: Clone + Eq + Hash> Slots<K> {
             if let Some(item) = self.waiting.get(key)
                 && let Stage::Ready { .. } = item.stage
             {
-                backlog.ready[item.priority as usize] += 1;
+                match item.priority {
+                    Priority::Low => backlog.low += 1,
+                    Priority::Normal => backlog.normal += 1,
+                    Priority::High => backlog.high += 1,
+                }
             }
         }
         backlog
@@ -281,22 +344,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     }
 
     fn lane(&mut self, priority: Priority) -> &mut BTreeMap<u64, K> {
-        &mut self.lanes[priority as usize].items
-    }
-
-    fn is_empty(&self, priority: Priority) -> bool {
-        self.lanes[priority as usize].items.is_empty()
-    }
-
-    /// Takes the first item of a lane, and counts it for those of lower priority that wait.
-    fn hand_out(&mut self, priority: Priority) -> Option<K> {
-        let lower = self.lanes[..priority as usize].iter_mut();
-        for lane in lower.filter(|lane| !lane.items.is_empty()) {
-            lane.overtaken = lane.overtaken.saturating_add(1);
-        }
-        let lane = &mut self.lanes[priority as usize];
-        lane.overtaken = 0;
-        lane.items.pop_first().map(|(_, key)| key)
+        &mut self.lanes.of_mut(priority).items
     }
 
     fn sequence(&mut self) -> u64 {

@@ -18,9 +18,6 @@ use crate::promises::{Load, Promises};
 use crate::report;
 use crate::run::{self, Burst, Plan};
 
-/// Turns of each manager with each load.
-const TURNS: usize = 2;
-
 /// What is to be measured.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -31,6 +28,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1],
           value_parser = clap::value_parser!(u32).range(0..=100))]
     pods: Vec<u32>,
+    /// Turns of each manager with each load
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=20))]
+    turns: u8,
     /// Seconds of rest to observe
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     rest: u64,
@@ -93,7 +93,7 @@ pub(crate) fn perform(
             rest: Duration::from_secs(arguments.rest),
             root: arguments.root.clone(),
         };
-        let bursts = in_turns(&plan, &subjects, interrupted)?;
+        let bursts = in_turns(&plan, &subjects, arguments.turns, interrupted)?;
         comparisons.push(Comparison { plan, bursts });
     }
     let caption = table::caption(arguments, [&before, &report::load_average()]);
@@ -120,10 +120,11 @@ pub(crate) fn perform(
 fn in_turns(
     plan: &Plan,
     subjects: &[Subject; 3],
+    turns: u8,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<[Vec<Burst>; 3], Error> {
     let mut bursts = [Vec::new(), Vec::new(), Vec::new()];
-    for turn in 0..TURNS {
+    for turn in 0..turns {
         let mut order = [0, 1, 2];
         if turn % 2 == 1 {
             order.reverse();
@@ -132,7 +133,7 @@ fn in_turns(
             let subject = &subjects[number];
             let Load { resources, pods } = plan.load;
             eprintln!(
-                "bench: {resources} resources with {pods} pods each, turn {} of {TURNS}: {}",
+                "bench: {resources} resources with {pods} pods each, turn {} of {turns}: {}",
                 turn + 1,
                 subject.name
             );

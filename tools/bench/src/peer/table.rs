@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Arguments, Comparison, TURNS};
+use super::{Arguments, Comparison};
 use crate::figures::Burst;
 use crate::manager::NAMES;
 use crate::promises::{Load, Promises, row};
@@ -14,12 +14,15 @@ const HEAD: &str = "| what | promised | manager | controller-runtime | kube-rs |
 /// What was measured, where, and amid what.
 pub(super) fn caption(arguments: &Arguments, load: [&str; 2]) -> String {
     let Arguments {
-        resources, rest, ..
+        resources,
+        rest,
+        turns,
+        ..
     } = arguments;
     let [before, after] = load;
     format!(
-        "Bursts of {resources} resources, then {rest} s of rest; the mean of {TURNS} turns of each \
-         manager, both in parentheses. {}, shared by control plane, client and manager; load \
+        "Bursts of {resources} resources, then {rest} s of rest; the mean of {turns} turns of each \
+         manager, all of them in parentheses where they differ. {}, shared by control plane, client and manager; load \
          average before {before}, after {after}. Times depend on what else the machine does: the \
          ratios count.",
         report::machine()
