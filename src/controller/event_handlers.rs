@@ -21,7 +21,7 @@ use crate::explorer::twins::{self, Twin};
 /// counts. The end of a rollout is not delayed.
 pub(super) const COALESCE: Duration = Duration::from_millis(500);
 
-/// Maximum additional delay after a step if the owner waits already, in most cases to write its status.
+/// The same in a burst, or if the owner waits already, in most cases to write its status.
 pub(super) const STEP_WHILE_WAITING: Duration = Duration::from_secs(4);
 
 /// Delay before a pod of a rollout enqueues the owner. The workload reports each step, too; what only a
@@ -34,9 +34,9 @@ enum Urgency {
     Now,
     /// After [`COALESCE`].
     Soon,
-    /// As `Step` in a burst, otherwise as `Soon`.
+    /// After [`STEP_WHILE_WAITING`] in a burst, otherwise as `Soon`.
     FirstReport,
-    /// After [`COALESCE`] if the owner does not wait, otherwise after [`STEP_WHILE_WAITING`].
+    /// After [`STEP_WHILE_WAITING`] in a burst or if the owner waits, otherwise as `Soon`.
     Step,
     /// After [`POD`].
     Pod,
@@ -168,8 +168,11 @@ impl EventHandlers {
             let (delay, while_waiting) = match urgency {
                 Urgency::Now => (Duration::ZERO, Duration::ZERO),
                 Urgency::Soon => (COALESCE, COALESCE),
-                Urgency::FirstReport if !controller.others().is_burst() => (COALESCE, COALESCE),
-                Urgency::FirstReport | Urgency::Step => (COALESCE, STEP_WHILE_WAITING),
+                Urgency::FirstReport | Urgency::Step if controller.others().is_burst() => {
+                    (STEP_WHILE_WAITING, STEP_WHILE_WAITING)
+                }
+                Urgency::FirstReport => (COALESCE, COALESCE),
+                Urgency::Step => (COALESCE, STEP_WHILE_WAITING),
                 Urgency::Pod => (POD, POD),
             };
             controller

@@ -77,7 +77,13 @@ async fn a_step_of_a_rollout_leaves_the_timer_of_a_resource_that_waits_but_for_f
 
 #[tokio::test(start_paused = true)]
 async fn the_first_report_of_a_deployment_is_looked_at_soon_while_few_others_wait() {
-    for (others, is_soon) in [(0, true), (24, true), (25, false)] {
+    for (others, has_timer, is_soon) in [
+        (0, true, true),
+        (24, true, true),
+        (25, true, false),
+        (0, false, true),
+        (25, false, false),
+    ] {
         let scene = Scene::new(&[]);
         scene.holds("Nginx", "ns", "web");
         let states = Arc::clone(&scene.controller("Nginx").states);
@@ -90,8 +96,10 @@ async fn the_first_report_of_a_deployment_is_looked_at_soon_while_few_others_wai
                 0,
             );
         }
-        let queue = &scene.controller("Nginx").queue;
-        queue.add_after(ObjectKey::new("ns", "web"), Duration::from_secs(60));
+        if has_timer {
+            let queue = &scene.controller("Nginx").queue;
+            queue.add_after(ObjectKey::new("ns", "web"), Duration::from_secs(60));
+        }
         let mut object = child("web", &[reference(NGINX, "Nginx web")]);
         object["metadata"]["generation"] = 1.into();
         let before = deployment(&object);
