@@ -1,10 +1,14 @@
 //! Event handlers: which resources a change enqueues. A change of a resource enqueues itself, a
 //! change of a child its owner, and a name that becomes free every resource that may want it.
 
+mod urgency;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
+use self::urgency::Urgency;
+#[cfg(test)]
+pub(super) use self::urgency::{COALESCE, POD, STEP_WHILE_WAITING};
 use crate::api::Kind;
 use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource, Owner, of_index};
 use crate::controller::cache::store::{Change, Store};
@@ -16,31 +20,6 @@ use crate::controller::state::ReconcileStates;
 use crate::controller::state::debounce::Others;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-
-/// Delay before a step of a rollout enqueues the owner. Steps come in bursts, and only the last one
-/// counts. The end of a rollout is not delayed.
-pub(super) const COALESCE: Duration = Duration::from_millis(500);
-
-/// The same in a burst, or if the owner waits already, in most cases to write its status.
-pub(super) const STEP_WHILE_WAITING: Duration = Duration::from_secs(4);
-
-/// Delay before a pod of a rollout enqueues the owner. The workload reports each step, too; what only a
-/// pod tells is its name, and a status waits longer than this for names.
-pub(super) const POD: Duration = Duration::from_secs(10);
-
-/// The delay before a change enqueues the owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Urgency {
-    Now,
-    /// After [`COALESCE`].
-    Soon,
-    /// After [`STEP_WHILE_WAITING`] in a burst, otherwise as `Soon`.
-    FirstReport,
-    /// After [`STEP_WHILE_WAITING`] in a burst or if the owner waits, otherwise as `Soon`.
-    Step,
-    /// After [`POD`].
-    Pod,
-}
 
 /// The queue and cache of one kind.
 pub(super) struct QueueHandle {
@@ -165,16 +144,7 @@ impl EventHandlers {
         urgency: Urgency,
     ) {
         if self.namespaces.is_empty() || self.namespaces.contains(key.namespace()) {
-            let (delay, while_waiting) = match urgency {
-                Urgency::Now => (Duration::ZERO, Duration::ZERO),
-                Urgency::Soon => (COALESCE, COALESCE),
-                Urgency::FirstReport | Urgency::Step if controller.others().is_burst() => {
-                    (STEP_WHILE_WAITING, STEP_WHILE_WAITING)
-                }
-                Urgency::FirstReport => (COALESCE, COALESCE),
-                Urgency::Step => (COALESCE, STEP_WHILE_WAITING),
-                Urgency::Pod => (POD, POD),
-            };
+            let (delay, while_waiting) = urgency.delays(|| controller.others().is_burst());
             controller
                 .queue
                 .add_later(key, priority, delay, while_waiting);
