@@ -119,7 +119,7 @@ impl<'a> Cells<'a> {
     fn number(&mut self) -> Result<u32, String> {
         let (column, cell) = self.next()?;
         let number = cell.parse().ok().filter(|it| *it > 0 || column == "pods");
-        number.ok_or_else(|| format!("{column}: {cell:?} is no number that can be"))
+        number.ok_or_else(|| format!("{column}: {cell:?} is not a whole number in its range"))
     }
 
     /// One of `known`, so that nothing is recorded that no plot can find.
