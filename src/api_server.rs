@@ -14,7 +14,6 @@ use kube::Client;
 use kube::client::Body;
 use kube::core::Status;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::time::timeout;
 
 pub use error::RequestError;
@@ -45,7 +44,7 @@ pub(crate) struct ApiRequest<'a> {
     pub(crate) target: String,
     pub(crate) accept: &'static str,
     pub(crate) content_type: &'static str,
-    pub(crate) body: Option<&'a Value>,
+    pub(crate) body: Option<&'a str>,
     pub(crate) deadline: Duration,
     /// Maximum number of bytes of the answer.
     pub(crate) max_answer: usize,
@@ -73,13 +72,14 @@ impl ApiRequest<'_> {
     pub(crate) async fn send(&self, client: &Client) -> Result<Answer, RequestError> {
         let action = || self.action.clone();
         let exchange = async {
-            let body = self.body.map(|body| body.to_string().into_bytes());
             let request = http::Request::builder()
                 .method(&self.method)
                 .uri(&self.target)
                 .header(header::ACCEPT, self.accept)
                 .header(header::CONTENT_TYPE, self.content_type)
-                .body(Body::from(body.unwrap_or_default()))
+                .body(Body::from(
+                    self.body.unwrap_or_default().as_bytes().to_vec(),
+                ))
                 .map_err(kube::Error::HttpError)?;
             // kube's own `Client::request` drops the headers of the answer.
             let (head, body) = client.send(request).await?.into_parts();
@@ -177,7 +177,7 @@ mod tests {
     use std::convert::Infallible;
 
     use http::Response;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

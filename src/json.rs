@@ -24,8 +24,18 @@ pub enum Json<'a> {
     String(Cow<'a, str>),
     /// A list.
     Array(Vec<Json<'a>>),
-    /// The members of an object, sorted by name. Of two with the same name, the later one.
-    Object(Vec<(Cow<'a, str>, Json<'a>)>),
+    /// The members of an object. Of two with the same name, the later one.
+    Object(Fields<'a>),
+    /// A value that a [`Reader`] left as text: valid JSON.
+    Unparsed(&'a str),
+}
+
+/// Names and values, sorted by name.
+pub type Fields<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
+
+/// The index of the field `name`, or else the index at which it would be inserted.
+pub fn position(fields: &Fields<'_>, name: &str) -> Result<usize, usize> {
+    fields.binary_search_by(|(field, _)| field.as_ref().cmp(name))
 }
 
 impl<'a> Json<'a> {
@@ -41,6 +51,14 @@ impl<'a> Json<'a> {
         path.split('/')
             .skip(1)
             .try_fold(self, |json, name| json.get(name))
+    }
+
+    /// This value, parsed if it was left as text.
+    pub fn parsed(&self) -> Cow<'_, Json<'a>> {
+        match self {
+            Json::Unparsed(text) => Cow::Owned(serde_json::from_str(text).unwrap_or(Json::Null)),
+            json => Cow::Borrowed(json),
+        }
     }
 
     /// A text.
@@ -75,7 +93,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    fn object(mut members: Vec<(Cow<'a, str>, Json<'a>)>) -> Self {
+    fn object(mut members: Fields<'a>) -> Self {
         // Stable, so that the last of several with one name stays the last.
         members.sort_by(|(one, _), (other, _)| one.cmp(other));
         members.dedup_by(|later, earlier| {
@@ -120,6 +138,7 @@ impl From<&Json<'_>> for Value {
                 .iter()
                 .map(|(name, member)| (name.to_string(), Value::from(member)))
                 .collect(),
+            Json::Unparsed(text) => serde_json::from_str(text).unwrap_or_default(),
         }
     }
 }
@@ -143,6 +162,7 @@ impl Serialize for Json<'_> {
             Json::Object(members) => {
                 serializer.collect_map(members.iter().map(|(name, member)| (name, member)))
             }
+            Json::Unparsed(_) => self.parsed().serialize(serializer),
         }
     }
 }
@@ -153,10 +173,21 @@ impl<'de> Deserialize<'de> for Json<'de> {
     }
 }
 
+/// What becomes of the member of an object.
+pub enum Member<R> {
+    /// It is not read.
+    Skip,
+    /// It is left as text, [`Json::Unparsed`]. It may be parsed all the same, if the document is not
+    /// read from JSON text.
+    Leave,
+    /// It is read with this reader.
+    Read(R),
+}
+
 /// Which parts of a document are read.
 pub trait Reader: Copy {
-    /// How to read the member `name` of an object, given the members before it; `None` to skip it.
-    fn member(self, name: &str, before: &[(Cow<'_, str>, Json<'_>)]) -> Option<Self>;
+    /// How to read the member `name` of an object, given the members before it.
+    fn member(self, name: &str, before: &[(Cow<'_, str>, Json<'_>)]) -> Member<Self>;
 
     /// How to read the items of a list.
     fn item(self) -> Self;
@@ -167,8 +198,8 @@ pub trait Reader: Copy {
 struct Everything;
 
 impl Reader for Everything {
-    fn member(self, _name: &str, _before: &[(Cow<'_, str>, Json<'_>)]) -> Option<Self> {
-        Some(self)
+    fn member(self, _name: &str, _before: &[(Cow<'_, str>, Json<'_>)]) -> Member<Self> {
+        Member::Read(self)
     }
 
     fn item(self) -> Self {
@@ -200,13 +231,15 @@ impl<'de, R: Reader> Visitor<'de> for Reading<R> {
             let Json::String(name) = name else {
                 return Err(A::Error::custom("the name of a member is no text"));
             };
-            match self.0.member(&name, &members) {
-                None => _ = map.next_value::<IgnoredAny>()?,
-                Some(reader) => {
-                    let member = map.next_value_seed(Reading(reader))?;
-                    members.push((name, member));
+            let member = match self.0.member(&name, &members) {
+                Member::Skip => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
                 }
-            }
+                Member::Leave => map.next_value_seed(Leaving)?,
+                Member::Read(reader) => map.next_value_seed(Reading(reader))?,
+            };
+            members.push((name, member));
         }
         Ok(Json::object(members))
     }
@@ -249,55 +282,46 @@ impl<'de, R: Reader> Visitor<'de> for Reading<R> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
+/// Leaves a value as text, by the name under which `serde_json`'s deserializer hands its text to
+/// [`serde_json::value::RawValue`]. Unlike that type, it accepts every deserializer: those that do not
+/// know the name, such as that of a buffered document, give the value itself, which is parsed.
+struct Leaving;
 
-    use super::*;
+/// `serde_json::raw::TOKEN`.
+const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
-    fn any_value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
-            any::<u64>().prop_map(Value::from),
-            (-1e9..1e9).prop_map(Value::from),
-            any::<String>().prop_map(Value::from),
-        ];
-        leaf.prop_recursive(4, 32, 6, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
-                prop::collection::btree_map("\\PC{0,3}", inner, 0..6)
-                    .prop_map(|members| Value::Object(members.into_iter().collect())),
-            ]
-        })
-    }
+impl<'de> DeserializeSeed<'de> for Leaving {
+    type Value = Json<'de>;
 
-    proptest! {
-        #[test]
-        fn a_tree_is_that_of_serde_json(value in any_value()) {
-            let text = value.to_string();
-            let json: Json<'_> = serde_json::from_str(&text).unwrap();
-            prop_assert_eq!(&json, &Json::from(&value));
-            prop_assert_eq!(&json.to_string(), &text);
-            prop_assert_eq!(Value::from(&json), value);
-        }
-    }
-
-    #[test]
-    fn members_are_sorted_and_of_two_with_one_name_the_later_one_stays() {
-        let text = r#"{"b":1,"a":2,"b":3,"\u0062":4}"#;
-        let json: Json<'_> = serde_json::from_str(text).unwrap();
-        assert_eq!(Value::from(&json), json!({"a": 2, "b": 4}));
-        assert_eq!(json.to_string(), r#"{"a":2,"b":4}"#);
-    }
-
-    #[test]
-    fn a_text_is_copied_only_if_it_has_an_escape_sequence() {
-        let json: Json<'_> = serde_json::from_str(r#"["plain","a\"b"]"#).unwrap();
-        let is_borrowed = |item: &Json<'_>| matches!(item, Json::String(Cow::Borrowed(_)));
-        let items = json.as_array().unwrap();
-        assert!(is_borrowed(&items[0]) && !is_borrowed(&items[1]));
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json<'de>, D::Error> {
+        deserializer.deserialize_newtype_struct(RAW_VALUE, self)
     }
 }
+
+impl<'de> Visitor<'de> for Leaving {
+    type Value = Json<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any JSON value")
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, value: D) -> Result<Json<'de>, D::Error> {
+        Json::deserialize(value)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json<'de>, A::Error> {
+        map.next_key::<IgnoredAny>()?;
+        match map.next_value::<Json<'de>>()? {
+            Json::String(Cow::Borrowed(text)) => Ok(Json::Unparsed(text)),
+            // From a stream: no part of it can be borrowed.
+            Json::String(Cow::Owned(text)) => {
+                let value: Value = serde_json::from_str(&text).map_err(A::Error::custom)?;
+                Json::deserialize(value).map_err(A::Error::custom)
+            }
+            _ => Err(A::Error::custom("no text of a value")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -120,7 +120,7 @@ impl Calls {
         body: &Value,
     ) -> Result<Value, RequestError> {
         let request = ApiRequest {
-            body: Some(body),
+            body: Some(&body.to_string()),
             ..ApiRequest::new(action, method, target)
         };
         request.send(&self.client).await?.object()

@@ -94,7 +94,7 @@ impl Caller {
         at: Location<'_>,
         manager: &str,
         force: bool,
-        body: &Value,
+        body: &str,
     ) -> Result<T, RequestError> {
         let target = format!("{}?fieldManager={manager}&force={force}", at.path());
         // JSON is YAML; the API server takes it under this type since server-side apply exists.
@@ -157,7 +157,7 @@ impl Caller {
             Method::DELETE,
             at.path(),
             JSON,
-            Some(&options),
+            Some(&options.to_string()),
         )
         .await
     }
@@ -171,7 +171,7 @@ impl Caller {
         at: Location<'_>,
         part: Part,
         manager: &str,
-        operations: &Value,
+        operations: &str,
     ) -> Result<T, RequestError> {
         let (suffix, verb) = match part {
             Part::Object => ("", "patch"),
@@ -197,8 +197,8 @@ impl Caller {
         at: Location<'_>,
         patch: &Value,
     ) -> Result<Value, RequestError> {
-        let (action, body) = (at.action("patch"), Some(patch));
-        self.send(action, Method::PATCH, at.path(), MERGE_PATCH, body)
+        let (action, body) = (at.action("patch"), patch.to_string());
+        self.send(action, Method::PATCH, at.path(), MERGE_PATCH, Some(&body))
             .await
     }
 
@@ -211,8 +211,8 @@ impl Caller {
         at: Location<'_>,
         body: &Value,
     ) -> Result<Value, RequestError> {
-        let target = at.collection();
-        self.send(at.action("create"), Method::POST, target, JSON, Some(body))
+        let (target, body) = (at.collection(), body.to_string());
+        self.send(at.action("create"), Method::POST, target, JSON, Some(&body))
             .await
     }
 
@@ -222,7 +222,7 @@ impl Caller {
         method: Method,
         target: String,
         content_type: &'static str,
-        body: Option<&Value>,
+        body: Option<&str>,
     ) -> Result<T, RequestError> {
         let is_write = method != Method::GET;
         let request = ApiRequest {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::controller::cache::cached::{CachedChild, CachedPod, Owner, pod_index};
+use crate::controller::cache::cached::{CachedChild, CachedPod, Owner, Watched, pod_index};
 use crate::controller::cache::store::Store;
 use crate::controller::children::lost_children::LostChildren;
 use crate::controller::children::reservations::NameReservations;
@@ -86,6 +86,20 @@ impl Children {
     pub(crate) fn store(&self, kind: ChildKind) -> Option<&Arc<Store<CachedChild>>> {
         let mut stores = self.stores.iter();
         Some(&stores.find(|(it, _)| *it == kind)?.1)
+    }
+
+    /// Polls `watch` so that objects are decoded as children of the type `kind`.
+    pub(crate) fn watched_as<F: Future>(
+        &self,
+        kind: ChildKind,
+        watch: F,
+    ) -> impl Future<Output = F::Output> + use<F> {
+        let watched = Watched {
+            kind,
+            shard: self.shard,
+            store: self.store(kind).cloned().unwrap_or_default(),
+        };
+        CachedChild::watched_as(watched, watch)
     }
 
     /// The cached state of a child that the resource `wanted_by` desires.

@@ -300,7 +300,7 @@ fn watch_children(
         synced.push(informer.synced());
         let stream = watch_selected::<CachedChild>(options, &resource_of(kind), CHILD_SELECTOR);
         let run = informer.run(stream, move |change, _| handlers.child_changed(&change));
-        informers.spawn(CachedChild::watched_as(kind, children.shard, run));
+        informers.spawn(children.watched_as(kind, run));
     }
     let (handlers, store) = (Arc::clone(handlers), Arc::clone(&children.pods));
     let resource = ApiResource::erase::<Pod>(&());

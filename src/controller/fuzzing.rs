@@ -7,7 +7,7 @@ use kube::core::{ApiResource, WatchEvent};
 use kube::runtime::watcher::Error;
 use serde_json::Value;
 
-use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource};
+use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource, Watched};
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::store::Store;
 use crate::controller::drift::fingerprint;
@@ -30,9 +30,12 @@ pub fn follow(lines: &[&[u8]]) -> Followed {
     let mut followed = Followed::default();
     follow_as::<CachedResource>(lines, &mut followed);
     for owned in owned_by(OPERATORS) {
-        CachedChild::watched_in(owned.kind, || {
-            follow_as::<CachedChild>(lines, &mut followed)
-        });
+        let watched = Watched {
+            kind: owned.kind,
+            shard: None,
+            store: Arc::default(),
+        };
+        CachedChild::watched_in(watched, || follow_as::<CachedChild>(lines, &mut followed));
     }
     follow_as::<CachedPod>(lines, &mut followed);
     followed.cached.sort();

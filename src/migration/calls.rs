@@ -115,7 +115,7 @@ impl Calls {
         let body = definition.trim(kind);
         let request = ApiRequest {
             content_type: MERGE_PATCH,
-            body: Some(&body),
+            body: Some(&body.to_string()),
             ..ApiRequest::new(action, Method::PATCH, target)
         };
         let _: CustomResourceDefinition = self.send(&self.single, &request).await?;
@@ -176,7 +176,7 @@ impl Calls {
         let request = ApiRequest {
             accept: METADATA,
             content_type: MERGE_PATCH,
-            body: Some(&body),
+            body: Some(&body.to_string()),
             ..ApiRequest::new(action("rewrite", kind, object), Method::PATCH, target)
         };
         let answer: Listed = self.send(&self.single, &request).await?;

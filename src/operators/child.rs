@@ -54,8 +54,8 @@ pub trait ChildObject:
     /// Whether the type creates pods. If so, its state must be [`ChildState::Workload`].
     const HAS_PODS: bool;
 
-    /// The state of an object that the API server sent as JSON. Total: a missing field, or one of
-    /// a wrong type, counts as absent.
+    /// The state of an object that the API server sent as JSON, whose `spec.template` is not parsed
+    /// ([`Json::Unparsed`]). Total: a missing field, or one of a wrong type, counts as absent.
     fn observe(object: &Json<'_>) -> ChildState;
 
     /// The declaration of this type.

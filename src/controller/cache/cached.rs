@@ -8,7 +8,10 @@ mod resource;
 pub(crate) use self::pod::{CachedPod, of_index, pod_index};
 pub(crate) use self::resource::CachedResource;
 
+use std::sync::Arc;
+
 use crate::controller::cache::decode::Decode;
+use crate::controller::cache::store::Store;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::managed_fields;
 use crate::controller::drift::stamp::Stamp;
@@ -135,6 +138,8 @@ impl Owner {
 pub(crate) struct CachedChild {
     pub(crate) meta: Meta,
     pub(crate) owner: Option<Owner>,
+    /// Hash of the metadata, see [`managed_fields::digest`].
+    digest: u64,
     /// Fingerprint of the fields that the owner's field manager applied; `None` if it never did, or
     /// if that of another shard did too.
     pub(crate) fingerprint: Option<Fingerprint>,
@@ -145,25 +150,33 @@ pub(crate) struct CachedChild {
 }
 
 tokio::task_local! {
-    /// The type of the children in a watch: objects in a list of the API server do not contain their
-    /// type. And the shard of this process.
-    static WATCHED: (ChildKind, Option<ShardId>);
+    /// How a watch decodes children.
+    static WATCHED: Watched;
+}
+
+/// The type of the children in a watch: objects in a list of the API server do not contain their type.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    pub(crate) kind: ChildKind,
+    /// The shard of this process.
+    pub(crate) shard: Option<ShardId>,
+    /// What is known of them.
+    pub(crate) store: Arc<Store<CachedChild>>,
 }
 
 impl CachedChild {
-    /// Polls `watch` so that objects are decoded as children of the type `kind`.
+    /// Polls `watch` so that objects are decoded as these children.
     pub(crate) fn watched_as<F: Future>(
-        kind: ChildKind,
-        shard: Option<ShardId>,
+        watched: Watched,
         watch: F,
     ) -> impl Future<Output = F::Output> {
-        WATCHED.scope((kind, shard), watch)
+        WATCHED.scope(watched, watch)
     }
 
     /// As [`CachedChild::watched_as`], for synchronous code.
     #[cfg(fuzzing)]
-    pub(crate) fn watched_in<T>(kind: ChildKind, watch: impl FnOnce() -> T) -> T {
-        WATCHED.sync_scope((kind, None), watch)
+    pub(crate) fn watched_in<T>(watched: Watched, watch: impl FnOnce() -> T) -> T {
+        WATCHED.sync_scope(watched, watch)
     }
 
     /// Decodes an object of the type `kind`, as the API server sends it to the manager of `shard`.
@@ -175,26 +188,49 @@ impl CachedChild {
         shard: Option<ShardId>,
         object: &Json<'_>,
     ) -> Result<Self, String> {
-        let meta = Meta::of(object)?;
-        let owner = Owner::of(object);
-        let fingerprint = owner
-            .as_ref()
-            .and_then(|owner| managed_fields::of_observed(object, &owner.field_manager(), shard));
-        let mut state = (kind.observe)(object);
-        if kind == DEPLOYMENT
-            && let ChildState::Workload(workload) = &mut state
-            && let Some(owner) = &owner
-        {
-            workload.preserved_selector =
-                kept::selector_of(object, &owner.controller_name(), &owner.name);
+        Self::decode_after(kind, shard, object, |_| None)
+    }
+
+    /// As [`CachedChild::decode`]. Of the `earlier` state of the object, what was applied is reused if it
+    /// cannot have changed: reading it is most of the work, and nearly all events are of the status.
+    fn decode_after(
+        kind: ChildKind,
+        shard: Option<ShardId>,
+        object: &Json<'_>,
+        earlier: impl FnOnce(&ObjectKey) -> Option<Arc<CachedChild>>,
+    ) -> Result<Self, String> {
+        let mut child = CachedChild {
+            meta: Meta::of(object)?,
+            owner: Owner::of(object),
+            digest: managed_fields::digest(object),
+            fingerprint: None,
+            stamp: None,
+            state: (kind.observe)(object),
+        };
+        // Types without a generation, such as Service, may change without a change of the metadata.
+        let earlier = earlier(&child.meta.key)
+            .filter(|earlier| child.meta.generation > 0 && earlier.digest == child.digest);
+        let mut preserved_selector = None;
+        if let Some(earlier) = earlier {
+            child.fingerprint = earlier.fingerprint;
+            child.stamp = earlier.stamp;
+            let workload = earlier.workload();
+            preserved_selector = workload.and_then(|workload| workload.preserved_selector.clone());
+        } else {
+            child.stamp = Stamp::of(object);
+            if let Some(owner) = &child.owner {
+                let manager = owner.field_manager();
+                child.fingerprint = managed_fields::of_observed(object, &manager, shard);
+                if kind == DEPLOYMENT {
+                    let controller = owner.controller_name();
+                    preserved_selector = kept::selector_of(object, &controller, &owner.name);
+                }
+            }
         }
-        Ok(CachedChild {
-            meta,
-            owner,
-            fingerprint,
-            stamp: Stamp::of(object),
-            state,
-        })
+        if let ChildState::Workload(workload) = &mut child.state {
+            workload.preserved_selector = preserved_selector;
+        }
+        Ok(child)
     }
 
     /// The rollout of its pods, if it has pods.
@@ -230,12 +266,16 @@ impl CachedChild {
 }
 
 impl Decode for CachedChild {
+    /// The template of pods is most of a spec.
+    const UNPARSED: &'static [&'static str] = &["spec.template"];
+
     const LOOKS_AT_MANAGERS: bool = true;
 
     fn from_json(object: &Json<'_>) -> Result<Self, String> {
-        let watched = WATCHED.try_with(|watched| *watched);
-        let (kind, shard) = watched.map_err(|_| "a child outside of a watch of its type")?;
-        CachedChild::decode(kind, shard, object)
+        let watched = WATCHED.try_with(Watched::clone);
+        let watched = watched.map_err(|_| "a child outside of a watch of its type")?;
+        let Watched { kind, shard, store } = watched;
+        CachedChild::decode_after(kind, shard, object, |key| store.get(key))
     }
 }
 

@@ -13,16 +13,19 @@ use serde::{Deserialize, Deserializer};
 
 use crate::controller::cache::cached::FIELD_MANAGER_PREFIX;
 use crate::controller::object::ObjectKey;
-use crate::json::{Json, Reader, Reading};
+use crate::json::{Json, Member, Reader, Reading};
 
 /// A struct with the needed fields of an object.
 pub trait Decode: Sized {
-    /// Fields of the object that [`Decode::from_json`] does not read; they are skipped in a list or
-    /// watch.
+    /// Members of the object that [`Decode::from_json`] does not read; a list or watch skips them.
     const SKIPPED: &'static [&'static str] = &[];
 
-    /// Whether it reads `metadata.managedFields`, where only the entries of the operator's managers are
-    /// decoded.
+    /// Members of the object, and of its spec as `spec.<name>`, that a list or watch leaves as text
+    /// ([`Json::Unparsed`]).
+    const UNPARSED: &'static [&'static str] = &[];
+
+    /// Whether it reads `metadata.managedFields`. Of each entry, `fieldsV1` is left as text, and skipped
+    /// if it is not of server-side apply by this operator.
     const LOOKS_AT_MANAGERS: bool = false;
 
     /// Decodes an object as the API server sends it.
@@ -73,10 +76,11 @@ impl<T> DecodeGuard<T> {
 
 impl<'de, T: Decode> Deserialize<'de> for DecodeGuard<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = Part::Object {
+        let object = Part::Object(Parts {
             skipped: T::SKIPPED,
+            unparsed: T::UNPARSED,
             managers: T::LOOKS_AT_MANAGERS,
-        };
+        });
         let object = Reading(object).deserialize(deserializer)?;
         let metadata = object.get("metadata");
         let text = |field: &str| Some(metadata?.get(field)?.as_str()?.to_owned());
@@ -93,16 +97,24 @@ impl<'de, T: Decode> Deserialize<'de> for DecodeGuard<T> {
     }
 }
 
+/// What is read of an object, as in [`Decode`].
+#[derive(Clone, Copy)]
+struct Parts {
+    skipped: &'static [&'static str],
+    unparsed: &'static [&'static str],
+    managers: bool,
+}
+
 /// A part of an object, decoded without unused fields: most of an object's JSON is `managedFields` of
 /// other managers.
 #[derive(Clone, Copy)]
 enum Part {
-    Object {
-        skipped: &'static [&'static str],
-        managers: bool,
-    },
+    Object(Parts),
     Metadata {
         managers: bool,
+    },
+    Spec {
+        unparsed: &'static [&'static str],
     },
     /// `metadata.managedFields`.
     Managers,
@@ -112,19 +124,32 @@ enum Part {
 }
 
 impl Reader for Part {
-    fn member(self, field: &str, before: &[(Cow<'_, str>, Json<'_>)]) -> Option<Part> {
+    fn member(self, field: &str, before: &[(Cow<'_, str>, Json<'_>)]) -> Member<Part> {
         match (self, field) {
-            (Part::Object { skipped, .. }, _) if skipped.contains(&field) => None,
-            (Part::Object { managers, .. }, "metadata") => Some(Part::Metadata { managers }),
-            (Part::Metadata { managers }, "managedFields") => managers.then_some(Part::Managers),
+            (Part::Object(parts), _) if parts.skipped.contains(&field) => Member::Skip,
+            (Part::Object(parts), _) if parts.unparsed.contains(&field) => Member::Leave,
+            (Part::Object(Parts { managers, .. }), "metadata") => {
+                Member::Read(Part::Metadata { managers })
+            }
+            (Part::Object(Parts { unparsed, .. }), "spec") => Member::Read(Part::Spec { unparsed }),
+            (Part::Metadata { managers: true }, "managedFields") => Member::Read(Part::Managers),
+            (Part::Metadata { managers: false }, "managedFields") => Member::Skip,
+            (Part::Spec { unparsed }, _) => {
+                let is_left = |it: &&str| it.strip_prefix("spec.") == Some(field);
+                match unparsed.iter().any(is_left) {
+                    true => Member::Leave,
+                    false => Member::Read(Part::Whole),
+                }
+            }
             (Part::Manager, "fieldsV1") => {
                 let text = |name: &str| before.iter().find(|(it, _)| it == name)?.1.as_str();
                 let others = |name: &str| !name.starts_with(FIELD_MANAGER_PREFIX);
-                let is_skipped =
-                    text("manager").is_some_and(others) || text("operation") == Some("Update");
-                (!is_skipped).then_some(Part::Whole)
+                match text("manager").is_some_and(others) || text("operation") == Some("Update") {
+                    true => Member::Skip,
+                    false => Member::Leave,
+                }
             }
-            _ => Some(Part::Whole),
+            _ => Member::Read(Part::Whole),
         }
     }
 

@@ -72,10 +72,12 @@ async fn without_leave_no_write_is_sent_and_reads_are() {
     let Scene { caller, came, .. } = &scene;
     let body = json!({});
     for written in [
-        caller.apply(AT, "m", true, &body).await,
+        caller.apply(AT, "m", true, &body.to_string()).await,
         caller.create(AT, &body).await,
         caller.delete(AT, "uid", 1).await,
-        caller.json_patch(AT, Part::Status, "m", &body).await,
+        caller
+            .json_patch(AT, Part::Status, "m", &body.to_string())
+            .await,
     ] {
         let error = written.unwrap_err();
         assert!(error.is_fenced(), "{error}");

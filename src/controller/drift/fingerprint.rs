@@ -34,7 +34,8 @@ pub(crate) fn of_desired(body: &Value) -> Fingerprint {
 /// The fingerprint of the fields of `object` that `manager` owns through server-side apply; `None` if
 /// it never applied the object.
 pub(crate) fn of_observed(object: &Json<'_>, manager: &str) -> Option<Fingerprint> {
-    Some(of(object, Some(applied_fields(object, manager)?)))
+    let fields = applied_fields(object, manager)?.parsed();
+    Some(of(object, Some(&fields)))
 }
 
 fn of(object: &Json<'_>, fields: Option<&Json<'_>>) -> Fingerprint {
@@ -122,6 +123,11 @@ impl Place {
     }
 }
 
+/// Hashes `value`.
+pub(super) fn hash_whole(value: &Json<'_>, hasher: &mut DefaultHasher) {
+    hash(value, None, Place::Elsewhere, hasher);
+}
+
 /// Hashes `value`, or only the part that `fields` owns.
 fn hash(value: &Json<'_>, fields: Option<&Json<'_>>, place: Place, hasher: &mut DefaultHasher) {
     // An empty set is a leaf: the value is owned as a whole.
@@ -177,6 +183,7 @@ fn hash(value: &Json<'_>, fields: Option<&Json<'_>>, place: Place, hasher: &mut 
         },
         Json::Bool(truth) => truth.hash(hasher),
         Json::Null => 0_u8.hash(hasher),
+        Json::Unparsed(_) => hash(&value.parsed(), fields, place, hasher),
     }
 }
 

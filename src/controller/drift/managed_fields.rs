@@ -3,9 +3,11 @@
 //! otherwise both would own the fields, and one that the new shard no longer sets would stay. Pure; the
 //! caller sends the patch with the uid and resourceVersion that it is computed from.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use serde_json::{Map, Value, json};
 
-use crate::controller::drift::fingerprint::{self, Fingerprint, is_applied, is_apply};
+use crate::controller::drift::fingerprint::{self, Fingerprint, hash_whole, is_applied, is_apply};
 use crate::json::Json;
 use crate::shard::{self, ShardId};
 
@@ -25,6 +27,48 @@ pub(crate) fn of_observed(
         true => None,
         false => fingerprint::of_observed(object, &manager),
     }
+}
+
+/// A hash of all that [`of_observed`] reads besides the spec: what was applied, and the metadata that may
+/// be part of it. While it is the same, the spec is the same in all that was applied, if
+/// `metadata.generation`, which is part of the hash, counts the changes of the spec.
+pub(crate) fn digest(object: &Json<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let none = Json::Null;
+    let metadata = object.get("metadata").unwrap_or(&none);
+    let entries = metadata.get("managedFields").and_then(Json::as_array);
+    let applied = || entries.into_iter().flatten().filter(|it| is_apply(it));
+    for entry in applied() {
+        hash_whole(entry.get("manager").unwrap_or(&none), &mut hasher);
+        match entry.get("fieldsV1") {
+            Some(Json::Unparsed(text)) => text.hash(&mut hasher),
+            fields => hash_whole(fields.unwrap_or(&none), &mut hasher),
+        }
+    }
+    // A search of the text finds too many names rather than too few.
+    let may_be_applied = |name: &str| {
+        applied().any(|entry| match entry.get("fieldsV1") {
+            Some(Json::Unparsed(text)) => text.contains(name),
+            _ => true,
+        })
+    };
+    for (name, value) in metadata.as_object().into_iter().flatten() {
+        match (name.as_ref(), value) {
+            ("resourceVersion" | "managedFields", _) => {}
+            // The controllers of Kubernetes set annotations, too.
+            ("annotations" | "labels", Json::Object(members)) => {
+                for (name, value) in members.iter().filter(|(name, _)| may_be_applied(name)) {
+                    name.hash(&mut hasher);
+                    hash_whole(value, &mut hasher);
+                }
+            }
+            (name, value) => {
+                name.hash(&mut hasher);
+                hash_whole(value, &mut hasher);
+            }
+        }
+    }
+    hasher.finish()
 }
 
 /// The JSON patch that makes `manager` the owner of what the managers `base` of other shards have

@@ -8,7 +8,7 @@
 use std::hash::{DefaultHasher, Hasher};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::json::Json;
@@ -68,16 +68,14 @@ impl Stamp {
         serde_json::from_str(annotations.get(APPLIED)?.as_str()?).ok()
     }
 
-    /// Adds the stamp to the body of an apply.
-    pub(crate) fn put_on(self, body: &mut Value) {
+    /// Adds the stamp to the metadata of an apply.
+    pub(crate) fn put_on(self, metadata: &mut Map<String, Value>) {
         let Ok(text) = serde_json::to_string(&self) else {
             return;
         };
-        if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
-            let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-            if let Value::Object(annotations) = annotations {
-                annotations.insert(APPLIED.to_owned(), text.into());
-            }
+        let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+        if let Value::Object(annotations) = annotations {
+            annotations.insert(APPLIED.to_owned(), text.into());
         }
     }
 }
@@ -106,7 +104,7 @@ mod tests {
                 paced,
             };
             let mut body = json!({"metadata": {"name": "a"}});
-            stamp.put_on(&mut body);
+            stamp.put_on(body["metadata"].as_object_mut().unwrap());
             assert_eq!(Stamp::of(&Json::from(&body)), Some(stamp));
         }
         let body = json!({"metadata": {"annotations": {APPLIED:

@@ -17,7 +17,7 @@ pub(in crate::controller) fn removal(
     kind: &Kind,
     version: &Version,
     resource: &CachedResource,
-) -> Option<Value> {
+) -> Option<String> {
     let is_legacy = |finalizer: &str| kind.legacy_finalizers.contains(&finalizer);
     let finalizers = &resource.finalizers;
     if !finalizers.iter().any(|finalizer| is_legacy(finalizer)) {
@@ -38,7 +38,7 @@ pub(in crate::controller) fn removal(
         operations.push(json!({"op": "test", "path": pointer, "value": number}));
         operations.push(json!({"op": "replace", "path": pointer, "value": 0}));
     }
-    Some(Value::Array(operations))
+    Some(Value::Array(operations).to_string())
 }
 
 #[cfg(test)]
@@ -65,6 +65,7 @@ mod tests {
             version,
             &CachedResource::from_json(&Json::from(&object)).expect("decodes"),
         )
+        .map(|operations| serde_json::from_str(&operations).expect("JSON"))
     }
 
     fn stuck(deleting: bool) -> Value {

@@ -11,7 +11,6 @@ mod wanted;
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
@@ -304,32 +303,32 @@ impl Applier {
         paced: bool,
     ) -> Result<(), ApplyError> {
         let (at, manager) = (wanted.location(), &self.field_manager);
-        let mut body = wanted.child.body.clone();
-        Stamp::new(wanted.resource, wanted.desired, paced).put_on(&mut body);
+        let mut metadata = wanted.metadata();
+        Stamp::new(wanted.resource, wanted.desired, paced).put_on(&mut metadata);
         let named = existing;
         #[cfg(test)]
         let named = named.filter(|_| !twins::is(Twin::ApplyWithoutUid));
-        if let (Some(existing), Some(Value::Object(metadata))) = (named, body.get_mut("metadata")) {
+        if let Some(existing) = named {
             let version = existing.resource_version.to_string();
             metadata.insert("uid".to_owned(), existing.uid.into());
             metadata.insert("resourceVersion".to_owned(), version.into());
         }
+        let body = wanted.body(metadata);
         let forced = existing.is_some();
         // Until the cache has the answer: its event, which often comes first, enqueues nothing.
         let sent = self.states.applying(wanted.resource, wanted.desired);
         let applied = self.caller.apply(at, manager, forced, &body);
-        let error =
-            match CachedChild::watched_as(wanted.child.kind, self.children.shard, applied).await {
-                Ok(answer) => {
-                    if forced {
-                        let child = (wanted.child.kind, wanted.key());
-                        self.repairs.applied(&child, wanted.desired.fields);
-                    }
-                    self.applied(wanted, answer);
-                    return Ok(());
+        let error = match self.children.watched_as(wanted.child.kind, applied).await {
+            Ok(answer) => {
+                if forced {
+                    let child = (wanted.child.kind, wanted.key());
+                    self.repairs.applied(&child, wanted.desired.fields);
                 }
-                Err(error) => error,
-            };
+                self.applied(wanted, answer);
+                return Ok(());
+            }
+            Err(error) => error,
+        };
         drop(sent);
         match error.status().map(error_class::of_apply) {
             Some(ErrorClass::ResolveOwnership) if existing.is_none() => {

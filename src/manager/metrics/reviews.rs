@@ -111,7 +111,7 @@ async fn review<S: for<'a> Deserialize<'a>>(
     }
     let target = format!("/apis/{group}/v1/{}s", kind.to_lowercase());
     let request = ApiRequest {
-        body: Some(&body),
+        body: Some(&body.to_string()),
         deadline: DEADLINE,
         ..ApiRequest::new(format!("create {kind}"), Method::POST, target)
     };

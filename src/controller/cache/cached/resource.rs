@@ -86,6 +86,8 @@ impl CachedResource {
 }
 
 impl Decode for CachedResource {
+    const UNPARSED: &'static [&'static str] = &["spec", "status"];
+
     fn from_json(object: &Json<'_>) -> Result<Self, String> {
         let none = Json::Null;
         let metadata = object.get("metadata").unwrap_or(&none);
@@ -94,13 +96,9 @@ impl Decode for CachedResource {
         Ok(CachedResource {
             meta: Meta::of(object)?,
             version: version_of(object),
-            spec: object.get("spec").unwrap_or(&none).to_string().into(),
+            spec: canonical(object.get("spec").unwrap_or(&none)),
             conversion_data: annotation(DATA_ANNOTATION).map(Into::into),
-            status: object
-                .get("status")
-                .map(ToString::to_string)
-                .unwrap_or_default()
-                .into(),
+            status: object.get("status").map(canonical).unwrap_or_default(),
             finalizers: finalizers
                 .into_iter()
                 .flatten()
@@ -108,6 +106,15 @@ impl Decode for CachedResource {
                 .collect(),
             paused: annotation(PAUSED) == Some("true"),
         })
+    }
+}
+
+/// The text of a value as we write it, if the API server wrote it: compact, and with sorted members.
+/// Go escapes more characters.
+fn canonical(value: &Json<'_>) -> Box<str> {
+    match value {
+        Json::Unparsed(text) if !text.contains('\\') => (*text).into(),
+        value => value.to_string().into(),
     }
 }
 

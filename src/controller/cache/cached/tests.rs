@@ -1,10 +1,13 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::{CachedChild, CachedPod, CachedResource, Owner, of_index};
-use crate::controller::cache::decode::Decode;
+use super::{CachedChild, CachedPod, CachedResource, Owner, Watched, of_index};
+use crate::controller::cache::decode::{Decode, DecodeGuard};
+use crate::controller::cache::store::Store;
 use crate::controller::object::ObjectKey;
 use crate::json::Json;
-use crate::operators::{DEPLOYMENT, OPERATORS, owned_by as owned_types};
+use crate::operators::{ChildKind, DEPLOYMENT, OPERATORS, SERVICE, owned_by as owned_types};
 
 fn owned_by(api_version: &str) -> Value {
     json!({"metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9", "ownerReferences": [
@@ -115,7 +118,99 @@ async fn a_child_is_decoded_as_what_is_watched_and_not_without_a_watch() {
     assert!(CachedChild::from_json(&Json::from(&object)).is_err());
     for owned in owned_types(OPERATORS) {
         let decode = async { CachedChild::from_json(&Json::from(&object)).expect("decodes") };
-        let child = CachedChild::watched_as(owned.kind, None, decode).await;
+        let watched = Watched {
+            kind: owned.kind,
+            shard: None,
+            store: Arc::default(),
+        };
+        let child = CachedChild::watched_as(watched, decode).await;
         assert_eq!(child.workload().is_some(), owned.kind.has_pods);
     }
+}
+
+/// What `kind` decodes from a watch, after an earlier state of the object.
+async fn decoded(
+    kind: ChildKind,
+    object: &Value,
+    earlier: Option<&CachedChild>,
+) -> Arc<CachedChild> {
+    let store = Arc::new(Store::default());
+    if let Some(earlier) = earlier {
+        assert!(store.put_written(earlier.clone()));
+    }
+    let watched = Watched {
+        kind,
+        shard: None,
+        store,
+    };
+    let text = object.to_string();
+    let decode = async { serde_json::from_str::<DecodeGuard<CachedChild>>(&text) };
+    let guard = CachedChild::watched_as(watched, decode).await;
+    guard.expect("JSON").into_decoded().expect("decodes")
+}
+
+/// What was applied is read again only if it may have changed.
+#[tokio::test]
+async fn a_child_is_decoded_after_an_earlier_state_as_it_is_without_one() {
+    let object = |generation: i64, revision: &str, owned: &Value, status: Value| {
+        json!({
+            "metadata": {
+                "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9", "generation": generation,
+                "annotations": {"deployment.kubernetes.io/revision": revision},
+                "ownerReferences": [{
+                    "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "a", "uid": "1",
+                    "controller": true,
+                }],
+                "managedFields": [
+                    {"manager": "quartet-operator-memcached", "operation": "Apply", "fieldsV1": owned},
+                    {"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:status": {}}},
+                ],
+            },
+            "spec": {"replicas": generation, "template": {"spec": {"hostname": "h"}}},
+            "status": status,
+        })
+    };
+    let owned = json!({"f:spec": {"f:replicas": {}, "f:template": {"f:spec": {"f:hostname": {}}}}});
+    let first = object(1, "1", &owned, json!({}));
+    let earlier = decoded(DEPLOYMENT, &first, None).await;
+    let whole = CachedChild::decode(DEPLOYMENT, None, &Json::from(&first)).expect("decodes");
+    assert!(whole.fingerprint.is_some());
+    assert_eq!(earlier.fingerprint, whole.fingerprint);
+    for later in [
+        object(1, "1", &owned, json!({"readyReplicas": 1})),
+        object(2, "1", &owned, json!({})),
+        object(1, "1", &json!({"f:spec": {"f:replicas": {}}}), json!({})),
+        object(1, "1", &Value::Null, json!({})),
+    ] {
+        let after = decoded(DEPLOYMENT, &later, Some(&earlier)).await;
+        assert_eq!(after, decoded(DEPLOYMENT, &later, None).await, "{later}");
+    }
+
+    // It is not read again while nothing that was applied can have changed.
+    let marked = CachedChild {
+        fingerprint: None,
+        ..CachedChild::clone(&earlier)
+    };
+    // An annotation of others is nothing that was applied.
+    for revision in ["1", "2"] {
+        let status = object(1, revision, &owned, json!({"readyReplicas": 1}));
+        let after = decoded(DEPLOYMENT, &status, Some(&marked)).await;
+        assert_eq!(after.fingerprint, None);
+    }
+    let mut labelled = first.clone();
+    labelled["metadata"]["labels"] = json!({"app": "a"});
+    let fields = &mut labelled["metadata"]["managedFields"][0]["fieldsV1"];
+    fields["f:metadata"] = json!({"f:labels": {"f:app": {}}});
+    let earlier = decoded(DEPLOYMENT, &labelled, None).await;
+    labelled["metadata"]["labels"]["app"] = json!("b");
+    let after = decoded(DEPLOYMENT, &labelled, Some(&earlier)).await;
+    assert_ne!(after.fingerprint, earlier.fingerprint);
+
+    // The spec of a Service may change without a generation.
+    let mut service = first;
+    service["metadata"]["generation"] = Value::Null;
+    let earlier = decoded(SERVICE, &service, None).await;
+    service["spec"]["replicas"] = json!(7);
+    let after = decoded(SERVICE, &service, Some(&earlier)).await;
+    assert_ne!(after.fingerprint, earlier.fingerprint);
 }

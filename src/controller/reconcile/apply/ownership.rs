@@ -59,7 +59,7 @@ impl Applier {
             if let Some(patch) = adoption::patch(&object, manager, uid) {
                 let patched = self
                     .caller
-                    .json_patch(at, Part::Object, manager, &patch)
+                    .json_patch(at, Part::Object, manager, &patch.to_string())
                     .await?;
                 resource_version = version_of(&patched).unwrap_or(0);
                 self.record_adoption(wanted);
@@ -210,7 +210,7 @@ impl Applier {
         };
         let patched = self
             .caller
-            .json_patch(at, Part::Object, manager, &patch)
+            .json_patch(at, Part::Object, manager, &patch.to_string())
             .await?;
         // No object has the version 0: the following write is rejected.
         Ok(Some(version_of(&patched).unwrap_or(0)))

@@ -71,6 +71,7 @@ impl Applier {
                 return Err(ApplyError::OtherShard(left));
             }
         }
+        let patch = patch.to_string();
         let answer = self.caller.json_patch(at, Part::Object, manager, &patch);
         let answer: Value = answer.await?;
         self.takeovers.applied(&child, ANY);

@@ -1,6 +1,9 @@
 //! The desired children of a resource, and the result of applying them. No I/O.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use serde_json::{Map, Value};
 
 use crate::controller::call::Location;
 use crate::controller::drift::fingerprint::{self, Fingerprint};
@@ -53,6 +56,23 @@ impl<'a> Wanted<'a> {
 
     pub(super) fn resource_key(&self) -> ObjectKey {
         ObjectKey::new(&self.resource.namespace, &self.resource.name)
+    }
+
+    /// The desired metadata.
+    pub(super) fn metadata(&self) -> Map<String, Value> {
+        let metadata = self.child.body.get("metadata");
+        let metadata = metadata.and_then(Value::as_object);
+        metadata.cloned().unwrap_or_default()
+    }
+
+    /// The JSON of an apply with this metadata.
+    pub(super) fn body(&self, metadata: Map<String, Value>) -> String {
+        let members = self.child.body.as_object().into_iter().flatten();
+        let mut members: BTreeMap<&str, &Value> =
+            members.map(|(name, value)| (&**name, value)).collect();
+        let metadata = Value::Object(metadata);
+        members.insert("metadata", &metadata);
+        serde_json::to_string(&members).unwrap_or_default()
     }
 
     pub(super) fn expected(&self) -> Expected {
