@@ -15,7 +15,8 @@ pub use omitted::OMITTED;
 pub(crate) use omitted::refuse_writes;
 pub use raw::{ConvertedText, MOST_VALUES, convert_into};
 
-use super::kind::{FieldMove, Kind, Version};
+use super::kind::{Kind, Version};
+use crate::json::{Fields, Json, position};
 
 /// The annotation with the fields that the version of the object lacks:
 /// `{"<the other version>": {<fields of its spec>}}`.
@@ -90,6 +91,7 @@ pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, Co
     let data = take_data(&mut object);
     let mut data_left_out = false;
     if let Some(spec) = object.remove("spec") {
+        let spec = Json::from(&spec);
         let ConvertedSpec { mut spec, data } = convert_spec(kind, from, to, spec, data.as_deref());
         if let Some(data) = data {
             let bytes = data.len();
@@ -98,7 +100,7 @@ pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, Co
                 omitted::mark(&mut spec, bytes);
             }
         }
-        object.insert("spec".to_owned(), spec);
+        object.insert("spec".to_owned(), Value::from(&spec));
     }
     object.insert("apiVersion".to_owned(), Value::String(kind.api_version(to)));
     Ok(Converted {
@@ -116,19 +118,19 @@ pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&
     let data = annotations
         .and_then(|annotations| annotations.get(DATA_ANNOTATION))
         .and_then(Value::as_str);
-    convert_spec(kind, from, &kind.hub, spec.clone(), data).spec
+    Value::from(&convert_spec(kind, from, &kind.hub, spec.into(), data).spec)
 }
 
 /// The spec in the version other than `from`, including what the annotation text `data` adds to
 /// it.
 pub fn other_spec(kind: &Kind, from: &Version, spec: &Value, data: Option<&str>) -> Value {
-    convert_spec(kind, from, other(kind, from), spec.clone(), data).spec
+    Value::from(&convert_spec(kind, from, other(kind, from), spec.into(), data).spec)
 }
 
 /// The text of the annotation that an object of version `from` with this spec needs in the other
 /// version. `None` if that version has all the fields.
-pub fn data_needed(kind: &Kind, from: &Version, spec: Value) -> Option<String> {
-    convert_spec(kind, from, other(kind, from), spec, None).data
+pub fn data_needed(kind: &Kind, from: &Version, spec: &Value) -> Option<String> {
+    convert_spec(kind, from, other(kind, from), spec.into(), None).data
 }
 
 /// The version of `kind` that is not `version`.
@@ -141,179 +143,134 @@ pub fn other<'a>(kind: &'a Kind, version: &Version) -> &'a Version {
 
 /// The value at `path` below `spec`.
 pub(crate) fn at<'a>(spec: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    get(spec.as_object()?, path)
+    path.iter()
+        .try_fold(spec, |value, name| value.as_object()?.get(*name))
 }
 
 /// A spec, and the text of the annotation that belongs to it.
-struct ConvertedSpec {
-    spec: Value,
+struct ConvertedSpec<'a> {
+    spec: Json<'a>,
     data: Option<String>,
 }
 
 /// Converts `spec` from version `from` to `to`, and restores what an earlier conversion put into
 /// `data`.
-fn convert_spec(
+fn convert_spec<'a>(
     kind: &Kind,
     from: &Version,
     to: &Version,
-    spec: Value,
-    data: Option<&str>,
-) -> ConvertedSpec {
-    let Value::Object(spec) = spec else {
+    spec: Json<'a>,
+    data: Option<&'a str>,
+) -> ConvertedSpec<'a> {
+    let Json::Object(mut spec) = spec else {
         // Nothing to convert: an absent spec is the same in every version.
         return ConvertedSpec { spec, data: None };
     };
-    let mapping = FieldMapping {
-        moves: kind.moves,
-        from_spoke: from.name == kind.spoke.name,
+    let from_spoke = from.name == kind.spoke.name;
+    let moves = || {
+        let moves = kind.moves.iter().chain([&omitted::OMITTED_MOVE]);
+        moves.map(|field| match from_spoke {
+            true => (field.spoke, field.hub),
+            false => (field.hub, field.spoke),
+        })
     };
-    let mut converted = mapping.apply(&spec);
-    let remainder = subtract(spec, &mapping.reversed().apply(&converted));
+    // Null and values of a wrong type are moved, too.
+    let mut converted = Fields::new();
+    for (source_path, target_path) in moves() {
+        if let Some(value) = take(&mut spec, source_path) {
+            set(&mut converted, target_path, value);
+        }
+    }
     if let Some(mut restored) = data.and_then(|data| data_for(to, data)) {
-        mapping.remove_targets(&mut restored);
+        // A field that the source version has is not restored: a user has changed or removed it
+        // there.
+        for (_, target_path) in moves() {
+            remove(&mut restored, target_path);
+        }
         fill(&mut converted, restored);
     }
-    let data = (!remainder.is_empty()).then(|| {
-        Value::Object(Map::from_iter([(
-            from.name.to_owned(),
-            Value::Object(remainder),
-        )]))
-        .to_string()
-    });
+    let remainder = spec;
+    let data = (!remainder.is_empty())
+        .then(|| Json::Object(vec![(from.name.into(), Json::Object(remainder))]).to_string());
     ConvertedSpec {
-        spec: Value::Object(converted),
+        spec: Json::Object(converted),
         data,
-    }
-}
-
-/// The field mapping of a kind, in one direction.
-struct FieldMapping {
-    moves: &'static [FieldMove],
-    from_spoke: bool,
-}
-
-impl FieldMapping {
-    fn reversed(&self) -> Self {
-        Self {
-            moves: self.moves,
-            from_spoke: !self.from_spoke,
-        }
-    }
-
-    /// Pairs of (path in the source, path in the target).
-    fn pairs(&self) -> impl Iterator<Item = (&'static [&'static str], &'static [&'static str])> {
-        let from_spoke = self.from_spoke;
-        let moves = self.moves.iter().chain([&omitted::OMITTED_MOVE]);
-        moves.map(move |field| {
-            if from_spoke {
-                (field.spoke, field.hub)
-            } else {
-                (field.hub, field.spoke)
-            }
-        })
-    }
-
-    /// The fields of `spec` that the target version has, with null and values of a wrong type.
-    fn apply(&self, spec: &Map<String, Value>) -> Map<String, Value> {
-        let mut target = Map::new();
-        for (source_path, target_path) in self.pairs() {
-            if let Some(value) = get(spec, source_path) {
-                set(&mut target, target_path, value.clone());
-            }
-        }
-        target
-    }
-
-    /// Removes the fields that the source version has, so that a field which a user has changed
-    /// or removed there is not restored.
-    fn remove_targets(&self, target: &mut Map<String, Value>) {
-        for (_, target_path) in self.pairs() {
-            remove(target, target_path);
-        }
     }
 }
 
 /// The data in `text` for version `to`. `None` if the text is not ours, or is for the other
 /// version.
-fn data_for(to: &Version, text: &str) -> Option<Map<String, Value>> {
-    let mut data: Map<String, Value> = serde_json::from_str(text).ok()?;
-    match data.remove(to.name)? {
-        Value::Object(data) => Some(data),
+fn data_for<'a>(to: &Version, text: &'a str) -> Option<Fields<'a>> {
+    let Json::Object(mut data) = serde_json::from_str(text).ok()? else {
+        return None;
+    };
+    match data.remove(position(&data, to.name).ok()?) {
+        (_, Json::Object(data)) => Some(data),
         _ => None,
     }
 }
 
-/// The fields that `fill` must add to `present` to restore `whole`:
-/// `fill(present, subtract(whole, present)) == whole` if every field of `present` is in `whole`.
-fn subtract(whole: Map<String, Value>, present: &Map<String, Value>) -> Map<String, Value> {
-    let mut remainder = Map::new();
-    for (name, value) in whole {
-        match (value, present.get(&name)) {
-            (value, None) => {
-                remainder.insert(name, value);
-            }
-            (Value::Object(value), Some(Value::Object(present))) => {
-                let inner = subtract(value, present);
-                if !inner.is_empty() {
-                    remainder.insert(name, Value::Object(inner));
+/// Adds the fields that `target` lacks; does not change the others.
+fn fill<'a>(target: &mut Fields<'a>, data: Fields<'a>) {
+    for (name, value) in data {
+        match (position(target, &name), value) {
+            (Err(index), value) => target.insert(index, (name, value)),
+            (Ok(index), Json::Object(value)) => {
+                if let Some((_, Json::Object(target))) = target.get_mut(index) {
+                    fill(target, value);
                 }
             }
             _ => {}
         }
     }
-    remainder
 }
 
-/// Adds the fields that `target` lacks; does not change the others.
-fn fill(target: &mut Map<String, Value>, data: Map<String, Value>) {
-    for (name, value) in data {
-        match (target.get_mut(&name), value) {
-            (None, value) => {
-                target.insert(name, value);
-            }
-            (Some(Value::Object(target)), Value::Object(value)) => fill(target, value),
-            _ => {}
-        }
+/// Removes and returns the value at `path`, together with the objects on the way that have no
+/// other field.
+fn take<'a>(fields: &mut Fields<'a>, path: &[&str]) -> Option<Json<'a>> {
+    let (name, rest) = path.split_first()?;
+    let index = position(fields, name).ok()?;
+    if rest.is_empty() {
+        return Some(fields.remove(index).1);
     }
-}
-
-fn get<'a>(object: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {
-    match path {
-        [] => None,
-        [name] => object.get(*name),
-        [name, rest @ ..] => get(object.get(*name)?.as_object()?, rest),
+    let (_, Json::Object(inner)) = fields.get_mut(index)? else {
+        return None;
+    };
+    let value = take(inner, rest)?;
+    if inner.is_empty() {
+        fields.remove(index);
     }
+    Some(value)
 }
 
 /// Sets the value at `path`, and creates the objects on the way.
-fn set(object: &mut Map<String, Value>, path: &[&str], value: Value) {
-    match path {
-        [] => {}
-        [name] => {
-            object.insert((*name).to_owned(), value);
-        }
-        [name, rest @ ..] => {
-            let inner = object
-                .entry(*name)
-                .or_insert_with(|| Value::Object(Map::new()));
-            if let Value::Object(inner) = inner {
-                set(inner, rest, value);
-            }
-        }
+fn set<'a>(fields: &mut Fields<'a>, path: &[&'static str], value: Json<'a>) {
+    let Some((name, rest)) = path.split_first() else {
+        return;
+    };
+    let index = position(fields, name).unwrap_or_else(|index| {
+        fields.insert(index, ((*name).into(), Json::Object(Fields::new())));
+        index
+    });
+    match fields.get_mut(index) {
+        Some((_, place)) if rest.is_empty() => *place = value,
+        Some((_, Json::Object(inner))) => set(inner, rest, value),
+        _ => {}
     }
 }
 
-fn remove(object: &mut Map<String, Value>, path: &[&str]) {
-    match path {
-        [] => {}
-        [name] => {
-            object.remove(*name);
-        }
-        [name, rest @ ..] => {
-            if let Some(Value::Object(inner)) = object.get_mut(*name) {
-                remove(inner, rest);
-            }
-        }
+/// Removes the value at `path`.
+fn remove(fields: &mut Fields<'_>, path: &[&str]) {
+    let Some((name, rest)) = path.split_first() else {
+        return;
+    };
+    let Ok(index) = position(fields, name) else {
+        return;
+    };
+    if rest.is_empty() {
+        fields.remove(index);
+    } else if let Some((_, Json::Object(inner))) = fields.get_mut(index) {
+        remove(inner, rest);
     }
 }
 

@@ -6,6 +6,7 @@ mod service_name;
 
 use serde_json::{Map, Value};
 
+use field_error::Path;
 pub use field_error::{ErrorReason, FieldError};
 pub(super) use service_name::SERVICE_NAME_MESSAGE;
 pub use service_name::{ServiceName, service_name_error};
@@ -31,10 +32,11 @@ fn errors_since(shape: &Shape, spec: &Value, old: Option<&Value>) -> Vec<FieldEr
     if old == Some(spec) {
         return errors.found;
     }
+    let path = Path::Spec;
     if spec.is_null() {
-        errors.add("spec", ErrorReason::Required, None, String::new());
+        errors.add(&path, ErrorReason::Required, None, String::new());
     } else {
-        errors.check("spec", shape, spec, old);
+        errors.check(&path, shape, spec, old);
     }
     errors.found
 }
@@ -49,10 +51,10 @@ struct Errors {
 const MOST_ERRORS: usize = 64;
 
 impl Errors {
-    fn add(&mut self, path: &str, reason: ErrorReason, value: Option<Value>, detail: String) {
+    fn add(&mut self, path: &Path<'_>, reason: ErrorReason, value: Option<Value>, detail: String) {
         if self.found.len() < MOST_ERRORS {
             self.found.push(FieldError {
-                field: shortened(path).into_owned(),
+                field: shortened(&path.to_string()).into_owned(),
                 reason,
                 value: value.map(quoted),
                 detail,
@@ -61,7 +63,7 @@ impl Errors {
     }
 
     /// `old` is the previous value, if there was one.
-    fn check(&mut self, path: &str, shape: &Shape, value: &Value, old: Option<&Value>) {
+    fn check(&mut self, path: &Path<'_>, shape: &Shape, value: &Value, old: Option<&Value>) {
         if old == Some(value) {
             return;
         }
@@ -124,7 +126,7 @@ impl Errors {
     }
 
     /// As in kube-openapi, the value that the error shows is the actual type.
-    fn wrong_type(&mut self, path: &str, expected: &str, value: &Value) {
+    fn wrong_type(&mut self, path: &Path<'_>, expected: &str, value: &Value) {
         let actual = type_name(value);
         let detail = format!("{path} in body must be of type {expected}: {actual:?}");
         self.add(
@@ -135,7 +137,7 @@ impl Errors {
         );
     }
 
-    fn check_integer(&mut self, path: &str, min: i64, max: i64, value: &Value) {
+    fn check_integer(&mut self, path: &Path<'_>, min: i64, max: i64, value: &Value) {
         let number = match value {
             Value::Number(number) => match number.as_i64() {
                 Some(number) => number,
@@ -154,7 +156,14 @@ impl Errors {
         }
     }
 
-    fn check_text(&mut self, path: &str, min: u16, max: u16, characters: &Characters, text: &str) {
+    fn check_text(
+        &mut self,
+        path: &Path<'_>,
+        min: u16,
+        max: u16,
+        characters: &Characters,
+        text: &str,
+    ) {
         let length = text.chars().count();
         if length > usize::from(max) {
             self.add(
@@ -182,7 +191,7 @@ impl Errors {
         }
     }
 
-    fn check_quantity(&mut self, path: &str, value: &Value) {
+    fn check_quantity(&mut self, path: &Path<'_>, value: &Value) {
         let valid = match value {
             Value::String(text) => text.len() <= quantity::MAX_LENGTH && quantity::is_valid(text),
             Value::Number(number) if number.is_f64() => {
@@ -202,7 +211,7 @@ impl Errors {
 
     fn check_list(
         &mut self,
-        path: &str,
+        path: &Path<'_>,
         items: &Shape,
         max: u16,
         merge: &Merge,
@@ -213,7 +222,7 @@ impl Errors {
             return self.too_many(path, list.len(), max);
         }
         for (index, item) in list.iter().enumerate() {
-            let path = format!("{path}[{index}]");
+            let path = Path::Item(path, index);
             let identity = |item: &Value| -> Option<Vec<Value>> {
                 match merge {
                     Merge::Atomic => None,
@@ -245,7 +254,7 @@ impl Errors {
     #[allow(clippy::too_many_arguments, reason = "the fields of the shape, each by name")]
     fn check_map(
         &mut self,
-        path: &str,
+        path: &Path<'_>,
         max: u16,
         key_max: u16,
         key_characters: &Characters,
@@ -257,7 +266,7 @@ impl Errors {
             return self.too_many(path, map.len(), max);
         }
         for (key, value) in map {
-            let path = format!("{path}.{}", shortened(key));
+            let path = Path::Field(path, key);
             let old = old.and_then(|old| old.get(key));
             if old.is_none() {
                 self.check_text(&path, 1, key_max, key_characters, key);
@@ -268,7 +277,7 @@ impl Errors {
 
     fn check_object(
         &mut self,
-        path: &str,
+        path: &Path<'_>,
         fields: &[Field],
         rules: &[&Rule],
         object: &Map<String, Value>,
@@ -292,7 +301,7 @@ impl Errors {
             }
             let value = object.get(rule.field).cloned();
             self.add(
-                &format!("{path}.{}", rule.field),
+                &Path::Field(path, rule.field),
                 ErrorReason::Invalid,
                 value,
                 rule.message.to_owned(),
@@ -303,35 +312,35 @@ impl Errors {
     /// `old` is the previous value of the field; the outer `None` means that there was no object.
     fn check_field(
         &mut self,
-        parent: &str,
+        parent: &Path<'_>,
         field: &Field,
         value: Option<&Value>,
         old: Option<Option<&Value>>,
     ) {
         let is_set = |value: &&Value| !value.is_null();
         let was_missing = old.is_some_and(|old| old.filter(is_set).is_none());
-        let path = || format!("{parent}.{}", field.name);
+        let path = Path::Field(parent, &field.name);
         match value {
             // A null counts as not set; the API server drops it, too.
             None | Some(Value::Null) if field.required && !was_missing => {
-                self.add(&path(), ErrorReason::Required, None, String::new());
+                self.add(&path, ErrorReason::Required, None, String::new());
             }
             None | Some(Value::Null) => {}
             Some(value) => {
                 let before = self.found.len();
                 let old = old.flatten().filter(is_set);
-                self.check(&path(), &field.shape, value, old);
+                self.check(&path, &field.shape, value, old);
                 let broken = field.transition.zip(old);
                 let broken = broken.filter(|(rule, old)| !rule.allows(old, value));
                 if let Some((rule, _)) = broken.filter(|_| self.found.len() == before) {
                     let (quoted, why) = (Some(value.clone()), rule.message().to_owned());
-                    self.add(&path(), ErrorReason::Invalid, quoted, why);
+                    self.add(&path, ErrorReason::Invalid, quoted, why);
                 }
             }
         }
     }
 
-    fn too_many(&mut self, path: &str, actual: usize, max: u16) {
+    fn too_many(&mut self, path: &Path<'_>, actual: usize, max: u16) {
         let value = Some(Value::from(actual));
         self.add(
             path,

@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinitionVersion, JSONSchemaProps, ValidationRule,
 };
-use serde_json::Value;
 
+use super::set;
 use crate::api::kind::{FieldMove, Kind};
+use crate::json::Json;
 
 /// Field of the spec: size in bytes of the data that the annotations have no room for.
 pub const OMITTED: &str = "conversionDataOmitted";
@@ -26,9 +27,9 @@ pub(super) const OMITTED_MOVE: FieldMove = FieldMove {
 };
 
 /// Records in a converted `spec` that data of this size was left out.
-pub(super) fn mark(spec: &mut Value, bytes: usize) {
-    if let Value::Object(spec) = spec {
-        spec.insert(OMITTED.to_owned(), Value::from(bytes));
+pub(super) fn mark(spec: &mut Json<'_>, bytes: usize) {
+    if let Json::Object(spec) = spec {
+        set(spec, &[OMITTED], Json::Number(bytes.into()));
     }
 }
 

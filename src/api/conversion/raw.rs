@@ -4,7 +4,6 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{
@@ -13,6 +12,7 @@ use super::{
 };
 use crate::api::raw::{Members, has_at_most, text, write_text};
 use crate::api::{Kind, Version};
+use crate::json::Json;
 
 /// Largest number of values in one spec. A spec that the schemas allow has some hundreds; a tree
 /// of this many takes about 2 MB.
@@ -116,7 +116,7 @@ fn version_of_members<'k>(
 
 /// Parses a spec into a tree. The number of values is limited first, since a tree takes many
 /// times the memory of its text.
-fn parse(kind: &Kind, spec: &RawValue) -> Result<Value, ConversionError> {
+fn parse<'a>(kind: &Kind, spec: &'a RawValue) -> Result<Json<'a>, ConversionError> {
     let unreadable = |problem: String| ConversionError::UnreadableSpec {
         kind: kind.kind,
         problem,

@@ -7,6 +7,23 @@ use serde_json::Value;
 
 use crate::bounded::{MOST_QUOTED, beginning_of, shortened};
 
+/// The place of a value; becomes text only in an error.
+pub(super) enum Path<'p> {
+    Spec,
+    Field(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spec => formatter.write_str("spec"),
+            Self::Field(object, name) => write!(formatter, "{object}.{}", shortened(name)),
+            Self::Item(list, index) => write!(formatter, "{list}[{index}]"),
+        }
+    }
+}
+
 /// Longest quoted detail of one error, in bytes.
 const MAX_DETAIL: usize = 1024;
 

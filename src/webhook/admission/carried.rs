@@ -68,17 +68,17 @@ pub(super) fn room_errors(
     if new.spec_text().len() * 8 + new.annotations_text().len() < DATA_LIMIT_BYTES {
         return Vec::new();
     }
-    let needed = |object: &Object<'_>, spec: Value| {
+    let needed = |object: &Object<'_>, spec: &Value| {
         let data = data_needed(admission.kind, admission.version, spec)?;
         Some((
             data.len(),
             DATA_ANNOTATION.len() + data.len() + object.other_annotations_bytes(),
         ))
     };
-    let Some((data, annotations)) = needed(new, spec.clone()) else {
+    let Some((data, annotations)) = needed(new, spec) else {
         return Vec::new();
     };
-    let stored = old.and_then(|old| needed(old, old.spec().ok()?));
+    let stored = old.and_then(|old| needed(old, &old.spec().ok()?));
     let (old_data, old_annotations) = stored.unwrap_or_default();
     let mut errors = Vec::new();
     if data > DATA_LIMIT_BYTES && data > old_data {
@@ -122,10 +122,10 @@ pub(super) fn dropped_errors(
     {
         return Vec::new();
     }
-    let needed = |spec: Value| data_needed(kind, version, spec).map_or(0, |data| data.len());
-    let before = old.spec().map_or(0, needed);
+    let needed = |spec: &Value| data_needed(kind, version, spec).map_or(0, |data| data.len());
+    let before = old.spec().map_or(0, |spec| needed(&spec));
     let with_data = DATA_ANNOTATION.len() + before + new.other_annotations_bytes();
-    if with_data <= ANNOTATIONS_LIMIT_BYTES || needed(spec.clone()) >= before {
+    if with_data <= ANNOTATIONS_LIMIT_BYTES || needed(spec) >= before {
         return Vec::new();
     }
     vec![FieldError {

@@ -27,6 +27,8 @@ impl Malformed {
 #[derive(Debug)]
 pub(super) struct Object<'a> {
     members: Members<'a>,
+    /// Empty if there is none.
+    metadata: Members<'a>,
 }
 
 impl<'a> Object<'a> {
@@ -34,7 +36,11 @@ impl<'a> Object<'a> {
         let members = object
             .and_then(Members::of)
             .ok_or_else(|| Malformed::new(format!("{place} is no object")))?;
-        Ok(Self { members })
+        let metadata = members.get("metadata").and_then(Members::of);
+        Ok(Self {
+            members,
+            metadata: metadata.unwrap_or_default(),
+        })
     }
 
     /// Checks that the object matches the kind and version of the endpoint.
@@ -80,16 +86,9 @@ impl<'a> Object<'a> {
         })
     }
 
-    pub(super) fn metadata(&self) -> Members<'a> {
-        self.members
-            .get("metadata")
-            .and_then(Members::of)
-            .unwrap_or_default()
-    }
-
     /// The name; empty if it has not been generated yet.
     pub(super) fn name(&self, request: &Request<'_>) -> String {
-        match (self.metadata().text("name"), &request.name) {
+        match (self.metadata.text("name"), &request.name) {
             (Some(name), _) => name.into_owned(),
             (None, Some(name)) => name.0.to_string(),
             (None, None) => String::new(),
@@ -97,22 +96,22 @@ impl<'a> Object<'a> {
     }
 
     pub(super) fn is_being_deleted(&self) -> bool {
-        let timestamp = self.metadata().get("deletionTimestamp");
+        let timestamp = self.metadata.get("deletionTimestamp");
         timestamp.is_some_and(|timestamp| timestamp.get() != "null")
     }
 
     /// Whether a field manager has written fields in this `apiVersion`.
     pub(super) fn has_field_manager_in(&self, api_version: &str) -> bool {
-        let managed = self.metadata().get("managedFields");
+        let managed = self.metadata.get("managedFields");
         managed.is_some_and(|managed| managed.get().contains(&format!("\"{api_version}\"")))
     }
 
     pub(super) fn annotations_text(&self) -> &'a str {
-        self.metadata().get("annotations").map_or("", RawValue::get)
+        self.metadata.get("annotations").map_or("", RawValue::get)
     }
 
     pub(super) fn annotations(&self) -> Members<'a> {
-        self.metadata()
+        self.metadata
             .get("annotations")
             .and_then(Members::of)
             .unwrap_or_default()

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::converted;
 use super::generators::{arbitrary_json, arbitrary_spec, pairs_and_objects};
-use crate::api::conversion::{DATA_ANNOTATION, get, hub_spec};
+use crate::api::conversion::{DATA_ANNOTATION, at, hub_spec};
+use crate::json::Json;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
@@ -62,16 +63,17 @@ proptest! {
         let mut there = converted(kind, &object, to);
         let field = index.get(kind.moves);
         let (path, origin) = if from.name == kind.hub.name { (field.spoke, field.hub) } else { (field.hub, field.spoke) };
-        let Some(spec) = there.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
+        let Some(Json::Object(mut spec)) = there.get("spec").map(Json::from) else { return Ok(()) };
         match &change {
             // The API server would reject a PATCH below a value that is not an object.
-            Some(_) if path.len() > 1 && spec.get(path[0]).is_some_and(|parent| !parent.is_object()) => return Ok(()),
-            Some(change) => super::set(spec, path, change.clone()),
-            None => super::remove(spec, path),
+            Some(_) if path.len() > 1 && there["spec"].get(path[0]).is_some_and(|parent| !parent.is_object()) => return Ok(()),
+            Some(change) => super::set(&mut spec, path, change.into()),
+            None => super::remove(&mut spec, path),
         }
+        there["spec"] = Value::from(&Json::Object(spec));
         let back = converted(kind, &there, from);
         let (before, after) = (object["spec"].as_object().unwrap(), back["spec"].as_object().unwrap());
-        prop_assert_eq!(get(after, origin), change.as_ref(), "by way of {}", there);
+        prop_assert_eq!(at(&back["spec"], origin), change.as_ref(), "by way of {}", there);
         for (name, value) in before.iter().filter(|(name, _)| *name != origin[0]) {
             prop_assert_eq!(after.get(name), Some(value), "by way of {}", there);
         }
