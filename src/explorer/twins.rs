@@ -26,10 +26,12 @@ pub(crate) enum Twin {
     WriteAtRest,
     /// A write replaces a status that was not seen.
     BlindStatus,
+    /// What was applied to a child is read once, and never again.
+    ReadOnce,
 }
 
 /// Their names in `docs/testing.md`.
-pub(super) const TWINS: [(Twin, &str); 10] = [
+pub(super) const TWINS: [(Twin, &str); 11] = [
     (Twin::StatusAhead, "status ahead of the children"),
     (Twin::ApplyWithoutUid, "apply without uid"),
     (Twin::NoTombstones, "no tombstones"),
@@ -40,6 +42,7 @@ pub(super) const TWINS: [(Twin, &str); 10] = [
     (Twin::ChildOfDeadOwner, "child of a dead owner"),
     (Twin::WriteAtRest, "write at rest"),
     (Twin::BlindStatus, "blind status"),
+    (Twin::ReadOnce, "read once"),
 ];
 
 thread_local! {
