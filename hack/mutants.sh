@@ -17,7 +17,8 @@ for value in "$number" "$seed"; do
         exit 64
     }
 done
-PATH="$(hack/cargo-tool.sh cargo-mutants 27.1.0):$PATH"
+nextest=$(hack/cargo-tool.sh cargo-nextest 0.9.151 --no-default-features --features default-no-update)
+PATH="$(hack/cargo-tool.sh cargo-mutants 27.1.0):$nextest:$PATH"
 folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 total=$(cargo mutants --list | wc -l)
 shards=1
