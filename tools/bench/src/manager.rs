@@ -8,7 +8,7 @@ use std::time::Duration;
 use devcluster::{Cluster, Process, Program, free_port};
 
 use crate::error::Error;
-use crate::usage::{Cpu, Memory};
+use crate::usage::{Cpu, Instructions, Memory};
 
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -145,6 +145,11 @@ impl Manager {
     /// CPU time since it started.
     pub(crate) fn cpu(&self) -> Result<Cpu, Error> {
         Cpu::of(self.process.id())
+    }
+
+    /// A counter of its instructions from now on.
+    pub(crate) fn instructions(&self) -> Instructions {
+        Instructions::of(self.process.id())
     }
 
     /// Reconciles since it started, by its own metrics.

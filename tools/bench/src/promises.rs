@@ -19,6 +19,7 @@ pub(crate) mod row {
     pub(crate) const ALL_READY: &str = "all Ready after, s";
     pub(crate) const RECONCILES: &str = "reconciles per resource";
     pub(crate) const CPU: &str = "CPU per 1000 resources, s";
+    pub(crate) const INSTRUCTIONS: &str = "user instructions per resource, millions";
     pub(crate) const CPU_AT_REST: &str = "CPU at rest, % of a core";
     pub(crate) const MEMORY_IDLE: &str = "memory idle, MiB";
     pub(crate) const MEMORY_FULL: &str = "memory with all, MiB";
@@ -36,7 +37,7 @@ pub(crate) mod row {
     pub(crate) const START_CPU: &str = "CPU of a start with all, s";
     pub(crate) const CHANGE_P99: &str = "from one change to its apply, P99, ms";
 
-    pub(super) const ALL: [&str; 25] = [
+    pub(super) const ALL: [&str; 26] = [
         BINARY,
         BINARY_ZIPPED,
         REQUESTS,
@@ -48,6 +49,7 @@ pub(crate) mod row {
         ALL_READY,
         RECONCILES,
         CPU,
+        INSTRUCTIONS,
         CPU_AT_REST,
         MEMORY_IDLE,
         MEMORY_FULL,

@@ -59,7 +59,7 @@ pub(crate) fn binary(subject: &Subject, promises: &mut Promises) -> Result<Strin
 pub(crate) type Figure = (&'static str, fn(&Plan, &Burst) -> f64);
 
 /// What is measured of every manager.
-pub(crate) const FIGURES: [Figure; 12] = [
+pub(crate) const FIGURES: [Figure; 13] = [
     (row::REQUESTS, |plan, burst| {
         per_resource(plan, count(&burst.creation, |it| !it.is_watch()))
     }),
@@ -81,6 +81,9 @@ pub(crate) const FIGURES: [Figure; 12] = [
     }),
     (row::CPU, |plan, burst| {
         1000.0 * per_resource(plan, burst.creation_cpu.all.as_secs_f64())
+    }),
+    (row::INSTRUCTIONS, |plan, burst| {
+        per_resource(plan, burst.creation_instructions as f64 / 1e6)
     }),
     (row::MEMORY_IDLE, |_, burst| mebibytes(burst.idle.resident)),
     (row::MEMORY_FULL, |_, burst| mebibytes(burst.full.resident)),

@@ -50,6 +50,8 @@ pub(crate) struct Burst {
     /// From the first creation until rest.
     pub(crate) creation: Requests,
     pub(crate) creation_cpu: Cpu,
+    /// In user mode; 0 if the machine does not count them.
+    pub(crate) creation_instructions: u64,
     /// What our own client needed to create and watch them: a yardstick, since a second of
     /// CPU on a busy machine does less than on an idle one.
     pub(crate) yardstick: Cpu,
@@ -163,12 +165,14 @@ impl<'a> Stage<'a> {
         let idle = manager.memory()?;
 
         let (cpu, log) = (manager.cpu()?, manager.logged());
+        let mut instructions = manager.instructions();
         let own_cpu = Cpu::of(std::process::id())?;
         let creation = fleet.create(self.plan.limit());
         let (created_after, ready_after) = runtime.block_on(self.unless_interrupted(creation))?;
         let yardstick = Cpu::of(std::process::id())?.since(own_cpu);
         let creation = self.until_quiet(&mut manager)?;
         let creation_cpu = manager.cpu()?.since(cpu);
+        let creation_instructions = instructions.count();
         let logged = manager.logged() - log;
         let full = manager.memory()?;
 
@@ -182,6 +186,7 @@ impl<'a> Stage<'a> {
             idle,
             creation,
             creation_cpu,
+            creation_instructions,
             yardstick,
             logged,
             created_after,

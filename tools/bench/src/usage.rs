@@ -4,6 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use perf_event::events::Hardware;
+use perf_event::{Builder, Counter};
+
 use crate::error::Error;
 
 /// Memory of a process, in KiB.
@@ -84,6 +87,37 @@ impl Cpu {
     }
 }
 
+/// Counts the instructions that a process executes in user mode. Unlike CPU time, they do not depend on what
+/// else the machine does.
+pub(crate) struct Instructions(Vec<Counter>);
+
+impl Instructions {
+    /// Of all threads of the process `id`, from now on. It counts nothing on a machine without such a
+    /// counter, as many virtual ones are, and where it is forbidden (`perf_event_paranoid`).
+    pub(crate) fn of(id: u32) -> Self {
+        let threads = fs::read_dir(format!("/proc/{id}/task"));
+        let threads = threads.into_iter().flatten().flatten();
+        let counters = threads.filter_map(|thread| {
+            let thread = thread.file_name().to_str()?.parse().ok()?;
+            let mut counter = Builder::new(Hardware::INSTRUCTIONS)
+                .observe_pid(thread)
+                // Threads that it starts later.
+                .inherit(true)
+                .build()
+                .ok()?;
+            counter.enable().ok()?;
+            Some(counter)
+        });
+        Self(counters.collect())
+    }
+
+    /// How many there were until now.
+    pub(crate) fn count(&mut self) -> u64 {
+        let counters = self.0.iter_mut();
+        counters.filter_map(|counter| counter.read().ok()).sum()
+    }
+}
+
 /// Fields 14 and 15 of proc_pid_stat(5), user and system time, in units of 1/USER_HZ, which
 /// is 10 ms on every architecture that Kubernetes runs on.
 fn ticks(stat: &str) -> (Duration, Duration) {
@@ -106,6 +140,21 @@ mod tests {
         let stat = "42 (a ) b) S 1 2 3 4 5 6 7 8 9 10 250 150 13 14 15 16 17 18 6000 20 21";
         let (user, kernel) = ticks(stat);
         assert_eq!((user.as_millis(), kernel.as_millis()), (2500, 1500));
+    }
+
+    #[test]
+    fn instructions_are_counted_where_the_machine_counts_them() {
+        let mut instructions = Instructions::of(std::process::id());
+        let sum = || std::hint::black_box((0..100_000_u64).map(std::hint::black_box).sum::<u64>());
+        sum();
+        let once = instructions.count();
+        assert!(instructions.0.is_empty() || once > 100_000, "{once}");
+        std::thread::scope(|scope| scope.spawn(sum).join()).unwrap();
+        let twice = instructions.count();
+        assert!(
+            instructions.0.is_empty() || twice > once + 100_000,
+            "{twice}"
+        );
     }
 
     #[test]

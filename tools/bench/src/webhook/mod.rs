@@ -97,6 +97,8 @@ impl Scenario {
 struct Turn {
     load: Load,
     cpu: Cpu,
+    /// In user mode; 0 if the machine does not count them.
+    instructions: u64,
     handshakes: u64,
 }
 
@@ -298,6 +300,7 @@ impl Stage<'_> {
         server.check()?;
         server.forget_peak()?;
         let before = server.cpu()?;
+        let mut instructions = server.instructions();
         let time = Duration::from_millis(self.plan.turn);
         let call = || client::load(connections, request, time, self.interrupted);
         let (load, handshakes) = client::amid_handshakes(
@@ -312,6 +315,7 @@ impl Stage<'_> {
         Ok(Turn {
             load,
             cpu: server.cpu()?.since(before),
+            instructions: instructions.count(),
             handshakes,
         })
     }

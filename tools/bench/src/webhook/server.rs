@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::client::{Connection, SERVER_NAME};
 use crate::error::Error;
-use crate::usage::{Cpu, Memory};
+use crate::usage::{Cpu, Instructions, Memory};
 
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a server may take to answer its first handshake.
@@ -136,6 +136,11 @@ impl Server {
     /// CPU time since it started.
     pub(crate) fn cpu(&self) -> Result<Cpu, Error> {
         Cpu::of(self.process.id())
+    }
+
+    /// A counter of its instructions from now on.
+    pub(crate) fn instructions(&self) -> Instructions {
+        Instructions::of(self.process.id())
     }
 
     /// Its memory now.

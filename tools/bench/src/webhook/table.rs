@@ -9,10 +9,10 @@ use crate::promises::{Load, Promises, row};
 /// Above the rows.
 pub(super) const HEAD: &str = "
 Each cell: manager / bare server. CPU is the server's, per call; the ratio is the median over \
-the rounds. Memory is the peak over that at rest.
+the rounds. Instructions are in user mode, in thousands. Memory is the peak over that at rest.
 
-| load | connections | CPU µs | ratio | p50 µs | p90 µs | p99 µs | calls/s | objects per CPU-s | MiB per CPU-s | peak MiB | promised |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|
+| load | connections | CPU µs | ratio | instructions | p50 µs | p90 µs | p99 µs | calls/s | objects per CPU-s | MiB per CPU-s | peak MiB | promised |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|
 ";
 
 /// CPU of one call.
@@ -22,8 +22,12 @@ pub(crate) const CPU: &str = "CPU of a call, µs";
 type Recorded = (&'static str, fn(&Figures) -> f64);
 
 /// What is recorded of every call.
-const RECORDED: [Recorded; 4] = [
+const RECORDED: [Recorded; 5] = [
     (CPU, Figures::microseconds),
+    (
+        "user instructions of a call, thousands",
+        Figures::instructions,
+    ),
     ("P50, µs", |figures| figures.latency(0.5)),
     ("P99, µs", |figures| figures.latency(0.99)),
     ("memory over idle, MiB", Figures::peak_mebibytes),
@@ -85,6 +89,9 @@ pub(super) fn line(scenario: &Scenario, figures: &[Figures; 2], promises: &mut P
             both(&|figures| format!("{:.1}", figures.microseconds()))
         }),
         when(is_pure, || format!("{:.2}", ratio(figures))),
+        when(is_pure, || {
+            both(&|figures| format!("{:.1}", figures.instructions()))
+        }),
         latency(0.5),
         latency(0.9),
         latency(0.99),
@@ -186,6 +193,11 @@ impl Figures {
         self.sum(|turn| turn.cpu.all.as_secs_f64()) * 1e6 / self.calls()
     }
 
+    /// Instructions of one call in user mode, in thousands.
+    fn instructions(&self) -> f64 {
+        self.sum(|turn| turn.instructions as f64) / 1e3 / self.calls()
+    }
+
     fn calls_a_second(&self) -> f64 {
         self.calls() / self.elapsed()
     }
@@ -233,6 +245,7 @@ mod tests {
             turns: vec![Turn {
                 load,
                 cpu,
+                instructions: 0,
                 handshakes: 0,
             }],
             peak: 2048,
