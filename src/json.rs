@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Number, Value};
 
@@ -44,6 +45,18 @@ impl<'a> Json<'a> {
         let members = self.as_object()?;
         // Faster than a binary search for a handful of members.
         Some(&members.iter().find(|(it, _)| it == name)?.1)
+    }
+
+    /// A text, also if it was left unparsed.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Json::String(text) => Some(Cow::Borrowed(text)),
+            Json::Unparsed(text) if text.starts_with('"') => match serde_json::from_str(text) {
+                Ok(Json::String(text)) => Some(text),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// The member at a path such as `/metadata/name`, without escape sequences.
@@ -143,7 +156,7 @@ impl From<&Json<'_>> for Value {
     }
 }
 
-/// As `serde_json` writes it, without white space.
+/// As `serde_json` writes it, without white space; what was left as text is written as it is.
 impl fmt::Display for Json<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = serde_json::to_string(self).map_err(|_| fmt::Error)?;
@@ -162,7 +175,12 @@ impl Serialize for Json<'_> {
             Json::Object(members) => {
                 serializer.collect_map(members.iter().map(|(name, member)| (name, member)))
             }
-            Json::Unparsed(_) => self.parsed().serialize(serializer),
+            // As it is, by way of `RawValue`'s own protocol.
+            Json::Unparsed(text) => {
+                let mut raw = serializer.serialize_struct(RAW_VALUE, 1)?;
+                raw.serialize_field(RAW_VALUE, text)?;
+                raw.end()
+            }
         }
     }
 }
@@ -173,7 +191,7 @@ impl<'de> Deserialize<'de> for Json<'de> {
     }
 }
 
-/// What becomes of the member of an object.
+/// What becomes of the member of an object, or of the item of a list.
 pub enum Member<R> {
     /// It is not read.
     Skip,
@@ -190,7 +208,12 @@ pub trait Reader: Copy {
     fn member(self, name: &str, before: &[(Cow<'_, str>, Json<'_>)]) -> Member<Self>;
 
     /// How to read the items of a list.
-    fn item(self) -> Self;
+    fn item(self) -> Member<Self>;
+
+    /// Largest number of members of one object, and of items in one list. More are an error.
+    fn limit(self) -> usize {
+        usize::MAX
+    }
 }
 
 /// Reads everything.
@@ -202,8 +225,8 @@ impl Reader for Everything {
         Member::Read(self)
     }
 
-    fn item(self) -> Self {
-        self
+    fn item(self) -> Member<Self> {
+        Member::Read(self)
     }
 }
 
@@ -239,18 +262,30 @@ impl<'de, R: Reader> Visitor<'de> for Reading<R> {
                 Member::Leave => map.next_value_seed(Leaving)?,
                 Member::Read(reader) => map.next_value_seed(Reading(reader))?,
             };
+            if members.len() == self.0.limit() {
+                return Err(A::Error::custom("too many members in one object"));
+            }
             members.push((name, member));
         }
         Ok(Json::object(members))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json<'de>, A::Error> {
-        let reader = self.0.item();
         let mut all = Vec::new();
-        while let Some(item) = items.next_element_seed(Reading(reader))? {
-            all.push(item);
+        loop {
+            let item = match self.0.item() {
+                Member::Skip => items.next_element::<IgnoredAny>()?.map(|_| None),
+                Member::Leave => items.next_element_seed(Leaving)?.map(Some),
+                Member::Read(reader) => items.next_element_seed(Reading(reader))?.map(Some),
+            };
+            match item {
+                None => return Ok(Json::Array(all)),
+                Some(_) if all.len() == self.0.limit() => {
+                    return Err(A::Error::custom("too many items in one list"));
+                }
+                Some(item) => all.extend(item),
+            }
         }
-        Ok(Json::Array(all))
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Json<'de>, E> {

@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use quartet_operator::api::conversion::{
     ConversionError, Converted, DATA_ANNOTATION, convert, convert_into, hub_spec,
 };
-use quartet_operator::api::raw::Members;
+use quartet_operator::api::raw::Envelope;
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::operators::OPERATORS;
 use quartet_operator_fuzz::{is_json, resources};
@@ -44,12 +44,12 @@ fuzz_target!(|input: &[u8]| {
 
 /// Whatever `text` is, it converts as its tree does.
 fn check_text(kind: &Kind, text: &str, tree: Option<&Value>, to: &Version) {
-    let Ok(members) = serde_json::from_str::<Members<'_>>(text) else {
+    let Ok(Envelope(object)) = serde_json::from_str(text) else {
         assert_eq!(tree.and_then(Value::as_object), None, "no members are read");
         return;
     };
     let mut out = b"before".to_vec();
-    let converted = convert_into(&mut out, kind, &members, to);
+    let converted = convert_into(&mut out, kind, object, to);
     let written = out.strip_prefix(b"before").expect("only adds to it");
     let Some(tree) = tree else { return };
     match (converted, convert(kind, tree.clone(), to)) {

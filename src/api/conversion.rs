@@ -8,7 +8,7 @@
 mod omitted;
 mod raw;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use thiserror::Error;
 
 pub use omitted::OMITTED;
@@ -74,37 +74,11 @@ pub enum ConversionError {
 /// `object` is not a JSON object with an `apiVersion` of this kind. The content of spec, status
 /// and metadata never causes an error.
 pub fn convert(kind: &Kind, object: Value, to: &Version) -> Result<Converted, ConversionError> {
-    let Value::Object(mut object) = object else {
-        return Err(ConversionError::NotAnObject { kind: kind.kind });
-    };
-    let api_version = object
-        .get("apiVersion")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let from = version_of(kind, api_version).ok_or_else(|| unknown_version(kind, api_version))?;
-    if from.name == to.name {
-        return Ok(Converted {
-            object: Value::Object(object),
-            data_left_out: false,
-        });
-    }
-    let data = take_data(&mut object);
-    let mut data_left_out = false;
-    if let Some(spec) = object.remove("spec") {
-        let spec = Json::from(&spec);
-        let ConvertedSpec { mut spec, data } = convert_spec(kind, from, to, spec, data.as_deref());
-        if let Some(data) = data {
-            let bytes = data.len();
-            data_left_out = !put_data(&mut object, data);
-            if data_left_out {
-                omitted::mark(&mut spec, bytes);
-            }
-        }
-        object.insert("spec".to_owned(), Value::from(&spec));
-    }
-    object.insert("apiVersion".to_owned(), Value::String(kind.api_version(to)));
+    let mut out = Vec::new();
+    let ConvertedText { data_left_out, .. } =
+        convert_into(&mut out, kind, Json::from(&object), to)?;
     Ok(Converted {
-        object: Value::Object(object),
+        object: serde_json::from_slice(&out).unwrap_or_default(),
         data_left_out,
     })
 }
@@ -274,13 +248,6 @@ fn remove(fields: &mut Fields<'_>, path: &[&str]) {
     }
 }
 
-fn unknown_version(kind: &Kind, api_version: &str) -> ConversionError {
-    ConversionError::UnknownVersion {
-        kind: kind.kind,
-        api_version: api_version.to_owned(),
-    }
-}
-
 fn version_of<'a>(kind: &'a Kind, api_version: &str) -> Option<&'a Version> {
     let (group, version) = api_version.split_once('/')?;
     if group == kind.group {
@@ -288,52 +255,6 @@ fn version_of<'a>(kind: &'a Kind, api_version: &str) -> Option<&'a Version> {
     } else {
         None
     }
-}
-
-/// Removes our annotation and returns its value. Also removes the map of annotations if it is
-/// then empty: to the API server, absent and empty are equal.
-fn take_data(object: &mut Map<String, Value>) -> Option<String> {
-    let metadata = object.get_mut("metadata")?.as_object_mut()?;
-    let annotations = metadata.get_mut("annotations")?.as_object_mut()?;
-    let data = annotations.remove(DATA_ANNOTATION)?;
-    if annotations.is_empty() {
-        metadata.remove("annotations");
-    }
-    match data {
-        Value::String(data) => Some(data),
-        _ => None,
-    }
-}
-
-/// Adds our annotation. Returns false if there is no place or no room for it.
-fn put_data(object: &mut Map<String, Value>, data: String) -> bool {
-    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
-        return false;
-    };
-    let others = match metadata.get("annotations") {
-        None | Some(Value::Null) => 0,
-        Some(Value::Object(annotations)) => annotations
-            .iter()
-            .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
-            .sum(),
-        Some(_) => return false,
-    };
-    if others + DATA_ANNOTATION.len() + data.len() > ANNOTATIONS_LIMIT_BYTES {
-        return false;
-    }
-    let annotations = metadata.entry("annotations").or_insert(Value::Null);
-    match annotations {
-        Value::Object(annotations) => {
-            annotations.insert(DATA_ANNOTATION.to_owned(), Value::String(data));
-        }
-        absent => {
-            *absent = Value::Object(Map::from_iter([(
-                DATA_ANNOTATION.to_owned(),
-                Value::String(data),
-            )]))
-        }
-    }
-    true
 }
 
 #[cfg(test)]

@@ -7,78 +7,94 @@ use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{
+    DeserializeSeed as _, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor,
+};
 
 use super::conversion::ANNOTATIONS_LIMIT_BYTES;
+use crate::json::{Json, Member, Reader, Reading};
 
 /// Largest number of members of one object. More annotations cannot be stored: their names
 /// differ, and together they have a limit in bytes. Without this limit, a hostile body would take
 /// ten times its size in memory.
 const MOST_MEMBERS: usize = ANNOTATIONS_LIMIT_BYTES / 4;
 
-/// The members of a JSON object, in order, with their values as text. If a name occurs twice, the
-/// last one counts, as in `serde_json::Value` and in Go.
-#[derive(Debug, Default, Clone)]
-pub struct Members<'a> {
-    members: Vec<(Cow<'a, str>, &'a RawValue)>,
+/// An object of the API of which little is parsed: the names of its members, and those of its metadata. All
+/// else is left as text ([`Json::Unparsed`]). If a name occurs twice, the last one counts, as in
+/// `serde_json::Value` and in Go.
+#[derive(Debug)]
+pub struct Envelope<'a>(pub Json<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Unquoted(EnvelopeVisitor))
+    }
 }
 
-impl<'a> Members<'a> {
-    /// Parses `text`. `None` if it is not an object, or has more members than could be stored.
-    pub fn of(text: &'a RawValue) -> Option<Self> {
-        serde_json::from_str(text.get()).ok()
+struct EnvelopeVisitor;
+
+impl<'de> Visitor<'de> for EnvelopeVisitor {
+    type Value = Envelope<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
     }
 
-    /// The value of member `name`.
-    pub fn get(&self, name: &str) -> Option<&'a RawValue> {
-        let (_, value) = self.members.iter().find(|(member, _)| member == name)?;
-        Some(value)
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Envelope<'de>, A::Error> {
+        Reading(Depth::Object).visit_map(members).map(Envelope)
     }
+}
 
-    /// The value of member `name`, if it is a string.
-    pub fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        text(self.get(name)?)
+impl Envelope<'_> {
+    /// Bytes of its text, without white space around members.
+    pub fn bytes(&self) -> usize {
+        bytes(&self.0)
     }
+}
 
-    /// Names and values, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Cow<'a, str>, &'a RawValue)> {
-        self.members.iter().map(|(name, value)| (name, *value))
+fn bytes(json: &Json<'_>) -> usize {
+    match json {
+        Json::Object(members) => members
+            .iter()
+            .map(|(name, it)| name.len() + bytes(it))
+            .sum(),
+        Json::Unparsed(text) => text.len(),
+        _ => 0,
     }
+}
 
-    /// Removes all but the last member of each name. Compares pairs if there are few members, and
-    /// sorts if there are many.
-    fn without_duplicates(mut self) -> Self {
-        const FEW: usize = 16;
-        let members = &self.members;
-        let has_duplicates = if members.len() <= FEW {
-            members.iter().enumerate().any(|(index, (name, _))| {
-                members
-                    .iter()
-                    .take(index)
-                    .any(|(earlier, _)| earlier == name)
-            })
-        } else {
-            let mut names: Vec<&str> = members.iter().map(|(name, _)| name.as_ref()).collect();
-            names.sort_unstable();
-            names.windows(2).any(|pair| pair.first() == pair.last())
-        };
-        if has_duplicates {
-            let mut seen = std::collections::HashSet::new();
-            self.members.reverse();
-            self.members.retain(|(name, _)| seen.insert(name.clone()));
-            self.members.reverse();
+/// A JSON value; if it is an object, the names of its members are parsed, and all else is left as text.
+#[derive(Debug)]
+pub struct Members<'a>(pub Json<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Reading(Depth::Members).deserialize(deserializer).map(Self)
+    }
+}
+
+/// What is read of a value.
+#[derive(Debug, Clone, Copy)]
+enum Depth {
+    Object,
+    Members,
+}
+
+impl Reader for Depth {
+    fn member(self, name: &str, _before: &[(Cow<'_, str>, Json<'_>)]) -> Member<Self> {
+        match (self, name) {
+            (Self::Object, "metadata") => Member::Read(Self::Members),
+            _ => Member::Leave,
         }
-        self
     }
-}
 
-/// The string in `value`, borrowed if it has no escapes.
-pub fn text(value: &RawValue) -> Option<Cow<'_, str>> {
-    // Deserializing a `Cow<str>` always copies.
-    serde_json::from_str::<Text<'_>>(value.get())
-        .ok()
-        .map(|text| text.0)
+    fn item(self) -> Member<Self> {
+        Member::Leave
+    }
+
+    fn limit(self) -> usize {
+        MOST_MEMBERS
+    }
 }
 
 /// Writes `text` as a JSON string.
@@ -112,12 +128,6 @@ impl<'de> Visitor<'de> for TextVisitor {
 
     fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
         Ok(Text(Cow::Owned(text.to_owned())))
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Unquoted(MembersVisitor))
     }
 }
 
@@ -175,29 +185,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for StructuredVisitor<T> {
     }
 }
 
-/// Reads the members of an object.
-pub(crate) struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-        // Kubernetes objects have five: apiVersion, kind, metadata, spec, status.
-        let mut members = Vec::with_capacity(5);
-        while let Some((Text(name), value)) = map.next_entry()? {
-            if members.len() == MOST_MEMBERS {
-                return Err(A::Error::custom("too many members in one object"));
-            }
-            members.push((name, value));
-        }
-        Ok(Members { members }.without_duplicates())
-    }
-}
-
 /// Returns true only if `text` holds at most `limit` values. Counts without parsing, since a tree
 /// takes many times the memory of its text. An empty list or object counts as two.
 pub fn has_at_most(limit: usize, text: &str) -> bool {
@@ -224,21 +211,21 @@ mod tests {
 
     use super::*;
 
-    fn members(text: &str) -> Members<'_> {
-        serde_json::from_str(text).unwrap()
+    fn members(text: &str) -> Result<Json<'_>, serde_json::Error> {
+        serde_json::from_str(text).map(|Members(members)| members)
     }
 
     #[test]
     fn of_two_members_with_one_name_the_last_counts() {
-        let few = members(r#"{"a": 1, "b": 2, "\u0061": 3}"#);
-        assert_eq!(few.iter().count(), 2);
-        assert_eq!(few.get("a").unwrap().get(), "3");
+        let few = members(r#"{"a": 1, "b": 2, "\u0061": 3}"#).unwrap();
+        assert_eq!(few.as_object().unwrap().len(), 2);
+        assert_eq!(few.get("a"), Some(&Json::Unparsed("3")));
         let mut many: String = (0..40).map(|n| format!("\"k{n}\": 0,")).collect();
         many.push_str("\"k7\": 1");
         let many = format!("{{{many}}}");
-        let many = members(&many);
-        assert_eq!(many.iter().count(), 40);
-        assert_eq!(many.get("k7").unwrap().get(), "1");
+        let many = members(&many).unwrap();
+        assert_eq!(many.as_object().unwrap().len(), 40);
+        assert_eq!(many.get("k7"), Some(&Json::Unparsed("1")));
     }
 
     #[test]
@@ -247,8 +234,29 @@ mod tests {
             let members: Vec<String> = (0..count).map(|n| format!("\"{n}\":0")).collect();
             format!("{{{}}}", members.join(","))
         };
-        assert!(serde_json::from_str::<Members<'_>>(&object(MOST_MEMBERS)).is_ok());
-        assert!(serde_json::from_str::<Members<'_>>(&object(MOST_MEMBERS + 1)).is_err());
+        let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
+        assert!(members(&object(MOST_MEMBERS)).is_ok());
+        assert!(members(&object(MOST_MEMBERS + 1)).is_err());
+        assert!(members(&list(MOST_MEMBERS)).is_ok());
+        assert!(members(&list(MOST_MEMBERS + 1)).is_err());
+    }
+
+    #[test]
+    fn of_an_object_the_members_and_those_of_its_metadata_are_parsed() {
+        let text =
+            r#"{"kind":"K","metadata":{"labels":{"a":"b"},"name":"n"},"spec":{"metadata":{}}}"#;
+        let Envelope(object) = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            object.get("spec"),
+            Some(&Json::Unparsed(r#"{"metadata":{}}"#))
+        );
+        assert_eq!(
+            object.pointer("/metadata/labels"),
+            Some(&Json::Unparsed(r#"{"a":"b"}"#))
+        );
+        assert_eq!(object.to_string(), text);
+        let whole = "kindmetadatanamelabelsspec".len() + r#""K""n"{"a":"b"}{"metadata":{}}"#.len();
+        assert_eq!(Envelope(object).bytes(), whole);
     }
 
     #[test]
@@ -256,9 +264,9 @@ mod tests {
         let text = serde_json::to_string(&"x".repeat(1000)).unwrap();
         let escaped = text.replace('x', "\\u0078");
         for text in [text, escaped] {
-            let members = serde_json::from_str::<Members<'_>>(&text).unwrap_err();
+            let envelope = serde_json::from_str::<Envelope<'_>>(&text).unwrap_err();
             let structured = serde_json::from_str::<Structured<Text<'_>>>(&text).unwrap_err();
-            for error in [members, structured] {
+            for error in [envelope, structured] {
                 let error = error.to_string();
                 let expected = "invalid type: a string, expected an object at line 1 column ";
                 assert!(error.starts_with(expected), "{error}");

@@ -18,6 +18,7 @@
 mod reading;
 
 use std::borrow::Cow;
+use std::fmt;
 
 use axum::http::StatusCode;
 use serde::Deserialize;
@@ -28,10 +29,11 @@ use super::body::{Mapped, Text as Stored};
 use super::memory::{NoMemory, Share};
 use super::metrics::{Conversion, Metrics};
 use crate::api::conversion::{ConvertedText, convert_into};
-use crate::api::raw::{Members, Structured, Text, write_text};
+use crate::api::raw::{Envelope, Structured, Text, write_text};
 use crate::api::{Kind, Version};
 use crate::bounded::shortened;
 use crate::budget::{OBJECT_BYTES, STEP_BYTES};
+use crate::json::Json;
 use crate::log_limit::LogLimit;
 use reading::ReviewSeed;
 
@@ -234,9 +236,12 @@ impl<'c> Work<'c> {
         }
     }
 
-    fn convert(&mut self, object: &Members<'_>, desired: &str) -> Result<(), Failure> {
+    fn convert(&mut self, object: Envelope<'_>, desired: &str) -> Result<(), Failure> {
         static LEFT_OUT: LogLimit = LogLimit::new();
-        let name = object.text("kind").unwrap_or_default();
+        let bytes = object.bytes();
+        let Envelope(object) = object;
+        let place = Place::of(&object);
+        let name = object.get("kind").and_then(Json::text).unwrap_or_default();
         let (group, version) = desired.split_once('/').unwrap_or(("", desired));
         let kind = self.converter.kind_of(group, &name);
         let to = kind.and_then(|kind| kind.version(version));
@@ -246,7 +251,7 @@ impl<'c> Work<'c> {
                 from: UNKNOWN,
                 to: to.map_or(UNKNOWN, |to| to.name),
             },
-            message: format!("{}: {message}", place(object)),
+            message: format!("{place}: {message}"),
         };
         let (Some(kind), Some(to)) = (kind, to) else {
             return Err(failure(format!(
@@ -255,7 +260,6 @@ impl<'c> Work<'c> {
                 shortened(desired)
             )));
         };
-        let bytes: usize = object.iter().map(|(_, value)| value.get().len()).sum();
         if bytes > OBJECT_BYTES {
             let message = format!("the object has more than {OBJECT_BYTES} bytes");
             return Err(failure(message));
@@ -271,7 +275,7 @@ impl<'c> Work<'c> {
         self.objects += 1;
         if data_left_out && let Some(omitted) = LEFT_OUT.admit() {
             tracing::warn!(
-                object = place(object),
+                object = %place,
                 from,
                 to = to.name,
                 omitted,
@@ -360,15 +364,32 @@ impl<'c> Work<'c> {
     }
 }
 
-/// `namespace/name` of an object, for messages.
-fn place(object: &Members<'_>) -> String {
-    let metadata = object
-        .get("metadata")
-        .and_then(Members::of)
-        .unwrap_or_default();
-    let name = metadata.text("name").unwrap_or(Cow::Borrowed("?"));
-    match metadata.text("namespace") {
-        Some(namespace) => format!("{}/{}", shortened(&namespace), shortened(&name)),
-        None => shortened(&name).into_owned(),
+/// `namespace/name` of an object, for messages; as JSON until then.
+struct Place<'a> {
+    namespace: Option<Json<'a>>,
+    name: Option<Json<'a>>,
+}
+
+impl<'a> Place<'a> {
+    fn of(object: &Json<'a>) -> Self {
+        let metadata = object.get("metadata");
+        let field = |name| match metadata?.get(name)? {
+            Json::Unparsed(text) => Some(Json::Unparsed(text)),
+            _ => None,
+        };
+        Self {
+            namespace: field("namespace"),
+            name: field("name"),
+        }
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(namespace) = self.namespace.as_ref().and_then(Json::text) {
+            write!(formatter, "{}/", shortened(&namespace))?;
+        }
+        let name = self.name.as_ref().and_then(Json::text);
+        formatter.write_str(&shortened(&name.unwrap_or(Cow::Borrowed("?"))))
     }
 }

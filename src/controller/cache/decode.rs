@@ -153,11 +153,11 @@ impl Reader for Part {
         }
     }
 
-    fn item(self) -> Part {
-        match self {
+    fn item(self) -> Member<Part> {
+        Member::Read(match self {
             Part::Managers => Part::Manager,
             _ => Part::Whole,
-        }
+        })
     }
 }
 

@@ -1,12 +1,15 @@
 //! An object in a review. Only the requested fields are parsed. Knows the expected kind, but no rules.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Admission;
 use super::review::Request;
 use crate::api::conversion::{DATA_ANNOTATION, MOST_VALUES};
-use crate::api::raw::{Members, has_at_most, text};
+use crate::api::raw::{Envelope, Members, has_at_most};
+use crate::json::Json;
 use crate::webhook::answer::beginning_of;
 
 /// The object does not match its review.
@@ -26,32 +29,38 @@ impl Malformed {
 /// An object of a request. Only the requested fields are parsed.
 #[derive(Debug)]
 pub(super) struct Object<'a> {
-    members: Members<'a>,
-    /// Empty if there is none.
-    metadata: Members<'a>,
+    object: Json<'a>,
 }
 
 impl<'a> Object<'a> {
     pub(super) fn read(place: &str, object: Option<&'a RawValue>) -> Result<Self, Malformed> {
-        let members = object
-            .and_then(Members::of)
-            .ok_or_else(|| Malformed::new(format!("{place} is no object")))?;
-        let metadata = members.get("metadata").and_then(Members::of);
-        Ok(Self {
-            members,
-            metadata: metadata.unwrap_or_default(),
-        })
+        let envelope = object.and_then(|object| serde_json::from_str(object.get()).ok());
+        let Envelope(object) =
+            envelope.ok_or_else(|| Malformed::new(format!("{place} is no object")))?;
+        Ok(Self { object })
+    }
+
+    fn text(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.object.get(name)?.text()
+    }
+
+    /// The JSON of the member at a path such as `/metadata/name`.
+    fn json(&self, path: &str) -> Option<&'a str> {
+        match self.object.pointer(path)? {
+            Json::Unparsed(text) => Some(text),
+            _ => None,
+        }
     }
 
     /// Checks that the object matches the kind and version of the endpoint.
     pub(super) fn must_be(&self, admission: &Admission) -> Result<(), Malformed> {
         let kind = admission.kind;
-        let api_version = self.members.text("apiVersion").unwrap_or_default();
+        let api_version = self.text("apiVersion").unwrap_or_default();
         let is_ours = api_version
             .strip_prefix(kind.group)
             .and_then(|rest| rest.strip_prefix('/'))
             == Some(admission.version.name)
-            && self.members.text("kind").as_deref() == Some(kind.kind);
+            && self.text("kind").as_deref() == Some(kind.kind);
         match is_ours {
             true => Ok(()),
             false => Err(Malformed::new(format!(
@@ -63,7 +72,7 @@ impl<'a> Object<'a> {
     }
 
     pub(super) fn spec_text(&self) -> &'a str {
-        self.members.get("spec").map_or("null", RawValue::get)
+        self.json("/spec").unwrap_or("null")
     }
 
     pub(super) fn has_spec_of(&self, other: &Self) -> bool {
@@ -88,7 +97,8 @@ impl<'a> Object<'a> {
 
     /// The name; empty if it has not been generated yet.
     pub(super) fn name(&self, request: &Request<'_>) -> String {
-        match (self.metadata.text("name"), &request.name) {
+        let name = self.object.pointer("/metadata/name");
+        match (name.and_then(Json::text), &request.name) {
             (Some(name), _) => name.into_owned(),
             (None, Some(name)) => name.0.to_string(),
             (None, None) => String::new(),
@@ -96,25 +106,23 @@ impl<'a> Object<'a> {
     }
 
     pub(super) fn is_being_deleted(&self) -> bool {
-        let timestamp = self.metadata.get("deletionTimestamp");
-        timestamp.is_some_and(|timestamp| timestamp.get() != "null")
+        let timestamp = self.json("/metadata/deletionTimestamp");
+        timestamp.is_some_and(|timestamp| timestamp != "null")
     }
 
     /// Whether a field manager has written fields in this `apiVersion`.
     pub(super) fn has_field_manager_in(&self, api_version: &str) -> bool {
-        let managed = self.metadata.get("managedFields");
-        managed.is_some_and(|managed| managed.get().contains(&format!("\"{api_version}\"")))
+        let managed = self.json("/metadata/managedFields");
+        managed.is_some_and(|managed| managed.contains(&format!("\"{api_version}\"")))
     }
 
     pub(super) fn annotations_text(&self) -> &'a str {
-        self.metadata.get("annotations").map_or("", RawValue::get)
+        self.json("/metadata/annotations").unwrap_or_default()
     }
 
-    pub(super) fn annotations(&self) -> Members<'a> {
-        self.metadata
-            .get("annotations")
-            .and_then(Members::of)
-            .unwrap_or_default()
+    fn annotations(&self) -> Json<'a> {
+        let annotations = serde_json::from_str(self.annotations_text());
+        annotations.map_or(Json::Null, |Members(annotations)| annotations)
     }
 
     pub(super) fn annotation(&self, name: &str) -> Option<String> {
@@ -123,15 +131,17 @@ impl<'a> Object<'a> {
         if !self.annotations_text().contains(name) {
             return None;
         }
-        self.annotations().text(name).map(|text| text.into_owned())
+        let annotations = self.annotations();
+        Some(annotations.get(name)?.text()?.into_owned())
     }
 
     /// Bytes of the other annotations, keys and values.
     pub(super) fn other_annotations_bytes(&self) -> usize {
-        self.annotations()
-            .iter()
-            .filter(|(name, _)| *name != DATA_ANNOTATION)
-            .map(|(name, value)| name.len() + text(value).map_or(0, |value| value.len()))
+        let annotations = self.annotations();
+        let annotations = annotations.as_object().unwrap_or_default().iter();
+        annotations
+            .filter(|(name, _)| name != DATA_ANNOTATION)
+            .map(|(name, value)| name.len() + value.text().map_or(0, |value| value.len()))
             .sum()
     }
 }

@@ -3,13 +3,14 @@
 
 use std::fmt;
 
+use serde::Deserialize as _;
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use serde_json::value::RawValue;
 
 use super::{Review, Work};
-use crate::api::raw::{MembersVisitor, Text, Unquoted};
+use crate::api::raw::{Envelope, Text, Unquoted};
 
 /// Reads the whole review.
 pub(super) struct ReviewSeed<'w, 'c> {
@@ -173,22 +174,10 @@ impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(Unquoted(self))
-    }
-}
-
-impl<'de> Visitor<'de> for ObjectSeed<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
-        let object = MembersVisitor.visit_map(map)?;
-        self.work.convert(&object, self.desired).map_err(|failure| {
+        let object = Envelope::deserialize(deserializer)?;
+        self.work.convert(object, self.desired).map_err(|failure| {
             self.work.failure = Some(failure);
-            A::Error::custom("the call has failed")
+            D::Error::custom("the call has failed")
         })
     }
 }

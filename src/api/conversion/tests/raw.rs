@@ -11,14 +11,14 @@ use crate::api::conversion::{
     ANNOTATIONS_LIMIT_BYTES, ConversionError, Converted, ConvertedText, DATA_ANNOTATION,
     MOST_VALUES, convert, convert_into,
 };
-use crate::api::raw::Members;
+use crate::api::raw::Envelope;
 use crate::api::{Kind, Version, memcached};
 
 /// The result of converting `text`.
 fn convert_text(kind: &Kind, text: &str, to: &Version) -> Result<Converted, ConversionError> {
-    let object: Members<'_> = serde_json::from_str(text).unwrap();
+    let Envelope(object) = serde_json::from_str(text).unwrap();
     let mut out = b"before ".to_vec();
-    let ConvertedText { data_left_out, .. } = convert_into(&mut out, kind, &object, to)?;
+    let ConvertedText { data_left_out, .. } = convert_into(&mut out, kind, object, to)?;
     let converted = out.strip_prefix(b"before ").unwrap();
     Ok(Converted {
         object: serde_json::from_slice(converted).unwrap(),
@@ -123,13 +123,13 @@ fn what_is_not_touched_keeps_every_byte() {
     let kind = &memcached::KIND;
     let text = r#"{ "kind":"Memcached","metadata" : {"name":"\u0078", "n": 1e400 },
         "apiVersion":"cache.example.com/v1alpha1", "status":{ "replicas": 3.0 }, "spec": {"size" : 3} }"#;
-    let object: Members<'_> = serde_json::from_str(text).unwrap();
+    let Envelope(object) = serde_json::from_str(text).unwrap();
     let mut out = Vec::new();
-    convert_into(&mut out, kind, &object, &kind.hub).unwrap();
+    convert_into(&mut out, kind, object, &kind.hub).unwrap();
     assert_eq!(
         String::from_utf8(out).unwrap(),
-        r#"{"kind":"Memcached","metadata":{"name":"\u0078", "n": 1e400 },"#.to_owned()
-            + r#""apiVersion":"cache.example.com/v1","status":{ "replicas": 3.0 },"spec":{"replicas":3}}"#
+        r#"{"apiVersion":"cache.example.com/v1","kind":"Memcached","metadata":{"n":1e400,"name":"\u0078"},"#.to_owned()
+            + r#""spec":{"replicas":3},"status":{ "replicas": 3.0 }}"#
     );
 }
 

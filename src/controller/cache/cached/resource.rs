@@ -114,7 +114,7 @@ impl Decode for CachedResource {
 fn canonical(value: &Json<'_>) -> Box<str> {
     match value {
         Json::Unparsed(text) if !text.contains('\\') => (*text).into(),
-        value => value.to_string().into(),
+        value => value.parsed().to_string().into(),
     }
 }
 

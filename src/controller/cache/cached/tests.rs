@@ -214,3 +214,21 @@ async fn a_child_is_decoded_after_an_earlier_state_as_it_is_without_one() {
     let after = decoded(SERVICE, &service, Some(&earlier)).await;
     assert_ne!(after.fingerprint, earlier.fingerprint);
 }
+
+/// Texts are compared with what we write.
+#[test]
+fn spec_and_status_are_as_we_write_them_although_go_escapes_more() {
+    let text = r#"{"apiVersion":"cache.example.com/v1","kind":"Memcached","metadata":{"name":"a",
+        "namespace":"n","uid":"u","resourceVersion":"1"},
+        "spec":{"image":"a\u0026b"},"status":{"message":"\u003c1"}}"#;
+    let guard: DecodeGuard<CachedResource> = serde_json::from_str(text).expect("JSON");
+    let resource = guard.into_decoded().expect("decodes");
+    assert_eq!(&*resource.spec, r#"{"image":"a&b"}"#);
+    assert_eq!(&*resource.status, r#"{"message":"<1"}"#);
+    let text = text.replace("\\u0026", "-");
+    let guard: DecodeGuard<CachedResource> = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(
+        &*guard.into_decoded().expect("decodes").spec,
+        r#"{"image":"a-b"}"#
+    );
+}
