@@ -40,36 +40,47 @@ pub fn convert_into(
         return Err(ConversionError::NotAnObject { kind: kind.kind });
     };
     let from = version_of_object(kind, &object)?;
-    let mut left_out = None;
     let data = match from.name == to.name {
         true => None,
         false => take_data(&mut object),
     };
-    // Dropped before the data that it borrows from.
-    let mut object = object;
-    if from.name != to.name {
-        if let Some(spec) = field(&mut object, "spec") {
-            let parsed = parse(kind, std::mem::replace(spec, Json::Null))?;
-            let mut converted = convert_spec(kind, from, to, parsed, data.as_deref());
-            *spec = converted.spec;
-            left_out = converted.data.take().and_then(|data| {
-                let bytes = data.len();
-                (!put_data(&mut object, data)).then_some(bytes)
-            });
-        }
-        if let Some((spec, bytes)) = field(&mut object, "spec").zip(left_out) {
-            omitted::mark(spec, bytes);
-        }
-        if let Some(version) = field(&mut object, "apiVersion") {
-            *version = Json::String(kind.api_version(to).into());
-        }
-    }
+    let (object, left_out) = match from.name == to.name {
+        true => (object, None),
+        false => converted(kind, (from, to), object, data.as_deref())?,
+    };
     // Cannot fail: writing to a Vec.
     let _ = serde_json::to_writer(out, &Json::Object(object));
     Ok(ConvertedText {
         from: from.name,
         data_left_out: left_out.is_some(),
     })
+}
+
+/// Converts `object`, whose annotation was `data`. Also returns the size in bytes of what the annotations
+/// have no room for.
+fn converted<'a>(
+    kind: &Kind,
+    (from, to): (&Version, &Version),
+    mut object: Fields<'a>,
+    data: Option<&'a str>,
+) -> Result<(Fields<'a>, Option<usize>), ConversionError> {
+    let mut left_out = None;
+    if let Some(spec) = field(&mut object, "spec") {
+        let parsed = parse(kind, std::mem::replace(spec, Json::Null))?;
+        let converted = convert_spec(kind, from, to, parsed, data);
+        *spec = converted.spec;
+        left_out = converted.data.and_then(|data| {
+            let bytes = data.len();
+            (!put_data(&mut object, data)).then_some(bytes)
+        });
+    }
+    if let Some((spec, bytes)) = field(&mut object, "spec").zip(left_out) {
+        omitted::mark(spec, bytes);
+    }
+    if let Some(version) = field(&mut object, "apiVersion") {
+        *version = Json::String(kind.api_version(to).into());
+    }
+    Ok((object, left_out))
 }
 
 /// The version of `object`.
