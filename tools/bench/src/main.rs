@@ -40,7 +40,7 @@ struct Arguments {
     /// How many resources to create, a quarter of each kind
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(4..=10_800))]
     resources: u32,
-    /// Pods of each resource; one run each [default: 0 and 1, or 0 for more than 2000]
+    /// Pods of each resource; one run each; with commas between [default: 0 and 1, or 0 for more than 2000]
     #[arg(long, value_delimiter = ',')]
     pods: Vec<u32>,
     /// Seconds of rest to observe

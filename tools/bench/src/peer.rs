@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// How many resources to create, a quarter of each kind
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(4..=10_800))]
     resources: u32,
-    /// Pods of each resource; one run each
+    /// Pods of each resource; one run each; with commas between
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1],
           value_parser = clap::value_parser!(u32).range(0..=100))]
     pods: Vec<u32>,

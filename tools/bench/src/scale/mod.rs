@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     /// The manager's binary
     #[arg(long, default_value = "target/release/manager")]
     manager: PathBuf,
-    /// How many resources to create, a quarter of each kind; a manager each
+    /// How many resources to create, a quarter of each kind; a manager each; with commas between
     #[arg(long, value_delimiter = ',', default_values_t = [10_000, 50_000, 100_000],
           value_parser = clap::value_parser!(u32).range(4..=140_000))]
     resources: Vec<u32>,

@@ -41,11 +41,11 @@ pub(crate) struct Plan {
     /// Milliseconds of one turn
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     pub(crate) turn: u64,
-    /// Connections that call at a time, one load each
+    /// Connections that call at a time, one load each; with commas between
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4],
           value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) connections: Vec<u32>,
-    /// Objects in one conversion, one load each
+    /// Objects in one conversion, one load each; with commas between
     #[arg(long, value_delimiter = ',', default_values_t = [1, 100, 500, 10_000],
           value_parser = clap::value_parser!(u32).range(1..=40_000))]
     pub(crate) batches: Vec<u32>,
