@@ -245,7 +245,7 @@ mod tests {
             turns: vec![Turn {
                 load,
                 cpu,
-                instructions: 0,
+                instructions: 500_000 * cpu_ms,
                 handshakes: 0,
             }],
             peak: 2048,
@@ -278,7 +278,10 @@ mod tests {
             &[figures(3, 100), figures(1, 100)],
             &mut promises,
         );
-        assert!(row.contains("| 30.0 / 10.0 | 3.00 | 50 / 50 |"), "{row}");
+        assert!(
+            row.contains("| 30.0 / 10.0 | 3.00 | 15.0 / 5.0 | 50 / 50 |"),
+            "{row}"
+        );
         assert!(row.contains("| 100 / 100 | – | 33333 / 100000 |"), "{row}");
         assert!(row.contains("CPU ≤ 18 (missed)"), "{row}");
         let cells = row.matches('|').count();
