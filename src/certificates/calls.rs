@@ -126,3 +126,25 @@ impl Calls {
         request.send(&self.client).await?.object()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Place;
+
+    #[test]
+    fn errors_name_the_verb_and_the_path() {
+        let mut place = Place {
+            group: "",
+            namespace: Some("a".to_owned()),
+            plural: "secrets",
+            name: "b".to_owned(),
+        };
+        assert_eq!(place.action("read"), "read /api/v1/namespaces/a/secrets/b");
+        place.group = "coordination.k8s.io";
+        place.namespace = None;
+        assert_eq!(
+            place.action("delete"),
+            "delete /apis/coordination.k8s.io/v1/secrets/b"
+        );
+    }
+}

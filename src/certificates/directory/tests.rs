@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use super::super::issue::tests::{pair, pair_for};
 use super::super::resolver::NotServing;
 use super::*;
+use crate::error_report::error_report;
 
 /// A folder that is removed when dropped.
 struct Folder(PathBuf);
@@ -256,6 +257,19 @@ async fn a_folder_a_pipe_or_an_endless_file_in_place_of_one_is_an_error_and_no_h
     served.look().await;
     assert!(served.shows(&old));
     assert_eq!(served.metrics.counts(), (5, 4));
+}
+
+#[tokio::test]
+async fn a_file_of_1_mib_is_read_and_a_longer_one_is_an_error() {
+    let folder = Folder::new();
+    let Files { certificate, .. } = folder.files();
+    let mut content = vec![b'a'; MAX_FILE_BYTES as usize];
+    fs::write(&certificate, &content).unwrap();
+    assert_eq!(read(&certificate).await.unwrap(), content);
+    content.push(b'a');
+    fs::write(&certificate, &content).unwrap();
+    let error = read(&certificate).await.unwrap_err();
+    assert!(error_report(&error).ends_with("larger than 1 MiB"));
 }
 
 #[tokio::test(start_paused = true)]
