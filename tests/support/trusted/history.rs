@@ -183,12 +183,21 @@ impl History {
         applies.find(|apply| apply.revision <= version.revision)
     }
 
-    /// Whether a write of the object since its last known version had no answer.
+    /// Whether a write of the object since its last known version had no answer, or none that tells
+    /// its outcome: the API server may have been killed when it had stored it.
     pub(crate) fn is_uncertain(&self, key: &Key, write: &StatusWrite) -> bool {
         let known = self.past(key, write).first().map(|it| it.received);
-        self.unanswered.iter().any(|one| {
-            one.key == *key && known.is_none_or(|known| one.at >= known) && one.at <= write.answered
-        })
+        let is_since =
+            |at: Timestamp| known.is_none_or(|known| at >= known) && at <= write.answered;
+        let mut of_unknown_outcome = self.unanswered.iter();
+        of_unknown_outcome.any(|one| one.key == *key && is_since(one.at))
+            || self.log.unanswered().any(|event| {
+                let plural = event.resource.split('/').next();
+                plural == Some(&*key.plural)
+                    && (&event.namespace, &event.name) == (&key.namespace, &key.name)
+                    && !event.is_dry_run()
+                    && is_since(event.received)
+            })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Bodies stay text until somebody asks for them, since a whole test run's log has hundreds
 //! of megabytes and most of its readers count requests.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -71,6 +72,9 @@ pub struct AuditLog {
     lines: BufReader<File>,
     /// A line whose end is not written yet.
     begun: Vec<u8>,
+    /// Requests that came in and have no answer yet, by their audit ID. Of those that the policy
+    /// records when they come in.
+    unanswered: HashMap<String, AuditEvent>,
 }
 
 impl AuditLog {
@@ -82,7 +86,14 @@ impl AuditLog {
         Ok(Self {
             lines: BufReader::with_capacity(1 << 20, File::open(path)?),
             begun: Vec::new(),
+            unanswered: HashMap::new(),
         })
+    }
+
+    /// The requests read so far that came in and have no answer: those of now, and those of an API
+    /// server that was killed, which may have stored what they asked for.
+    pub fn unanswered(&self) -> impl Iterator<Item = &AuditEvent> {
+        self.unanswered.values()
     }
 
     /// Hands each request since the last call to `take`, in the order of the log. Only lines
@@ -102,9 +113,17 @@ impl AuditLog {
             }
             let line = String::from_utf8_lossy(&self.begun);
             if concerns(&line)
-                && let Some(event) = event(&line)
+                && let Ok(line) = serde_json::from_str::<Line>(&line)
             {
-                take(event);
+                if line.stage == "RequestReceived" {
+                    let id = line.audit_id.clone();
+                    self.unanswered.insert(id, line.event());
+                } else {
+                    self.unanswered.remove(&line.audit_id);
+                    if line.is_answer() {
+                        take(line.event());
+                    }
+                }
             }
             self.begun.clear();
         }
@@ -114,6 +133,8 @@ impl AuditLog {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
+    #[serde(default, rename = "auditID")]
+    audit_id: String,
     stage: String,
     verb: String,
     #[serde(default, rename = "requestURI")]
@@ -157,36 +178,42 @@ struct ResponseStatus {
     code: u16,
 }
 
-/// The request that a line tells of. A watch has a line when it is answered and one when it
-/// ends, and counts at the first.
-fn event(line: &str) -> Option<AuditEvent> {
-    let line: Line = serde_json::from_str(line).ok()?;
-    if (line.stage == "ResponseStarted") != (line.verb == "watch") {
-        return None;
+impl Line {
+    /// Whether it tells of an answer. A watch has a line when it is answered and one when it ends, and
+    /// counts at the first.
+    fn is_answer(&self) -> bool {
+        match self.stage.as_str() {
+            "RequestReceived" => false,
+            stage => (stage == "ResponseStarted") == (self.verb == "watch"),
+        }
     }
-    let object = line.object_ref;
-    let slash = if object.subresource.is_empty() {
-        ""
-    } else {
-        "/"
-    };
-    Some(AuditEvent {
-        verb: line.verb,
-        group: object.api_group,
-        version: object.api_version,
-        resource: format!("{}{slash}{}", object.resource, object.subresource),
-        namespace: object.namespace,
-        name: object.name,
-        code: line.response_status.code,
-        user: line.user.username,
-        impersonated: line.impersonated_user.username,
-        user_agent: line.user_agent,
-        uri: line.uri,
-        received: line.request_received_timestamp,
-        answered: line.stage_timestamp,
-        request: line.request_object,
-        response: line.response_object,
-    })
+
+    /// The request that it tells of.
+    fn event(self) -> AuditEvent {
+        let object = self.object_ref;
+        let slash = if object.subresource.is_empty() {
+            ""
+        } else {
+            "/"
+        };
+        AuditEvent {
+            verb: self.verb,
+            group: object.api_group,
+            version: object.api_version,
+            resource: format!("{}{slash}{}", object.resource, object.subresource),
+            namespace: object.namespace,
+            name: object.name,
+            code: self.response_status.code,
+            user: self.user.username,
+            impersonated: self.impersonated_user.username,
+            user_agent: self.user_agent,
+            uri: self.uri,
+            received: self.request_received_timestamp,
+            answered: self.stage_timestamp,
+            request: self.request_object,
+            response: self.response_object,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -199,7 +226,7 @@ mod tests {
 
     fn line(verb: &str, stage: &str, uri: &str) -> String {
         json!({
-            "stage": stage, "verb": verb, "userAgent": "quartet-operator/0.1.0", "requestURI": uri,
+            "auditID": uri, "stage": stage, "verb": verb, "userAgent": "quartet-operator/0.1.0", "requestURI": uri,
             "user": {"username": "admin"}, "impersonatedUser": {"username": "somebody"},
             "objectRef": {"apiGroup": "g", "apiVersion": "v1", "resource": "memcacheds",
                 "subresource": "status", "namespace": "n", "name": "a"},
@@ -208,6 +235,11 @@ mod tests {
             "stageTimestamp": "2026-01-01T00:00:00.000002Z",
         })
         .to_string()
+    }
+
+    fn event(line: &str) -> Option<AuditEvent> {
+        let line: Line = serde_json::from_str(line).unwrap();
+        line.is_answer().then(|| line.event())
     }
 
     #[test]
@@ -220,6 +252,25 @@ mod tests {
         assert!(event(&line("watch", "ResponseStarted", "/")).is_some());
         assert!(event(&line("watch", "ResponseComplete", "/")).is_none());
         assert!(event(&line("patch", "ResponseStarted", "/")).is_none());
+    }
+
+    #[test]
+    fn a_request_without_an_answer_is_told_until_it_is_answered() {
+        let path = std::env::temp_dir().join(format!("audit-open-{}", std::process::id()));
+        let mut file = File::create(&path).unwrap();
+        let mut log = AuditLog::open(&path).unwrap();
+        let mut count = 0;
+        for uri in ["/a", "/b"] {
+            writeln!(file, "{}", line("patch", "RequestReceived", uri)).unwrap();
+        }
+        log.read(|_| true, |_| count += 1).unwrap();
+        assert_eq!((count, log.unanswered().count()), (0, 2));
+        writeln!(file, "{}", line("patch", "ResponseComplete", "/a")).unwrap();
+        log.read(|_| true, |_| count += 1).unwrap();
+        assert_eq!(count, 1);
+        let unanswered: Vec<_> = log.unanswered().map(|it| it.uri.as_str()).collect();
+        assert_eq!(unanswered, ["/b"]);
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
