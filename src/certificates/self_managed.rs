@@ -371,3 +371,22 @@ fn data(secret: &Value) -> Result<BTreeMap<String, ByteString>, CheckError> {
         Some(data) => serde_json::from_value(data.clone()).map_err(CheckError::Data),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{SECRET, SelfManaged};
+
+    #[test]
+    fn the_certificate_is_for_the_names_of_the_service() {
+        let options = SelfManaged {
+            namespace: "a".to_owned(),
+            secret: SECRET.to_owned(),
+            service: "webhook".to_owned(),
+            registered: Vec::new(),
+        };
+        assert_eq!(
+            options.names(),
+            ["webhook.a.svc", "webhook.a.svc.cluster.local"]
+        );
+    }
+}
