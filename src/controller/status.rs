@@ -95,7 +95,7 @@ impl StatusWriter {
         }
         let wanted_json = serde_json::to_value(&wanted).unwrap_or_default();
         // Both have sorted keys, unless something between the API server and this process wrote it anew.
-        let wanted_text = wanted_json.to_string();
+        let wanted_text = serde_json::to_string(&wanted_json).unwrap_or_default();
         let is_as_wanted = *wanted_text == *cached.status
             || serde_json::from_str(&cached.status).is_ok_and(|read: Value| read == wanted_json);
         #[cfg(test)]

@@ -94,6 +94,11 @@ impl Place {
         }
     }
 
+    /// The value of a quantity, if this is a place of quantities.
+    fn milli(self, parse: impl FnOnce() -> Option<i128>) -> Option<i128> {
+        matches!(self, Place::Quantities).then(parse).flatten()
+    }
+
     /// Fields that identify the object; never in `managedFields`.
     fn identifies(self, field: &str) -> bool {
         match self {
@@ -173,13 +178,13 @@ fn hash(value: &Json<'_>, fields: Option<&Json<'_>>, place: Place, hasher: &mut 
             }
             ']'.hash(hasher);
         }
-        Json::String(text) => match (place, quantity::milli(text)) {
-            (Place::Quantities, Some(milli)) => milli.hash(hasher),
-            _ => text.hash(hasher),
+        Json::String(text) => match place.milli(|| quantity::milli(text)) {
+            Some(milli) => milli.hash(hasher),
+            None => text.hash(hasher),
         },
-        Json::Number(number) => match (place, quantity::milli(&number.to_string())) {
-            (Place::Quantities, Some(milli)) => milli.hash(hasher),
-            _ => number.hash(hasher),
+        Json::Number(number) => match place.milli(|| quantity::milli(&number.to_string())) {
+            Some(milli) => milli.hash(hasher),
+            None => number.hash(hasher),
         },
         Json::Bool(truth) => truth.hash(hasher),
         Json::Null => 0_u8.hash(hasher),
