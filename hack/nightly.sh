@@ -37,7 +37,7 @@ say "the seed of this run: NIGHTLY_SEED=$seed"
 ! wanted explore || stage explore 60 make explore PLANS=100000 SEED="$seed"
 ! wanted mutants || stage mutants 300 make mutants SEED="$((seed % 1000000000))"
 ! wanted fuzz || stage fuzz 60 env FUZZ_SEED=$((seed % 2147483647)) make fuzz FUZZ_RUNS=1000000
-! wanted oldest || stage oldest 60 make test-oldest TESTFLAGS=--no-fail-fast
+! wanted oldest || stage oldest 60 env PAIRS=all make test-oldest TESTFLAGS=--no-fail-fast
 # For both processors: the other one's compiler and emulator have to be there.
 ! wanted release || stage release 60 make release-dry-run
 if wanted dockerfile; then

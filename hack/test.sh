@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# cargo test with these arguments, its test binaries one after another or side by side. Then the
-# test of what the audit logs of all API servers of this run show: tests/cluster_audit.rs. That
-# one wants `devcluster run` around it, as many of the tests do.
+# cargo test with these arguments, its test binaries side by side. Then the test of what the audit
+# logs of all API servers of this run show: tests/cluster_audit.rs. That one wants `devcluster run`
+# around it, as many of the tests do.
 #
-# TEST_JOBS  How many test binaries run at the same time (1). More save time where there are
-#            processors enough; on two, tests that promise a time fail beside others.
+# TEST_JOBS  How many test binaries run at the same time (2). Those that measure a time run alone,
+#            after the others.
 # TEST_AGAIN Run up to this many failed tests of a binary (0) once more, after all others. Those
 #            that pass then are listed as flaky, and fail nothing. The audit at the end judges what
 #            the first run did, too.
@@ -29,6 +29,11 @@ if [ "${1:-}" = --record ]; then
     done
     {
         export -p
+        # These wait most of their time, for a controller or a clock.
+        case $name in cluster-* | faults-* | certificates-* | install-*)
+            echo "export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(nproc)))}"
+            ;;
+        esac
         printf 'cd %q && exec' "$PWD"
         printf ' %q' "$@"
         echo
@@ -36,7 +41,7 @@ if [ "${1:-}" = --record ]; then
     exit
 fi
 
-jobs=${TEST_JOBS:-1} again=${TEST_AGAIN:-0}
+jobs=${TEST_JOBS:-2} again=${TEST_AGAIN:-0}
 for value in "$jobs" "$again"; do
     [[ $value =~ ^[0-9]{1,3}$ ]] || {
         echo "test: TEST_JOBS and TEST_AGAIN are whole numbers, not '$value'" >&2
@@ -44,7 +49,9 @@ for value in "$jobs" "$again"; do
     }
 done
 # Those that take longest begin first.
-first=(versions cluster faults election rollout certificates hostile install)
+first=(versions cluster install faults certificates)
+# These measure times, and run alone.
+timed=(election rollout hostile)
 
 plan=$(mktemp -d)
 declare -A running=() # binary by process
@@ -76,11 +83,19 @@ runner=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$host")_RUNNER
 run env "$runner=$PWD/hack/test.sh --record $plan" cargo test --locked --workspace "$@" \
     2> >(grep --line-buffered -v '^ *Running ' >&2) || exit
 
+# is_one_of BINARY NAME...: whether the binary has one of these names.
+is_one_of() {
+    local binary=${1%-*}
+    shift
+    case " $* " in *" $binary "*) ;; *) return 1 ;; esac
+}
+
 shopt -s nullglob
 planned=()
-for pattern in "${first[@]/%/-*}" '*'; do
+for pattern in "${first[@]/%/-*}" '*' "${timed[@]/%/-*}"; do
     # shellcheck disable=SC2231 # it is a pattern
     for file in "$plan"/$pattern; do
+        [ "$pattern" != '*' ] || ! is_one_of "${file##*/}" "${timed[@]}" || continue
         case " ${planned[*]} " in *" ${file##*/} "*) ;; *) planned+=("${file##*/}") ;; esac
     done
 done
@@ -158,6 +173,7 @@ if [ ${#planned[@]} = 1 ]; then
     ended "${planned[0]}" "$status"
 else
     for binary in "${planned[@]}"; do
+        is_one_of "$binary" "${timed[@]}" && jobs=1
         while [ ${#running[@]} -ge "$jobs" ]; do end_one; done
         [ -z "$fail_fast" ] || [ ${#failed[@]} = 0 ] || break
         bash "$plan/$binary" >"$plan/$binary.log" 2>&1 &

@@ -75,9 +75,10 @@ impl<'s> Walks<'s> {
 pub(super) struct Walker<'w> {
     walks: &'w Walks<'w>,
     kind: &'static Kind,
-    /// The version whose values it walks, and the one in which they are written.
+    /// The version whose values it walks.
     own: &'static Version,
-    through: &'static Version,
+    /// The version of the next write.
+    pub(super) through: &'static Version,
     name: String,
     ports: Vec<u16>,
     permit: Option<OwnedSemaphorePermit>,
