@@ -18,11 +18,12 @@ COPY tools/bench/Cargo.toml tools/bench/
 COPY tools/devcluster/Cargo.toml tools/devcluster/
 COPY tools/faultproxy/Cargo.toml tools/faultproxy/
 COPY tools/modelapi/Cargo.toml tools/modelapi/
+COPY tools/testkit/Cargo.toml tools/testkit/
 RUN mkdir -p src/bin/generate benches tests && \
     for main in src/main.rs src/bin/generate/main.rs benches/pure.rs tests/cluster_audit.rs; do \
         echo 'fn main() {}' >"$main"; \
     done && \
-    for library in . tools/bench tools/devcluster tools/faultproxy tools/modelapi; do \
+    for library in . tools/bench tools/devcluster tools/faultproxy tools/modelapi tools/testkit; do \
         mkdir -p "$library/src" && touch "$library/src/lib.rs"; \
     done && \
     cargo build --locked --release --package quartet-operator --bin manager

@@ -2,9 +2,6 @@
 //! that run. `hack/test.sh` runs this after all other tests, and cargo only when it is named.
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
-#[path = "cluster/harness/audit.rs"]
-#[allow(dead_code)] // shared with `cluster`, which uses the rest
-mod audit;
 #[path = "cluster/granted.rs"]
 mod granted;
 #[path = "support/trusted/mod.rs"]
@@ -13,7 +10,7 @@ mod trusted;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use audit::Request;
+use testkit::{Request, audit};
 
 /// Set by `hack/test.sh` if no test was left out.
 const WHOLE_RUN: &str = "WHOLE_TEST_RUN";

@@ -32,16 +32,6 @@ pub(crate) fn validating() -> ApiResource {
     )
 }
 
-/// An address of this machine at which a Service may lead to it: not a loopback one. No
-/// packet is sent; the system only says where it would send one from.
-pub(crate) fn own_address() -> String {
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-    socket
-        .connect("198.51.100.1:9")
-        .expect("a Service needs an address other than loopback to lead to");
-    socket.local_addr().unwrap().ip().to_string()
-}
-
 impl Stage {
     pub(crate) fn group(&self) -> String {
         format!("{}.example.com", self.name)
@@ -112,7 +102,7 @@ impl Stage {
                 true,
                 json!({
                     "addressType": "IPv4",
-                    "endpoints": [{"addresses": [own_address()]}],
+                    "endpoints": [{"addresses": [testkit::own_address()]}],
                     "ports": [{"name": "https", "port": self.port}],
                 }),
             ),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, ELASTIC_WEB, POD, SERVICE, Stage};
+use testkit::{DEADLINE, ELASTIC_WEB, POD, SERVICE, Stage};
 
 /// The shortest time between two looks at a blocker.
 const SHORTEST: Duration = Duration::from_secs(12);

@@ -7,8 +7,8 @@ use futures::StreamExt;
 use quartet_operator::controller::cache::informer::WATCH_SECONDS;
 use serde_json::json;
 
-use crate::harness::manager::sum;
-use crate::harness::{
+use testkit::sum;
+use testkit::{
     DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, Stage, is_ready,
 };
 

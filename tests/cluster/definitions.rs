@@ -2,12 +2,10 @@
 
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::harness::{
-    DEADLINE, HELLO_WORLD, Kind, MEMCACHED, NGINX, Stage, condition, crds, is_ready,
-};
 use crate::private;
+use testkit::{DEADLINE, HELLO_WORLD, Kind, MEMCACHED, NGINX, Stage, condition, crds, is_ready};
 
 async fn install(stage: &Stage, kind: Kind) -> Instant {
     let mut all = crds().into_iter();
@@ -24,21 +22,9 @@ async fn remove(stage: &Stage, kind: Kind) {
         .find(|(name, _)| name.starts_with(kind.plural))
         .expect("its CRD");
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
-    stage
-        .send(
-            http::Method::DELETE,
-            &path,
-            "application/json",
-            &Value::Null,
-        )
-        .await
-        .expect("deleted");
+    stage.api.delete(&path).await.expect("deleted");
     let started = Instant::now();
-    while stage
-        .send(http::Method::GET, &path, "", &Value::Null)
-        .await
-        .is_ok()
-    {
+    while stage.api.get(&path).await.is_ok() {
         assert!(started.elapsed() < DEADLINE, "{name} is still there");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }

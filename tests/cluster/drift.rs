@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use crate::harness::{DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, SERVICE, Stage};
+use testkit::{DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, SERVICE, Stage};
 
 /// Paths (JSON pointers) of the leaves that our field manager owns in `object`.
 fn owned_leaves(object: &Value, manager: &str) -> Vec<String> {

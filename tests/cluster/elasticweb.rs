@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEPLOYMENT, ELASTIC_WEB, POD, SERVICE, Stage, is_ready};
+use testkit::{DEPLOYMENT, ELASTIC_WEB, POD, SERVICE, Stage, is_ready};
 
 fn spec(port: i32, single: i64, total: Option<i64>) -> Value {
     let mut spec = json!({"image": "nginx:1.17.1", "port": port, "singlePodsQPS": single});

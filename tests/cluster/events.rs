@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, EVENT, MEMCACHED, Stage, condition};
+use testkit::{DEADLINE, EVENT, MEMCACHED, Stage, condition};
 
 /// `type reason` and count of each Event about the Memcached `name`, in the order of time.
 async fn told(stage: &Stage, name: &str) -> Vec<(String, u64)> {

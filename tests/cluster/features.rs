@@ -8,14 +8,14 @@ use std::process::Command;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::Method;
+
 use serde_json::{Value, json};
 
-use crate::harness::{
-    DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, condition,
-};
 use crate::old_operators::assert_taken_over;
 use crate::webhooks;
+use testkit::{
+    DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, condition,
+};
 
 const AUTOSCALER: Kind = Kind {
     api_version: "autoscaling/v2",
@@ -181,7 +181,7 @@ impl Sample<'_> {
         let namespace = &stage.namespace;
         let target =
             format!("/apis/proxy.example.com/v1/namespaces/{namespace}/nginxes/{name}/scale");
-        let scale = stage.send(Method::GET, &target, "", &Value::Null).await;
+        let scale = stage.api.get(&target).await;
         let scale = scale.expect("the scale subresource");
         assert_eq!(scale["spec"]["replicas"], 2);
         let deployment = self.deployment(NGINX, name).await;
@@ -199,7 +199,7 @@ impl Sample<'_> {
         );
         let again = stage.kubectl(&["apply", "-f", path]);
         assert!(again.status.success(), "{again:?}");
-        let scale = stage.send(Method::GET, &target, "", &Value::Null).await;
+        let scale = stage.api.get(&target).await;
         assert_eq!(scale.expect("still there")["spec"]["replicas"], 2);
     }
 
@@ -265,12 +265,7 @@ impl Sample<'_> {
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": namespace, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
         });
-        let made = stage.send(
-            Method::POST,
-            "/api/v1/namespaces",
-            "application/json",
-            &enforcing,
-        );
+        let made = stage.api.create("/api/v1/namespaces", &enforcing);
         made.await.expect("a namespace");
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -278,7 +273,7 @@ impl Sample<'_> {
             "spec": template["spec"],
         });
         let target = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
-        let taken = stage.send(Method::POST, &target, "application/json", &pod);
+        let taken = stage.api.create(&target, &pod);
         taken.await.expect("the pod passes");
         let port = &template["spec"]["containers"][0]["ports"][0]["containerPort"];
         assert_eq!(*port, 8080);

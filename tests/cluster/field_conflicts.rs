@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use faultproxy::Proxy;
 use serde_json::{Value, json};
 
-use crate::harness::manager::{Manager, sum};
-use crate::harness::{DEPLOYMENT, MEMCACHED, Request, Stage, condition, message};
+use testkit::{DEPLOYMENT, MEMCACHED, Request, Stage, condition, message};
+use testkit::{Manager, sum};
 
 const IMAGE: &str = "/spec/template/spec/containers/0/image";
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::audit::Request;
+use testkit::Request;
 
 /// API group, resource, verb.
 pub(crate) type Right = (String, String, String);

@@ -8,8 +8,8 @@ use devcluster::{Cluster, Options};
 use quartet_operator::operators::{OPERATORS, Resource, Settings};
 use serde_json::{Value, json};
 
-use crate::harness::{DEPLOYMENT, Kind, MEMCACHED, Stage};
 use crate::trusted::{self, RACE};
+use testkit::{DEPLOYMENT, Kind, MEMCACHED, Stage};
 
 /// To the check it is one of ours.
 const LIAR: &str = "quartet-operator/liar";
@@ -18,21 +18,13 @@ struct Liar<'a>(&'a Stage);
 
 impl Liar<'_> {
     async fn patch(&self, kind: Kind, name: &str, rest: &str, form: &str, body: &Value) -> Value {
-        let root = if kind.api_version.contains('/') {
-            "apis"
-        } else {
-            "api"
-        };
-        let target = format!(
-            "/{root}/{}/namespaces/{}/{}/{name}{rest}",
-            kind.api_version, self.0.namespace, kind.plural
-        );
+        let target = format!("{}{rest}", self.0.path(kind, name));
         let request = http::Request::patch(target)
             .header(http::header::CONTENT_TYPE, form)
             .header(http::header::USER_AGENT, LIAR)
             .body(body.to_string().into_bytes())
             .expect("a request");
-        self.0.client.request(request).await.expect("an answer")
+        self.0.api.client.request(request).await.expect("an answer")
     }
 
     /// Says that all is well.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{
+use testkit::{
     DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NAMESPACE, NGINX, POD, SERVICE, Stage,
     is_ready,
 };

@@ -2,8 +2,6 @@
 //! `make test` starts the cluster around them.
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
-use harness::audit;
-
 mod blocked;
 mod built;
 mod cost;
@@ -14,9 +12,6 @@ mod events;
 mod features;
 mod field_conflicts;
 mod granted;
-mod harness;
-#[path = "../support/https.rs"]
-mod https;
 mod liar;
 mod lifecycle;
 mod metrics;
@@ -28,6 +23,7 @@ mod outage;
 mod ownership;
 mod pacing;
 mod pod_failures;
+#[path = "../support/private.rs"]
 mod private;
 mod process;
 mod refused_writes;

@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::Stage;
-use crate::https::{self, Answer};
+use testkit::{Stage, http};
 
 const AUTHENTICATION: &str = "authentication.k8s.io/v1";
 
@@ -18,10 +17,7 @@ async fn token(stage: &Stage, account: &str) -> String {
         stage.namespace
     );
     let request = json!({"apiVersion": AUTHENTICATION, "kind": "TokenRequest", "spec": {}});
-    let answer = stage
-        .send(http::Method::POST, &path, "application/json", &request)
-        .await
-        .expect("a token");
+    let answer = stage.api.create(&path, &request).await.expect("a token");
     answer["status"]["token"]
         .as_str()
         .expect("a token")
@@ -43,19 +39,19 @@ async fn let_read(stage: &Stage, account: &str) {
     });
     for (plural, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
         let path = format!("/apis/{RBAC}/{plural}");
-        let created = stage.send(http::Method::POST, &path, "application/json", &object);
+        let created = stage.api.create(&path, &object);
         created.await.expect("created");
     }
 }
 
-fn ask(address: &str, token: Option<&str>) -> Answer {
+fn ask(address: &str, token: Option<&str>) -> (u16, String) {
     let value = token.map(|token| format!("Bearer {token}"));
     let header = value.iter().map(|value| ("Authorization", value.as_str()));
-    let answer = https::get(address, "/metrics", &header.collect::<Vec<_>>());
+    let answer = http::get_tls(address, "/metrics", &header.collect::<Vec<_>>());
     println!(
         "{} {}",
-        answer.code,
-        answer.body.lines().next().unwrap_or_default()
+        answer.0,
+        answer.1.lines().next().unwrap_or_default()
     );
     answer
 }
@@ -71,23 +67,23 @@ async fn the_metrics_are_for_those_who_may_get_them_and_no_token_is_logged() {
     stage.start_manager(&["--metrics-secure=true", "--log-level=trace"]);
     let address = stage.manager().address_of("metrics").await;
 
-    assert_eq!(ask(&address, None).code, 401);
-    assert_eq!(ask(&address, Some("not-a-token")).code, 401);
+    assert_eq!(ask(&address, None).0, 401);
+    assert_eq!(ask(&address, Some("not-a-token")).0, 401);
     let (header_and_claims, _) = reader.rsplit_once('.').expect("a JWT");
     let forged = format!("{header_and_claims}.c2lnbmF0dXJl");
     assert_eq!(
-        ask(&address, Some(&forged)).code,
+        ask(&address, Some(&forged)).0,
         401,
         "a signature that is none"
     );
-    let denied = ask(&address, Some(&stranger));
-    assert_eq!(denied.code, 403);
+    let (code, body) = ask(&address, Some(&stranger));
+    assert_eq!(code, 403);
     let name = format!("system:serviceaccount:{}:stranger", stage.namespace);
-    assert!(denied.body.contains(&name), "{}", denied.body);
+    assert!(body.contains(&name), "{body}");
     for _ in 0..2 {
-        let answer = ask(&address, Some(&reader));
-        assert_eq!(answer.code, 200, "{}", answer.body);
-        assert!(answer.body.contains("controller_runtime_reconcile_total"));
+        let (code, body) = ask(&address, Some(&reader));
+        assert_eq!(code, 200, "{body}");
+        assert!(body.contains("controller_runtime_reconcile_total"));
     }
 
     let log = stage.log();

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use modelapi::{ApiServer, Definition, Network, Perfect};
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Stage};
 use random::Random;
 use side::Side;
+use testkit::{DEADLINE, Stage};
 
 /// Sequences, and requests in each.
 const SEQUENCES: u64 = 20;
@@ -131,7 +131,7 @@ async fn the_model_of_the_explorer_answers_as_the_real_api_server() {
         };
         let mut sides = (
             side(modelapi::client(&model, &network)),
-            side(stage.client.clone()),
+            side(stage.api.client.clone()),
         );
         let mut random = Random(fastrand::Rng::with_seed(seed));
         for number in 0..REQUESTS {

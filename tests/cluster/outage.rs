@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 use devcluster::Component;
 use serde_json::json;
 
-use crate::harness::{
-    DEPLOYMENT, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage, condition, is_ready,
-};
 use crate::private;
+use testkit::{DEPLOYMENT, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage, condition, is_ready};
 
 /// How long the API server is away: several tries of each watch.
 const OUTAGE: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{
+use testkit::{
     AT_REST, DEADLINE, DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX,
     SERVICE, Stage, condition, is_ready, message,
 };

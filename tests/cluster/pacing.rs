@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::manager::sum;
-use crate::harness::{DEADLINE, DEPLOYMENT, MEMCACHED, Stage, is_ready};
 use crate::trusted;
+use testkit::sum;
+use testkit::{DEADLINE, DEPLOYMENT, MEMCACHED, Stage, is_ready};
 
 const FLEET: usize = 12;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::harness::{MEMCACHED, POD, Stage, condition, is_degraded, is_ready, message};
+use testkit::{MEMCACHED, POD, Stage, condition, is_degraded, is_ready, message};
 
 const SOON: Duration = Duration::from_secs(10);
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::manager::sum;
-use crate::harness::{
+use testkit::sum;
+use testkit::{
     AT_REST, DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Stage, is_ready,
 };
 

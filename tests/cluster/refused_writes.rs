@@ -7,7 +7,7 @@ use std::time::Duration;
 use faultproxy::{Action, Entry, Installed, Match, Proxy, Rule};
 use serde_json::json;
 
-use crate::harness::{MEMCACHED, Stage, condition};
+use testkit::{MEMCACHED, Stage, condition};
 
 /// What the 429 says.
 const RETRY_AFTER: u32 = 8;

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::granted::{CORE, METRICS_AUTH, SELF_MANAGED, generated, granted, used};
-use crate::harness::{
+use crate::private;
+use testkit::audit::{self, Request};
+use testkit::http;
+use testkit::{
     DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, RBAC, ROLE,
-    ROLE_BINDING, Request, SERVICE, Stage, audit, condition,
+    ROLE_BINDING, SERVICE, Stage, condition,
 };
-use crate::{https, private};
 
 const ACCOUNT: Kind = Kind {
     api_version: "v1",
@@ -53,9 +55,7 @@ async fn kubeconfig(stage: &Stage, namespace: &str, account: &str) -> PathBuf {
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
     let request =
         json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-    let answer = stage
-        .send(http::Method::POST, &path, "application/json", &request)
-        .await;
+    let answer = stage.api.create(&path, &request).await;
     let token = answer.expect("a token")["status"]["token"].clone();
 
     let admin = std::fs::read_to_string(stage.kubeconfig()).expect("a kubeconfig");
@@ -256,14 +256,9 @@ fn install(stage: &Stage) -> Vec<String> {
     flags
 }
 
-/// Has the webhook Service lead to `port` of this machine, at an address that a Service may
-/// lead to: not a loopback one. No packet is sent to find it.
+/// Has the webhook Service lead to `port` of this machine.
 async fn route_webhooks(stage: &Stage, port: u16) {
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
-    socket
-        .connect("198.51.100.1:9")
-        .expect("an address other than loopback");
-    let address = socket.local_addr().expect("an address").ip().to_string();
+    let address = testkit::own_address();
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {"name": "here", "labels": {
@@ -273,9 +268,7 @@ async fn route_webhooks(stage: &Stage, port: u16) {
         "ports": [{"name": "webhook-server", "port": port}],
     });
     let path = format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices");
-    let created = stage
-        .send(http::Method::POST, &path, "application/json", &slice)
-        .await;
+    let created = stage.api.create(&path, &slice).await;
     created.expect("an EndpointSlice");
 }
 
@@ -325,8 +318,8 @@ async fn the_self_managed_profile_as_it_is_installed_is_enough_and_all_of_it_is_
     // Nobody lets the manager itself read its metrics, which it has to ask to find out.
     let address = stage.manager().address_of("metrics").await;
     let token = format!("Bearer {}", token_of(&kubeconfig));
-    let answer = https::get(&address, "/metrics", &[("Authorization", token.as_str())]);
-    assert_eq!(answer.code, 403, "{}", answer.body);
+    let (code, body) = http::get_tls(&address, "/metrics", &[("Authorization", token.as_str())]);
+    assert_eq!(code, 403, "{body}");
 
     // So that it makes and replaces its Secret once more.
     let secret = "quartet-operator-webhook-server-cert";

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEPLOYMENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, is_ready};
+use testkit::{DEPLOYMENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, is_ready};
 
 /// The annotation by which the spoke version carries what only the hub version can say.
 const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";

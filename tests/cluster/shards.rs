@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::audit;
-use crate::harness::manager::Manager;
-use crate::harness::{
+use testkit::Manager;
+use testkit::audit;
+use testkit::{
     AT_REST, DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, POD, Request, SERVICE, Stage, condition,
     is_ready,
 };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use http::Method;
+
 use k8s_openapi::api::discovery::v1::{EndpointConditions, EndpointSlice};
 use kube::api::{Api, WatchEvent, WatchParams};
 use serde_json::{Value, json};
@@ -13,11 +13,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::harness::{
+use crate::old_operators::{self, assert_taken_over, owned, resource_and_children};
+use testkit::{
     DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage,
     is_ready,
 };
-use crate::old_operators::{self, assert_taken_over, owned, resource_and_children};
 
 const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
 const REPLICA_SET: Kind = Kind {
@@ -72,16 +72,8 @@ async fn leave(stage: &Stage, kind: Kind, node_port: i64) -> Left {
 
 /// As `r.Create` of controller-runtime does, whose field manager is the name of the process.
 async fn create_as_old_manager(stage: &Stage, kind: Kind, object: &Value) {
-    let root = if kind.api_version.contains('/') {
-        "apis"
-    } else {
-        "api"
-    };
-    let target = format!(
-        "/{root}/{}/namespaces/{}/{}?fieldManager=manager",
-        kind.api_version, stage.namespace, kind.plural
-    );
-    let created = stage.send(Method::POST, &target, "application/json", object);
+    let target = format!("{}?fieldManager=manager", stage.path(kind, ""));
+    let created = stage.api.create(&target, object);
     created.await.expect("created");
 }
 
@@ -120,7 +112,8 @@ struct Endpoints {
 impl Endpoints {
     /// Begins to watch those of a Service, and waits until there are some.
     async fn watch(stage: &Stage, service: &str) -> Self {
-        let slices: Api<EndpointSlice> = Api::namespaced(stage.client.clone(), &stage.namespace);
+        let slices: Api<EndpointSlice> =
+            Api::namespaced(stage.api.client.clone(), &stage.namespace);
         let of_service = format!("kubernetes.io/service-name={service}");
         let parameters = WatchParams::default().labels(&of_service).timeout(290);
         let events = slices.watch(&parameters, "0").await.expect("a watch");

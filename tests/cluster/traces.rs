@@ -8,8 +8,8 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use self::collector::{Collector, Span};
-use crate::harness::{DEADLINE, DEPLOYMENT, Stage};
 use crate::webhooks::stage_with;
+use testkit::{DEADLINE, DEPLOYMENT, Stage};
 
 /// OTLP's numbers of span kinds.
 const INTERNAL: i64 = 1;

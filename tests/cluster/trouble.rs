@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::harness::{DEPLOYMENT, MEMCACHED, NGINX, QUOTA, Stage, condition, is_ready};
+use testkit::{DEPLOYMENT, MEMCACHED, NGINX, QUOTA, Stage, condition, is_ready};
 
 fn quota(deployments: u32, pods: u32) -> serde_json::Value {
     json!({

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{
+use testkit::{
     DEPLOYMENT, ELASTIC_WEB, Kind, SERVICE, Stage, condition, is_degraded, is_not_ready_for,
     is_ready, message,
 };
@@ -43,11 +43,7 @@ async fn reject_children(stage: &Stage) {
         "spec": {"ports": [{"port": 80}]},
     });
     let started = Instant::now();
-    while stage
-        .send(http::Method::POST, &target, "application/json", &probe)
-        .await
-        .is_ok()
-    {
+    while stage.api.create(&target, &probe).await.is_ok() {
         assert!(started.elapsed() < SOON, "the webhook is not asked");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -58,14 +54,7 @@ async fn accept_children(stage: &Stage) {
         "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{}",
         stage.namespace
     );
-    let deleted = stage
-        .send(
-            http::Method::DELETE,
-            &path,
-            "application/json",
-            &Value::Null,
-        )
-        .await;
+    let deleted = stage.api.delete(&path).await;
     deleted.expect("deleted");
 }
 

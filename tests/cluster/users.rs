@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, Stage};
+use testkit::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, Stage};
 
 fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
     let output = stage.kubectl(arguments);
@@ -190,10 +190,7 @@ async fn every_field_is_explained() {
     for kind in [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD] {
         // What `kubectl explain` reads.
         let path = format!("/openapi/v3/apis/{}", kind.api_version);
-        let document = stage
-            .send(http::Method::GET, &path, "", &Value::Null)
-            .await
-            .expect("OpenAPI");
+        let document = stage.api.get(&path).await.expect("OpenAPI");
         let schemas = document["components"]["schemas"]
             .as_object()
             .expect("schemas");

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEPLOYMENT, Stage};
 use crate::private::{self, Private};
+use testkit::{DEPLOYMENT, Stage};
 
 /// A cluster with both versions of the CRDs and a manager that serves their webhooks.
 pub(crate) async fn stage(test: &str, flags: &[&str]) -> (Private, Stage) {

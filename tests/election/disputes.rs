@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, RBAC, ROLE, ROLE_BINDING, Stage};
 use crate::stage::{
     LEASE, LEASE_DURATION, LEASE_NAME, Replica, lease, requests, start, start_admin,
 };
+use testkit::{DEADLINE, RBAC, ROLE, ROLE_BINDING, Stage};
 
 async fn stage(name: &str) -> Arc<Stage> {
     Arc::new(Stage::without_manager(name).await)

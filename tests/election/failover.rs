@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::harness::Stage;
-use crate::harness::manager::sum;
 use crate::stage::{LEASE_DURATION, Replica, Work, Write, start_admin, writes};
+use testkit::Stage;
+use testkit::sum;
 
 /// From the last write of a leader that is told to stop to the first of the next.
 const PROMISED: Duration = Duration::from_millis(100);
@@ -45,11 +45,7 @@ async fn until_written(
         if of(&writes, &replica.user).any(|write| write.received > since) {
             return writes;
         }
-        assert!(
-            began.elapsed() < 2 * crate::harness::DEADLINE,
-            "{}",
-            replica.log()
-        );
+        assert!(began.elapsed() < 2 * testkit::DEADLINE, "{}", replica.log());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

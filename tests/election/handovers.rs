@@ -7,9 +7,9 @@ use std::time::Duration;
 use faultproxy::{EventAction, EventRule, Match, Proxy};
 use serde_json::{Value, json};
 
-use crate::harness::{DEPLOYMENT, MEMCACHED, Stage, is_ready};
 use crate::stage::{Replica, start_behind};
 use crate::trusted;
+use testkit::{DEPLOYMENT, MEMCACHED, Stage, is_ready};
 
 const HANDOVERS: i64 = 20;
 const NAMES: [&str; 2] = ["a", "b"];

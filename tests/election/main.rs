@@ -3,19 +3,12 @@
 //! take the better part of a minute, all at the same time.
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
-#[path = "../cluster"]
-mod shared {
-    #![allow(dead_code, unused_imports)] // most of it is for the tests of `cluster`
-    pub(crate) mod harness;
-    pub(crate) mod private;
-}
-
-use shared::harness;
-
 mod disputes;
 mod failover;
 mod handovers;
 mod outage;
+#[path = "../support/private.rs"]
+mod private;
 mod restored;
 mod stage;
 #[path = "../support/trusted/mod.rs"]

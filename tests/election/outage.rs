@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use devcluster::Component;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::harness::Stage;
-use crate::shared::private;
+use crate::private;
 use crate::stage::{lease, start_admin};
+use testkit::Stage;
 
 /// How long a leader goes on without renewing the lease.
 const RENEW_DEADLINE: SignedDuration = SignedDuration::from_secs(10);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use devcluster::{Cluster, Component, Options};
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, DEPLOYMENT, MEMCACHED, Stage};
 use crate::stage::{LEASE_DURATION, Replica, lease, start_admin};
+use testkit::{DEADLINE, DEPLOYMENT, MEMCACHED, Stage};
 
 fn copy(from: &Path, to: &Path) {
     let copied = std::process::Command::new("cp")

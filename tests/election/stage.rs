@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::harness::audit;
-use crate::harness::manager::{Exit, Manager};
-use crate::harness::{DEADLINE, DEPLOYMENT, Kind, MEMCACHED, Stage};
+use testkit::audit;
+use testkit::{DEADLINE, DEPLOYMENT, Kind, MEMCACHED, Stage};
+use testkit::{Exit, Manager};
 
 pub(crate) const LEASE: Kind = Kind {
     api_version: "coordination.k8s.io/v1",
@@ -89,11 +89,7 @@ impl Replica {
 
     /// Sends a signal, by its name in `kill`.
     pub(crate) fn signal(&mut self, name: &str) {
-        let id = self.manager().id().to_string();
-        let sent = std::process::Command::new("kill")
-            .args([name, &id])
-            .status();
-        assert!(sent.is_ok_and(|status| status.success()), "{name}");
+        assert!(self.manager().signal(name), "{name}");
     }
 
     /// SIGTERM, and how it ended.
@@ -145,7 +141,7 @@ impl Replica {
         let began = Instant::now();
         loop {
             let (_, text) = self.manager().get("metrics", "/metrics").await;
-            let adds = crate::harness::manager::sum(&text, "workqueue_adds_total", &[]);
+            let adds = testkit::sum(&text, "workqueue_adds_total", &[]);
             if adds > 0.0 && self.log().contains("\"standing by\"") {
                 return;
             }

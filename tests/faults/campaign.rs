@@ -8,12 +8,12 @@ use futures::FutureExt as _;
 use tokio::sync::{Mutex, OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
-use crate::harness::Stage;
 use crate::oracle::{self, Reference, Violation, violation};
+use crate::private;
 use crate::rig::Rig;
 use crate::scenario::Scenario;
-use crate::shared::private;
 use crate::workload::Workload;
+use testkit::Stage;
 
 /// How many scenarios work at a time: more only make each other slow.
 const AT_A_TIME: usize = 4;

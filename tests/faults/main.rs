@@ -3,18 +3,11 @@
 //! like: see `oracle`. `make test` runs the short forms, `make test-faults` all.
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
-#[path = "../cluster"]
-mod shared {
-    #![allow(dead_code, unused_imports)] // most of it is for the tests of `cluster`
-    pub(crate) mod harness;
-    pub(crate) mod private;
-}
-
-use shared::harness;
-
 mod campaign;
 mod oracle;
 mod plans;
+#[path = "../support/private.rs"]
+mod private;
 mod rig;
 mod rivals;
 mod scenario;

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use faultproxy::{Installed, Proxy, Rule};
 use serde_json::json;
 
-use crate::harness::{DEPLOYMENT, NAMESPACE, Stage};
 use crate::oracle::process::Process;
 use crate::oracle::status::Statuses;
-use crate::shared::private::Private;
+use crate::private::Private;
 use crate::workload::{self, State, Workload};
+use testkit::{DEPLOYMENT, NAMESPACE, Stage};
 
 /// How often it is looked whether all is as it should be.
 const POLL: Duration = Duration::from_millis(100);
@@ -80,7 +80,7 @@ impl Rig {
         let stranger = stranger(&stage).await;
         let mut rig = Rig {
             proxy: proxy.expect("a proxy"),
-            statuses: Statuses::watch(&stage.client, &stage.namespace),
+            statuses: Statuses::watch(&stage.api.client, &stage.namespace),
             stage,
             workload,
             node_port: workload::node_port(),
@@ -247,11 +247,7 @@ impl Rig {
 
     /// Sends the manager a signal, by its name in `kill`.
     pub(crate) fn signal(&mut self, name: &str) {
-        let id = self.stage.manager().id().to_string();
-        let sent = std::process::Command::new("kill")
-            .args([name, &id])
-            .status();
-        assert!(sent.is_ok_and(|status| status.success()), "{name}");
+        assert!(self.stage.manager().signal(name), "{name}");
     }
 
     /// The cluster of this scenario's own.

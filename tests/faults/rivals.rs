@@ -9,9 +9,9 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::campaign::seed_of;
-use crate::harness::manager::Manager;
-use crate::harness::{MEMCACHED, NAMESPACE, Stage};
 use crate::oracle::{Violation, violation, writers};
+use testkit::Manager;
+use testkit::{MEMCACHED, NAMESPACE, Stage};
 
 /// The leader renews for the last time this long before it ends (`renew_deadline`).
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
@@ -138,7 +138,7 @@ async fn end(stage: Stage, first: &Rival, second: &Rival) -> Vec<Violation> {
     change(&stage, 2).await;
     let began = Instant::now();
     let ready = |object: &serde_json::Value| {
-        crate::harness::is_ready(object) && object["status"]["readyReplicas"] == 2
+        testkit::is_ready(object) && object["status"]["readyReplicas"] == 2
     };
     stage.until(MEMCACHED, "it", "as asked for", ready).await;
     println!("as asked for after {:.1?}", began.elapsed());

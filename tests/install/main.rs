@@ -9,7 +9,7 @@ mod deployed;
 mod graph;
 mod helm;
 mod mounted;
-#[path = "../cluster/private.rs"]
+#[path = "../support/private.rs"]
 mod private;
 mod released;
 mod rendered;

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use serde_json::Value;
+use testkit::Manager;
 
 use crate::rendered::{overlay, scratch};
 
@@ -92,15 +93,6 @@ impl Mount {
     }
 }
 
-struct Manager(Child);
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// The certificate that is served at `port` to who trusts `issuer` and asks for `host`.
 fn served(port: u16, host: &str, issuer: &Issuer) -> Option<Vec<u8>> {
     let mut roots = RootCertStore::empty();
@@ -150,7 +142,7 @@ async fn what_cert_manager_mounts_is_served_and_so_is_what_it_renews() {
 
     let ports = [(); 2].map(|()| devcluster::free_port().expect("a port"));
     let environment = Environment::from_variables().expect("a cluster around the tests");
-    let mut manager = Command::new(env!("CARGO_BIN_EXE_manager"));
+    let mut manager = testkit::manager();
     manager
         .args(
             container["args"]
@@ -167,10 +159,7 @@ async fn what_cert_manager_mounts_is_served_and_so_is_what_it_renews() {
         ])
         .env("KUBECONFIG", &environment.kubeconfig)
         .env("WATCH_NAMESPACE", "nothing-is-here")
-        .env("POD_NAMESPACE", "default")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+        .env("POD_NAMESPACE", "default");
 
     let mut mounts = Vec::new();
     for mount in container["volumeMounts"].as_array().expect("mounts") {
@@ -189,7 +178,7 @@ async fn what_cert_manager_mounts_is_served_and_so_is_what_it_renews() {
     }
     assert_eq!(mounts.len(), 2);
     let first: Vec<_> = mounts.iter_mut().map(|(it, _)| it.renew(&issuer)).collect();
-    let _manager = Manager(manager.spawn().expect("the manager starts"));
+    let _manager = Manager::spawn(manager);
     for ((mount, port), wanted) in mounts.iter().zip(&first) {
         for host in &mount.hosts {
             until_served(*port, host, &issuer, wanted).await;

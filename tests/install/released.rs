@@ -5,10 +5,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use testkit::Manager;
 
 use crate::chart::bundle;
 use crate::helm::{answer, helm, value_file};
@@ -195,15 +196,6 @@ async fn a_release_is_installed_upgraded_rolled_back_and_removed_and_crds_and_re
     here.must(&["get", CRD, "sessions", "-n", "team-a"]);
 }
 
-struct Manager(Child);
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Runs the manager as the release has it, as its ServiceAccount: it serves its namespace, looks
 /// at no other, and is refused nothing. Without webhooks and conversion, which no node answers
 /// here, and which some requests of the controllers need.
@@ -230,10 +222,9 @@ async fn a_manager_of_one_namespace(here: &Cluster, private: &private::Private) 
     let file = scratch("released-account").join("kubeconfig");
     fs::write(&file, kubeconfig.to_string()).expect("written");
 
-    let log = file.with_file_name("log");
     let deployment = here.get("deployment", account);
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    let mut manager = Command::new(env!("CARGO_BIN_EXE_manager"));
+    let mut manager = testkit::manager();
     for argument in container["args"].as_array().expect("arguments") {
         manager.arg(argument.as_str().expect("a text"));
     }
@@ -246,11 +237,8 @@ async fn a_manager_of_one_namespace(here: &Cluster, private: &private::Private) 
         .args(["--health-probe-bind-address=0", "--enable-webhooks=false"])
         .env_remove("CERT_MODE")
         .env("POD_NAMESPACE", NAMESPACE)
-        .env("KUBECONFIG", &file)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(fs::File::create(&log).expect("a log"));
-    let running = Manager(manager.spawn().expect("the manager starts"));
+        .env("KUBECONFIG", &file);
+    let running = Manager::spawn(manager);
     let resource = format!("{CRD}/sessions");
     let ready = [
         "wait",
@@ -261,8 +249,7 @@ async fn a_manager_of_one_namespace(here: &Cluster, private: &private::Private) 
         "team-a",
     ];
     if let Err(refused) = here.kubectl(&ready) {
-        let said = fs::read_to_string(&log).expect("a log");
-        panic!("{refused}\n{said}");
+        panic!("{refused}\n{}", running.log());
     }
     let elsewhere = here.must(&["get", "deployments", "-n", "team-b", "-o", "name"]);
     assert_eq!(elsewhere, "");

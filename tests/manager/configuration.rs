@@ -2,8 +2,8 @@
 
 use std::net::TcpListener;
 
-use crate::plain_http;
 use crate::process::{Kubeconfig, Running, free_port, manager, output, refusal};
+use testkit::http;
 
 #[test]
 fn help_names_every_flag_and_its_variable_and_exits_0() {
@@ -125,7 +125,7 @@ fn a_manifest_of_a_scaffold_starts_with_only_its_image_changed() {
     manager.log_line(&["\"--zap-stacktrace-level\"", "has no effect"]);
     manager.log_line(&["\"--zap-time-encoding\"", "has no effect"]);
     let health = manager.address_of("health probes");
-    assert_eq!(plain_http::get(&health, "/healthz").0, 200);
+    assert_eq!(http::get(&health, "/healthz").0, 200);
 }
 
 #[test]

@@ -4,12 +4,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod configuration;
-#[path = "../support/https.rs"]
-mod https;
 mod metrics;
 #[path = "../support/metrics_list.rs"]
 mod metrics_list;
 mod outage;
-#[path = "../support/plain_http.rs"]
-mod plain_http;
 mod process;

@@ -4,7 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::process::{Kubeconfig, Running, STOP_DEADLINE, free_port, manager};
-use crate::{https, metrics_list, plain_http};
+use testkit::http;
+
+use crate::metrics_list;
 
 /// A manager whose API server is not there, with every server it has, over TLS.
 fn start_all_servers(kubeconfig: &Kubeconfig) -> Running {
@@ -23,13 +25,13 @@ fn while_the_api_server_is_away_nobody_gets_the_metrics_and_the_log_says_why_onc
     let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
     let mut running = start_all_servers(&kubeconfig);
     let address = running.address_of("metrics");
-    let ask = |headers: &[(&str, &str)]| https::get(&address, "/metrics", headers);
-    assert_eq!(ask(&[]).code, 401);
+    let ask = |headers: &[(&str, &str)]| http::get_tls(&address, "/metrics", headers);
+    assert_eq!(ask(&[]).0, 401);
     let token = [("Authorization", "Bearer some-token")];
     for _ in 0..2 {
-        let answer = ask(&token);
-        assert_eq!(answer.code, 503, "{}", answer.body);
-        assert!(!answer.body.contains("process_"), "{}", answer.body);
+        let (code, body) = ask(&token);
+        assert_eq!(code, 503, "{body}");
+        assert!(!body.contains("process_"), "{body}");
     }
     let line = running.log_line(&["cannot review access to the metrics"]);
     assert!(line.contains("TokenReview"), "{line}");
@@ -72,7 +74,7 @@ fn every_metric_is_in_the_documented_list_and_every_one_of_the_list_is_there() {
     let address = running.address_of("metrics");
     let began = Instant::now();
     loop {
-        let (_, scrape) = plain_http::get(&address, "/metrics");
+        let (_, scrape) = http::get(&address, "/metrics");
         let missing = Vec::from_iter(metrics_list::assert_listed(&scrape));
         if missing == NOT_AT_THE_START {
             return;

@@ -4,8 +4,8 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use crate::plain_http;
 use crate::process::{Kubeconfig, free_port, start_without_api_server};
+use testkit::http;
 
 #[test]
 fn while_the_api_server_is_away_it_lives_retries_and_stops_on_sigterm() {
@@ -25,13 +25,9 @@ fn while_the_api_server_is_away_it_lives_retries_and_stops_on_sigterm() {
     ]);
 
     for path in ["/healthz", "/readyz", "/readyz/shutdown"] {
-        assert_eq!(
-            plain_http::get(&health, path),
-            (200, "ok".to_owned()),
-            "{path}"
-        );
+        assert_eq!(http::get(&health, path), (200, "ok".to_owned()), "{path}");
     }
-    let (status, body) = plain_http::get(&metrics, "/metrics");
+    let (status, body) = http::get(&metrics, "/metrics");
     assert_eq!(status, 200);
     for part in [
         "quartet_operator_build_info{",
@@ -59,7 +55,7 @@ fn an_api_server_that_never_answers_does_not_hold_up_the_stop() {
     let mut running = start_without_api_server(&kubeconfig);
     let health = running.address_of("health probes");
     running.log_line(&["\"starting\"", &server]);
-    assert_eq!(plain_http::get(&health, "/healthz").1, "ok");
+    assert_eq!(http::get(&health, "/healthz").1, "ok");
     running.signal("-INT");
     assert_eq!(running.wait().code(), Some(0));
 }

@@ -7,18 +7,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use devcluster::{Cluster, Options};
-use http::Method;
 use k8s_openapi::ByteString;
-use kube::{Client, Error};
 use quartet_operator::api::Kind;
 use quartet_operator::packaging::{crd, kinds, webhook};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::sleep;
 
-use crate::api::{self, Retries};
 use crate::certificates::Authority;
 use crate::load::Load;
-use crate::{DEADLINE, POLL};
+use testkit::{Answer, DEADLINE, POLL, Retries};
 
 const HUB: &str = "/apis/cache.example.com/v1/namespaces/default/memcacheds";
 const SPOKE: &str = "/apis/cache.example.com/v1alpha1/namespaces/default/memcacheds";
@@ -28,7 +25,7 @@ const TOO_MANY: u32 = 2000;
 /// A running API server.
 pub(crate) struct ApiServer {
     cluster: Arc<Cluster>,
-    client: Client,
+    api: testkit::ApiServer,
 }
 
 impl ApiServer {
@@ -37,7 +34,7 @@ impl ApiServer {
         let started = tokio::task::spawn_blocking(starting).await.unwrap();
         let cluster = started.expect("an API server");
         Self {
-            client: api::connect(&cluster.kubeconfig(), Retries::None).await,
+            api: testkit::ApiServer::of(&cluster.kubeconfig(), Retries::None).await,
             cluster: Arc::new(cluster),
         }
     }
@@ -73,32 +70,32 @@ impl ApiServer {
                 configuration,
             ),
         ] {
-            let made = send(&self.client, Method::POST, path, &object).await;
+            let made = self.api.create(path, &object).await;
             made.expect("the API server takes it");
         }
         let started = Instant::now();
-        while let Err(error) = create(&self.client, "new", TOO_MANY, true).await {
-            if error.contains("denied the request") {
+        while let Err(error) = create(&self.api, "new", TOO_MANY, true).await {
+            if error.message.contains("denied the request") {
                 break;
             }
-            assert!(started.elapsed() < DEADLINE, "not called: {error}");
+            assert!(started.elapsed() < DEADLINE, "not called: {error:?}");
             sleep(POLL).await;
         }
-        let created = create(&self.client, "stored", 3, false).await;
+        let created = create(&self.api, "stored", 3, false).await;
         created.expect("an object");
     }
 
     /// Writes that are checked and not stored; one in five is refused.
     pub(crate) fn writes(&self, per_second: u32) -> Load {
-        let client = self.client.clone();
+        let api = self.api.clone();
         Load::of(per_second, move |number| {
-            let client = client.clone();
+            let api = api.clone();
             async move {
                 let is_bad = number.is_multiple_of(5);
                 let replicas = if is_bad { TOO_MANY } else { 3 };
-                match create(&client, "new", replicas, true).await {
+                match create(&api, "new", replicas, true).await {
                     Ok(_) if !is_bad => Ok(true),
-                    Err(error) if is_bad && error.contains("spec.replicas") => Ok(true),
+                    Err(error) if is_bad && error.message.contains("spec.replicas") => Ok(true),
                     answer => Err(format!("{answer:?}")),
                 }
             }
@@ -107,12 +104,12 @@ impl ApiServer {
 
     /// Reads of the object in the version that is not stored.
     pub(crate) fn reads(&self, per_second: u32) -> Load {
-        let client = self.client.clone();
+        let api = self.api.clone();
         Load::of(per_second, move |_| {
-            let client = client.clone();
+            let api = api.clone();
             async move {
                 let path = format!("{SPOKE}/stored");
-                match send(&client, Method::GET, &path, &Value::Null).await {
+                match api.get(&path).await {
                     Ok(object) if object["spec"]["size"] == 3 => Ok(true),
                     answer => Err(format!("{answer:?}")),
                 }
@@ -121,19 +118,11 @@ impl ApiServer {
     }
 }
 
-async fn create(client: &Client, name: &str, replicas: u32, dry: bool) -> Result<Value, String> {
+async fn create(api: &testkit::ApiServer, name: &str, replicas: u32, dry: bool) -> Answer {
     let object = json!({
         "apiVersion": "cache.example.com/v1", "kind": "Memcached",
         "metadata": {"name": name}, "spec": {"replicas": replicas},
     });
     let query = if dry { "?dryRun=All" } else { "" };
-    send(client, Method::POST, &format!("{HUB}{query}"), &object).await
-}
-
-async fn send(client: &Client, method: Method, path: &str, body: &Value) -> Result<Value, String> {
-    match api::send(client, &method, path, api::JSON, body).await {
-        Ok(object) => Ok(object),
-        Err(Error::Api(status)) => Err(status.message),
-        Err(error) => Err(error.to_string()),
-    }
+    api.create(&format!("{HUB}{query}"), &object).await
 }

@@ -7,15 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use testkit::{DEADLINE, POLL, http};
+use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tokio::time::{interval, sleep, timeout};
-
-use crate::{DEADLINE, POLL};
-
-/// How long a replica has to say whether it is ready, as for the kubelet by default.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+use tokio::time::{interval, sleep};
 
 /// Probes that fail in a row before a replica counts as not ready, as for the kubelet by
 /// default; one that says 503, that it stops, is off the list at once, as a deleted pod is.
@@ -93,7 +89,7 @@ impl Balancer {
             let mut failures = 0;
             loop {
                 ticks.tick().await;
-                let answer = ask(health, "/readyz").await;
+                let answer = http::probe(health, "/readyz").await;
                 failures = if answer == Some(200) { 0 } else { failures + 1 };
                 let is_gone = answer == Some(503) || failures >= FAILURE_THRESHOLD;
                 let mut backends = state.backends();
@@ -144,17 +140,4 @@ async fn accept(listener: TcpListener, state: Arc<State>) {
             let _ = copy_bidirectional(&mut client, &mut server).await;
         });
     }
-}
-
-/// The status of an answer to a GET, as a probe asks; none if there is no answer in time.
-pub(crate) async fn ask(address: SocketAddr, path: &str) -> Option<u16> {
-    let asked = async {
-        let mut stream = TcpStream::connect(address).await.ok()?;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.ok()?;
-        answer.split(' ').nth(1)?.parse().ok()
-    };
-    timeout(PROBE_TIMEOUT, asked).await.ok().flatten()
 }

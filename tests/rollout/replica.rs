@@ -4,12 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Instant;
 
+use testkit::{DEADLINE, Exit, Manager, POLL, http};
 use tokio::time::sleep;
 
-use crate::balancer::ask;
 use crate::certificates::Folder;
-use crate::manager::{Exit, Manager};
-use crate::{DEADLINE, POLL};
 
 /// A running replica.
 pub(crate) struct Replica {
@@ -43,7 +41,7 @@ impl Replica {
     pub(crate) async fn start_ready(kubeconfig: &Path, certificates: &Folder) -> Self {
         let replica = Self::start(kubeconfig, certificates).await;
         let started = Instant::now();
-        while ask(replica.health, "/readyz").await != Some(200) {
+        while http::probe(replica.health, "/readyz").await != Some(200) {
             let log = replica.manager.log();
             assert!(started.elapsed() < DEADLINE, "never ready:\n{log}");
             sleep(POLL).await;

@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::balancer::ask;
 use crate::certificates::{Authority, Folder};
 use crate::client::Transport;
+use crate::kubeconfig;
 use crate::load::{Call, Load};
-use crate::manager::Exit;
 use crate::replica::Replica;
-use crate::{DEADLINE, POLL, kubeconfig};
+use testkit::{DEADLINE, Exit, POLL, http};
 
 /// What the scaffold's manifest allows, `terminationGracePeriodSeconds: 10`.
 const GRACE_PERIOD: Duration = Duration::from_secs(10);
@@ -46,12 +45,12 @@ async fn a_stop_under_load_fails_no_call_and_has_its_phases_in_the_log() {
 
     let told = Instant::now();
     let stopping = tokio::spawn(replica.stop());
-    while ask(health, "/readyz").await != Some(503) {
+    while http::probe(health, "/readyz").await != Some(503) {
         assert!(told.elapsed() < DEADLINE, "still ready");
         sleep(Duration::from_millis(1)).await;
     }
     println!("503 of /readyz after {:?}", told.elapsed());
-    assert_eq!(ask(health, "/healthz").await, Some(200));
+    assert_eq!(http::probe(health, "/healthz").await, Some(200));
     sleep(LISTED_FOR.saturating_sub(told.elapsed())).await;
     kept.connect_no_more();
     made_anew.connect_no_more();
@@ -94,7 +93,7 @@ async fn a_second_signal_ends_the_time_of_grace_at_once() {
     let health = replica.health;
     replica.manager.terminate();
     let told = Instant::now();
-    while ask(health, "/readyz").await != Some(503) {
+    while http::probe(health, "/readyz").await != Some(503) {
         assert!(told.elapsed() < DEADLINE, "still ready");
         sleep(POLL).await;
     }

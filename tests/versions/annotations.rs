@@ -6,16 +6,16 @@ use quartet_operator::api::{Kind, Version, memcached};
 use quartet_operator::packaging::crd;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, collection, object, path};
+use crate::stage::{BOTH_VERSIONS, Stage, collection, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
 
-fn data(hub: Value) -> Value {
+pub(crate) fn data(hub: Value) -> Value {
     json!({DATA_ANNOTATION: json!({"v1": hub}).to_string()})
 }
 
-fn spoke(name: &str, size: i64, annotations: Value) -> Value {
+pub(crate) fn spoke(name: &str, size: i64, annotations: Value) -> Value {
     let mut object = object(MEMCACHED, &MEMCACHED.spoke, name, json!({"size": size}));
     object["metadata"]["annotations"] = annotations;
     object
@@ -156,9 +156,7 @@ async fn what_was_wrong_before_may_stay(stage: &Stage) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_service_that_comes_in_by_the_annotation_needs_a_fit_name_too() {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::both_versions).await;
-    stage.register_webhooks().await;
+    let stage = BOTH_VERSIONS.stage().await;
     let in_spoke = collection_of(&MEMCACHED.spoke);
     let of_name = |enabled: bool| spoke("1.x", 1, data(json!({"service": {"enabled": enabled}})));
     let blamed = "metadata.name: Invalid value: \"1.x\"";
@@ -173,47 +171,4 @@ async fn a_service_that_comes_in_by_the_annotation_needs_a_fit_name_too() {
     let refused = stage.merge(&of(&MEMCACHED.spoke, "1.x"), patch).await;
     let refused = refused.expect_err("refused");
     assert!(refused.message.contains(blamed), "{refused:?}");
-}
-
-/// So that they work while no webhook server does.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn annotations_that_carry_nothing_and_leave_room_ask_no_webhook() {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::both_versions).await;
-    stage.register_webhooks().await;
-    let in_spoke = collection_of(&MEMCACHED.spoke);
-    stage
-        .create(&in_spoke, &spoke("a", 1, json!({})))
-        .await
-        .expect("created");
-    let many: Value = (0..2000).map(|n| (format!("k{n}"), json!("v"))).collect();
-    for (annotations, is_asked) in [
-        (
-            json!({"quartet-operator.example.com/paused": "true"}),
-            false,
-        ),
-        (json!({"note": "x".repeat(2048)}), false),
-        (json!({"note": "x".repeat(2049)}), true),
-        (many, true),
-        (json!({"note": "x".repeat(250_000)}), true),
-        (data(json!({"memory": 8})), true),
-    ] {
-        for version in [&MEMCACHED.spoke, &MEMCACHED.hub] {
-            let before = stage.webhooks.decisions(MEMCACHED, version);
-            let patch = json!([
-                {"op": "add", "path": "/metadata/annotations", "value": annotations},
-            ]);
-            let patched = stage.json_patch(&of(version, "a"), &patch).await;
-            patched.expect("annotated");
-            let asked = stage.webhooks.decisions(MEMCACHED, version) > before;
-            let shown = annotations.to_string();
-            let shown = shown.get(..60).unwrap_or(&shown);
-            assert_eq!(asked, is_asked, "{version:?} {shown}");
-            let empty = json!([{"op": "add", "path": "/metadata/annotations", "value": {}}]);
-            stage
-                .json_patch(&of(version, "a"), &empty)
-                .await
-                .expect("taken off");
-        }
-    }
 }

@@ -11,17 +11,11 @@ use quartet_operator::api::{Kind, Version, elasticweb, memcached};
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
 
-use crate::stage::{DEADLINE, Stage, collection, object, path};
+use crate::stage::{BOTH_VERSIONS, DEADLINE, Stage, collection, object, path};
+use crate::webhooks::number_of_pods;
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const ELASTIC_WEB: &Kind = &elasticweb::KIND;
-
-async fn two_versions() -> Stage {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::both_versions).await;
-    stage.register_webhooks().await;
-    stage
-}
 
 fn in_spoke(kind: &Kind, name: &str) -> String {
     path(kind, &kind.spoke, "default", name)
@@ -33,7 +27,7 @@ fn in_hub(kind: &Kind, name: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_is_written_in_one_version_is_read_in_the_other() {
-    let stage = two_versions().await;
+    let stage = BOTH_VERSIONS.stage().await;
 
     // Every sample comes back as it was written, by way of the other version.
     for kind in kinds() {
@@ -50,6 +44,16 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
             let back = stage.get(&own).await.expect("readable");
             assert_eq!(back["spec"], sample["spec"]);
             assert!(back["metadata"]["annotations"].is_null(), "{back:#}");
+
+            // A change in the terms of the other keeps the fields that only this one has.
+            let mut changed = json!({"spec": read["spec"]});
+            *number_of_pods(&mut changed, other) = json!(4);
+            stage.merge(&through, changed).await.expect("changed");
+            let mut wanted = json!({"spec": sample["spec"]});
+            *number_of_pods(&mut wanted, version) = json!(4);
+            let back = stage.get(&own).await.expect("readable");
+            assert_eq!(back["spec"], wanted["spec"]);
+            stage.delete(&own).await.expect("deleted");
         }
     }
 
@@ -92,6 +96,9 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
 
     // Through the new version: what the old one can say follows.
     let name = "elasticweb-sample";
+    let sample = sample::sample(ELASTIC_WEB, &ELASTIC_WEB.hub).expect("a sample");
+    let hub = collection(ELASTIC_WEB, &ELASTIC_WEB.hub, "default");
+    stage.create(&hub, &sample).await.expect("created");
     let patch = json!({"spec": {"capacity": {"targetQPS": 800}, "service": {"nodePort": 30099, "port": 81}}});
     stage
         .merge(&in_hub(ELASTIC_WEB, name), patch)
@@ -122,7 +129,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_meet() {
-    let stage = two_versions().await;
+    let stage = BOTH_VERSIONS.stage().await;
     let apply = async |version: &Version, manager: &str, force: bool, spec: Value| {
         let path = path(MEMCACHED, version, "default", "shared");
         let target = format!("{path}?fieldManager={manager}&force={force}");
@@ -248,7 +255,9 @@ async fn watch(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_object_full_of_annotations_harms_nobody_and_watches_of_both_versions_tell_of_all() {
-    let stage = two_versions().await;
+    let stage = Stage::with_api_server().await;
+    stage.apply_crds(crd::both_versions).await;
+    stage.register_webhooks().await;
     let mut spoke = watch(&stage, MEMCACHED, &MEMCACHED.spoke).await;
     let mut hub = watch(&stage, MEMCACHED, &MEMCACHED.hub).await;
     let mut both = async |happened: &str, in_spoke: Value, in_hub: Value| {

@@ -2,7 +2,6 @@
 //! the end, run again.
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use devcluster::AuditLog;
@@ -10,9 +9,10 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use quartet_operator::api::{Kind, memcached};
 use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
+use testkit::Manager;
 
 use crate::original;
-use crate::stage::{DEADLINE, Running, Stage, collection, crd_path, list_path, object, path};
+use crate::stage::{DEADLINE, Stage, collection, crd_path, list_path, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 300;
@@ -40,7 +40,7 @@ fn changed(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end() {
-    let mut stage = Stage::with_api_server().await;
+    let stage = Stage::with_api_server().await;
     let (code, said, _) = stage.errand(&["migrate-storage"]).await;
     assert_eq!(code, 0);
     assert_eq!(said.matches("not installed").count(), 4, "{said}");
@@ -88,8 +88,7 @@ async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end
 
     // Conversion stops in the middle, and so does the migration; then it is killed.
     let middle = stage.webhooks.conversions() + 400.0;
-    let mut command = stage.manager(&["migrate-storage", "--page-size=50"]);
-    let mut killed = Running(command.stderr(Stdio::null()).spawn().expect("started"));
+    let mut killed = Manager::spawn(stage.manager(&["migrate-storage", "--page-size=50"]));
     let started = Instant::now();
     while stage.webhooks.conversions() < middle {
         assert!(started.elapsed() < Duration::from_secs(60), "never there");

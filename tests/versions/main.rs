@@ -4,8 +4,6 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // other processes' real time
 
 mod annotations;
-#[path = "../support/api.rs"]
-mod api;
 mod both;
 mod errand;
 mod finalizers;

@@ -120,7 +120,7 @@ impl Life<'_> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_minute_without_webhooks_stops_no_reconciler_and_no_deletion() {
-    let mut stage = Stage::with_api_server().await;
+    let stage = Stage::with_api_server().await;
     stage.cluster.start_controllers().expect("controllers");
     stage.create_namespace(NAMESPACE).await;
     stage.apply_crds(crd::both_versions).await;

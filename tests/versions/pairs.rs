@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use self::resource::{Children, Expected, Outcome, Walker, Walks};
 use self::values::Walked;
-use crate::stage::Stage;
+use crate::stage::{BOTH_VERSIONS, Stage};
 
 const NAMESPACE: &str = "pairs";
 /// Steps that one resource takes at most.
@@ -140,8 +140,14 @@ impl Field {
         part: &[usize],
         count: &Count,
     ) -> Result<(), String> {
-        let mut walker =
-            Walker::new(walks, self.kind, self.version, through[0], self.asks_for_ports).await;
+        let mut walker = Walker::new(
+            walks,
+            self.kind,
+            self.version,
+            through[0],
+            self.asks_for_ports,
+        )
+        .await;
         let mut before: Option<&Children> = None;
         let mut history = Vec::new();
         for (step, node) in part.iter().enumerate() {
@@ -263,9 +269,13 @@ async fn changing_a_field_gives_the_children_that_creating_with_its_value_gives(
             let alternating = [[spoke, hub], [hub, spoke]].into_iter();
             let ways: Vec<Through> = match every {
                 true => alternating.chain([[spoke, spoke], [hub, hub]]).collect(),
-                false => alternating.skip(usize::from(fastrand::bool())).take(1).collect(),
+                false => alternating
+                    .skip(usize::from(fastrand::bool()))
+                    .take(1)
+                    .collect(),
             };
-            ways.into_iter().map(move |through| (field, through, part.clone()))
+            ways.into_iter()
+                .map(move |through| (field, through, part.clone()))
         })
     });
     let walked = parts.map(|(field, through, part)| {
@@ -295,7 +305,7 @@ async fn changing_a_field_gives_the_children_that_creating_with_its_value_gives(
 /// The API server's own default, so that existing pods do not roll.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_pull_policy_that_we_set_is_the_default_of_the_api_server() {
-    let stage = Stage::with_api_server().await;
+    let stage = BOTH_VERSIONS.stage().await;
     let digest = format!("sha256:{}", "0".repeat(64));
     let mut images: Vec<String> = [
         "nginx",

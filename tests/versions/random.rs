@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use quartet_operator::api::conversion::convert;
 use quartet_operator::api::{Kind, Version, shape};
-use quartet_operator::packaging::{crd, kinds};
+use quartet_operator::packaging::kinds;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use crate::stage::{Stage, collection, object, path};
+use crate::stage::{BOTH_VERSIONS, Stage, collection, object, path};
 
 #[path = "../../src/api/shape/tests/within.rs"]
 mod within;
@@ -128,10 +128,7 @@ async fn both_versions_are_valid(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn any_valid_object_is_valid_in_the_other_version_too_and_the_api_server_takes_the_answers() {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::both_versions).await;
-    stage.register_webhooks().await;
-    let stage = Arc::new(stage);
+    let stage = Arc::new(BOTH_VERSIONS.stage().await);
     for kind in kinds() {
         for pair in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
             let stage = Arc::clone(&stage);

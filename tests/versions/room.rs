@@ -6,8 +6,9 @@ use quartet_operator::api::replicas::Pods;
 use quartet_operator::api::{Kind, Version, memcached};
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
+use testkit::Answer;
 
-use crate::stage::{Answer, Form, Stage, collection, object, path};
+use crate::stage::{Form, Stage, collection, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";

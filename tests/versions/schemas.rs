@@ -13,20 +13,3 @@ pub(crate) fn without_minimum(schema: &mut Value) {
         _ => {}
     }
 }
-
-/// Adds the defaults of a schema, as the API server does: of each object that is there.
-pub(crate) fn add_defaults(value: &mut Value, schema: &Value) {
-    let (Some(object), Some(properties)) =
-        (value.as_object_mut(), schema["properties"].as_object())
-    else {
-        return;
-    };
-    for (name, schema) in properties {
-        if let Some(default) = schema.get("default") {
-            object.entry(name).or_insert_with(|| default.clone());
-        }
-        if let Some(value) = object.get_mut(name) {
-            add_defaults(value, schema);
-        }
-    }
-}

@@ -2,19 +2,19 @@
 //! name, and a client that speaks JSON. Knows the kinds and no test.
 
 use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::ops::Deref;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use devcluster::{Cluster, Component, Options};
-use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::core::Status;
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::packaging::{kinds, sample};
+use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
+use testkit::{Answer, ApiServer, Manager, Retries};
+use tokio::runtime::Runtime;
 
-use crate::api::{self, Retries};
 use crate::webhook_server::WebhookServer;
 
 /// The longest anything may take here, ten thousand conversions included.
@@ -29,23 +29,84 @@ const CONFIGURATIONS: &str =
 /// A form of the CRD of a kind.
 pub(crate) type Form = fn(&Kind) -> CustomResourceDefinition;
 
-/// What an API server answers.
-pub(crate) type Answer = Result<Value, Status>;
-
+/// Its API server is asked as [`ApiServer`] says.
 pub(crate) struct Stage {
-    pub(crate) cluster: Cluster,
-    pub(crate) client: kube::Client,
-    pub(crate) webhooks: WebhookServer,
+    pub(crate) cluster: Arc<Cluster>,
+    api: ApiServer,
+    pub(crate) webhooks: Arc<WebhookServer>,
+}
+
+impl Deref for Stage {
+    type Target = ApiServer;
+
+    fn deref(&self) -> &ApiServer {
+        &self.api
+    }
+}
+
+/// A cluster that several tests share, each with objects of names of its own: the CRDs have one form, and
+/// every write is asked about.
+pub(crate) struct Shared {
+    form: Form,
+    max_replicas: u32,
+    /// The runtime that serves the webhooks outlives that of a test.
+    begun: OnceLock<(Arc<Cluster>, Arc<WebhookServer>, Runtime)>,
+}
+
+/// For tests that write objects, and count nothing.
+pub(crate) static BOTH_VERSIONS: Shared = Shared::new(crd::both_versions, NO_LIMIT);
+
+impl Shared {
+    pub(crate) const fn new(form: Form, max_replicas: u32) -> Self {
+        let begun = OnceLock::new();
+        Self {
+            form,
+            max_replicas,
+            begun,
+        }
+    }
+
+    pub(crate) async fn stage(&'static self) -> Stage {
+        let began = || {
+            let (cluster, webhooks, _) = self.begun.get_or_init(|| self.begin());
+            (Arc::clone(cluster), Arc::clone(webhooks))
+        };
+        let (cluster, webhooks) = tokio::task::spawn_blocking(began).await.expect("begun");
+        Stage::of(cluster, webhooks).await
+    }
+
+    fn begin(&self) -> (Arc<Cluster>, Arc<WebhookServer>, Runtime) {
+        let runtime = Runtime::new().expect("a runtime");
+        let stage = runtime.block_on(async {
+            let stage = Stage::with(self.max_replicas).await;
+            stage.apply_crds(self.form).await;
+            stage.register_webhooks().await;
+            stage
+        });
+        (stage.cluster, stage.webhooks, runtime)
+    }
 }
 
 impl Stage {
     /// etcd and an API server, and nothing that acts on what is stored.
     pub(crate) async fn with_api_server() -> Self {
+        Self::with(NO_LIMIT).await
+    }
+
+    async fn with(max_replicas: u32) -> Self {
         let cluster = Cluster::start_api_server(Options::default()).expect("an API server");
+        Self::of(
+            Arc::new(cluster),
+            Arc::new(WebhookServer::start(max_replicas).await),
+        )
+        .await
+    }
+
+    async fn of(cluster: Arc<Cluster>, webhooks: Arc<WebhookServer>) -> Self {
         Self {
-            client: api::connect(&cluster.kubeconfig(), Retries::None).await,
-            webhooks: WebhookServer::start(NO_LIMIT).await,
+            api: ApiServer::of(&cluster.kubeconfig(), Retries::None).await,
             cluster,
+            webhooks,
         }
     }
 
@@ -144,62 +205,12 @@ impl Stage {
             .expect("a namespace");
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.send(Method::GET, path, "", &Value::Null).await
-    }
-
-    pub(crate) async fn create(&self, path: &str, object: &Value) -> Answer {
-        self.send(Method::POST, path, "application/json", object)
-            .await
-    }
-
-    /// Creates an object as soon as nobody refuses it any more.
-    pub(crate) async fn until_created(&self, path: &str, object: &Value) {
-        let started = Instant::now();
-        while let Err(refused) = self.create(path, object).await {
-            assert!(started.elapsed() < DEADLINE, "{path}: {refused:?}");
-            tokio::time::sleep(POLL).await;
-        }
-    }
-
-    pub(crate) async fn replace(&self, path: &str, object: &Value) -> Answer {
-        self.send(Method::PUT, path, "application/json", object)
-            .await
-    }
-
-    pub(crate) async fn merge(&self, path: &str, patch: Value) -> Answer {
-        self.send(Method::PATCH, path, "application/merge-patch+json", &patch)
-            .await
-    }
-
-    /// A JSON patch, which needs no resourceVersion to replace what is there.
-    pub(crate) async fn json_patch(&self, path: &str, patch: &Value) -> Answer {
-        self.send(Method::PATCH, path, "application/json-patch+json", patch)
-            .await
-    }
-
-    /// Server-side apply; field manager and force are part of `target`.
-    pub(crate) async fn apply(&self, target: &str, object: &Value) -> Answer {
-        self.send(
-            Method::PATCH,
-            target,
-            "application/apply-patch+yaml",
-            object,
-        )
-        .await
-    }
-
     /// Deletes what is at `path` after its children.
     pub(crate) async fn delete_in_foreground(&self, path: &str) {
         let deleted = self
             .delete(&format!("{path}?propagationPolicy=Foreground"))
             .await;
         deleted.expect("deleted");
-    }
-
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
-        self.send(Method::DELETE, path, "application/json", &Value::Null)
-            .await
     }
 
     /// Waits until what is at `path` is as `holds` says, and returns it.
@@ -217,8 +228,7 @@ impl Stage {
             }
             assert!(
                 started.elapsed() < DEADLINE,
-                "{path} is not so within {DEADLINE:?}: {what}\n{answer:#?}\n{}",
-                std::fs::read_to_string(self.manager_log()).unwrap_or_default()
+                "{path} is not so within {DEADLINE:?}: {what}\n{answer:#?}",
             );
             tokio::time::sleep(POLL).await;
         }
@@ -235,7 +245,7 @@ impl Stage {
 
     /// The manager's binary with these arguments and the rights of the administrator.
     pub(crate) fn manager(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_manager"));
+        let mut command = testkit::manager();
         command
             .args(arguments)
             .env("KUBECONFIG", self.cluster.kubeconfig())
@@ -246,19 +256,12 @@ impl Stage {
 
     /// The manager at work on one namespace, until it is dropped. Its webhooks are those of
     /// this process.
-    pub(crate) fn start_manager(&self, namespace: &str) -> Running {
-        let log = std::fs::File::create(self.manager_log()).expect("a log");
-        let mut command = self.manager(&[
+    pub(crate) fn start_manager(&self, namespace: &str) -> Manager {
+        Manager::spawn(self.manager(&[
             "--health-probe-bind-address=0",
             &format!("--watch-namespace={namespace}"),
             "--log-format=text",
-        ]);
-        Running(command.stderr(log).spawn().expect("the manager starts"))
-    }
-
-    /// Where the manager's log belongs: it goes away with the cluster.
-    pub(crate) fn manager_log(&self) -> PathBuf {
-        self.cluster.dir().join("manager.log")
+        ]))
     }
 
     /// kubectl as a user runs it: whether it succeeded, and what it wrote. `file` is what
@@ -300,21 +303,6 @@ impl Stage {
         self.cluster
             .restart(Component::ApiServer)
             .expect("the API server comes back");
-    }
-
-    /// As client-go does it: what says 429, as the watch cache of a version does right after a
-    /// change of its CRD, is asked again.
-    async fn send(&self, method: Method, target: &str, content_type: &str, body: &Value) -> Answer {
-        let started = Instant::now();
-        loop {
-            let answer = api::answer(&self.client, &method, target, content_type, body).await;
-            match answer {
-                Err(status) if status.code == 429 && started.elapsed() < DEADLINE => {
-                    tokio::time::sleep(POLL).await;
-                }
-                answer => return answer,
-            }
-        }
     }
 }
 
@@ -371,21 +359,4 @@ pub(crate) fn is_ready_with(object: &Value, pods: i64) -> bool {
     is_true(object, "Ready").is_some()
         && object["status"]["readyReplicas"] == pods
         && object["status"]["observedGeneration"] == object["metadata"]["generation"]
-}
-
-/// A process that is killed when dropped.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Running {
-    /// As a crash or `kill -9` ends it.
-    pub(crate) fn kill(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.kill();
-    }
 }

@@ -2,7 +2,7 @@
 //! URL of its own. It can be away for a while, and tells what it has counted.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
@@ -55,6 +55,8 @@ impl Endpoint {
     }
 }
 
+type Serving = JoinHandle<Result<(), ServeError>>;
+
 /// A running server; it ends when dropped.
 pub(crate) struct WebhookServer {
     pub(crate) endpoint: Endpoint,
@@ -63,7 +65,7 @@ pub(crate) struct WebhookServer {
     metrics: Metrics,
     registry: Registry,
     /// None while the server is away.
-    running: Option<JoinHandle<Result<(), ServeError>>>,
+    running: Mutex<Option<Serving>>,
 }
 
 #[derive(Debug)]
@@ -85,7 +87,7 @@ impl WebhookServer {
         let key = rustls::crypto::ring::sign::any_supported_type(&key).expect("a key");
         let certified = CertifiedKey::new(vec![issued.cert.der().clone()], key);
         let mut registry = Registry::default();
-        let mut server = Self {
+        let server = Self {
             endpoint: Endpoint {
                 address: ([127, 0, 0, 1], devcluster::free_port().expect("a port")).into(),
                 authority: issued.cert.pem(),
@@ -94,7 +96,7 @@ impl WebhookServer {
             max_replicas,
             metrics: Metrics::register(&mut registry),
             registry,
-            running: None,
+            running: Mutex::default(),
         };
         server.come_back().await;
         server
@@ -124,35 +126,42 @@ impl WebhookServer {
     }
 
     /// Closes port and connections, as the end of the process does.
-    pub(crate) async fn go_away(&mut self) {
-        if let Some(running) = self.running.take() {
+    pub(crate) async fn go_away(&self) {
+        let running = self.set_running(None);
+        if let Some(running) = running {
             running.abort();
             let _ = running.await;
         }
     }
 
+    fn set_running(&self, next: Option<Serving>) -> Option<Serving> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *running, next)
+    }
+
     /// Listens again, where it did before: the port is ours all the while.
-    pub(crate) async fn come_back(&mut self) {
+    pub(crate) async fn come_back(&self) {
         let listener = TcpListener::bind(self.endpoint.address).await;
         let listener = listener.expect("a port");
         let stopping = Stopping {
             grace: Duration::ZERO,
             drain: Duration::ZERO,
         };
-        self.running = Some(tokio::spawn(serve(
+        let serving = tokio::spawn(serve(
             listener,
             Arc::clone(&self.certificate) as Arc<dyn ResolvesServerCert>,
             TlsVersion::Tls13,
             Handlers::new(&kinds(), self.max_replicas, &self.metrics),
             stopping,
             std::future::pending(),
-        )));
+        ));
+        self.set_running(Some(serving));
     }
 }
 
 impl Drop for WebhookServer {
     fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
+        if let Some(running) = self.set_running(None) {
             running.abort();
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::built::built;
-use crate::harness::plain_http;
+use testkit::http;
 
 /// How long anything may take until it is so, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
@@ -128,7 +128,7 @@ impl Prometheus {
 
     fn ask(&self, what: &str) -> Value {
         let path = format!("/api/v1/{what}");
-        let (_, body) = plain_http::get(&self.address, &path);
+        let (_, body) = http::get(&self.address, &path);
         serde_json::from_str(&body).unwrap_or_else(|error| panic!("{what}: {error}: {body}"))
     }
 }

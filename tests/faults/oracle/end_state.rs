@@ -8,8 +8,8 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use super::{Reference, Violation, stored, violation};
-use crate::harness::Stage;
 use crate::rig::Rig;
+use testkit::Stage;
 
 /// Every object that concerns the operators, masked, by plural and name.
 pub(crate) type Objects = BTreeMap<String, Value>;

@@ -19,10 +19,10 @@ use std::time::Duration;
 use faultproxy::{Entry, Journal};
 use serde_json::Value;
 
-use crate::harness::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage};
 use crate::rig::Rig;
 use crate::trusted;
 use crate::workload::Children;
+use testkit::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage};
 
 /// Something that must not be.
 #[derive(Debug, Clone)]

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Violation, violation};
-use crate::harness::DEPLOYMENT;
 use crate::rig::{Rig, STRANGER};
 use crate::workload::{self, Children};
+use testkit::DEPLOYMENT;
 
 pub(crate) async fn wrong(rig: &Rig, children: &Children) -> Vec<Violation> {
     let mut uids = BTreeSet::new();

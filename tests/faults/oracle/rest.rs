@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Violation, stored, violation};
-use crate::harness::Stage;
 use crate::rig::Rig;
+use testkit::Stage;
 
 /// From when on there is rest: the last status may wait for half a second, and the last pods
 /// go away a moment later.

@@ -15,9 +15,9 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::{Violation, violation};
-use crate::harness::{Kind, condition};
 use crate::rig::Rig;
 use crate::workload::{self, Children, State, find};
+use testkit::{Kind, condition};
 
 /// Everything that the resources' statuses ever were, looked at as it comes. Ends when dropped.
 pub(crate) struct Statuses {

@@ -20,11 +20,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::life::{KINDS, Stored};
-use crate::harness::manager::Manager;
-use crate::harness::{DEPLOYMENT, Kind, NAMESPACE, SERVICE, Stage};
 use crate::oracle::process::{Process, Seen};
 use crate::oracle::status::Statuses;
 use crate::rig::{STRANGER, WATCHED, stranger};
+use testkit::Manager;
+use testkit::{DEPLOYMENT, Kind, NAMESPACE, SERVICE, Stage};
 
 /// How often it is looked whether something is so, which asks nobody.
 pub(crate) const POLL: Duration = Duration::from_millis(100);
@@ -72,11 +72,11 @@ impl Fleet {
         let cache = Cache::default();
         let mut watching = JoinSet::new();
         for kind in KINDS.into_iter().chain([DEPLOYMENT, SERVICE]) {
-            let (client, namespace) = (stage.client.clone(), stage.namespace.clone());
+            let (client, namespace) = (stage.api.client.clone(), stage.namespace.clone());
             watching.spawn(follow(client, namespace, kind, Arc::clone(&cache)));
         }
         let fleet = Fleet {
-            statuses: Statuses::watch(&stage.client, &stage.namespace),
+            statuses: Statuses::watch(&stage.api.client, &stage.namespace),
             stranger: stranger(&stage).await,
             stage,
             proxy,

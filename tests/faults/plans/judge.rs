@@ -9,12 +9,12 @@ use serde_json::Value;
 use super::fleet::Fleet;
 use super::live::Lived;
 use super::plan::{Fault, Traffic};
-use crate::harness::{DEPLOYMENT, SERVICE};
 use crate::oracle::budget::{self, Costs};
 use crate::oracle::end_state::{self, EndState};
 use crate::oracle::{Violation, ownership, process, rest, retries, status, violation};
 use crate::trusted;
 use crate::workload::Children;
+use testkit::{DEPLOYMENT, SERVICE};
 
 /// What every resource is called when it is compared with that of another plan.
 const NAME: &str = "it";

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::harness::{ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, condition, is_ready};
+use testkit::{ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, condition, is_ready};
 
 /// The annotation by which the original version carries what only the new one can say.
 const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";

@@ -25,8 +25,8 @@ use self::life::{KINDS, Step, steps};
 use self::live::{Lived, calibrate, live};
 use self::plan::{Fault, Place, Plan};
 use crate::campaign::seed_of;
-use crate::harness::Kind;
 use crate::oracle::{Violation, violation};
+use testkit::Kind;
 
 /// Undisturbed runs of each step.
 const REFERENCES: usize = 3;

@@ -10,7 +10,7 @@ use faultproxy::{
 use tokio::time::Instant;
 
 use super::life::Step;
-use crate::harness::Kind;
+use testkit::Kind;
 
 /// A request or an event that a step brings: what it is, and its number among its like.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

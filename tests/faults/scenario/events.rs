@@ -8,9 +8,9 @@ use futures::FutureExt as _;
 use tokio::time::sleep;
 
 use super::Scenario;
-use crate::harness::{ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX};
 use crate::rig::Rig;
 use crate::workload::Workload::{self, Change, Create, Replace};
+use testkit::{ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX};
 
 /// Plurals of the four kinds.
 const RESOURCES: [&str; 4] = ["memcacheds", "nginxes", "elasticwebs", "helloworlds"];

@@ -8,9 +8,9 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::Scenario;
-use crate::harness::Kind;
 use crate::rig::Rig;
 use crate::workload::Workload::Change;
+use testkit::Kind;
 
 const LEASE: Kind = Kind {
     api_version: "coordination.k8s.io/v1",

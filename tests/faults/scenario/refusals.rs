@@ -10,9 +10,9 @@ use tokio::time::sleep;
 
 use super::Scenario;
 use super::requests::for_a_time;
-use crate::harness::{ELASTIC_WEB, Kind, MEMCACHED, NAMESPACE, QUOTA};
 use crate::rig::Rig;
 use crate::workload::Workload::{Change, Create};
+use testkit::{ELASTIC_WEB, Kind, MEMCACHED, NAMESPACE, QUOTA};
 
 const LIMITS: Kind = Kind {
     api_version: "v1",
@@ -142,7 +142,7 @@ async fn policy(rig: &mut Rig) {
             "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}},
     });
     let target = format!("/apis/apps/v1/namespaces/{name}/deployments?dryRun=All");
-    let denied = || stage.send(http::Method::POST, &target, "application/json", &three);
+    let denied = || stage.api.create(&target, &three);
     while denied().await.is_ok() {
         assert!(began.elapsed() < Duration::from_secs(60), "not in force");
         sleep(Duration::from_millis(200)).await;
@@ -154,12 +154,7 @@ async fn policy(rig: &mut Rig) {
     sleep(LONG).await;
     let path =
         format!("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/{name}");
-    let deleted = stage.send(
-        http::Method::DELETE,
-        &path,
-        "application/json",
-        &Value::Null,
-    );
+    let deleted = stage.api.delete(&path);
     deleted.await.expect("deleted");
     converge_after(rig).await;
 }

@@ -7,9 +7,9 @@ use futures::FutureExt as _;
 use tokio::time::sleep;
 
 use super::Scenario;
-use crate::harness::MEMCACHED;
 use crate::rig::{CONVERGES_WITHIN, Rig};
 use crate::workload::Workload::{Change, Create, Replace};
+use testkit::MEMCACHED;
 
 /// What the manager writes of the four resources, besides Events and its lease.
 pub(super) const WRITTEN: [&str; 6] = [

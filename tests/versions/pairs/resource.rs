@@ -10,11 +10,12 @@ use quartet_operator::api::conversion::convert;
 use quartet_operator::api::replicas::Pods;
 use quartet_operator::api::{Kind, Version};
 use serde_json::{Value, json};
+use testkit::Answer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::values::PORTS;
 use super::view::ClusterView;
-use crate::stage::{Answer, Stage, collection, is_true, object, path};
+use crate::stage::{Stage, collection, is_true, object, path};
 
 /// How long children may take to be as expected; the manager writes them within a second.
 const SETTLED: Duration = Duration::from_secs(30);

@@ -9,9 +9,10 @@ use std::time::Instant;
 use quartet_operator::packaging::kinds;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
+use testkit::{Answer, Manager, http, own_address};
 use tokio::time::sleep;
 
-use crate::stage::{Answer, DEADLINE, Running, Stage, crd_path};
+use crate::stage::{DEADLINE, Stage, crd_path};
 
 pub(crate) const NAMESPACE: &str = "quartet-operator-system";
 /// The default image of Nginx and HelloWorld in 0.1.0.
@@ -30,7 +31,7 @@ impl Release {
     /// That of this checkout.
     pub(crate) fn today() -> Self {
         Release {
-            manager: env!("CARGO_BIN_EXE_manager").into(),
+            manager: testkit::manager().get_program().into(),
             manifests: concat!(env!("CARGO_MANIFEST_DIR"), "/dist/install.yaml").into(),
         }
     }
@@ -71,39 +72,14 @@ impl Release {
 
 /// A process that serves and may lead.
 pub(crate) struct Replica {
-    running: Running,
-    log: PathBuf,
+    manager: Manager,
     slice: String,
 }
 
 impl Replica {
     pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        self.manager.log()
     }
-
-    async fn address_of(&self, purpose: &str) -> String {
-        let started = Instant::now();
-        loop {
-            let log = self.log();
-            let mut lines = log
-                .lines()
-                .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            let line = lines.find(|it| it["message"] == "listening" && it["purpose"] == purpose);
-            if let Some(address) = line.as_ref().and_then(|it| it["address"].as_str()) {
-                return address.to_owned();
-            }
-            assert!(started.elapsed() < DEADLINE, "no {purpose}:\n{log}");
-            sleep(std::time::Duration::from_millis(50)).await;
-        }
-    }
-}
-
-/// An address of this machine at which a Service may lead to it. No packet is sent.
-fn own_address() -> String {
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
-    let connected = socket.connect("198.51.100.1:9");
-    connected.expect("a Service needs an address other than loopback to lead to");
-    socket.local_addr().expect("an address").ip().to_string()
 }
 
 fn slices() -> String {
@@ -138,9 +114,8 @@ pub(crate) async fn install(stage: &Stage, release: &Release) {
 pub(crate) async fn start(stage: &Stage, release: &Release) -> Replica {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let log = stage.cluster.dir().join(format!("replica-{number}.log"));
-    let file = std::fs::File::create(&log).expect("a log");
-    let child = Command::new(&release.manager)
+    let mut command = Command::new(&release.manager);
+    command
         .args([
             "--leader-elect",
             "--webhook-port=0",
@@ -152,21 +127,16 @@ pub(crate) async fn start(stage: &Stage, release: &Release) -> Replica {
         .env("CERT_MODE", "self-managed")
         // Both releases with one default image: what nobody changed is then left alone.
         .env("NGINX_IMAGE", DEFAULT_IMAGE)
-        .env("HELLOWORLD_IMAGE", DEFAULT_IMAGE)
-        .stdin(Stdio::null())
-        .stdout(file.try_clone().expect("a second handle"))
-        .stderr(file)
-        .spawn()
-        .expect("the manager starts");
+        .env("HELLOWORLD_IMAGE", DEFAULT_IMAGE);
     let replica = Replica {
-        running: Running(child),
-        log,
+        manager: Manager::spawn(command),
         slice: format!("replica-{number}"),
     };
-    let health = replica.address_of("health probes").await;
-    let webhooks = replica.address_of("webhooks").await;
+    let health = replica.manager.address_of("health probes").await;
+    let health = health.parse().expect("an address");
+    let webhooks = replica.manager.address_of("webhooks").await;
     let started = Instant::now();
-    while !is_ready(&health).await {
+    while http::probe(health, "/readyz").await != Some(200) {
         assert!(
             started.elapsed() < DEADLINE,
             "not ready:\n{}",
@@ -187,42 +157,15 @@ pub(crate) async fn start(stage: &Stage, release: &Release) -> Replica {
     replica
 }
 
-async fn is_ready(health: &str) -> bool {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let asked = async {
-        let mut stream = tokio::net::TcpStream::connect(health).await?;
-        let request =
-            format!("GET /readyz HTTP/1.1\r\nHost: {health}\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        std::io::Result::Ok(answer.starts_with("HTTP/1.1 200"))
-    };
-    asked.await.unwrap_or(false)
-}
-
 /// Takes the replica out of the Service and stops it, as Kubernetes does both at once.
-pub(crate) async fn stop(stage: &Stage, mut replica: Replica) {
+pub(crate) async fn stop(stage: &Stage, replica: Replica) {
     let path = format!("{}/{}", slices(), replica.slice);
-    let removed = stage.delete(&path);
-    let id = replica.running.0.id().to_string();
-    let told = Command::new("kill").args(["-TERM", &id]).status();
-    assert!(told.is_ok_and(|it| it.success()), "it runs");
-    removed.await.expect("removed");
-    let started = Instant::now();
-    let code = loop {
-        if let Some(status) = replica.running.0.try_wait().expect("a child") {
-            break status.code();
-        }
-        assert!(
-            started.elapsed() < DEADLINE,
-            "it does not stop:\n{}",
-            replica.log()
-        );
-        sleep(std::time::Duration::from_millis(20)).await;
-    };
-    assert_eq!(code, Some(0), "{}", replica.log());
-    assert!(!replica.log().contains("panicked"), "{}", replica.log());
+    let stopping = tokio::task::spawn_blocking(|| replica.manager.stop());
+    let (removed, exit) = tokio::join!(stage.delete(&path), stopping);
+    removed.expect("removed");
+    let exit = exit.expect("no panic");
+    assert_eq!(exit.code, Some(0), "{}", exit.log);
+    assert!(!exit.log.contains("panicked"), "{}", exit.log);
 }
 
 /// Waits until the API server calls the webhooks of every kind: each converts, and each refuses

@@ -1,8 +1,5 @@
 //! A manager process: started, asked over HTTP, stopped as Kubernetes does it.
 
-#[path = "../../support/plain_http.rs"]
-pub(crate) mod plain_http;
-
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,42 +7,49 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{DEADLINE, POLL};
+use crate::{DEADLINE, POLL, http};
 
 /// A running manager.
-pub(crate) struct Manager {
+pub struct Manager {
     child: Child,
     log: PathBuf,
 }
 
 /// How a manager ended.
 #[derive(Debug)]
-pub(crate) struct Exit {
-    pub(crate) code: Option<i32>,
+pub struct Exit {
+    /// None if a signal ended it.
+    pub code: Option<i32>,
     /// Since it was told to.
-    pub(crate) took: Duration,
-    pub(crate) log: String,
+    pub took: Duration,
+    /// All that it has written.
+    pub log: String,
+}
+
+/// The manager's binary, which cargo builds before any integration test of its package.
+///
+/// # Panics
+/// If this is no test that cargo has built.
+pub fn manager() -> Command {
+    let test = std::env::current_exe().expect("the path of this test");
+    let mut folders = test.ancestors().skip(1);
+    let path = folders.find_map(|folder| Some(folder.join("manager")).filter(|it| it.is_file()));
+    Command::new(path.expect("the manager's binary near this test"))
 }
 
 impl Manager {
-    pub(crate) fn start(kubeconfig: &Path, flags: &[String]) -> Self {
+    /// A manager without webhooks, with both servers on free ports of the loopback address.
+    ///
+    /// # Panics
+    /// If it cannot be started, here and in what follows.
+    pub fn start(kubeconfig: &Path, flags: &[String]) -> Self {
         Self::start_with(kubeconfig, flags, &[])
     }
 
     /// As [`Manager::start`], with more variables in its environment.
-    pub(crate) fn start_with(
-        kubeconfig: &Path,
-        flags: &[String],
-        environment: &[(&str, &str)],
-    ) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let log = std::env::temp_dir().join(format!(
-            "quartet-manager-{}-{number}.log",
-            std::process::id()
-        ));
-        let file = std::fs::File::create(&log).expect("a log file");
-        let child = Command::new(env!("CARGO_BIN_EXE_manager"))
+    pub fn start_with(kubeconfig: &Path, flags: &[String], environment: &[(&str, &str)]) -> Self {
+        let mut command = manager();
+        command
             .args([
                 "--health-probe-bind-address=127.0.0.1:0",
                 "--metrics-bind-address=127.0.0.1:0",
@@ -54,7 +58,20 @@ impl Manager {
             .args(flags)
             .env("KUBECONFIG", kubeconfig)
             .env("ENABLE_WEBHOOKS", "false")
-            .envs(environment.iter().copied())
+            .envs(environment.iter().copied());
+        Self::spawn(command)
+    }
+
+    /// Any manager; nothing but its log is decided here.
+    pub fn spawn(mut command: Command) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let log = std::env::temp_dir().join(format!(
+            "quartet-manager-{}-{number}.log",
+            std::process::id()
+        ));
+        let file = std::fs::File::create(&log).expect("a log file");
+        let child = command
             .stdin(Stdio::null())
             .stdout(file.try_clone().expect("a second handle"))
             .stderr(file)
@@ -64,43 +81,40 @@ impl Manager {
     }
 
     /// What it has written so far.
-    pub(crate) fn log(&self) -> String {
+    pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// Its process id.
-    #[allow(dead_code)] // by the tests of `election`
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Its exit code, once it has ended by itself.
-    #[allow(dead_code)] // by the tests of `election`
-    pub(crate) fn code(&mut self) -> Option<i32> {
+    pub fn code(&mut self) -> Option<i32> {
         self.child.try_wait().ok().flatten()?.code()
     }
 
     /// Ends it at once, stopped or not.
-    #[allow(dead_code)] // by the tests of `election`
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_file(&self.log);
     }
 
     /// Whether it still runs.
-    pub(crate) fn runs(&mut self) -> bool {
+    pub fn runs(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|ended| ended.is_none())
     }
 
     /// Status code and body of `path` on the server for `purpose`: `health probes`, `metrics`.
-    pub(crate) async fn get(&self, purpose: &str, path: &str) -> (u16, String) {
+    pub async fn get(&self, purpose: &str, path: &str) -> (u16, String) {
         let address = self.address_of(purpose).await;
-        plain_http::get(&address, path)
+        http::get(&address, path)
     }
 
     /// Where it listens for `purpose`, once it does.
-    pub(crate) async fn address_of(&self, purpose: &str) -> String {
+    pub async fn address_of(&self, purpose: &str) -> String {
         let started = Instant::now();
         loop {
             let log = self.log();
@@ -121,15 +135,19 @@ impl Manager {
     }
 
     /// SIGTERM; whether it could be sent.
-    pub(crate) fn terminate(&self) -> bool {
+    pub fn terminate(&self) -> bool {
+        self.signal("-TERM")
+    }
+
+    /// Sends a signal, by its name in `kill`; whether it could be sent.
+    pub fn signal(&self, name: &str) -> bool {
         let id = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status();
+        let sent = Command::new("kill").args([name, &id]).status();
         sent.is_ok_and(|status| status.success())
     }
 
     /// SIGTERM, and how it ended.
-    #[allow(clippy::disallowed_methods)] // also called when a stage is dropped
-    pub(crate) fn stop(mut self) -> Exit {
+    pub fn stop(mut self) -> Exit {
         let told = Instant::now();
         if !self.terminate() {
             let _ = self.child.kill();
@@ -150,11 +168,12 @@ impl Drop for Manager {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.log);
     }
 }
 
 /// The sum of all series of a metric, in the text format, that have every one of `labels`.
-pub(crate) fn sum(text: &str, name: &str, labels: &[&str]) -> f64 {
+pub fn sum(text: &str, name: &str, labels: &[&str]) -> f64 {
     let lines = text.lines().filter_map(|line| line.strip_prefix(name));
     lines
         .filter(|rest| rest.starts_with(['{', ' ']))

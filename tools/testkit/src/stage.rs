@@ -5,58 +5,38 @@
 //! environment. One that breaks its cluster brings a private one. Nothing here knows what the
 //! tests check.
 
-#[path = "../support/api.rs"]
-mod api;
-pub(crate) mod audit;
-pub(crate) mod kinds;
-pub(crate) mod manager;
-mod objects;
-mod within;
-
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use devcluster::Environment;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use self::api::Retries;
-pub(crate) use self::audit::Request;
-pub(crate) use self::kinds::*;
-pub(crate) use self::manager::plain_http;
-use self::manager::{Exit, Manager};
-pub(crate) use self::within::*;
-
-/// The longest anything may take here: at least five times every figure that is promised.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
-
-/// How long a test looks on to see that the manager writes nothing more: more than twice as long as
-/// it may hold back a status that keeps moving.
-pub(crate) const AT_REST: Duration = Duration::from_secs(12);
-
-/// How often the API server is asked whether it is so yet.
-const POLL: Duration = Duration::from_millis(50);
+use crate::audit::{self, Request};
+use crate::{ApiServer, DEADLINE, Exit, Kind, Manager, POLL, Retries};
 
 /// A namespace and a manager that watches it.
-pub(crate) struct Stage {
-    pub(crate) namespace: String,
-    pub(crate) client: kube::Client,
+pub struct Stage {
+    /// Its name, which no other test has.
+    pub namespace: String,
+    /// The API server, for what [`Stage`] has no method for.
+    pub api: ApiServer,
     environment: Environment,
     manager: Option<Manager>,
 }
 
 impl Stage {
     /// A namespace of its own, the CRDs, and a manager.
-    pub(crate) async fn set(test: &str) -> Self {
+    pub async fn set(test: &str) -> Self {
         let mut stage = Self::without_manager(test).await;
         stage.start_manager(&[]);
         stage
     }
 
     /// As [`Stage::set`], but no manager runs yet.
-    pub(crate) async fn without_manager(test: &str) -> Self {
+    pub async fn without_manager(test: &str) -> Self {
         let environment = Environment::from_variables().unwrap_or_else(|error| {
             panic!("{error}: these tests want a cluster around them, run `make test`")
         });
@@ -68,43 +48,36 @@ impl Stage {
     }
 
     /// A namespace of this cluster; neither CRDs nor manager.
-    pub(crate) async fn on(environment: Environment, test: &str) -> Self {
+    pub async fn on(environment: Environment, test: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let namespace = format!("{test}-{}-{number}", std::process::id());
         let stage = Stage {
-            client: api::connect(&environment.kubeconfig, Retries::Some).await,
+            api: ApiServer::of(&environment.kubeconfig, Retries::Some).await,
             namespace,
             environment,
             manager: None,
         };
         let object =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": stage.namespace}});
-        stage
-            .send(
-                http::Method::POST,
-                "/api/v1/namespaces",
-                "application/json",
-                &object,
-            )
-            .await
-            .expect("a namespace");
+        let created = stage.api.create("/api/v1/namespaces", &object).await;
+        created.expect("a namespace");
         stage
     }
 
     /// Starts the manager with `flags` besides those it always needs here.
-    pub(crate) fn start_manager(&mut self, flags: &[&str]) {
+    pub fn start_manager(&mut self, flags: &[&str]) {
         let kubeconfig = self.environment.kubeconfig.clone();
         self.start_manager_as(&kubeconfig, flags);
     }
 
     /// As [`Stage::start_manager`], as somebody else.
-    pub(crate) fn start_manager_as(&mut self, kubeconfig: &Path, flags: &[&str]) {
+    pub fn start_manager_as(&mut self, kubeconfig: &Path, flags: &[&str]) {
         self.manager = Some(Manager::start(kubeconfig, &self.flags(flags)));
     }
 
     /// As [`Stage::start_manager`], with more variables in its environment.
-    pub(crate) fn start_manager_with(&mut self, flags: &[&str], environment: &[(&str, &str)]) {
+    pub fn start_manager_with(&mut self, flags: &[&str], environment: &[(&str, &str)]) {
         let (kubeconfig, flags) = (&self.environment.kubeconfig, self.flags(flags));
         self.manager = Some(Manager::start_with(kubeconfig, &flags, environment));
     }
@@ -116,44 +89,42 @@ impl Stage {
     }
 
     /// Opens new connections, after the API server was gone.
-    pub(crate) async fn reconnect(&mut self) {
-        self.client = api::connect(&self.environment.kubeconfig, Retries::Some).await;
+    pub async fn reconnect(&mut self) {
+        self.api = ApiServer::of(&self.environment.kubeconfig, Retries::Some).await;
     }
 
     /// The cluster's kubeconfig.
-    pub(crate) fn kubeconfig(&self) -> &Path {
+    pub fn kubeconfig(&self) -> &Path {
         &self.environment.kubeconfig
     }
 
     /// The API server's audit log.
-    #[allow(dead_code)] // not by every test binary
-    pub(crate) fn audit_log(&self) -> &Path {
+    pub fn audit_log(&self) -> &Path {
         &self.environment.audit_log
     }
 
     /// The manager, which must have been started.
-    pub(crate) fn manager(&mut self) -> &mut Manager {
+    pub fn manager(&mut self) -> &mut Manager {
         self.manager.as_mut().expect("a manager runs")
     }
 
     /// The manager, to be stopped by somebody else; none if none runs.
-    #[allow(dead_code)] // by the tests of `faults`
-    pub(crate) fn take_manager(&mut self) -> Option<Manager> {
+    pub fn take_manager(&mut self) -> Option<Manager> {
         self.manager.take()
     }
 
     /// Stops the manager as Kubernetes does; none if none runs.
-    pub(crate) fn stop_manager(&mut self) -> Option<Exit> {
+    pub fn stop_manager(&mut self) -> Option<Exit> {
         self.manager.take().map(Manager::stop)
     }
 
     /// What the manager has written so far.
-    pub(crate) fn log(&self) -> String {
+    pub fn log(&self) -> String {
         self.manager.as_ref().map(Manager::log).unwrap_or_default()
     }
 
     /// kubectl, in this namespace.
-    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Output {
+    pub fn kubectl(&self, arguments: &[&str]) -> Output {
         Command::new("kubectl")
             .env("KUBECONFIG", &self.environment.kubeconfig)
             .args(["--namespace", &self.namespace])
@@ -163,7 +134,7 @@ impl Stage {
     }
 
     /// Waits until the object is as `holds` says, and returns it.
-    pub(crate) async fn until(
+    pub async fn until(
         &self,
         kind: Kind,
         name: &str,
@@ -191,7 +162,7 @@ impl Stage {
     }
 
     /// Waits until the object is gone.
-    pub(crate) async fn until_gone(&self, kind: Kind, name: &str) {
+    pub async fn until_gone(&self, kind: Kind, name: &str) {
         let started = Instant::now();
         while let Some(object) = self.get(kind, name).await {
             assert!(
@@ -204,12 +175,12 @@ impl Stage {
     }
 
     /// Waits until the resource is Ready for its present generation.
-    pub(crate) async fn until_ready(&self, kind: Kind, name: &str) -> Value {
+    pub async fn until_ready(&self, kind: Kind, name: &str) -> Value {
         self.until(kind, name, "Ready", is_ready).await
     }
 
     /// Waits until the resource is Degraded for this reason.
-    pub(crate) async fn until_degraded(&self, kind: Kind, name: &str, reason: &str) -> Value {
+    pub async fn until_degraded(&self, kind: Kind, name: &str, reason: &str) -> Value {
         let what = format!("Degraded for {reason}");
         self.until(kind, name, &what, |object| {
             condition(object, "Degraded").is_some_and(|degraded| {
@@ -221,43 +192,35 @@ impl Stage {
 
     /// The manager's requests about this namespace so far, from the audit log; those that
     /// fill its caches are left out.
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<Request> {
         let mut requests = self.all_requests();
         requests.retain(Request::is_single);
         requests
     }
 
     /// As [`Stage::requests`], with the lists and watches.
-    pub(crate) fn all_requests(&self) -> Vec<Request> {
+    pub fn all_requests(&self) -> Vec<Request> {
         audit::requests(&self.environment.audit_log, Some(&self.namespace))
     }
 }
 
 impl Stage {
     /// Applies the CRDs that serve the spoke versions, and waits until they are served.
-    pub(crate) async fn install_crds(&self) {
+    pub async fn install_crds(&self) {
         for (name, crd) in crds() {
             self.install_crd(&name, &crd).await;
         }
     }
 
     /// Applies one CRD and waits until it is served.
-    pub(crate) async fn install_crd(&self, name: &str, crd: &Value) {
+    pub async fn install_crd(&self, name: &str, crd: &Value) {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
         let target = format!("{path}?fieldManager=tests&force=true");
-        let applied = self
-            .send(
-                http::Method::PATCH,
-                &target,
-                "application/apply-patch+yaml",
-                crd,
-            )
-            .await;
+        let applied = self.api.apply(&target, crd).await;
         applied.expect("the API server takes the CRD");
         let started = Instant::now();
         loop {
-            let object = self.send(http::Method::GET, &path, "", &Value::Null).await;
-            let object = object.expect("the CRD");
+            let object = self.api.get(&path).await.expect("the CRD");
             if condition(&object, "Established")
                 .is_some_and(|established| established["status"] == "True")
             {
@@ -276,8 +239,8 @@ impl Drop for Stage {
 }
 
 /// The generated CRDs that serve the spoke versions, by name.
-pub(crate) fn crds() -> Vec<(String, Value)> {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd-original");
+pub fn crds() -> Vec<(String, Value)> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/crd-original");
     let files = std::fs::read_dir(directory).expect("the generated CRDs");
     let paths = files.map(|file| file.expect("a file").path());
     paths
@@ -294,7 +257,7 @@ pub(crate) fn crds() -> Vec<(String, Value)> {
 }
 
 /// The condition of this type in an object's status.
-pub(crate) fn condition<'a>(object: &'a Value, wanted: &str) -> Option<&'a Value> {
+pub fn condition<'a>(object: &'a Value, wanted: &str) -> Option<&'a Value> {
     let conditions = object["status"]["conditions"].as_array()?;
     conditions
         .iter()
@@ -302,7 +265,7 @@ pub(crate) fn condition<'a>(object: &'a Value, wanted: &str) -> Option<&'a Value
 }
 
 /// Ready, and for the present generation.
-pub(crate) fn is_ready(object: &Value) -> bool {
+pub fn is_ready(object: &Value) -> bool {
     object["status"]["observedGeneration"] == object["metadata"]["generation"]
         && condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
 }

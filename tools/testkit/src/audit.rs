@@ -14,31 +14,34 @@ const USER_AGENT: &str = "\"userAgent\":\"quartet-operator/";
 
 /// A request of a manager.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
-    pub(crate) verb: String,
+pub struct Request {
+    /// As RBAC has it.
+    pub verb: String,
     /// API group; empty for the core.
-    pub(crate) group: String,
+    pub group: String,
     /// Plural, and after a slash the subresource.
-    pub(crate) resource: String,
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) code: u64,
+    pub resource: String,
+    /// Empty outside namespaces.
+    pub namespace: String,
+    /// Empty for lists and creations.
+    pub name: String,
+    /// The status code of the answer.
+    pub code: u64,
     /// Who asked, e.g. `system:serviceaccount:ns:name`.
-    pub(crate) user: String,
+    pub user: String,
     /// Whom that user impersonated; empty for nobody.
-    #[allow(dead_code)] // by the tests of `election`
-    pub(crate) impersonated: String,
-    #[allow(dead_code)] // unused by the test of the whole run
-    pub(crate) received: Timestamp,
-    #[allow(dead_code)] // by the tests of `election`
-    pub(crate) answered: Timestamp,
+    pub impersonated: String,
+    /// When it came in.
+    pub received: Timestamp,
+    /// When it was answered.
+    pub answered: Timestamp,
     /// The body, of deletions only.
-    pub(crate) body: Value,
+    pub body: Value,
 }
 
 impl Request {
     /// Not one that fills a cache.
-    pub(crate) fn is_single(&self) -> bool {
+    pub fn is_single(&self) -> bool {
         !matches!(self.verb.as_str(), "watch" | "list")
     }
 
@@ -74,7 +77,7 @@ static LOGS: Mutex<BTreeMap<PathBuf, Read>> = Mutex::new(BTreeMap::new());
 
 /// What managers asked about `namespace`, or about any; a watch counts when it is answered,
 /// all else when it is done.
-pub(crate) fn requests(log: &Path, namespace: Option<&str>) -> Vec<Request> {
+pub fn requests(log: &Path, namespace: Option<&str>) -> Vec<Request> {
     let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
     let read = logs.entry(log.to_owned()).or_insert_with(|| Read {
         log: AuditLog::open(log).expect("the audit log"),

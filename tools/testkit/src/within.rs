@@ -4,31 +4,31 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{EVENT, Kind, POLL, Stage, condition};
+use crate::{EVENT, Kind, POLL, Stage, condition};
 
 /// `Ready=False` with this reason, for the present generation.
-pub(crate) fn is_not_ready_for(object: &Value, reason: &str) -> bool {
+pub fn is_not_ready_for(object: &Value, reason: &str) -> bool {
     object["status"]["observedGeneration"] == object["metadata"]["generation"]
         && condition(object, "Ready")
             .is_some_and(|ready| ready["status"] == "False" && ready["reason"] == reason)
 }
 
 /// The message of a condition; empty if there is none.
-pub(crate) fn message<'a>(object: &'a Value, type_: &str) -> &'a str {
+pub fn message<'a>(object: &'a Value, type_: &str) -> &'a str {
     let condition = condition(object, type_);
     let message = condition.and_then(|it| it["message"].as_str());
     message.unwrap_or_default()
 }
 
 /// Whether the resource is Degraded.
-pub(crate) fn is_degraded(object: &Value) -> bool {
+pub fn is_degraded(object: &Value) -> bool {
     condition(object, "Degraded").is_some_and(|degraded| degraded["status"] == "True")
 }
 
 impl Stage {
     /// Waits until the object is as `holds` says, at most for `limit`; returns it, and how
     /// long that took.
-    pub(crate) async fn until_within(
+    pub async fn until_within(
         &self,
         (kind, name): (Kind, &str),
         what: &str,
@@ -58,7 +58,7 @@ impl Stage {
 
     /// Waits until the resource is not Ready for this reason; returns it, and how long that
     /// took.
-    pub(crate) async fn until_not_ready_for(
+    pub async fn until_not_ready_for(
         &self,
         (kind, name): (Kind, &str),
         reason: &str,
@@ -70,7 +70,7 @@ impl Stage {
 
     /// Reason and note of each Warning Event about this resource that has this reason; one
     /// that came several times is there as often.
-    pub(crate) async fn warnings(&self, name: &str, reason: &str) -> Vec<String> {
+    pub async fn warnings(&self, name: &str, reason: &str) -> Vec<String> {
         let events = self.list(EVENT).await;
         let about = events.iter().filter(|event| {
             event["type"] == "Warning"

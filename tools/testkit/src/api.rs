@@ -1,0 +1,183 @@
+//! Requests in JSON to a real API server. Knows no kind.
+
+use std::path::Path;
+use std::time::Instant;
+
+use http::{Method, Request, header};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
+use kube::{Client, Config, Error};
+use serde_json::Value;
+
+use crate::{DEADLINE, POLL};
+
+/// What an API server answers.
+pub type Answer = Result<Value, Status>;
+
+/// Whether the client repeats by itself, for minutes, what could not be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retries {
+    /// As the manager's client does.
+    Some,
+    /// A request is sent once, unless it is answered by 429.
+    None,
+}
+
+/// An API server, as one of its clients sees it. Paths begin with `/api`, and may end with a query.
+#[derive(Clone)]
+pub struct ApiServer {
+    /// For what is not asked for in JSON.
+    pub client: Client,
+}
+
+impl ApiServer {
+    /// The API server of a kubeconfig.
+    ///
+    /// # Panics
+    /// If that cannot be read.
+    pub async fn of(kubeconfig: &Path, retries: Retries) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let mut config = config.expect("a config");
+        config.default_retry = retries == Retries::Some;
+        Self {
+            client: Client::try_from(config).expect("a client"),
+        }
+    }
+
+    /// An object or a list.
+    ///
+    /// # Errors
+    /// What the API server refuses, here and in what follows. It panics if there is no answer in time.
+    pub async fn get(&self, path: &str) -> Answer {
+        self.answer(Method::GET, path, "", &Value::Null).await
+    }
+
+    /// Creates an object.
+    ///
+    /// # Errors
+    /// As [`ApiServer::get`].
+    pub async fn create(&self, path: &str, object: &Value) -> Answer {
+        self.answer(Method::POST, path, JSON, object).await
+    }
+
+    /// Creates an object as soon as nobody refuses it any more.
+    ///
+    /// # Panics
+    /// If somebody still does after [`DEADLINE`].
+    pub async fn until_created(&self, path: &str, object: &Value) {
+        let started = Instant::now();
+        while let Err(refused) = self.create(path, object).await {
+            assert!(started.elapsed() < DEADLINE, "{path}: {refused:?}");
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Replaces an object.
+    ///
+    /// # Errors
+    /// As [`ApiServer::get`].
+    pub async fn replace(&self, path: &str, object: &Value) -> Answer {
+        self.answer(Method::PUT, path, JSON, object).await
+    }
+
+    /// A merge patch, as `kubectl patch --type=merge` or an edit by hand.
+    ///
+    /// # Errors
+    /// As [`ApiServer::get`].
+    pub async fn merge(&self, path: &str, patch: Value) -> Answer {
+        self.patch(path, "merge-patch+json", &patch).await
+    }
+
+    /// A JSON patch, for what a merge patch cannot say.
+    ///
+    /// # Errors
+    /// As [`ApiServer::get`].
+    pub async fn json_patch(&self, path: &str, patch: &Value) -> Answer {
+        self.patch(path, "json-patch+json", patch).await
+    }
+
+    /// A strategic merge patch, as built-in controllers write theirs.
+    ///
+    /// # Errors
+    /// As [`ApiServer::get`].
+    pub async fn strategic(&self, path: &str, patch: Value) -> Answer {
+        self.patch(path, "strategic-merge-patch+json", &patch).await
+    }
+
+    /// Server-side apply; field manager and force are part of `path`.
+    ///
+    /// # Errors
+    /// As [`ApiServer::get`].
+    pub async fn apply(&self, path: &str, object: &Value) -> Answer {
+        self.patch(path, "apply-patch+yaml", object).await
+    }
+
+    async fn patch(&self, path: &str, form: &str, patch: &Value) -> Answer {
+        let content_type = format!("application/{form}");
+        self.answer(Method::PATCH, path, &content_type, patch).await
+    }
+
+    /// Deletes what is at `path`.
+    ///
+    /// # Errors
+    /// As [`ApiServer::get`].
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.delete_with(path, &Value::Null).await
+    }
+
+    /// As [`ApiServer::delete`], with `DeleteOptions`.
+    ///
+    /// # Errors
+    /// As [`ApiServer::get`].
+    pub async fn delete_with(&self, path: &str, options: &Value) -> Answer {
+        self.answer(Method::DELETE, path, JSON, options).await
+    }
+
+    /// What says 429, as a watch cache does right after a change of its CRD, is asked again, as client-go
+    /// does.
+    async fn answer(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Answer {
+        let started = Instant::now();
+        loop {
+            let sent = self.send(&method, path, content_type, body);
+            let answer = tokio::time::timeout(DEADLINE, sent).await;
+            match answer.unwrap_or_else(|_| panic!("{path}: no answer within {DEADLINE:?}")) {
+                Ok(object) => return Ok(object),
+                Err(Error::Api(status)) if status.code == 429 && started.elapsed() < DEADLINE => {
+                    tokio::time::sleep(POLL).await;
+                }
+                Err(Error::Api(status)) => return Err(*status),
+                Err(error) => panic!("{path}: {error}"),
+            }
+        }
+    }
+
+    /// Any request, where the API server may be gone; `body` may be null.
+    ///
+    /// # Errors
+    /// What the API server refuses, or that it does not answer.
+    pub async fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Result<Value, Error> {
+        let body = match body {
+            Value::Null => Vec::new(),
+            body => body.to_string().into_bytes(),
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, content_type)
+            .body(body)
+            .expect("a request");
+        self.client.request(request).await
+    }
+}
+
+/// The content type of an object.
+const JSON: &str = "application/json";

@@ -1,0 +1,124 @@
+//! Requests to the servers of a manager: status code and body of an answer.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::DEADLINE;
+
+/// How long a server has to say whether it is ready, as for the kubelet by default.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// `GET path` over plain HTTP, on a connection of its own.
+///
+/// # Panics
+/// If nobody answers in time.
+pub fn get(address: &str, path: &str) -> (u16, String) {
+    exchange(connect(address), path, &[])
+}
+
+/// `GET path` over TLS, whoever vouches for the server's certificate, with more header lines.
+///
+/// # Panics
+/// If nobody answers in time.
+pub fn get_tls(address: &str, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate))
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").expect("a name");
+    let connection = ClientConnection::new(Arc::new(config), name).expect("a connection");
+    exchange(
+        StreamOwned::new(connection, connect(address)),
+        path,
+        headers,
+    )
+}
+
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
+    stream
+}
+
+/// HTTP/1.0: the answer ends with the connection, and is not cut into chunks.
+fn exchange(mut stream: impl Read + Write, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
+    let headers = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"));
+    let headers: String = headers.collect();
+    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    (code.expect("a status"), body.to_owned())
+}
+
+/// The status of an answer to a GET, as a probe asks; none if there is none within a second.
+pub async fn probe(address: SocketAddr, path: &str) -> Option<u16> {
+    let asked = async {
+        let mut stream = tokio::net::TcpStream::connect(address).await.ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.ok()?;
+        answer.split(' ').nth(1)?.parse().ok()
+    };
+    tokio::time::timeout(PROBE_TIMEOUT, asked)
+        .await
+        .ok()
+        .flatten()
+}
+
+#[derive(Debug)]
+struct AnyCertificate;
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        ring::default_provider()
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
