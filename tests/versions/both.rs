@@ -96,9 +96,9 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
 
     // Through the new version: what the old one can say follows.
     let name = "elasticweb-sample";
-    let sample = sample::sample(ELASTIC_WEB, &ELASTIC_WEB.hub).expect("a sample");
-    let hub = collection(ELASTIC_WEB, &ELASTIC_WEB.hub, "default");
-    stage.create(&hub, &sample).await.expect("created");
+    let sample = sample::sample(ELASTIC_WEB, &ELASTIC_WEB.spoke).expect("a sample");
+    let spokes = collection(ELASTIC_WEB, &ELASTIC_WEB.spoke, "default");
+    stage.create(&spokes, &sample).await.expect("created");
     let patch = json!({"spec": {"capacity": {"targetQPS": 800}, "service": {"nodePort": 30099, "port": 81}}});
     stage
         .merge(&in_hub(ELASTIC_WEB, name), patch)
