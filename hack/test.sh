@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# cargo test with these arguments, its test binaries side by side. Then the test of what the audit
+# cargo test with these arguments, one test binary after the other. Then the test of what the audit
 # logs of all API servers of this run show: tests/cluster_audit.rs. That one wants `devcluster run`
 # around it, as many of the tests do.
 #
-# TEST_JOBS  How many test binaries run at the same time (2). Those that measure a time run alone,
+# TEST_JOBS  How many test binaries run at the same time (1). Those that measure a time run alone,
 #            after the others.
 # TEST_AGAIN Run up to this many failed tests of a binary (0) once more, after all others. Those
 #            that pass then are listed as flaky, and fail nothing. The audit at the end judges what
@@ -41,7 +41,7 @@ if [ "${1:-}" = --record ]; then
     exit
 fi
 
-jobs=${TEST_JOBS:-2} again=${TEST_AGAIN:-0}
+jobs=${TEST_JOBS:-1} again=${TEST_AGAIN:-0}
 for value in "$jobs" "$again"; do
     [[ $value =~ ^[0-9]{1,3}$ ]] || {
         echo "test: TEST_JOBS and TEST_AGAIN are whole numbers, not '$value'" >&2

@@ -65,7 +65,7 @@ async fn reconcile(chunks: Vec<Vec<Event<ConfigMap>>>, mut reconciler: impl FnMu
 }
 
 #[tokio::test(start_paused = true)]
-async fn kube_runtime_never_reconciles_an_update_that_comes_in_the_first_chunk_of_a_relist() {
+async fn kube_runtime_loses_an_update_that_comes_in_the_first_chunk_of_a_relist() {
     let seen = Mutex::new(Vec::new());
     let see = |object: &ConfigMap| {
         seen.lock()

@@ -165,7 +165,7 @@ async fn an_object_that_changed_is_read_again_and_one_that_is_gone_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_object_that_cannot_be_rewritten_leaves_the_list_as_it_is_and_hinders_no_other() {
+async fn one_object_that_cannot_be_rewritten_keeps_the_list_and_hinders_no_other() {
     let server = Server::default()
         .answers(LIST, page(&["a", "b"], ""))
         .answers(&of(REWRITE, "a"), refused(422));

@@ -360,7 +360,7 @@ fn every_binding_gives_a_role_that_is_there_to_the_account_that_is_there() {
 }
 
 #[test]
-fn the_manager_may_do_nothing_everywhere_and_neither_creates_nor_patches_what_registers_it() {
+fn the_manager_has_no_wildcard_and_does_not_create_or_patch_what_registers_it() {
     for file in [
         "rbac/role.yaml",
         "rbac/leader_election_role.yaml",

@@ -12,7 +12,7 @@ use testkit::{DEPLOYMENT, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage, conditi
 const OUTAGE: Duration = Duration::from_secs(5);
 
 #[tokio::test]
-async fn an_api_server_that_is_killed_during_changes_ends_nothing_and_everything_converges_after() {
+async fn everything_converges_after_an_api_server_that_is_killed_during_changes() {
     let private = private::cluster().await;
     let mut stage = Stage::on(private.cluster.environment(), "outage").await;
     stage.install_crds().await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use testkit::{MEMCACHED, POD, Stage, condition, is_degraded, is_ready, message};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(20);
 
 /// A container that does not run, as a kubelet tells of it.
 struct Failure {
@@ -92,7 +92,7 @@ fn ago(seconds: i64) -> String {
 async fn set_state(stage: &Stage, pod: &str, ready: bool, state: &Value, last: &Value) {
     let image = "docker.io/library/memcached:1.6.39-alpine";
     let status = if ready { "True" } else { "False" };
-    let since = ago(if ready { 0 } else { 50 });
+    let since = ago(if ready { 0 } else { 35 });
     let condition =
         |type_: &str| json!({"type": type_, "status": status, "lastTransitionTime": since});
     let patch = json!({"status": {
@@ -112,14 +112,14 @@ async fn is_told(stage: &Stage, name: &str, pod: &str, reason: &str, tells: &[&s
     let (object, _) = stage.until_not_ready_for(resource, reason, SOON).await;
     assert!(
         !is_degraded(&object),
-        "it is 50 s old: {:#}",
+        "it is younger than 60 s: {:#}",
         object["status"]
     );
     let text = message(&object, "Ready");
     for part in [&[pod][..], tells].concat() {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
     }
-    let limit = Duration::from_secs(25);
+    let limit = Duration::from_secs(40);
     let (object, took) = stage
         .until_within(resource, "Degraded", limit, is_degraded)
         .await;
@@ -163,7 +163,7 @@ async fn unschedulable(stage: &Stage) {
             condition(pod, "PodScheduled").is_some_and(|it| it["reason"] == "Unschedulable")
         })
         .await;
-    let long = json!({"type": "PodScheduled", "lastTransitionTime": ago(50)});
+    let long = json!({"type": "PodScheduled", "lastTransitionTime": ago(35)});
     stage
         .patch_status(POD, &pod, json!({"status": {"conditions": [long]}}))
         .await;

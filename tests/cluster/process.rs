@@ -65,8 +65,7 @@ async fn until_idle(stage: &mut Stage, resources: usize) {
 }
 
 #[tokio::test]
-async fn sigterm_in_the_middle_of_the_work_is_obeyed_and_a_restart_finishes_it_and_then_writes_nothing()
- {
+async fn sigterm_in_the_middle_of_the_work_is_obeyed_and_a_restart_finishes_it() {
     let mut stage = Stage::set("restart").await;
     // At once, so that the manager cannot be done with all of them before the last is there.
     let applies = (0..RESOURCES).map(|number| {

@@ -199,8 +199,7 @@ fn assert_enough(requests: &[Request], account: &str) {
 }
 
 #[tokio::test]
-async fn fault_24_and_30_the_manager_needs_no_right_that_it_lacks_and_has_none_that_it_does_not_use()
- {
+async fn fault_24_and_30_the_manager_has_the_rights_that_it_uses_and_no_others() {
     let mut stage = Stage::without_manager("rights").await;
     let kubeconfig = service_account(&stage).await;
     let namespace = format!("--leader-election-namespace={}", stage.namespace);

@@ -112,7 +112,7 @@ fn ci_fails_if_a_stage_runs_fewer_tests_than_there_are_or_fails_itself() {
 }
 
 #[test]
-fn the_packages_that_a_real_node_lacks_are_named_in_one_line_before_anything_is_built() {
+fn packages_that_a_real_node_lacks_are_named_in_one_line_before_any_build() {
     let makefile = fs::read_to_string(root().join("Makefile")).expect("a Makefile");
     let (_, target) = makefile.split_once("\ntest-e2e:").expect("the target");
     let first = target.lines().nth(1).map(str::trim);

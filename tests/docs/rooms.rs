@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::root;
+use crate::{assert_none, root};
 
 /// `from --> to`
 type Arrow = (String, String);
@@ -166,4 +166,26 @@ fn the_reading_order_is_of_at_most_ten_files_and_2000_lines() {
     println!("{} files, {lines} lines", files.len());
     assert!((1..=10).contains(&files.len()), "{files:?}");
     assert!(lines <= 2000, "{lines} lines");
+}
+
+#[test]
+fn no_file_has_more_than_400_lines_and_no_test_a_name_of_80_characters() {
+    let mut paths = Vec::new();
+    for folder in ["src", "tests", "tools", "benches", "fuzz/fuzz_targets"] {
+        files(&root().join(folder), root(), &mut paths);
+    }
+    assert!(paths.len() > 500, "{}", paths.len());
+    let mut wrong = Vec::new();
+    for path in paths {
+        let text = fs::read_to_string(root().join(&path)).expect("UTF-8");
+        let lines = text.lines().count();
+        if lines > 400 {
+            wrong.push(format!("{path}: {lines} lines"));
+        }
+        let functions = text.lines().filter_map(|line| line.split_once("fn "));
+        let names = functions.filter_map(|(_, rest)| rest.split_once('('));
+        let long = names.filter(|(name, _)| name.len() >= 80);
+        wrong.extend(long.map(|(name, _)| format!("{path}: {name}")));
+    }
+    assert_none(wrong);
 }

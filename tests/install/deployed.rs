@@ -71,7 +71,7 @@ fn tree(folder: &Path) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn deploy_installs_everything_deploys_again_without_a_change_and_undeploy_removes_it() {
+async fn deploy_installs_everything_twice_without_a_change_and_undeploy_removes_it() {
     let private = private::cluster().await;
     let here = Installation {
         kubeconfig: private.cluster.environment().kubeconfig,

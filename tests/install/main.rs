@@ -162,7 +162,7 @@ fn the_installer_is_what_kustomize_makes_of_the_default_overlay() {
 
 /// Only the manager's own certificate mode tells the two apart from the outside.
 #[test]
-fn only_where_it_makes_its_own_certificate_may_the_manager_touch_its_crds_and_secrets() {
+fn only_a_self_managed_certificate_lets_the_manager_touch_crds_and_secrets() {
     let names = |objects: &[Value]| -> BTreeSet<String> {
         let rules = objects
             .iter()

@@ -112,7 +112,7 @@ fn memcached(namespace: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_release_is_installed_upgraded_rolled_back_and_removed_and_crds_and_resources_stay() {
+async fn a_release_is_upgraded_rolled_back_and_removed_and_crds_and_resources_stay() {
     let private = private::cluster().await;
     let here = Cluster {
         kubeconfig: private.cluster.environment().kubeconfig,

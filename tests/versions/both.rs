@@ -254,7 +254,7 @@ async fn watch(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_object_full_of_annotations_harms_nobody_and_watches_of_both_versions_tell_of_all() {
+async fn watches_of_both_versions_tell_of_all_and_full_annotations_harm_nobody() {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::both_versions).await;
     stage.register_webhooks().await;

@@ -76,7 +76,7 @@ async fn is_removed_with_the_object_or_when_the_number_is_put_right(form: Form, 
 /// Without a finalizer of ours it is the garbage collector that cannot remove its own, which
 /// the operations guide has the user help with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_negative_object_that_is_deleted_in_the_foreground_goes_once_its_number_is_zero() {
+async fn a_negative_object_deleted_in_the_foreground_goes_once_its_number_is_zero() {
     let stage = cluster(crd::original_only, &[]).await;
     let at = path(NGINX, &NGINX.spoke, "default", "n");
     stage.delete_in_foreground(&at).await;
@@ -92,8 +92,7 @@ async fn a_negative_object_that_is_deleted_in_the_foreground_goes_once_its_numbe
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_negative_object_of_the_old_version_is_freed_of_the_legacy_finalizer_when_it_is_deleted()
-{
+async fn a_negative_object_of_the_old_version_is_freed_of_the_legacy_finalizer() {
     is_removed_with_the_object_or_when_the_number_is_put_right(
         crd::original_only,
         &MEMCACHED.spoke,
@@ -102,8 +101,7 @@ async fn a_negative_object_of_the_old_version_is_freed_of_the_legacy_finalizer_w
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_negative_object_of_the_new_version_is_freed_of_the_legacy_finalizer_when_it_is_deleted()
-{
+async fn a_negative_object_of_the_new_version_is_freed_of_the_legacy_finalizer() {
     is_removed_with_the_object_or_when_the_number_is_put_right(crd::both_versions, &MEMCACHED.hub)
         .await;
 }

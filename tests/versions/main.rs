@@ -14,6 +14,7 @@ mod original;
 mod outage;
 mod pairs;
 mod previous;
+mod pull_policy;
 mod random;
 mod room;
 mod schemas;

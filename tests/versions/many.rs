@@ -108,7 +108,7 @@ async fn assert_all_are_listed(stage: &Stage, version: &Version, field: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn ten_thousand_objects_are_readable_in_both_versions_right_after_a_change_of_their_crd() {
+async fn ten_thousand_objects_are_readable_in_both_versions_right_after_a_change() {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::original_only).await;
     create_all(&stage).await;

@@ -127,7 +127,7 @@ async fn both_versions_are_valid(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn any_valid_object_is_valid_in_the_other_version_too_and_the_api_server_takes_the_answers() {
+async fn any_valid_object_is_valid_in_the_other_version_and_the_api_server_takes_it() {
     let stage = Arc::new(BOTH_VERSIONS.stage().await);
     for kind in kinds() {
         for pair in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {

@@ -216,7 +216,7 @@ async fn cluster_of_the_old_operators() -> Stage {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_cluster_of_the_old_operators_is_upgraded_in_place_and_back_and_nothing_is_lost() {
+async fn a_cluster_of_the_old_operators_is_upgraded_and_back_and_nothing_is_lost() {
     let mut stage = cluster_of_the_old_operators().await;
     let before = objects(&stage, in_spoke).await;
 

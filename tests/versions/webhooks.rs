@@ -72,7 +72,7 @@ fn wrong(kind: &Kind, version: &Version) -> (Value, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_only_the_webhook_refuses_is_told_with_its_cause_in_the_version_that_was_written() {
+async fn what_only_the_webhook_refuses_is_told_with_its_cause_in_the_written_version() {
     let (stage, _turn) = (ASKED_OFTEN.stage().await, TURN.lock().await);
     for kind in kinds() {
         let decisions = || {

@@ -68,7 +68,7 @@ fn every_property_has_a_description() {
 }
 
 #[test]
-fn every_optional_property_of_a_spec_tells_its_default_and_every_required_one_that_it_has_none() {
+fn optional_properties_tell_their_default_and_required_ones_that_they_have_none() {
     for_every_part(|path, schema| {
         let Some(properties) = schema
             .properties

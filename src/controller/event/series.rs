@@ -188,7 +188,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn equal_events_are_one_object_whose_count_is_written_at_once_and_then_once_a_minute() {
+    fn equal_events_are_one_object_whose_count_is_written_once_a_minute() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         let event = event("u", "NameConflict");
         let key = (event.regarding.clone(), event.notice.clone());

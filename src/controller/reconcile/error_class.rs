@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_port_that_the_allocator_meets_twice_is_the_same_as_one_that_validation_meets() {
+    fn a_node_port_conflict_of_the_allocator_is_that_of_the_validation() {
         let twice = refusal(500, "duplicate nodePort: {TCP 30110}", ("", ""));
         assert!(matches!(of_apply(&twice), ErrorClass::Duplicate { .. }));
     }

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_the_conditions_of_this_generation_whatever_the_step_of_the_rollout() {
+    fn the_conditions_are_of_this_generation_whatever_the_step_of_the_rollout() {
         let of = |generation: i64, status: &str, reason: &str, message: &str| -> Status {
             let condition = json!({"type": "Ready", "status": status, "reason": reason,
                 "message": message, "lastTransitionTime": ""});

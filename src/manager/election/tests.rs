@@ -194,7 +194,7 @@ async fn the_first_creates_the_lease_and_keeps_it_and_a_released_one_is_taken() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_hears_nothing_or_is_refused_is_lost_ten_seconds_after_its_last_renewal() {
+async fn a_leader_without_an_answer_is_lost_ten_seconds_after_its_last_renewal() {
     for behavior in [Behavior::NoResponse, Behavior::Forbids] {
         let server = Shared::default();
         let leader = start(&server, "one");

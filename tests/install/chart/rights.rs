@@ -37,7 +37,7 @@ fn assert_registers_webhooks_only(objects: &[Value]) {
 }
 
 #[test]
-fn a_manager_of_some_namespaces_has_roles_there_and_may_only_register_its_webhooks_elsewhere() {
+fn a_manager_of_some_namespaces_has_roles_there_and_registers_webhooks_elsewhere() {
     let [.., (_, values)] = modes();
     let objects = chart(&values);
     assert_registers_webhooks_only(&objects);

@@ -3,6 +3,7 @@
 //! release's manager goes on with it.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use quartet_operator::api::conversion::convert;
 use quartet_operator::packaging::kinds;
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::installation::{CONFIGURATION, NAMESPACE, Release, install, start, stop, until_served};
 use super::load::{self, Asked, LIVE};
-use crate::stage::{Stage, collection, crd_path, is_ready_with, path};
+use crate::stage::{DEADLINE, Stage, collection, crd_path, is_ready_with, path};
 
 const LEFT: &str = include_str!("left-by-0.1.0.json");
 
@@ -186,8 +187,17 @@ async fn this_release_goes_on_with_what_the_previous_one_left() {
         };
         stage.until(&path, "its pod runs", runs).await;
     }
-    let left_alone = load::left_alone(&stage).await;
-    assert!(left_alone.len() >= 4 * 3, "{left_alone:?}");
+    // The status that was restored says so before there is a pod.
+    let started = Instant::now();
+    let left_alone = loop {
+        let found = load::left_alone(&stage).await;
+        let of = |plural: &str| found.keys().filter(|it| it.starts_with(plural)).count();
+        if [of("deployments"), of("replicasets"), of("pods")] == [4, 4, 4] {
+            break found;
+        }
+        assert!(started.elapsed() < DEADLINE, "{found:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
 
     install(&stage, &Release::today()).await;
     let replica = start(&stage, &Release::today()).await;

@@ -201,7 +201,7 @@ async fn the_late_answer_to_a_write_does_not_bring_a_deleted_object_back() {
 }
 
 #[test]
-fn an_object_that_our_write_replaced_is_announced_as_deleted_when_the_watch_gets_there() {
+fn an_object_that_our_write_replaced_is_deleted_when_the_watch_gets_there() {
     let store = Store::default();
     relist(&store, vec![thing("a", "theirs", 1)]);
     assert!(store.put_written(thing("a", "ours", 10)));

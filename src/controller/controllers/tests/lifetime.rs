@@ -177,7 +177,7 @@ async fn a_stop_lets_a_running_reconcile_finish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_reconciled_before_the_caches_of_children_are_full_and_a_stop_is_immediate() {
+async fn nothing_is_reconciled_before_the_caches_are_full_and_a_stop_is_immediate() {
     for absent in ["deployments", "services", "pods"] {
         let (client, asked) = api_server(Duration::ZERO, absent);
         let stop = sleep(Duration::from_secs(60));

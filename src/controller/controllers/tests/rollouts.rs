@@ -56,8 +56,7 @@ fn step(ready: i64) -> Change<CachedChild> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_of_a_rollout_leaves_the_timer_of_a_resource_that_waits_but_for_four_seconds_at_most()
- {
+async fn a_step_of_a_rollout_delays_the_timer_of_a_resource_by_four_seconds_at_most() {
     let scene = Scene::new(&[]);
     scene.holds("Nginx", "ns", "web");
     let queue = Arc::clone(&scene.controller("Nginx").queue);

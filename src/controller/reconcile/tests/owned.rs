@@ -69,7 +69,7 @@ async fn what_is_no_longer_wanted_is_deleted_and_what_is_retained_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retained_child_is_given_to_the_next_resource_of_that_name_and_others_are_waited_for() {
+async fn a_retained_child_goes_to_the_next_resource_of_that_name_others_are_waited_for() {
     let scenario = server(1);
     let of_earlier_life = |kind: &'static str, name: &str, metadata: Value| {
         let mut object = json!({

@@ -127,7 +127,7 @@ fn what_a_slow_watch_brings_of_earlier_is_no_news() {
 }
 
 #[test]
-fn a_deleted_lease_is_made_anew_by_its_holder_and_left_alone_by_others_for_its_duration() {
+fn a_deleted_lease_is_created_by_its_holder_and_left_alone_by_others_meanwhile() {
     let mut leader = leader();
     leader.doubt();
     assert_eq!(leader.next(at(101)), Next::Send(Request::Read));

@@ -31,7 +31,7 @@ async fn errors_are_waited_out_ever_longer_and_counted_by_status_code() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_installed_is_asked_for_every_three_seconds_for_as_long_as_it_takes() {
+async fn a_kind_that_is_not_installed_is_asked_for_every_three_seconds() {
     let scenario = Scenario::new();
     let started = Instant::now();
     for _ in 0..100 {
@@ -90,7 +90,7 @@ async fn after_an_outage_a_position_that_is_too_old_costs_a_moment_and_not_the_b
 }
 
 #[tokio::test]
-async fn a_position_that_is_refused_with_the_status_410_is_given_up_and_no_other_error_is() {
+async fn a_resource_version_is_given_up_on_410_and_on_no_other_error() {
     let refused = |code| {
         let error = kube::Error::Api(status(code));
         Err(watcher::Error::WatchStartFailed(error))

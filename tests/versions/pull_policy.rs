@@ -1,0 +1,109 @@
+//! The pull policy of an image, beside what the API server makes of one that has none.
+
+use quartet_operator::api::Status;
+use quartet_operator::operators::nginx::Nginx;
+use quartet_operator::operators::{DEPLOYMENT, Operator as _, Resource, Settings};
+use serde_json::{Value, json};
+
+use crate::stage::BOTH_VERSIONS;
+
+/// The API server's own default, so that existing pods do not roll.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_pull_policy_that_we_set_is_the_default_of_the_api_server() {
+    let stage = BOTH_VERSIONS.stage().await;
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let mut images: Vec<String> = [
+        "nginx",
+        "nginx:latest",
+        "nginx:1.17.1",
+        "nginx:",
+        "Nginx",
+        "a/Nginx",
+        "Registry/x",
+        "registry:5000",
+        "registry:5000/x",
+        "registry:5000/x:1",
+        "registry:/x",
+        "localhost/x",
+        "[::1]:5000/x",
+        "[::1/x",
+        "a_b.c/x",
+        "a__b----c.d",
+        "a___b",
+        "a..b",
+        "-a",
+        "a-",
+        "a//b",
+        "a b",
+        "é",
+        "http://example.com/x",
+        "example.com/a/b",
+        "docker.io/x",
+        "nginx@sha256:00",
+        "nginx:latest@sha256:00",
+        "x:Latest",
+        "x:latest:latest",
+        "x@y@z",
+        "a.b-.c/x",
+        "/x",
+        "x/",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    images.extend([
+        format!("nginx@{digest}"),
+        format!("nginx:1@{digest}"),
+        format!("nginx:latest@{digest}"),
+        format!("nginx:latest@md5:{}", "0".repeat(32)),
+        format!("nginx:latest@sha512:{}", "0".repeat(128)),
+        "0".repeat(64),
+        "a".repeat(247),
+        "a".repeat(248),
+        format!("docker.io/{}", "a".repeat(247)),
+        format!("docker.io/{}", "a".repeat(248)),
+        format!("example.com/{}", "a".repeat(255)),
+        format!("example.com/{}", "a".repeat(256)),
+    ]);
+    let containers: Vec<_> = images
+        .iter()
+        .enumerate()
+        .map(|(index, image)| json!({"name": format!("c{index}"), "image": image}))
+        .collect();
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "images"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}},
+        },
+    });
+    let target = "/apis/apps/v1/namespaces/default/deployments?dryRun=All";
+    let created = stage.create(target, &deployment).await.expect("created");
+    let defaulted = created.pointer("/spec/template/spec/containers");
+    let defaulted = defaulted.and_then(Value::as_array).expect("containers");
+    for (image, container) in images.iter().zip(defaulted) {
+        let ours = our_pull_policy(image);
+        assert_eq!(ours, container["imagePullPolicy"], "{image}");
+    }
+}
+
+fn our_pull_policy(image: &str) -> Value {
+    let resource = Resource {
+        namespace: "default".to_owned(),
+        name: "a".to_owned(),
+        uid: "u".to_owned(),
+        generation: 1,
+        api_version: "proxy.example.com/v1".to_owned(),
+        spec: json!({"replicas": 1, "image": image}),
+        status: Status::default(),
+        paused: false,
+    };
+    let Ok(children) = Nginx.desired(&resource, &Settings::default()) else {
+        // What the schema does not let in has no policy of ours.
+        return json!("IfNotPresent");
+    };
+    let mut children = children.into_iter();
+    let deployment = children.find(|child| child.kind == DEPLOYMENT);
+    deployment.expect("a Deployment").body["spec"]["template"]["spec"]["containers"][0]
+        ["imagePullPolicy"]
+        .take()
+}
