@@ -20,6 +20,8 @@ mod resolver;
 mod retry;
 mod rights;
 mod self_managed;
+#[cfg(test)]
+mod tests;
 mod url_form;
 mod validity;
 mod wake;

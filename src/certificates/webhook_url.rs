@@ -102,6 +102,7 @@ mod tests {
         ] {
             let url: WebhookUrl = text.parse().unwrap();
             assert_eq!(url.host(), host);
+            assert_eq!(format!("{url}/convert"), convert);
             assert_eq!(url.with_path("/convert"), convert);
         }
         for text in [

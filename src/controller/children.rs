@@ -294,3 +294,6 @@ pub(crate) fn taken(kind: ChildKind, key: &ObjectKey, owner: Option<&Owner>) -> 
         message,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -179,8 +179,10 @@ mod tests {
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
     use tower::{Service as _, ServiceExt as _};
+    use tracing::subscriber::with_default;
 
     use super::*;
+    use crate::manager::telemetry::tests::log_lines;
 
     /// Response of `readyz`, with a check `webhook` that passes or fails, to a request for `path`.
     async fn ask(healthy: bool, path: &str) -> (StatusCode, String) {
@@ -208,6 +210,31 @@ mod tests {
         let status = response.status();
         let body = to_bytes(response.into_body(), 4096).await.unwrap();
         (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    /// The log lines of `endpoint` for these results of its checks.
+    fn logged(results: &[bool]) -> Vec<String> {
+        let (lines, writer) = log_lines();
+        let endpoint = Endpoint::new("readyz");
+        with_default(writer, || {
+            for passes in results {
+                let failure = Some(("webhook", "no certificate"));
+                endpoint.log_change(failure.filter(|_| !passes));
+            }
+        });
+        lines.written()
+    }
+
+    #[test]
+    fn a_check_that_begins_or_ceases_to_fail_is_logged_once() {
+        assert_eq!(logged(&[true, true]), [""; 0]);
+        let lines = logged(&[false, false, true, true, false]);
+        let [failing, passing, failing_again] = lines.as_slice() else {
+            panic!("{lines:?}");
+        };
+        assert!(failing.contains("WARN") && failing.contains("no certificate"));
+        assert!(passing.contains("all health checks pass again"));
+        assert!(failing_again.contains("a health check fails"));
     }
 
     #[tokio::test]

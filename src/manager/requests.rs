@@ -134,6 +134,32 @@ mod tests {
 
     use super::*;
 
+    /// A service that is never ready.
+    #[derive(Debug)]
+    struct Busy;
+
+    impl Service<Request<()>> for Busy {
+        type Response = Response<()>;
+        type Error = std::io::Error;
+        type Future = std::future::Ready<Result<Response<()>, std::io::Error>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+            Poll::Pending
+        }
+
+        fn call(&mut self, _: Request<()>) -> Self::Future {
+            std::future::ready(Ok(Response::new(())))
+        }
+    }
+
+    #[test]
+    fn a_client_that_is_not_ready_is_not_ready_with_its_counter() {
+        let counter = RequestCounter::registered(&mut Registry::default());
+        let mut busy = counter.layer("api:6443").layer(Busy);
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        assert!(busy.poll_ready(&mut context).is_pending());
+    }
+
     #[tokio::test]
     async fn answers_and_failures_are_counted_with_client_go_s_labels() {
         let mut registry = Registry::default();

@@ -211,6 +211,11 @@ mod tests {
         }
     }
 
+    #[test]
+    fn outside_of_a_pod_the_namespace_is_that_of_the_installation() {
+        assert_eq!(own_namespace(), names::NAMESPACE);
+    }
+
     #[tokio::test]
     async fn readiness_judges_the_certificate_by_the_clock_of_the_api_server() {
         assert_eq!(status(SignedDuration::ZERO).await, StatusCode::OK);

@@ -153,6 +153,10 @@ mod tests {
             "a__b-------c.d".to_owned(),
             format!("nginx:latest@{digest}"),
             long.clone(),
+            // Only Docker Hub adds `library/` to a name without a slash.
+            format!("registry:5000/{long}aaaaaaaa"),
+            format!("docker.io/{long}"),
+            format!("x/{}", &long[..245]),
         ] {
             assert_eq!(default_pull_policy(&image), Always, "{image}");
         }
@@ -181,6 +185,8 @@ mod tests {
             format!("nginx:latest@md5:{}", "0".repeat(32)),
             "0".repeat(64),
             format!("{long}a"),
+            format!("docker.io/{long}a"),
+            format!("registry:5000/{long}aaaaaaaaa"),
         ] {
             assert_eq!(default_pull_policy(&image), IfNotPresent, "{image}");
         }

@@ -295,6 +295,39 @@ mod tests {
             .map(move |start| Ok(Bytes::from(vec![b'x'; FREE_BYTES.min(length - start)])))
     }
 
+    #[test]
+    fn small_chunks_are_collected_and_a_long_body_is_mapped() {
+        let mut text = Text::Piece(Bytes::new());
+        let half = || Bytes::from(vec![b'x'; FREE_BYTES / 2]);
+        let is = |text: &Text| match text {
+            Text::Piece(_) => "a piece",
+            Text::Collected(_) => "collected",
+            Text::Mapped(_) => "mapped",
+        };
+        let most = 4 * FREE_BYTES;
+        for expected in ["a piece", "collected", "mapped", "mapped"] {
+            text.push(half(), most).unwrap();
+            assert_eq!(is(&text), expected);
+        }
+        let mut text = Text::Piece(Bytes::new());
+        for expected in ["a piece", "collected", "collected", "collected", "mapped"] {
+            text.push(Bytes::from(vec![b'x'; FREE_BYTES / 4]), most)
+                .unwrap();
+            assert_eq!(is(&text), expected);
+        }
+        assert_eq!(text.as_ref().len(), FREE_BYTES / 4 * 5);
+    }
+
+    /// A body of which each chunk comes just in time, and a server that keeps the client waiting.
+    #[tokio::test(start_paused = true)]
+    async fn time_in_which_the_client_could_not_send_is_no_time_of_its_own() {
+        let mut pace = Pace::begin(LARGEST);
+        let (window, deadline) = (pace.window, pace.deadline);
+        pace.rested(WINDOW * 3);
+        assert_eq!(pace.window, window + WINDOW * 3);
+        assert_eq!(pace.deadline, deadline + WINDOW * 3);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_small_body_may_take_its_time_and_a_large_one_must_move() {
         let memory = Memory::default();

@@ -280,9 +280,11 @@ mod tests {
         let memory = Memory::default();
         let mut all = memory.share(SHARED_BODY, PEER).await.unwrap();
         all.grow(SHARED_BYTES, PEER).await.unwrap();
+        assert!(all.bytes() >= SHARED_BYTES - 2 * FREE_BYTES);
         let calls = (0..20).map(async |_| {
             let mut share = memory.share(SHARED_BODY, OTHER).await.unwrap();
             share.grow(SHARED_BODY, OTHER).await.unwrap();
+            assert_eq!(share.limit(), ALONE_BYTES, "alone");
             tokio::time::sleep(SHORT_WAIT / 30).await;
         });
         futures::future::join_all(calls).await;

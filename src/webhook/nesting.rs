@@ -15,9 +15,7 @@ pub(super) fn is_too_deep(body: &str) -> bool {
     let json = body.as_bytes();
     // Counting is much faster than parsing.
     let opening = |bracket| memchr_iter(bracket, json).count();
-    json.len() > MOST_UNCHECKED
-        && opening(b'[') + opening(b'{') > MOST_UNCHECKED
-        && is_deeper_than(MOST_NESTED, json)
+    opening(b'[') + opening(b'{') > MOST_UNCHECKED && is_deeper_than(MOST_NESTED, json)
 }
 
 /// Exact up to the first syntax error, where the parser stops.

@@ -29,6 +29,18 @@ fn a_negative_size_reads_like_the_api_servers_own_error() {
 }
 
 #[test]
+fn a_rule_over_several_fields_is_checked_only_if_each_of_them_is_valid() {
+    let said = |port: i64| said(&nginx::KIND, "v1", json!({"service": {"nodePort": port}}));
+    assert_eq!(
+        said(0),
+        ["spec.service.nodePort: Invalid value: 0: must be greater than or equal to 1"]
+    );
+    let rule = "may only be set when type is NodePort or LoadBalancer";
+    let [only] = said(30_000).try_into().expect("one error");
+    assert!(only.contains(rule), "{only}");
+}
+
+#[test]
 fn a_text_in_place_of_a_number_is_told_by_its_type() {
     assert_eq!(
         said(&nginx::KIND, "v1alpha1", json!({"count": "3"})),

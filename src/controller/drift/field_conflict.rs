@@ -193,6 +193,27 @@ mod tests {
     }
 
     #[test]
+    fn what_identifies_an_object_is_never_contested() {
+        let mut desired = desired();
+        desired["kind"] = json!("Deployment");
+        for field in ["namespace", "uid", "resourceVersion"] {
+            desired["metadata"][field] = json!("x");
+        }
+        let mut bare = live();
+        for field in ["name", "resourceVersion"] {
+            bare["metadata"].as_object_mut().unwrap().remove(field);
+        }
+        bare.as_object_mut().unwrap().remove("apiVersion");
+        let contested = FieldConflict::of(&desired, &bare, "ours");
+        assert_eq!(contested, FieldConflict::default());
+        // The same names elsewhere are fields like any other.
+        desired["spec"]["kind"] = json!("a");
+        desired["spec"]["name"] = json!("b");
+        let contested = FieldConflict::of(&desired, &bare, "ours");
+        assert_eq!(contested.fields, ["spec.kind", "spec.name"]);
+    }
+
+    #[test]
     fn fields_that_differ_are_named_with_the_manager_that_owns_them() {
         let mut object = live();
         object["spec"]["replicas"] = json!(5);

@@ -81,6 +81,29 @@ mod tests {
     }
 
     #[test]
+    fn every_suffix_is_a_factor() {
+        for (base, suffixes) in [(1000_i128, "kMGTPE"), (1024, "KMGTPE")] {
+            for (power, suffix) in (1..).zip(suffixes.chars()) {
+                let binary = if base == 1024 { "i" } else { "" };
+                let text = format!("3{suffix}{binary}");
+                assert_eq!(milli(&text), Some(3000 * base.pow(power)), "{text}");
+            }
+        }
+        for (text, expected) in [("5000000n", 5), ("5000u", 5), ("5m", 5), ("5", 5000)] {
+            assert_eq!(milli(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_has_at_most_twenty_digits() {
+        let nines = "9".repeat(20);
+        assert_eq!(milli(&nines), Some(99_999_999_999_999_999_999_000));
+        assert_eq!(milli(&format!("{nines}9")), None);
+        assert_eq!(milli(&format!("{nines}.9")), None);
+        assert_eq!(milli("0.0000000000000000001"), Some(1));
+    }
+
+    #[test]
     fn less_than_a_thousandth_is_rounded_up_as_the_api_server_does() {
         assert_eq!(milli("100u"), Some(1));
         assert_eq!(milli("1n"), Some(1));

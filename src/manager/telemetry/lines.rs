@@ -124,34 +124,12 @@ fn most(field: &Field) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
     use tracing::subscriber::with_default;
     use tracing_subscriber::field::MakeExt as _;
     use tracing_subscriber::fmt;
 
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Buffer {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl Buffer {
-        fn text(&self) -> String {
-            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-        }
-    }
+    use crate::manager::telemetry::tests::LogLines;
 
     fn log() {
         let long = "\n\u{1b}".repeat(10_000);
@@ -162,7 +140,7 @@ mod tests {
 
     #[test]
     fn lines_are_json_with_bounded_fields_and_each_name_once() {
-        let buffer = Buffer::default();
+        let buffer = LogLines::default();
         let written = buffer.clone();
         let lines = fmt()
             .event_format(JsonLines)
@@ -199,7 +177,7 @@ mod tests {
 
     #[test]
     fn lines_of_text_are_bounded_too_and_nothing_in_them_moves_a_cursor() {
-        let buffer = Buffer::default();
+        let buffer = LogLines::default();
         let written = buffer.clone();
         let fields = fmt::format::debug_fn(write_text).delimited(" ");
         let lines = fmt().with_ansi(false).fmt_fields(fields);

@@ -1,8 +1,11 @@
 //! The children of each kind, where the golden files do not show the reason.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::operators::operand::Operand as _;
+use crate::operators::plan::{ConfigPlan, Plan, StoragePlan};
+use crate::operators::workload;
 
 fn has_service(operator: &dyn Operator, spec: Value) -> bool {
     children(operator, &resource(operator, spec))
@@ -52,6 +55,62 @@ fn a_service_is_made_where_the_hub_field_asks_for_it() {
         json!({ "service": { "enabled": false } })
     ));
     assert!(!has_service(&Memcached, json!({ "service": {} })));
+}
+
+/// No kind of the four has files or storage; the Redis of the documents has both.
+#[test]
+fn files_and_storage_are_a_config_map_and_a_stateful_set_with_a_claim() {
+    let files = BTreeMap::from([("app.conf".to_owned(), "a b".to_owned())]);
+    let folder = "/etc/app";
+    let plan = Plan {
+        config: Some(ConfigPlan { folder, files }),
+        storage: Some(StoragePlan {
+            folder: "/data",
+            size: "1Gi".to_owned(),
+            class: None,
+        }),
+        ..Memcached
+            .plan(
+                serde_json::from_value(json!({"replicas": 1})).expect("a spec"),
+                &Settings::default(),
+            )
+            .expect("within the limits")
+    };
+    let resource = resource(&Memcached, json!({}));
+    let children = workload::children(Operator::kind(&Memcached), &resource, &plan);
+    let kinds: Vec<_> = children.iter().map(|child| child.kind.kind).collect();
+    assert_eq!(kinds, ["ConfigMap", "StatefulSet"]);
+    assert_eq!(children[0].body["data"], json!({"app.conf": "a b"}));
+    let spec = &children[1].body["spec"];
+    assert_eq!(
+        spec["volumeClaimTemplates"],
+        json!([{
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "volumeMode": "Filesystem",
+            },
+            "status": {"phase": "Pending"},
+        }])
+    );
+    let retained = json!({"whenDeleted": "Retain", "whenScaled": "Retain"});
+    assert_eq!(spec["persistentVolumeClaimRetentionPolicy"], retained);
+    let [container] = spec["template"]["spec"]["containers"]
+        .as_array()
+        .unwrap()
+        .as_slice()
+    else {
+        panic!("{spec}");
+    };
+    let mounts = container["volumeMounts"].as_array().unwrap();
+    let paths: Vec<_> = mounts.iter().map(|mount| &mount["mountPath"]).collect();
+    assert!(
+        paths.contains(&&json!("/etc/app")) && paths.contains(&&json!("/data")),
+        "{mounts:?}"
+    );
 }
 
 #[test]

@@ -219,6 +219,12 @@ async fn a_scale_is_held_to_the_same_limit() {
          must be less than or equal to 10, the operator's limit (--max-replicas)"
     );
     assert_eq!(change(Some(100), Some(99)).await, "");
+    assert!(change(Some(1), Some(0)).await.is_empty(), "to nothing");
+    assert!(
+        change(Some(0), Some(-1))
+            .await
+            .contains("greater than or equal to 0")
+    );
     assert_eq!(change(Some(100), None).await, "", "Go leaves a zero out");
     assert!(
         change(Some(1), Some(-1))

@@ -1,6 +1,7 @@
 //! The whole server over real TLS connections: responses and robustness.
 
 mod admission;
+mod carried;
 mod conversion;
 mod malformed;
 mod slow;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{CachedChild, CachedPod, CachedResource, Owner, Watched, of_index};
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::store::Store;
-use crate::controller::object::ObjectKey;
+use crate::controller::object::{Object as _, ObjectKey};
 use crate::json::Json;
 use crate::operators::{ChildKind, DEPLOYMENT, OPERATORS, SERVICE, owned_by as owned_types};
 
@@ -28,6 +28,15 @@ fn an_owner_is_the_same_in_whatever_version_the_reference_names_it() {
         old,
         Owner::of(&Json::from(&owned_by("other.example.com/v1")))
     );
+}
+
+#[test]
+fn a_cached_object_has_the_identity_of_the_object() {
+    let object = owned_by("cache.example.com/v1");
+    let pod = CachedPod::from_json(&Json::from(&object)).expect("decodes");
+    assert_eq!(*pod.key(), ObjectKey::new("n", "a"));
+    assert_eq!((pod.uid(), pod.resource_version()), ("u", 9));
+    assert_eq!(pod.index(), Some("Memcached/n/m"));
 }
 
 #[test]

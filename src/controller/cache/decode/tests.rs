@@ -136,6 +136,27 @@ fn what_nobody_looks_at_is_not_decoded() {
     assert_eq!(decoded::<false>(&object), expected);
 }
 
+/// Which members arrive as text.
+struct Texts(Vec<&'static str>);
+
+impl Decode for Texts {
+    const UNPARSED: &'static [&'static str] = &["status", "spec.size"];
+
+    fn from_json(object: &Json<'_>) -> Result<Self, String> {
+        let paths = ["/status", "/spec/size", "/spec/other", "/metadata/status"];
+        let is_text = |path: &&str| matches!(object.pointer(path), Some(Json::Unparsed(_)));
+        Ok(Texts(paths.into_iter().filter(is_text).collect()))
+    }
+}
+
+#[test]
+fn what_is_left_as_text_is_not_parsed() {
+    let object =
+        r#"{"metadata": {"status": [1]}, "spec": {"size": [2], "other": [3]}, "status": [4]}"#;
+    let object: DecodeGuard<Texts> = serde_json::from_str(object).unwrap();
+    assert_eq!(object.into_decoded().unwrap().0, ["/status", "/spec/size"]);
+}
+
 #[test]
 fn what_is_of_another_type_is_taken_as_it_is() {
     for odd in [
@@ -166,4 +187,10 @@ fn requests_go_to_the_resource_that_is_named_at_run_time() {
     };
     let url = DecodeGuard::<Size>::url_path(&resource, Some("ns"));
     assert_eq!(url, "/apis/proxy.example.com/v1/namespaces/ns/nginxes");
+    type Guard = DecodeGuard<Size>;
+    assert_eq!(Guard::kind(&resource), "Nginx");
+    assert_eq!(Guard::group(&resource), "proxy.example.com");
+    assert_eq!(Guard::version(&resource), "v1");
+    assert_eq!(Guard::api_version(&resource), "proxy.example.com/v1");
+    assert_eq!(Guard::plural(&resource), "nginxes");
 }

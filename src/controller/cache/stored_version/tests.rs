@@ -138,6 +138,15 @@ async fn when_another_version_is_stored_the_watch_begins_anew_in_that_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn while_the_same_version_is_stored_the_watch_goes_on() {
+    let server = Server::with(Hub::Served);
+    let mut events = server.watch();
+    assert_eq!(listed(&mut events).await, "v1alpha1");
+    let quiet = tokio::time::timeout(LOOK_EVERY * 3, events.next()).await;
+    assert!(!matches!(quiet, Ok(Some(Ok(Event::Init)))), "{quiet:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_an_answer_at_the_start_there_is_an_error_and_later_none() {
     let server = Server::with(Hub::Unknown);
     let mut events = server.watch();

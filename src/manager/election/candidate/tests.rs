@@ -180,6 +180,21 @@ fn a_release_without_an_answer_is_looked_after() {
 }
 
 #[test]
+fn a_release_that_fails_twice_is_tried_again_soon() {
+    let mut leader = leader();
+    leader.resign(at(102));
+    leader.next(at(102));
+    leader.replied(at(102), Reply::Failed);
+    assert_eq!(leader.next(at(102)), Next::Send(Request::Read));
+    leader.replied(at(102), Reply::Failed);
+    // An eighth of the retry period of 2 s: a process that stops has little time.
+    assert_eq!(
+        leader.next(at(102)),
+        Next::Wait(at(102) + Duration::from_millis(250))
+    );
+}
+
+#[test]
 fn a_candidate_that_resigns_while_it_takes_the_lease_gives_it_back() {
     let mut candidate = candidate(at(100));
     candidate.next(at(100));

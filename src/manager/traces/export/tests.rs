@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::*;
+use crate::manager::telemetry::tests::log_lines;
 
 const LIMIT: Duration = Duration::from_secs(10);
 const LAST: Duration = Duration::from_millis(800);
@@ -167,6 +168,27 @@ async fn what_no_collector_takes_is_counted_and_waits_for_nothing() {
     stage.end_spans(1);
     sleep(DELAY + Duration::from_secs(1)).await;
     assert_eq!(stage.batches(), [1]);
+}
+
+#[test]
+fn a_collector_that_goes_away_and_comes_back_is_logged_once_each() {
+    let (lines, writer) = log_lines();
+    tracing::subscriber::with_default(writer, || {
+        let mut log = ExportLog {
+            spans: Spans::default(),
+            is_away: false,
+        };
+        let no = || Err(OTelSdkError::InternalFailure("no".to_owned()));
+        for exported in [Ok(()), no(), no(), Ok(()), Ok(())] {
+            log.note(1, exported);
+        }
+    });
+    let lines = lines.written();
+    let [away, back] = lines.as_slice() else {
+        panic!("{lines:?}");
+    };
+    assert!(away.contains("traces cannot be exported"), "{away}");
+    assert!(back.contains("traces are exported again"), "{back}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,274 @@
+//! The registration of a URL and the certificates of a Secret, against a scripted API server that keeps
+//! objects by their path. Time is paused.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use super::*;
+use crate::api::memcached;
+use crate::packaging;
+
+/// Objects by path, and what was requested.
+#[derive(Default)]
+struct Server {
+    objects: BTreeMap<String, Value>,
+    version: u64,
+    /// Method, path and status of each request, but not of watches.
+    answered: Vec<String>,
+    /// The next write to this path is rejected with this status.
+    refused: Option<(String, u16)>,
+}
+
+type Shared = Arc<Mutex<Server>>;
+
+impl Server {
+    fn answer(&mut self, method: &Method, path: &str, body: Value) -> (u16, Value) {
+        let refuse = |code: u16| {
+            let status = json!({"kind": "Status", "status": "Failure", "code": code,
+                "reason": "no", "message": "no", "metadata": {}});
+            (code, status)
+        };
+        let known = self.objects.get(path).cloned();
+        let is_latest = known.as_ref().is_some_and(|object| {
+            object["metadata"]["resourceVersion"] == body["metadata"]["resourceVersion"]
+        });
+        if *method != Method::GET
+            && let Some((_, code)) = self.refused.take_if(|(refused, _)| refused == path)
+        {
+            return refuse(code);
+        }
+        match *method {
+            Method::GET => known.map_or_else(|| refuse(404), |object| (200, object)),
+            Method::DELETE => {
+                self.objects.remove(path);
+                (200, json!({}))
+            }
+            Method::PUT if !is_latest => refuse(409),
+            Method::PUT => (200, self.put(path, body)),
+            _ => {
+                let name = body["metadata"]["name"].as_str().unwrap_or_default();
+                let path = format!("{path}/{name}");
+                match self.objects.contains_key(&path) {
+                    true => refuse(409),
+                    false => (201, self.put(&path, body)),
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, path: &str, mut object: Value) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        object["metadata"]["generation"] = self.version.into();
+        self.objects.insert(path.to_owned(), object.clone());
+        object
+    }
+}
+
+fn client(server: &Shared) -> Client {
+    let server = Arc::clone(server);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let server = Arc::clone(&server);
+        async move {
+            let (method, uri) = (request.method().clone(), request.uri().clone());
+            if uri.query().is_some_and(|it| it.contains("fieldSelector")) {
+                // A list or watch for changes: the checks by time are tried.
+                return std::future::pending().await;
+            }
+            let bytes = request.into_body().collect_bytes().await.unwrap();
+            let body = serde_json::from_slice(&bytes).unwrap_or_default();
+            let mut server = server.lock().unwrap();
+            let (code, answer) = server.answer(&method, uri.path(), body);
+            let name = uri.path().rsplit('/').next().unwrap_or_default();
+            server.answered.push(format!("{method} {name} {code}"));
+            let body = Body::from(answer.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// The requests since the last call.
+fn answered(server: &Shared) -> Vec<String> {
+    std::mem::take(&mut server.lock().unwrap().answered)
+}
+
+const CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
+const CONFIGURATIONS: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const CRD: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/memcacheds.cache.example.com";
+const SECRETS: &str = "/api/v1/namespaces/ns/secrets";
+
+fn crd() -> Value {
+    serde_json::to_value(packaging::crd::both_versions(&memcached::KIND)).unwrap()
+}
+
+fn configuration() -> Value {
+    let packaged = packaging::webhook::validating_webhook_configuration(&[&memcached::KIND]);
+    let mut configuration = serde_json::to_value(packaged).unwrap();
+    configuration["metadata"]["name"] = CONFIGURATION.into();
+    configuration
+}
+
+fn url_of(crd: &Value) -> &Value {
+    &crd["spec"]["conversion"]["webhook"]["clientConfig"]["url"]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_url_is_registered_when_a_crd_comes_and_restored_at_the_end() {
+    let server = Shared::default();
+    let options = Registration {
+        url: "https://127.0.0.1:9443".parse().unwrap(),
+        force: false,
+        server: "https://127.0.0.1:6443".to_owned(),
+        webhook_configuration: serde_json::from_value(configuration()).unwrap(),
+        crds: vec![packaging::crd::both_versions(&memcached::KIND)],
+    };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let (_, run) = registered(options, client(&server), Metrics::default(), stopped).unwrap();
+    let running = tokio::spawn(run);
+    sleep(Duration::from_millis(100)).await;
+    let created = format!("{CONFIGURATIONS}/{CONFIGURATION}");
+    assert!(server.lock().unwrap().objects.contains_key(&created));
+    let posts = answered(&server);
+    assert_eq!(posts.len(), 3, "two are read, one is created: {posts:?}");
+
+    // It looks for the missing CRD every two seconds, and every thirty when it is there.
+    server.lock().unwrap().put(CRD, crd());
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(
+        url_of(&server.lock().unwrap().objects[CRD]),
+        "https://127.0.0.1:9443/convert"
+    );
+    answered(&server);
+    sleep(Duration::from_secs(27)).await;
+    assert_eq!(answered(&server), [""; 0]);
+    // `make install` replaces it.
+    server.lock().unwrap().put(CRD, crd());
+    sleep(Duration::from_secs(4)).await;
+    assert!(url_of(&server.lock().unwrap().objects[CRD]).is_string());
+
+    // A conflict at the end is retried.
+    server.lock().unwrap().refused = Some((CRD.to_owned(), 409));
+    stop.send(()).unwrap();
+    running.await.unwrap().unwrap();
+    let server = server.lock().unwrap();
+    assert!(!server.objects.contains_key(&created));
+    let restored = &server.objects[CRD];
+    assert_eq!(restored["spec"]["conversion"], crd()["spec"]["conversion"]);
+}
+
+fn options() -> SelfManaged {
+    SelfManaged {
+        namespace: "ns".to_owned(),
+        secret: SECRET.to_owned(),
+        service: "webhook".to_owned(),
+        registered: vec![
+            Registered::Validating(CONFIGURATION.to_owned()),
+            Registered::Converted("memcacheds.cache.example.com".to_owned()),
+        ],
+    }
+}
+
+/// A replica that runs; returns its resolver.
+fn replica(server: &Shared) -> Arc<Resolver> {
+    let calls = client(server);
+    let (resolver, run) = self_managed(options(), calls.clone(), calls, Metrics::default());
+    tokio::spawn(run);
+    resolver
+}
+
+fn bundles(server: &Shared) -> [Value; 2] {
+    let server = server.lock().unwrap();
+    let configuration = &server.objects[&format!("{CONFIGURATIONS}/{CONFIGURATION}")];
+    let crd = &server.objects[CRD];
+    [
+        configuration["webhooks"][0]["clientConfig"]["caBundle"].clone(),
+        crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"].clone(),
+    ]
+}
+
+fn installed() -> Shared {
+    let server = Shared::default();
+    {
+        let mut server = server.lock().unwrap();
+        server.put(
+            &format!("{CONFIGURATIONS}/{CONFIGURATION}"),
+            configuration(),
+        );
+        server.put(CRD, crd());
+    }
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_replicas_share_a_secret_and_trust_it_in_every_object() {
+    let server = installed();
+    let replicas = [replica(&server), replica(&server)];
+    sleep(Duration::from_secs(1)).await;
+    let validity = replicas.each_ref().map(|it| it.validity());
+    assert!(validity[0].is_some());
+    assert_eq!(validity[0], validity[1]);
+    let [one, other] = bundles(&server);
+    assert!(one.is_string());
+    assert_eq!(one, other);
+    let written = answered(&server);
+    let mut creations: Vec<_> = written.iter().filter(|it| it.starts_with("POST")).collect();
+    creations.sort();
+    assert_eq!(creations, ["POST secrets 201", "POST secrets 409"]);
+    assert!(
+        server
+            .lock()
+            .unwrap()
+            .objects
+            .contains_key(&format!("{SECRETS}/{SECRET}"))
+    );
+    // Nothing to do until the next regular check.
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(answered(&server), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_about_a_repair_counts_as_the_repair_of_another_replica() {
+    let server = installed();
+    let _replica = replica(&server);
+    sleep(Duration::from_secs(60)).await;
+    let [_, trusted] = bundles(&server);
+    assert!(trusted.is_string());
+    // Another writer replaces the CRD before the regular check, which finds no watch event.
+    server.lock().unwrap().put(CRD, crd());
+    server.lock().unwrap().refused = Some((CRD.to_owned(), 409));
+    sleep(Duration::from_secs(12 * 3600 - 30)).await;
+    assert!(server.lock().unwrap().refused.is_none(), "it has tried");
+    let [_, bundle] = bundles(&server);
+    assert_ne!(bundle, trusted, "not twice in a minute");
+    sleep(Duration::from_secs(31)).await;
+    assert_eq!(bundles(&server)[1], trusted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_rejects_a_bundle_leaves_the_others_alone_and_is_tried_again() {
+    let server = installed();
+    let rejected = format!("{CONFIGURATIONS}/{CONFIGURATION}");
+    server.lock().unwrap().refused = Some((rejected, 500));
+    let _replica = replica(&server);
+    sleep(Duration::from_millis(100)).await;
+    let [one, other] = bundles(&server);
+    assert!(one.is_null() && other.is_string());
+    sleep(Duration::from_secs(1)).await;
+    let [one, other] = bundles(&server);
+    assert_eq!(one, other);
+}

@@ -1,0 +1,50 @@
+//! What the caches tell about the children of one resource.
+
+use serde_json::json;
+
+use super::*;
+
+/// A Deployment of the resource `owner`, as the API server returns it.
+fn deployment(name: &str, status: &Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": name, "resourceVersion": "5", "generation": 1,
+            "ownerReferences": [{
+                "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": "cache",
+                "uid": "owner", "controller": true,
+            }],
+        },
+        "spec": {"replicas": 1},
+        "status": status,
+    })
+}
+
+fn rolled_out() -> Value {
+    json!({
+        "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+        "availableReplicas": 1,
+    })
+}
+
+#[test]
+fn another_child_with_pods_is_not_ready_while_it_is_rolling_out() {
+    for (status, not_ready) in [
+        (rolled_out(), None),
+        (json!({}), Some("it is rolling out")),
+        (json!({"observedGeneration": 0}), Some("it is rolling out")),
+    ] {
+        let children = Children::default();
+        children.put_written(DEPLOYMENT, &deployment("main", &rolled_out()));
+        children.put_written(DEPLOYMENT, &deployment("other", &status));
+        let (workload, pods, others) = children.observed("owner", Some((DEPLOYMENT, "main")));
+        assert!(workload.is_some() && pods.is_empty());
+        let [other] = others.as_slice() else {
+            panic!("{others:?}");
+        };
+        assert_eq!((other.kind, other.name.as_str()), (DEPLOYMENT, "other"));
+        assert_eq!(other.not_ready.as_deref(), not_ready, "{status}");
+        assert_eq!(children.is_rolled_out("owner"), not_ready.is_none());
+        assert!(!children.is_rolled_out("nobody"));
+    }
+}

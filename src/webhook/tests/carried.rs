@@ -1,0 +1,153 @@
+//! Admission of the annotation in which one version keeps the fields of the other, and of the room for
+//! it.
+
+use serde_json::{Value, json};
+
+use super::admission::{asked, message};
+use super::*;
+use crate::api::conversion::{ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, DATA_LIMIT_BYTES};
+
+/// A Memcached of the original version with this text as the annotation.
+fn with_data(size: i64, data: &str) -> Value {
+    let mut object = memcached("v1alpha1", json!({"size": size}));
+    object["metadata"]["annotations"] = json!({DATA_ANNOTATION: data});
+    object
+}
+
+/// Valid data of `length` bytes.
+fn padded(length: usize) -> String {
+    let data = json!({"v1": {"memory": 64}}).to_string();
+    format!("{data:length$}")
+}
+
+#[tokio::test]
+async fn fields_in_the_annotation_are_validated_like_those_of_the_spec() {
+    let server = Server::start().await;
+    let wrong = json!({"v1": {"memory": -5}}).to_string();
+    let right = json!({"v1": {"memory": 5}}).to_string();
+    let refused = asked(&server, MEMCACHED_SPOKE, &creation(&with_data(1, &wrong))).await;
+    let detail = "spec.memory of v1: Invalid value: -5: must be greater than or equal to 1";
+    let said = message(&refused);
+    assert!(
+        said.contains(&format!("metadata.annotations[{DATA_ANNOTATION}]")) && said.contains(detail),
+        "{said}"
+    );
+    for review in [
+        creation(&with_data(1, &right)),
+        // What was wrong before may stay, and be changed elsewhere.
+        update(&with_data(1, &wrong), &with_data(2, &wrong)),
+        update(&with_data(1, &wrong), &with_data(2, &right)),
+        update(&with_data(1, &wrong), &with_data(2, &format!("{wrong} "))),
+    ] {
+        let allowed = asked(&server, MEMCACHED_SPOKE, &review).await;
+        assert_eq!(message(&allowed), "", "{review}");
+    }
+    let review = update(&with_data(1, &right), &with_data(1, &wrong));
+    let refused = asked(&server, MEMCACHED_SPOKE, &review).await;
+    assert!(message(&refused).contains(detail));
+}
+
+#[tokio::test]
+async fn an_annotation_over_its_limit_may_stay_or_shrink_but_not_grow() {
+    let server = Server::start().await;
+    let limit = DATA_LIMIT_BYTES;
+    let object = |length: usize| with_data(1, &padded(length));
+    for (old, new, is_allowed) in [
+        (None, limit, true),
+        (None, limit + 1, false),
+        (Some(limit), limit + 1, false),
+        (Some(limit + 2), limit + 2, true),
+        (Some(limit + 2), limit + 1, true),
+        (Some(limit + 2), limit + 3, false),
+    ] {
+        let review = match old {
+            None => creation(&object(new)),
+            Some(old) => update(&object(old), &object(new)),
+        };
+        let answer = asked(&server, MEMCACHED_SPOKE, &review).await;
+        let said = message(&answer);
+        assert_eq!(said.is_empty(), is_allowed, "{old:?} {new} {said}");
+        let too_long = format!("Too long: may not be more than {limit} bytes");
+        assert!(is_allowed || said.contains(&too_long), "{said}");
+    }
+}
+
+/// A Memcached of the new version; `memory` is a field that the original version lacks. The other
+/// annotations have `others` bytes.
+fn annotated(memory: Option<i64>, others: usize) -> Value {
+    let mut object = memcached("v1", json!({"replicas": 1}));
+    if let Some(memory) = memory {
+        object["spec"]["memory"] = json!(memory);
+    }
+    object["metadata"]["annotations"] = json!({"a": "x".repeat(others - 1)});
+    object
+}
+
+/// The bytes of the annotation that `annotated(Some(64), …)` needs in the original version.
+fn needed() -> usize {
+    DATA_ANNOTATION.len() + json!({"v1": {"memory": 64}}).to_string().len()
+}
+
+#[tokio::test]
+async fn fields_that_the_other_version_lacks_need_room_beside_other_annotations() {
+    let server = Server::start().await;
+    let room = ANNOTATIONS_LIMIT_BYTES - needed();
+    let full = annotated(Some(64), room);
+    let allowed = asked(&server, MEMCACHED_HUB, &creation(&full)).await;
+    assert_eq!(message(&allowed), "");
+    for (over, review) in [
+        (1, creation(&annotated(Some(64), room + 1))),
+        (7, update(&full, &annotated(Some(64), room + 7))),
+    ] {
+        let refused = asked(&server, MEMCACHED_HUB, &review).await;
+        let said = message(&refused);
+        assert!(
+            said.contains("metadata.annotations: Too long: may not be more than 262144 bytes")
+                && said.contains(&format!("remove at least {over} bytes of annotations")),
+            "{said}"
+        );
+    }
+    let over = annotated(Some(64), room + 7);
+    for review in [
+        // No field that needs room; no more than before.
+        creation(&annotated(None, room + 1)),
+        update(&over, &annotated(Some(65), room + 7)),
+        update(&over, &annotated(Some(65), room + 6)),
+    ] {
+        let allowed = asked(&server, MEMCACHED_HUB, &review).await;
+        assert_eq!(message(&allowed), "");
+    }
+}
+
+/// With field managers in both versions, the API server converts the object to the other version and
+/// back before admission, and fields that found no room are gone.
+#[tokio::test]
+async fn an_apply_that_would_lose_fields_for_lack_of_room_is_refused() {
+    let server = Server::start().await;
+    let room = ANNOTATIONS_LIMIT_BYTES - needed();
+    let managed = |version: &str, others: usize| {
+        let mut object = annotated(Some(64), others);
+        let api_version = format!("cache.example.com/{version}");
+        object["metadata"]["managedFields"] = json!([{"manager": "a", "apiVersion": api_version}]);
+        object
+    };
+    let said = async |old: &Value, new: &Value| {
+        let answer = asked(&server, MEMCACHED_HUB, &update(old, new)).await;
+        message(&answer).to_owned()
+    };
+    let (both, lost) = (managed("v1alpha1", room), annotated(None, room + 5));
+    let refused = said(&both, &lost).await;
+    assert!(
+        refused.contains("fields of the spec that v1alpha1 lacks have no room")
+            && refused.contains("remove at least 5 bytes of annotations first"),
+        "{refused}"
+    );
+    // There is room; no field is lost; no manager wrote in the other version.
+    assert_eq!(said(&both, &annotated(None, room)).await, "");
+    let over = managed("v1alpha1", room + 5);
+    assert_eq!(said(&over, &annotated(Some(65), room + 5)).await, "");
+    assert_eq!(said(&managed("v1", room), &lost).await, "");
+    // Few annotations never lack room.
+    let few = managed("v1alpha1", 100);
+    assert_eq!(said(&few, &annotated(None, DATA_LIMIT_BYTES / 2)).await, "");
+}
