@@ -162,3 +162,27 @@ pub(super) fn is_uid(uid: &str) -> bool {
 pub(super) fn beginning_of(error: &dyn fmt::Display) -> String {
     bounded::beginning_of(error, MOST_TOLD)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_without_free_memory_asks_for_a_later_call() {
+        for (code, retry_after) in [
+            (StatusCode::SERVICE_UNAVAILABLE, Some("1")),
+            (StatusCode::OK, None),
+            (StatusCode::PAYLOAD_TOO_LARGE, None),
+        ] {
+            let response = Answer::refusal(code, "no").into_response(Share::default(), None);
+            assert_eq!(response.status(), code);
+            let headers = response.headers();
+            assert_eq!(
+                headers.get(header::CONTENT_TYPE).unwrap(),
+                "application/json"
+            );
+            let found = headers.get(header::RETRY_AFTER);
+            assert_eq!(found.map(|it| it.to_str().unwrap()), retry_after);
+        }
+    }
+}

@@ -120,3 +120,24 @@ fn waiting(number: u32) -> Resource {
         paused: false,
     }
 }
+
+#[test]
+fn conditions_are_reported_for_the_watched_namespaces_only() {
+    let store = Arc::<Store<CachedResource>>::default();
+    for namespace in ["a", "b"] {
+        store.put_written(resource(namespace, "x", namespace, 1));
+    }
+    let visited = |namespaces: &[&str]| {
+        let reported = Reported {
+            resources: Arc::downgrade(&store),
+            namespaces: namespaces.iter().map(|it| (*it).to_owned()).collect(),
+        };
+        let mut found = Vec::new();
+        reported.visit(&mut |namespace, name, _| found.push(format!("{namespace}/{name}")));
+        found.sort();
+        found
+    };
+    assert_eq!(visited(&[]), ["a/x", "b/x"]);
+    assert_eq!(visited(&["b", "c"]), ["b/x"]);
+    assert_eq!(visited(&["c"]), [""; 0]);
+}

@@ -223,6 +223,8 @@ mod tests {
             correlator.observe(&event, start + FINISHED),
             ErrorClass::Create
         );
+        assert!(correlator.due(start + 2 * FINISHED - REFRESH).is_empty());
+        assert_eq!(correlator.series.len(), 1, "not over yet");
         assert!(correlator.due(start + 2 * FINISHED).is_empty());
         assert!(correlator.series.is_empty());
     }

@@ -1,5 +1,7 @@
 //! The queue as used by workers, under paused time: after a lost wake-up, a test exceeds its deadline.
 
+mod woken;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;

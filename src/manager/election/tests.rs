@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::controller::MayWrite as _;
+use crate::manager::telemetry::tests::log_lines;
 
 /// A clock that follows tokio's paused clock.
 fn paused_clock() -> Moment {
@@ -163,6 +164,8 @@ async fn the_first_creates_the_lease_and_keeps_it_and_a_released_one_is_taken() 
     let server = Shared::default();
     let one = start(&server, "one");
     assert_eq!(one.leads().await, Duration::ZERO);
+    let name = server.lock().unwrap().lease.as_ref().unwrap()["metadata"]["name"].clone();
+    assert_eq!(name, "lease");
     let two = start(&server, "two");
     sleep(Duration::from_secs(60)).await;
     assert_eq!(holder(&server), "one");
@@ -250,4 +253,68 @@ fn an_identity_is_the_host_and_something_that_no_other_process_has() {
     assert_ne!(one, two);
     let (host, random) = one.rsplit_once('_').unwrap();
     assert!(!host.is_empty() && random.len() == 16, "{one}");
+}
+
+/// etcd was restored from a backup: versions begin again below the known one.
+#[tokio::test(start_paused = true)]
+async fn a_lease_with_an_earlier_version_is_learned_of_anew() {
+    let server = Shared::default();
+    let held = |server: &Shared, version: u64| {
+        let mut server = server.lock().unwrap();
+        server.version = version;
+        let spec = json!({"holderIdentity": "other", "leaseDurationSeconds": 15});
+        let metadata = json!({"name": "lease", "namespace": "ns"});
+        server.store(json!({"metadata": metadata, "spec": spec}));
+    };
+    held(&server, 100);
+    let one = start(&server, "one");
+    sleep(Duration::from_secs(7)).await;
+    held(&server, 5);
+    let took = one.leads().await;
+    // After the duration of a lease that it has first seen at its next look.
+    assert!(
+        took >= Duration::from_secs(8) && took <= Duration::from_secs(30),
+        "{took:?}"
+    );
+    assert_eq!(holder(&server), "one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_cannot_be_read_is_logged_once_and_once_when_it_can() {
+    let (lines, writer) = log_lines();
+    let _logs = tracing::subscriber::set_default(writer);
+    let server = Shared::default();
+    server.lock().unwrap().behavior = Some(Behavior::Forbids);
+    let one = start(&server, "one");
+    sleep(Duration::from_secs(60)).await;
+    server.lock().unwrap().behavior = None;
+    one.leads().await;
+    let text = lines.text();
+    assert_eq!(
+        text.matches("the lease request failed; retrying").count(),
+        1,
+        "{text}"
+    );
+    assert_eq!(
+        text.matches("the lease is available again").count(),
+        1,
+        "{text}"
+    );
+}
+
+#[test]
+fn a_duration_of_no_seconds_is_none() {
+    for (seconds, duration) in [
+        (None, None),
+        (Some(0), None),
+        (Some(-1), None),
+        (Some(7), Some(7)),
+    ] {
+        let object: k8s_openapi::api::coordination::v1::Lease = serde_json::from_value(
+            json!({"metadata": {}, "spec": {"leaseDurationSeconds": seconds}}),
+        )
+        .unwrap();
+        let duration = duration.map(Duration::from_secs);
+        assert_eq!(super::lease::lease(&object).record.duration, duration);
+    }
 }

@@ -35,7 +35,9 @@ fn nothing_is_done_about_a_young_pair_until_two_thirds_of_its_life() {
     );
 
     at.now = decided.again;
-    let staged = decide(at).write.unwrap();
+    let staged = decide(at);
+    assert!(staged.again > at.now, "the renewal is under way");
+    let staged = staged.write.unwrap();
     assert_eq!(staged.current.as_ref(), Some(&identity), "still in use");
     assert!(staged.next.is_some());
 }

@@ -180,6 +180,14 @@ fn a_release_without_an_answer_is_looked_after() {
 }
 
 #[test]
+fn a_write_that_finds_no_lease_has_failed() {
+    let mut leader = leader();
+    assert_eq!(leader.next(at(102)), renew(10));
+    leader.replied(at(102), Reply::Absent);
+    assert_eq!(leader.next(at(102)), Next::Send(Request::Read), "it looks");
+}
+
+#[test]
 fn a_release_that_fails_twice_is_tried_again_soon() {
     let mut leader = leader();
     leader.resign(at(102));
