@@ -305,6 +305,7 @@ async fn sharding_is_switched_on_and_off_without_a_restart_of_pods() {
 async fn shards_that_overlap_neither_fight_nor_restart_pods() {
     const LONG: Duration = Duration::from_secs(25);
     let stage = Stage::without_manager("overlap").await;
+    let started = Instant::now();
     let one = ShardManager::start(&stage, "one", "team=x");
     let other = ShardManager::start(&stage, "other", "tier=y");
     let labels = json!({"team": "x", "tier": "y"});
@@ -322,6 +323,7 @@ async fn shards_that_overlap_neither_fight_nor_restart_pods() {
         assert_ne!(degraded, Some(json!("True")), "{resource:#}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+    let lasted = started.elapsed();
     let deployment = stage.get(DEPLOYMENT, "cache").await.expect("the child");
     assert_eq!(pods_of(&stage, &deployment).await, before);
     let logs = one.manager().log() + &other.manager().log();
@@ -329,9 +331,13 @@ async fn shards_that_overlap_neither_fight_nor_restart_pods() {
     let writes = [one.writes(&stage), other.writes(&stage)].concat();
     let of = |resource: &str| writes.iter().filter(|it| it.resource == resource).count();
     let (applies, statuses) = (of("deployments"), of("memcacheds/status"));
-    println!("{applies} writes of the Deployment, {statuses} of the status, told {told} times");
+    println!(
+        "{applies} writes of the Deployment, {statuses} of the status, told {told} times in {lasted:?}"
+    );
+    // Of two that fight, each would write ten times a second.
+    let most = usize::try_from(lasted.as_secs() / 2).expect("a short test");
     assert!((1..=4).contains(&told), "{logs}");
-    assert!((3..=10).contains(&applies), "{applies}");
+    assert!((3..=most).contains(&applies), "{applies} of {most}");
     assert!(statuses <= 6, "{statuses}");
     // The one that has the child still works.
     stage.scale(MEMCACHED, "cache", 2).await.expect("scaled");
