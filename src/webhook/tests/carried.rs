@@ -151,3 +151,37 @@ async fn an_apply_that_would_lose_fields_for_lack_of_room_is_refused() {
     let few = managed("v1alpha1", 100);
     assert_eq!(said(&few, &annotated(None, DATA_LIMIT_BYTES / 2)).await, "");
 }
+
+/// The schemas bound these fields, but a value that was stored before they did may stay.
+#[tokio::test]
+async fn fields_over_the_limit_of_the_annotation_may_stay_but_not_grow() {
+    let server = Server::start().await;
+    let object = |value: usize, memory: Option<i64>| {
+        let selector = json!({"k": "x".repeat(value)});
+        let mut object = memcached(
+            "v1",
+            json!({"replicas": 1, "scheduling": {"nodeSelector": selector}}),
+        );
+        if let Some(memory) = memory {
+            object["spec"]["memory"] = json!(memory);
+        }
+        object
+    };
+    let long = DATA_LIMIT_BYTES + 1000;
+    let said = async |old: &Value, new: &Value| {
+        let answer = asked(&server, MEMCACHED_HUB, &update(old, new)).await;
+        message(&answer).to_owned()
+    };
+    let grows = said(&object(long, None), &object(long, Some(64))).await;
+    assert!(
+        grows.contains(
+            "spec: Too long: the fields that other versions lack may not be more than 32768 bytes"
+        ),
+        "{grows}"
+    );
+    assert_eq!(said(&object(long, Some(64)), &object(long, None)).await, "");
+    assert_eq!(
+        said(&object(long, Some(64)), &object(long, Some(65))).await,
+        ""
+    );
+}
