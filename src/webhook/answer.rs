@@ -168,6 +168,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_refusal_is_a_status_whose_reason_is_that_of_its_code() {
+        for (code, reason) in [
+            (400, "BadRequest"),
+            (404, "NotFound"),
+            (405, "MethodNotAllowed"),
+            (408, "Timeout"),
+            (411, "BadRequest"),
+            (413, "RequestEntityTooLarge"),
+            (415, "UnsupportedMediaType"),
+            (422, "Invalid"),
+            (500, "InternalError"),
+            (503, "ServiceUnavailable"),
+        ] {
+            let refusal = Answer::refusal(StatusCode::from_u16(code).unwrap(), "no");
+            assert_eq!(refusal.status.as_u16(), code);
+            let body: serde_json::Value = serde_json::from_slice(refusal.body.as_ref()).unwrap();
+            let expected = serde_json::json!({
+                "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "no",
+                "reason": reason, "code": code,
+            });
+            assert_eq!(body, expected);
+        }
+    }
+
+    #[test]
     fn only_a_server_without_free_memory_asks_for_a_later_call() {
         for (code, retry_after) in [
             (StatusCode::SERVICE_UNAVAILABLE, Some("1")),

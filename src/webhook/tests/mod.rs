@@ -4,6 +4,7 @@ mod admission;
 mod carried;
 mod conversion;
 mod malformed;
+mod rules;
 mod slow;
 mod stopping;
 
