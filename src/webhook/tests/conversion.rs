@@ -290,6 +290,29 @@ fn no_objects_are_converted_to_no_objects() {
     }
 }
 
+#[tokio::test]
+async fn a_request_whose_members_are_of_another_type_is_told_what_is_expected() {
+    let server = Server::start().await;
+    for (path, value, expected) in [
+        ("/request/objects", json!(5), "expected a list of objects"),
+        ("/request/objects", json!("x"), "expected a list of objects"),
+        ("/request", json!([]), "expected"),
+        ("/request", Value::Null, "the review has no request"),
+    ] {
+        let mut review = conversion("cache.example.com/v1", &[]);
+        *review.pointer_mut(path).unwrap() = value;
+        let reply = server.post("/convert", &review).await;
+        let answer = reply.json();
+        let said = match reply.code {
+            // With a uid, the answer is a review.
+            200 => &answer["response"]["result"]["message"],
+            _ => &answer["message"],
+        };
+        let said = said.as_str().unwrap();
+        assert!(said.contains(expected), "{path}: {said}");
+    }
+}
+
 #[test]
 fn the_members_of_a_request_may_come_in_any_order() {
     let object = memcached("v1alpha1", json!({"size": 3}));
