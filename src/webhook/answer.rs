@@ -166,6 +166,27 @@ pub(super) fn beginning_of(error: &dyn fmt::Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::SHARED_BODY;
+    use crate::webhook::memory::Memory;
+
+    #[tokio::test]
+    async fn a_long_answer_holds_its_memory_until_it_is_read_and_a_short_one_none() {
+        let memory = Memory::default();
+        for (length, is_held) in [(FREE_BYTES, false), (FREE_BYTES + 1, true)] {
+            let peer = std::net::Ipv4Addr::LOCALHOST.into();
+            let mut share = memory.share(SHARED_BODY, peer).await.unwrap();
+            share.try_grow(SHARED_BODY).unwrap();
+            let answer = Answer::text(Text::Collected(vec![b'x'; length]));
+            let response = answer.into_response(share, None);
+            assert_eq!(memory.is_unused(), !is_held, "{length}");
+            let body = axum::body::to_bytes(response.into_body(), length)
+                .await
+                .unwrap();
+            assert_eq!(body.len(), length);
+            drop(body);
+            assert!(memory.is_unused());
+        }
+    }
 
     #[test]
     fn a_refusal_is_a_status_whose_reason_is_that_of_its_code() {
