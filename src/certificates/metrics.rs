@@ -103,6 +103,7 @@ mod tests {
     fn the_names_are_those_of_controller_runtime() {
         let mut registry = Registry::default();
         let metrics = Reads::registered(&mut registry).of("webhook", &mut registry);
+        assert_eq!(metrics.server(), "webhook");
         metrics.read(true);
         metrics.read(false);
         let mut text = String::new();

@@ -316,6 +316,9 @@ mod tests {
             assert_eq!(is(&text), expected);
         }
         assert_eq!(text.as_ref().len(), FREE_BYTES / 4 * 5);
+        let mut text = Text::Piece(Bytes::from(vec![b'x'; FREE_BYTES]));
+        text.push(Bytes::from_static(b"x"), most).unwrap();
+        assert_eq!(is(&text), "mapped");
     }
 
     /// A body of which each chunk comes just in time, and a server that keeps the client waiting.
