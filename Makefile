@@ -116,12 +116,12 @@ demo: ## Start a local Kubernetes and show the four operators at work; KEEP=1 le
 	@$(DEVCLUSTER) demo --manager $(CARGO_TARGET_DIR)/release/manager $(if $(KEEP),--keep)
 
 .PHONY: demo-recording
-demo-recording: ## Run the demo, and write what it printed, and when, to docs/demo.svg.
+demo-recording: ## Run the demo, and write its output with times to docs/demo.svg.
 	$(CARGO_BUILD) --release --bin manager --bin devcluster
 	@$(DEVCLUSTER) record docs/demo.svg --manager $(CARGO_TARGET_DIR)/release/manager
 
 .PHONY: demo-down
-demo-down: devcluster-down ## Stop what `make demo KEEP=1` left running.
+demo-down: devcluster-down ## Stop the cluster and the manager of `make demo KEEP=1`.
 
 .PHONY: devcluster-up
 devcluster-up: ## Start a local Kubernetes and print the line that selects it.
@@ -129,7 +129,7 @@ devcluster-up: ## Start a local Kubernetes and print the line that selects it.
 	@$(DEVCLUSTER) up
 
 .PHONY: devcluster-down
-devcluster-down: ## Stop every local Kubernetes that was left running.
+devcluster-down: ## Stop every local Kubernetes.
 	$(CARGO_BUILD) --release --bin devcluster
 	@$(DEVCLUSTER) down
 
@@ -141,13 +141,13 @@ manifests: ## Write every generated file from the Rust types.
 	$(DATED) $(GENERATE) manifests
 
 .PHONY: kind
-kind: ## A new operator, e.g. KIND=Redis GROUP=cache.example.com; PLURAL, SHORT and IMAGE are optional.
+kind: ## Write a new operator, e.g. KIND=Redis GROUP=cache.example.com; PLURAL, SHORT and IMAGE are optional.
 	KIND='$(KIND)' GROUP='$(GROUP)' PLURAL='$(PLURAL)' SHORT='$(SHORT)' IMAGE='$(IMAGE)' hack/kind.sh
 	$(MAKE) --no-print-directory manifests
 	UPDATE_GOLDEN=1 cargo test --locked --workspace --lib operators::tests::golden
 
 .PHONY: generate
-generate: manifests ## Same as manifests: Rust derives what Go generates as DeepCopy code.
+generate: manifests ## Same as manifests. Rust needs no generated DeepCopy code.
 
 .PHONY: fmt
 fmt: ## Format the code.
@@ -161,7 +161,7 @@ vet: ## Type-check everything, tests included.
 	cargo check --locked --workspace --test cluster_audit
 
 .PHONY: lint
-lint: ## Formatting, clippy, rustdoc, actionlint and the documentation site, without a warning.
+lint: ## Check formatting, clippy, rustdoc, actionlint and the documentation site; warnings fail.
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo fmt --manifest-path $(KUBE_RS_PEER) --check
@@ -172,7 +172,7 @@ lint: ## Formatting, clippy, rustdoc, actionlint and the documentation site, wit
 	$(MAKE) --no-print-directory lint-workflows site
 
 .PHONY: lint-workflows
-lint-workflows: ## actionlint for all workflows, and every action pinned by commit.
+lint-workflows: ## Check all workflows with actionlint, and that every action is pinned by commit.
 	hack/lint-workflows.sh
 
 .PHONY: site
@@ -180,14 +180,14 @@ site: ## Build the documentation site to target/site, and check its links.
 	hack/site.sh
 
 .PHONY: lint-fix
-lint-fix: ## Let clippy and rustfmt repair what they can.
+lint-fix: ## Apply the fixes of clippy and rustfmt.
 	cargo clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
 	cargo fmt --manifest-path fuzz/Cargo.toml
 	cargo fmt --manifest-path $(KUBE_RS_PEER)
 
 .PHONY: audit
-audit: ## Licences, sources and banned crates of the dependencies; known vulnerabilities too, where they can be looked up.
+audit: ## Check licences, sources and banned crates of the dependencies, and known vulnerabilities if the database is reachable.
 	hack/audit.sh
 
 .PHONY: verify
@@ -207,7 +207,7 @@ WHOLE_RUN = $(if $(filter-out --no-fail-fast,$(TESTFLAGS)),,yes)
 
 # A whole run builds the programs of others beforehand; a single test builds those that it starts.
 .PHONY: test
-test: ## Every test, against a local Kubernetes that is started for them; TESTFLAGS='--test cluster drift' picks some.
+test: ## Run every test, with a local Kubernetes; TESTFLAGS='--test cluster drift' selects some.
 	@[ -z '$(WHOLE_RUN)' ] || for module in prometheus collector olm operator-sdk helm; do \
 		hack/build-go.sh hack/$$module >/dev/null || exit; done
 	$(COMPILE_TESTS) $(TESTFLAGS)
@@ -215,23 +215,23 @@ test: ## Every test, against a local Kubernetes that is started for them; TESTFL
 	$(WITH_CLUSTER) hack/test.sh $(TESTFLAGS)
 
 .PHONY: test-nightly
-test-nightly: ## All that takes too long for every change, stage after stage; `hack/nightly.sh faults` runs one.
+test-nightly: ## Run the tests that take hours, stage by stage; `hack/nightly.sh faults` runs one.
 	hack/nightly.sh
 
 .PHONY: test-rollout
-test-rollout: ## Rolling restarts under load, without a failed call; RESTARTS=20.
+test-rollout: ## Run rolling restarts under load, without a failed call; RESTARTS=20.
 	$(COMPILE_TESTS) --test rollout
 	$(COMPILE_AUDIT)
 	ROLLING_RESTARTS=$(RESTARTS) $(WITH_CLUSTER) \
 		hack/test.sh --test rollout rolling_restarts -- --nocapture
 
 .PHONY: test-docs
-test-docs: ## Every command of the documents, with what they show; DOCS='README' picks by path.
+test-docs: ## Run every command of the documents and compare the output; DOCS='README' selects by path.
 	$(COMPILE_TESTS) --test docs
 	DOCS='$(DOCS)' hack/test.sh --test docs the_documents -- --ignored --nocapture
 
 .PHONY: test-e2e
-test-e2e: ## The product on a node that runs containers; as root; PHASES='catalog' picks by name.
+test-e2e: ## Test the product on a node that runs containers; as root; PHASES='catalog' selects by name.
 	@hack/e2e/missing.sh --check
 	hack/e2e/images.sh fetch
 	hack/image.sh binary $(ARCHITECTURE)
@@ -245,32 +245,32 @@ test-dockerfile: ## Build the Dockerfile without a network, with this machine's 
 	hack/test-dockerfile.sh
 
 .PHONY: explore
-explore: ## Faults at every step, in process: PLANS=100000 from SEED=2 on, or one PLAN='…'.
+explore: ## Test faults at every step, in process: PLANS=100000 from SEED=2 on, or one PLAN='…'.
 	PLANS='$(PLANS)' SEED='$(SEED)' PLAN='$(PLAN)' TWIN='$(TWIN)' \
 	  cargo test --locked --workspace --profile explore --lib explorer::campaign::explore -- \
 	  --exact --ignored --nocapture
 
 .PHONY: mutants
 mutants: N = 200
-mutants: ## Change the code in N=200 places, SEED=2 for others, and see whether the unit tests notice.
+mutants: ## Change the code in N=200 places (SEED=2 for others), and check that the unit tests notice.
 	N='$(N)' SEED='$(SEED)' hack/mutants.sh
 
 .PHONY: test-faults
-test-faults: ## Every fault of the API server and the network; FAULTS='F12', 'plan Nginx' or 'rivals' picks.
+test-faults: ## Test faults of the API server and the network; FAULTS='F12', 'plan Nginx' or 'rivals' selects.
 	$(COMPILE_TESTS) --test faults
 	$(COMPILE_AUDIT)
 	FAULTS='$(FAULTS)' $(WITH_CLUSTER) \
 		hack/test.sh --test faults the_campaign -- --ignored --nocapture
 
 .PHONY: test-previous
-test-previous: ## Upgrade and downgrade under load with the real previous release, which is built once.
+test-previous: ## Test upgrade and downgrade under load with the previous release, which is built once.
 	$(CARGO_BUILD) --bin devcluster --bin manager
 	hack/previous.sh >/dev/null
 	$(CARGO_TARGET_DIR)/debug/devcluster run -- \
 		cargo test --locked --workspace --test versions releases_give_way -- --ignored --nocapture
 
 .PHONY: capture-previous
-capture-previous: ## Write down anew what the previous release leaves behind, for the tests.
+capture-previous: ## Write the objects of the previous release, for the tests.
 	$(CARGO_BUILD) --bin devcluster --bin manager
 	hack/previous.sh >/dev/null
 	$(CARGO_TARGET_DIR)/debug/devcluster run -- \
@@ -279,14 +279,14 @@ capture-previous: ## Write down anew what the previous release leaves behind, fo
 # etcd, kwok and the links of the current Kubernetes, then the oldest one's own over them.
 KUBE_OLDEST = $(abspath $(CARGO_TARGET_DIR))/kube-oldest
 .PHONY: test-oldest
-test-oldest: ## Every test, on the oldest Kubernetes that is supported; TESTFLAGS as for test.
+test-oldest: ## Run every test on the oldest supported Kubernetes; TESTFLAGS as for test.
 	@mkdir -p $(KUBE_OLDEST)
 	@for module in kube kube-oldest; do \
 		ln -sf "$$(hack/build-go.sh hack/$$module)"/* $(KUBE_OLDEST)/ || exit; done
 	DEVCLUSTER_BIN=$(KUBE_OLDEST) $(MAKE) test
 
 .PHONY: dashboard-picture
-dashboard-picture: ## Draw docs/dashboard.svg from two minutes of a manager at work.
+dashboard-picture: ## Draw docs/dashboard.svg from two minutes of a running manager.
 	hack/build-go.sh hack/prometheus >/dev/null
 	$(COMPILE_TESTS) --test cluster
 	$(COMPILE_AUDIT)
@@ -302,7 +302,7 @@ bench: ## Measure requests, CPU and memory of the manager; N=10000 resources, AR
 	@$(CARGO_TARGET_DIR)/release/bench --manager $(CARGO_TARGET_DIR)/release/manager --resources $(N) $(ARGS)
 
 .PHONY: bench-peer
-bench-peer: ## Measure the manager beside one on controller-runtime and one on kube-rs; writes docs/performance.md.
+bench-peer: ## Compare the manager with one on controller-runtime and one on kube-rs; writes docs/performance.md.
 	$(CARGO_BUILD) --release --bin manager --bin bench
 	cargo build --locked --release --manifest-path $(KUBE_RS_PEER) --target-dir $(CARGO_TARGET_DIR)/peers
 	@go=$$(hack/build-go.sh tools/bench/peers/go) && \
@@ -311,16 +311,16 @@ bench-peer: ## Measure the manager beside one on controller-runtime and one on k
 		--resources $(N) --write docs/performance.md $(ARGS)
 
 .PHONY: bench-pure
-bench-pure: ## Time and allocations of the pure functions: conversion, admission, children, status.
+bench-pure: ## Measure time and allocations of the pure functions: conversion, admission, children, status.
 	cargo bench --locked --bench pure $(ARGS)
 
 .PHONY: bench-webhook
-bench-webhook: ## Measure the webhooks over TLS beside a server that does nothing; ARGS=--help.
+bench-webhook: ## Compare the webhooks over TLS with a server that returns a fixed text; ARGS=--help.
 	$(CARGO_BUILD) --release --bin manager --bin bench
 	@$(CARGO_TARGET_DIR)/release/bench webhook --manager $(CARGO_TARGET_DIR)/release/manager $(ARGS)
 
 .PHONY: bench-scale
-bench-scale: ## Measure the manager with 10 000 to 100 000 resources, on a scripted API server; ARGS=--help.
+bench-scale: ## Measure the manager with 10 000 to 100 000 resources, on a simulated API server; ARGS=--help.
 	$(CARGO_BUILD) --release --bin manager --bin bench
 	@$(CARGO_TARGET_DIR)/release/bench scale --manager $(CARGO_TARGET_DIR)/release/manager $(ARGS)
 
@@ -426,7 +426,7 @@ catalog-push: ## Push the catalog's image CATALOG_IMG.
 	hack/image.sh push $(CATALOG_IMG)
 
 .PHONY: catalog-push-following
-catalog-push-following: ## Push the catalog's image as CATALOG_FOLLOWING_IMG, too: installed catalogs take it up.
+catalog-push-following: ## Push the catalog's image also as CATALOG_FOLLOWING_IMG, from which installed catalogs upgrade.
 	hack/image.sh tag $(CATALOG_IMG) $(CATALOG_FOLLOWING_IMG)
 	hack/image.sh push $(CATALOG_FOLLOWING_IMG)
 
@@ -444,7 +444,7 @@ release-dry-run: ## Build every file of a release, with checksums and SBOM, in t
 	hack/release.sh artifacts $(VERSION) $(RELEASE_ARCHITECTURES)
 
 .PHONY: release
-release: ## Tag this commit as VERSION, if nothing is in the way; pushing the tag publishes it.
+release: ## Check the release, and tag this commit as VERSION; pushing the tag publishes it.
 	hack/release.sh check $(VERSION)
 	hack/verify.sh
 	git tag --annotate v$(VERSION) --message 'quartet-operator $(VERSION)'
@@ -492,5 +492,5 @@ deploy: deployment ## Install everything, with the image IMG, into the cluster o
 	$(KUBECTL) apply --server-side --force-conflicts -k $(CARGO_TARGET_DIR)/deploy
 
 .PHONY: undeploy
-undeploy: deployment ## Remove all that deploy installs, every resource of the four kinds included; ignore-not-found=true.
+undeploy: deployment ## Remove everything that deploy installs, with every resource of the four kinds; ignore-not-found=true.
 	$(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -k $(CARGO_TARGET_DIR)/deploy
