@@ -1,5 +1,6 @@
 //! The status, with one schema for every version of every kind, and conditions as in
-//! `metav1.Condition`. Types and bounds only; `operators` computes the values.
+//! `metav1.Condition`. Types and bounds only; `operators` computes the values. The fields have the order
+//! of their names, as in the API server's JSON, so that equal statuses have equal texts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,67 +12,67 @@ use super::shape::INT64_MAX;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// The metadata.generation that this status was computed from. If it is less than
-    /// metadata.generation, the status describes an older spec.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = INT64_MAX))]
-    pub observed_generation: Option<i64>,
-    /// Number of pods that exist, ready or not. Used by the scale subresource.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = i32::MAX))]
-    pub replicas: Option<i64>,
-    /// Number of ready pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = i32::MAX))]
-    pub ready_replicas: Option<i64>,
-    /// Label selector of the pods, in the format of `kubectl get pods -l`. Used by the scale
-    /// subresource and therefore by a HorizontalPodAutoscaler.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = SELECTOR_MAX))]
-    pub selector: Option<String>,
-    /// Names of the pods that are neither terminating nor finished, sorted; at most the first 1000.
-    /// Always present, even if empty.
-    #[serde(default)]
-    #[schemars(length(max = NODES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
-    #[schemars(inner(length(min = 1, max = NAME_MAX), regex(pattern = NAME)))]
-    pub nodes: Vec<String>,
-    /// Queries per second that the ready pods can serve. Only in the schema of
-    /// [`ElasticWeb`](super::elasticweb::ElasticWebStatus).
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "realQPS")]
-    #[schemars(skip)]
-    pub real_qps: Option<i64>,
     /// Conditions of the instance, e.g. for `kubectl wait --for=condition=Ready`. Ready: the
     /// current generation is rolled out and available. Available: enough pods are ready.
     /// Progressing: a rollout is in progress. Degraded: an error needs attention.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// Names of the pods that are neither terminating nor finished, sorted; at most the first 1000.
+    /// Always present, even if empty.
+    #[serde(default)]
+    #[schemars(length(max = NODES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(inner(length(min = 1, max = NAME_MAX), regex(pattern = NAME)))]
+    pub nodes: Vec<String>,
+    /// The metadata.generation that this status was computed from. If it is less than
+    /// metadata.generation, the status describes an older spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = INT64_MAX))]
+    pub observed_generation: Option<i64>,
+    /// Number of ready pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = i32::MAX))]
+    pub ready_replicas: Option<i64>,
+    /// Queries per second that the ready pods can serve. Only in the schema of
+    /// [`ElasticWeb`](super::elasticweb::ElasticWebStatus).
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "realQPS")]
+    #[schemars(skip)]
+    pub real_qps: Option<i64>,
+    /// Number of pods that exist, ready or not. Used by the scale subresource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = i32::MAX))]
+    pub replicas: Option<i64>,
+    /// Label selector of the pods, in the format of `kubectl get pods -l`. Used by the scale
+    /// subresource and therefore by a HorizontalPodAutoscaler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = SELECTOR_MAX))]
+    pub selector: Option<String>,
 }
 
 /// One condition of the instance.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// Type of the condition in CamelCase: Ready, Available, Progressing or Degraded.
-    #[serde(rename = "type")]
-    #[schemars(length(min = 1, max = 316), regex(pattern = CONDITION_TYPE))]
-    pub type_: String,
-    /// Status of the condition: True, False or Unknown.
-    #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
-    pub status: String,
+    /// Time of the last change of the status of the condition, in RFC 3339 format with seconds.
+    #[schemars(extend("format" = "date-time"))]
+    pub last_transition_time: String,
+    /// Explanation of the status of the condition, for people. May be empty.
+    #[schemars(length(max = MESSAGE_MAX))]
+    pub message: String,
     /// The metadata.generation that the condition was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = INT64_MAX))]
     pub observed_generation: Option<i64>,
-    /// Time of the last change of the status of the condition, in RFC 3339 format with seconds.
-    #[schemars(extend("format" = "date-time"))]
-    pub last_transition_time: String,
     /// Reason for the status of the condition: one word in CamelCase, for programs.
     #[schemars(length(min = 1, max = 1024), regex(pattern = REASON))]
     pub reason: String,
-    /// Explanation of the status of the condition, for people. May be empty.
-    #[schemars(length(max = MESSAGE_MAX))]
-    pub message: String,
+    /// Status of the condition: True, False or Unknown.
+    #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
+    pub status: String,
+    /// Type of the condition in CamelCase: Ready, Available, Progressing or Degraded.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 316), regex(pattern = CONDITION_TYPE))]
+    pub type_: String,
 }
 
 /// Largest number of pod names in `status.nodes`.
