@@ -97,8 +97,10 @@ where
         let is_too_short = self.is_too_short();
         Poll::Ready(match frame {
             Some(Ok(frame)) => {
-                // Each event is a line.
-                if frame.data_ref().is_some_and(|data| data.contains(&b'\n')) {
+                // Each event is a line. Only the first one is searched for.
+                if self.began.is_some()
+                    && frame.data_ref().is_some_and(|data| data.contains(&b'\n'))
+                {
                     self.began = None;
                 }
                 Some(Ok(frame))
