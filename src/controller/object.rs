@@ -15,7 +15,7 @@ impl ObjectKey {
     /// The key of `name` in `namespace`; an empty namespace means a cluster-scoped object.
     pub fn new(namespace: &str, name: &str) -> Self {
         // Neither may contain a slash (RFC 1123 label and subdomain), so the key is unambiguous.
-        ObjectKey(format!("{namespace}/{name}").into())
+        ObjectKey([namespace, "/", name].concat().into())
     }
 
     /// Namespace, or empty.

@@ -65,6 +65,11 @@ impl<T> DecodeGuard<T> {
         self.metadata.resource_version.as_deref()?.parse().ok()
     }
 
+    /// The object itself, if it was decoded.
+    pub fn decoded(&self) -> Option<&Arc<T>> {
+        self.decoded.as_ref().ok()
+    }
+
     /// The object itself.
     ///
     /// # Errors

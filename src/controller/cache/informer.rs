@@ -181,18 +181,17 @@ impl<T: Object> Informer<T> {
                 Vec::new()
             }
             Event::InitApply(object) => {
-                let key = object.key();
                 match self.decode(object) {
-                    Some(object) => self.store.listed(object),
-                    None => self.store.listed_undecodable(key),
+                    Ok(object) => self.store.listed(object),
+                    Err(key) => self.store.listed_undecodable(key),
                 }
                 Vec::new()
             }
             Event::InitDone => self.store.finish_relist(),
-            Event::Apply(object) => self
-                .decode(object)
-                .map(|object| self.store.applied(object))
-                .unwrap_or_default(),
+            Event::Apply(object) => match self.decode(object) {
+                Ok(object) => self.store.applied(object),
+                Err(_logged) => Vec::new(),
+            },
             Event::Delete(object) => {
                 let key = object.key();
                 self.undecodable.remove(&key);
@@ -202,28 +201,27 @@ impl<T: Object> Informer<T> {
         }
     }
 
-    /// The object, or `None` if it cannot be decoded: counted each time, logged once per version and
+    /// The object, or its key if it cannot be decoded: counted each time, logged once per version and
     /// list. Its last known state stays in the store.
-    fn decode(&mut self, object: DecodeGuard<T>) -> Option<Arc<T>> {
-        let (key, version) = (object.key(), object.resource_version());
-        match object.into_decoded() {
-            Ok(object) => {
-                self.undecodable.remove(&key);
-                Some(object)
+    fn decode(&mut self, object: DecodeGuard<T>) -> Result<Arc<T>, ObjectKey> {
+        if let Some(decoded) = object.decoded() {
+            if !self.undecodable.is_empty() {
+                self.undecodable.remove(decoded.key());
             }
-            Err(error) => {
-                self.metrics.undecodable(&self.kind);
-                let (kind, namespace, name) = (&self.kind, key.namespace(), key.name());
-                if self.undecodable.get(&key) != Some(&version) {
-                    warn!(
-                        kind,
-                        namespace, name, error, "an object cannot be decoded; ignored"
-                    );
-                    self.undecodable.insert(key, version);
-                }
-                None
-            }
+            return Ok(Arc::clone(decoded));
         }
+        self.metrics.undecodable(&self.kind);
+        let (key, version) = (object.key(), object.resource_version());
+        if self.undecodable.get(&key) != Some(&version) {
+            let (kind, namespace, name) = (&self.kind, key.namespace(), key.name());
+            let error = object.into_decoded().err();
+            warn!(
+                kind,
+                namespace, name, error, "an object cannot be decoded; ignored"
+            );
+            self.undecodable.insert(key.clone(), version);
+        }
+        Err(key)
     }
 }
 
