@@ -37,27 +37,18 @@ pub(crate) fn digest(object: &Json<'_>) -> u64 {
     let none = Json::Null;
     let metadata = object.get("metadata").unwrap_or(&none);
     let entries = metadata.get("managedFields").and_then(Json::as_array);
-    let applied = || entries.into_iter().flatten().filter(|it| is_apply(it));
-    for entry in applied() {
+    for entry in entries.into_iter().flatten().filter(|it| is_apply(it)) {
         hash_whole(entry.get("manager").unwrap_or(&none), &mut hasher);
         match entry.get("fieldsV1") {
             Some(Json::Unparsed(text)) => text.hash(&mut hasher),
             fields => hash_whole(fields.unwrap_or(&none), &mut hasher),
         }
     }
-    // A search of the text finds too many names rather than too few.
-    let may_be_applied = |name: &str| {
-        applied().any(|entry| match entry.get("fieldsV1") {
-            Some(Json::Unparsed(text)) => text.contains(name),
-            _ => true,
-        })
-    };
     for (name, value) in metadata.as_object().into_iter().flatten() {
         match (name.as_ref(), value) {
             ("resourceVersion" | "managedFields", _) => {}
-            // The controllers of Kubernetes set annotations, too.
-            ("annotations" | "labels", Json::Object(members)) => {
-                for (name, value) in members.iter().filter(|(name, _)| may_be_applied(name)) {
+            ("annotations", Json::Object(members)) => {
+                for (name, value) in members.iter().filter(|(name, _)| !is_of_rollout(name)) {
                     name.hash(&mut hasher);
                     hash_whole(value, &mut hasher);
                 }
@@ -69,6 +60,12 @@ pub(crate) fn digest(object: &Json<'_>) -> u64 {
         }
     }
     hasher.finish()
+}
+
+/// Whether an annotation is of the Deployment controller, which counts rollouts with it. Nobody else
+/// applies these.
+fn is_of_rollout(annotation: &str) -> bool {
+    annotation.starts_with("deployment.kubernetes.io/")
 }
 
 /// The JSON patch that makes `manager` the owner of what the managers `base` of other shards have
