@@ -107,6 +107,10 @@ impl<'a> Json<'a> {
     }
 
     fn object(mut members: Fields<'a>) -> Self {
+        // The API server writes most objects in the order of names.
+        if members.is_sorted_by(|(one, _), (other, _)| one < other) {
+            return Json::Object(members);
+        }
         // Stable, so that the last of several with one name stays the last.
         members.sort_by(|(one, _), (other, _)| one.cmp(other));
         members.dedup_by(|later, earlier| {
@@ -241,6 +245,36 @@ impl<'de, R: Reader> DeserializeSeed<'de> for Reading<R> {
     }
 }
 
+/// Room for the members of most objects.
+const MEMBERS: usize = 8;
+
+/// The name of a member.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameVisitor;
+
+        impl<'de> Visitor<'de> for NameVisitor {
+            type Value = Name<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("the name of a member")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Borrowed(name)))
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Owned(name.to_owned())))
+            }
+        }
+
+        deserializer.deserialize_str(NameVisitor)
+    }
+}
+
 impl<'de, R: Reader> Visitor<'de> for Reading<R> {
     type Value = Json<'de>;
 
@@ -249,11 +283,8 @@ impl<'de, R: Reader> Visitor<'de> for Reading<R> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json<'de>, A::Error> {
-        let mut members = Vec::new();
-        while let Some(name) = map.next_key_seed(Reading(Everything))? {
-            let Json::String(name) = name else {
-                return Err(A::Error::custom("the name of a member is no text"));
-            };
+        let mut members = Vec::with_capacity(MEMBERS);
+        while let Some(Name(name)) = map.next_key()? {
             let member = match self.0.member(&name, &members) {
                 Member::Skip => {
                     map.next_value::<IgnoredAny>()?;
