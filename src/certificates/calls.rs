@@ -1,150 +1,146 @@
-//! GET, POST, PUT and DELETE of whole objects as JSON. No request is retried.
+//! Requests for whole objects as JSON, so that fields that are not known here stay as they are, and
+//! watches of these objects. No request is retried. Used by `self_managed` and `registration`.
 
+use futures::StreamExt as _;
+use futures::stream::select_all;
 use http::Method;
 use jiff::Timestamp;
 use kube::Client;
-use serde_json::Value;
+use kube::api::{Api, DynamicObject, Resource as _};
+use kube::core::PartialObjectMeta;
+use kube::runtime::{WatchStreamExt as _, reflector, watcher};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::api_server::{ApiRequest, RequestError, found};
 
 /// The field manager of these writes.
 const FIELD_MANAGER: &str = "quartet-operator-webhook";
+/// Duration of one watch in seconds, as for the informers. It bounds the time until a dead connection
+/// is detected.
+const WATCH_SECONDS: u32 = 50;
 
-/// Where an object of an API group's version v1 lives on the API server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    /// API group; empty is the core group.
-    pub(super) group: &'static str,
-    /// Namespace, if it has one.
-    pub(super) namespace: Option<String>,
-    /// Plural, e.g. `secrets`.
-    pub(super) plural: &'static str,
-    /// Name.
-    pub(super) name: String,
+/// Type, namespace and name of an object.
+pub(super) type ObjectRef = reflector::ObjectRef<DynamicObject>;
+
+fn collection(at: &ObjectRef) -> String {
+    DynamicObject::url_path(&at.dyntype, at.namespace.as_deref())
 }
 
-impl Place {
-    /// Path of the collection, e.g. `/api/v1/namespaces/x/secrets`.
-    fn collection(&self) -> String {
-        let Self { group, plural, .. } = self;
-        let api = match *group {
-            "" => "/api/v1".to_owned(),
-            group => format!("/apis/{group}/v1"),
+fn path(at: &ObjectRef) -> String {
+    format!("{}/{}", collection(at), at.name)
+}
+
+fn request(verb: &str, method: Method, at: &ObjectRef, target: String) -> ApiRequest<'static> {
+    ApiRequest::new(format!("{verb} {}", path(at)), method, target)
+}
+
+/// The object, if it exists, and the time of the API server's answer, if it has a date. `client` must
+/// not retry, here and below.
+pub(super) async fn get(
+    client: &Client,
+    at: &ObjectRef,
+) -> Result<(Option<Value>, Option<Timestamp>), RequestError> {
+    let answer = request("read", Method::GET, at, path(at))
+        .send(client)
+        .await?;
+    let date = answer.date();
+    Ok((found(answer.object())?, date))
+}
+
+/// Creates `object`.
+pub(super) async fn create(
+    client: &Client,
+    at: &ObjectRef,
+    object: &Value,
+) -> Result<Value, RequestError> {
+    let target = format!("{}?fieldManager={FIELD_MANAGER}", collection(at));
+    send(client, request("create", Method::POST, at, target), object).await
+}
+
+/// Replaces the object if it still has the resourceVersion of `object`.
+pub(super) async fn replace(
+    client: &Client,
+    at: &ObjectRef,
+    object: &Value,
+) -> Result<Value, RequestError> {
+    let target = format!("{}?fieldManager={FIELD_MANAGER}", path(at));
+    send(client, request("replace", Method::PUT, at, target), object).await
+}
+
+/// Deletes the object if it still has the resourceVersion of `object`.
+pub(super) async fn delete(
+    client: &Client,
+    at: &ObjectRef,
+    object: &Value,
+) -> Result<Value, RequestError> {
+    let options = json!({
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"resourceVersion": object.pointer("/metadata/resourceVersion")},
+    });
+    let request = request("delete", Method::DELETE, at, path(at));
+    send(client, request, &options).await
+}
+
+async fn send(
+    client: &Client,
+    request: ApiRequest<'static>,
+    body: &Value,
+) -> Result<Value, RequestError> {
+    let body = Some(&*body.to_string());
+    ApiRequest { body, ..request }.send(client).await?.object()
+}
+
+/// Notifies `changed` when one of the objects changes, and sometimes without a change. Watches only
+/// metadata, each object by its name, so that it needs no access to other objects. Retries errors with
+/// back-off. Completes only if there is nothing to watch.
+pub(super) async fn notify_of_changes(client: Client, objects: Vec<ObjectRef>, changed: &Notify) {
+    let watches = objects.into_iter().map(|at| {
+        let config = watcher::Config::default()
+            .fields(&format!("metadata.name={}", at.name))
+            .timeout(WATCH_SECONDS);
+        let api: Api<PartialObjectMeta<DynamicObject>> = match &at.namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &at.dyntype),
+            None => Api::all_with(client.clone(), &at.dyntype),
         };
-        match &self.namespace {
-            Some(namespace) => format!("{api}/namespaces/{namespace}/{plural}"),
-            None => format!("{api}/{plural}"),
+        let events = watcher(api, config).default_backoff();
+        events.map(move |event| (at.name.clone(), event)).boxed()
+    });
+    let mut events = select_all(watches);
+    while let Some((name, event)) = events.next().await {
+        match event {
+            Ok(_) => changed.notify_one(),
+            Err(error) => tracing::debug!(name, %error, "a watch of webhook certificates failed"),
         }
-    }
-
-    /// Path of the object.
-    fn path(&self) -> String {
-        format!("{}/{}", self.collection(), self.name)
-    }
-
-    fn action(&self, verb: &str) -> String {
-        format!("{verb} {}", self.path())
-    }
-}
-
-/// An object, if it exists, and the time of the API server's answer, if it has a date.
-#[derive(Debug)]
-pub(super) struct Read {
-    pub(super) object: Option<Value>,
-    pub(super) date: Option<Timestamp>,
-}
-
-/// A client for these requests. It must not retry.
-#[derive(Clone)]
-pub(super) struct Calls {
-    pub(super) client: Client,
-}
-
-impl Calls {
-    /// The object at `place`.
-    pub(super) async fn get(&self, place: &Place) -> Result<Read, RequestError> {
-        let request = ApiRequest::new(place.action("read"), Method::GET, place.path());
-        let answer = request.send(&self.client).await?;
-        let date = answer.date();
-        let object = found(answer.object())?;
-        Ok(Read { object, date })
-    }
-
-    /// Creates `object` at `place`.
-    pub(super) async fn create(
-        &self,
-        place: &Place,
-        object: &Value,
-    ) -> Result<Value, RequestError> {
-        let target = format!("{}?fieldManager={FIELD_MANAGER}", place.collection());
-        self.send(place.action("create"), Method::POST, target, object)
-            .await
-    }
-
-    /// Replaces the object at `place` if it still has the resourceVersion of `object`.
-    pub(super) async fn replace(
-        &self,
-        place: &Place,
-        object: &Value,
-    ) -> Result<Value, RequestError> {
-        let target = format!("{}?fieldManager={FIELD_MANAGER}", place.path());
-        self.send(place.action("replace"), Method::PUT, target, object)
-            .await
-    }
-
-    /// Deletes the object at `place` if it still has this resourceVersion.
-    pub(super) async fn delete(
-        &self,
-        place: &Place,
-        version: &Value,
-    ) -> Result<Value, RequestError> {
-        let options = serde_json::json!({
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"resourceVersion": version},
-        });
-        self.send(
-            place.action("delete"),
-            Method::DELETE,
-            place.path(),
-            &options,
-        )
-        .await
-    }
-
-    async fn send(
-        &self,
-        action: String,
-        method: Method,
-        target: String,
-        body: &Value,
-    ) -> Result<Value, RequestError> {
-        let request = ApiRequest {
-            body: Some(&body.to_string()),
-            ..ApiRequest::new(action, method, target)
-        };
-        request.send(&self.client).await?.object()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Place;
+    use k8s_openapi::api::coordination::v1::Lease;
+    use k8s_openapi::api::core::v1::{Namespace, Secret};
+
+    use super::*;
 
     #[test]
     fn errors_name_the_verb_and_the_path() {
-        let mut place = Place {
-            group: "",
-            namespace: Some("a".to_owned()),
-            plural: "secrets",
-            name: "b".to_owned(),
-        };
-        assert_eq!(place.action("read"), "read /api/v1/namespaces/a/secrets/b");
-        place.group = "coordination.k8s.io";
-        place.namespace = None;
+        let action =
+            |verb: &str, at: ObjectRef| request(verb, Method::GET, &at, String::new()).action;
+        let secret = reflector::ObjectRef::<Secret>::new("b").within("a");
         assert_eq!(
-            place.action("delete"),
-            "delete /apis/coordination.k8s.io/v1/secrets/b"
+            action("read", secret.erase()),
+            "read /api/v1/namespaces/a/secrets/b"
+        );
+        let namespace = reflector::ObjectRef::<Namespace>::new("b");
+        assert_eq!(
+            action("create", namespace.erase()),
+            "create /api/v1/namespaces/b"
+        );
+        let lease = reflector::ObjectRef::<Lease>::new("b");
+        assert_eq!(
+            action("delete", lease.erase()),
+            "delete /apis/coordination.k8s.io/v1/leases/b"
         );
     }
 }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 
-use super::identity::{Authority, Identity, Texts};
+use super::identity::{Authority, Identity};
+use crate::error_report::error_report;
 
 /// The keys in the Secret. The first two are those of the type `kubernetes.io/tls`.
 const CURRENT: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
@@ -54,15 +55,11 @@ impl Contents {
         let mut put = |key: &str, text: &str| {
             data.insert(key.to_owned(), ByteString(text.as_bytes().to_vec()));
         };
-        for (identity, [certificate, key, authority]) in
-            [(&self.current, CURRENT), (&self.next, NEXT)]
-        {
-            if let Some(identity) = identity {
-                let texts = identity.texts();
-                put(certificate, &texts.certificate);
-                put(key, &texts.key);
-                put(authority, &texts.authority);
-            }
+        for (identity, keys) in [(&self.current, CURRENT), (&self.next, NEXT)] {
+            let texts = identity.iter().flat_map(|identity| identity.texts.iter());
+            keys.into_iter()
+                .zip(texts)
+                .for_each(|(key, text)| put(key, text));
         }
         if !self.old.is_empty() {
             put(OLD, &pem(&self.old));
@@ -72,16 +69,18 @@ impl Contents {
 
     /// All authorities that clients must trust: the current, the next and the previous ones.
     pub(super) fn trusted(&self) -> Vec<Authority> {
+        self.in_use().chain(&self.old).cloned().collect()
+    }
+
+    fn in_use(&self) -> impl Iterator<Item = &Authority> {
         let identities = self.current.iter().chain(&self.next);
-        let authorities = identities.map(Identity::authority).chain(&self.old);
-        authorities.cloned().collect()
+        identities.map(|identity| &identity.authority)
     }
 
     /// Returns the contents with `identity` as the current pair; the previous authority stays trusted.
     pub(super) fn with_current(self, identity: Identity) -> Self {
-        let mut old = Vec::new();
-        old.extend(self.current.iter().map(|it| it.authority().clone()));
-        old.extend(self.old);
+        let mut old = self.old;
+        old.splice(..0, self.current.map(|it| it.authority));
         let next = self.next.filter(|next| *next != identity);
         let mut contents = Self {
             current: Some(identity),
@@ -100,9 +99,7 @@ impl Contents {
 
     /// Removes duplicate authorities, and the oldest beyond the limit.
     fn tidy(&mut self) {
-        let mut seen: Vec<Authority> = Vec::new();
-        let identities = self.current.iter().chain(&self.next);
-        seen.extend(identities.map(|it| it.authority().clone()));
+        let mut seen: Vec<_> = self.in_use().cloned().collect();
         self.old.retain(|authority| {
             let new = !seen.contains(authority);
             seen.push(authority.clone());
@@ -119,30 +116,20 @@ pub(super) fn pem(authorities: &[Authority]) -> String {
 
 fn identity(
     data: &BTreeMap<String, ByteString>,
-    [certificate, key, authority]: [&str; 3],
+    keys: [&str; 3],
     names: &[String],
 ) -> Option<Identity> {
     let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
-    let texts = Texts {
-        certificate: text(certificate)?,
-        key: text(key)?,
-        authority: text(authority)?,
-    };
-    match Identity::from_texts(texts, names) {
-        Ok(identity) => Some(identity),
-        Err(error) => {
-            tracing::debug!(
-                error = crate::error_report::error_report(&error),
-                certificate,
-                "unusable"
-            );
-            None
-        }
-    }
+    let texts = [text(keys[0])?, text(keys[1])?, text(keys[2])?];
+    let read = Identity::from_texts(texts, names);
+    let read = read.inspect_err(|error| {
+        let (certificate, error) = (keys[0], error_report(error));
+        tracing::debug!(error, certificate, "unusable");
+    });
+    read.ok()
 }
 
 fn authorities(data: &BTreeMap<String, ByteString>, key: &str) -> Vec<Authority> {
-    data.get(key)
-        .map(|bundle| Authority::all_in(&bundle.0))
-        .unwrap_or_default()
+    let bundle = data.get(key);
+    bundle.map_or_else(Vec::new, |bundle| Authority::all_in(&bundle.0))
 }

@@ -77,14 +77,8 @@ pub fn directory(
     Arc<Resolver>,
     impl Future<Output = Result<(), Infallible>> + Send + 'static,
 ) {
-    let resolver = Resolver::new(metrics.clone());
-    let mut watcher = Watcher {
-        files,
-        resolver: Arc::clone(&resolver),
-        metrics,
-        served: None,
-        last_warning: None,
-    };
+    let mut watcher = Watcher::new(files, metrics);
+    let resolver = Arc::clone(&watcher.resolver);
     let run = async move {
         let mut ticks = interval(POLL_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -97,77 +91,78 @@ pub fn directory(
 }
 
 impl Watcher {
-    /// Reads the files once, and serves the pair if it is better than the served one.
-    async fn check(&mut self, now: Timestamp) {
-        let loaded = self.load(now).await;
-        self.metrics.read(loaded.is_ok());
-        let server = self.metrics.server();
-        match loaded {
-            Ok(None) => self.last_warning = None,
-            Ok(Some(validity)) => {
-                self.last_warning = None;
-                let certificate = self.files.certificate.display();
-                if validity.contains(now) {
-                    tracing::info!(server, %certificate, %validity, "serving a new certificate");
-                } else {
-                    tracing::error!(server, %certificate, %validity, "the certificate is not valid now");
-                }
-            }
-            Err((content, error)) => {
-                let text = error_report(&error);
-                // The content is part of the message: the same error in new content is logged again.
-                let warning = format!("{content:02x?} {text}");
-                if self.last_warning.as_ref() != Some(&warning) {
-                    tracing::warn!(
-                        server,
-                        error = text,
-                        "cannot use the certificate files; the served certificate is unchanged"
-                    );
-                    self.last_warning = Some(warning);
-                }
-            }
+    fn new(files: Files, metrics: Metrics) -> Self {
+        Self {
+            files,
+            resolver: Resolver::new(metrics.clone()),
+            metrics,
+            served: None,
+            last_warning: None,
         }
     }
 
-    /// The validity of a newly served pair; `None` if it is the served one.
+    /// Reads the files once, and serves the pair if it is better than the served one.
+    async fn check(&mut self, now: Timestamp) {
+        let mut content = None;
+        let loaded = self.load(now, &mut content).await;
+        self.metrics.read(loaded.is_ok());
+        let server = self.metrics.server();
+        let Err(error) = loaded else {
+            self.last_warning = None;
+            return;
+        };
+        let error = error_report(&error);
+        // The content is part of the message: the same error in new content is logged again.
+        let warning = Some(format!("{content:02x?} {error}"));
+        if self.last_warning != warning {
+            let message = "cannot use the certificate files; the served certificate is unchanged";
+            tracing::warn!(server, error, "{message}");
+            self.last_warning = warning;
+        }
+    }
+
+    /// Serves the pair in the files, if it is not the served one. `content` receives their digest.
     async fn load(
         &mut self,
         now: Timestamp,
-    ) -> Result<Option<Validity>, (Option<Content>, FilesError)> {
-        let certificate = read(&self.files.certificate)
-            .await
-            .map_err(|it| (None, it))?;
-        let key = read(&self.files.key).await.map_err(|it| (None, it))?;
-        let content = digest(&certificate, &key);
-        if self.served == Some(content) {
-            return Ok(None);
-        }
+        content: &mut Option<Content>,
+    ) -> Result<(), FilesError> {
         let Files {
             certificate: path,
             key: key_path,
         } = &self.files;
+        let (certificate, key) = (read(path).await?, read(key_path).await?);
+        *content = Some(digest(&certificate, &key));
+        if self.served == *content {
+            return Ok(());
+        }
         let pair = ServingPair::from_pem(&certificate, &key).map_err(|source| {
-            let error = FilesError::Pair {
-                certificate: path.clone(),
-                key: key_path.clone(),
+            let (certificate, key) = (path.clone(), key_path.clone());
+            FilesError::Pair {
+                certificate,
+                key,
                 source,
-            };
-            (Some(content), error)
+            }
         })?;
         let validity = pair.validity();
+        let server = self.metrics.server();
+        let certificate = path.display();
         // A pair that is not valid now is better than none (the client then reports the reason), and
         // better than an older one that has expired.
-        if !validity.contains(now) && self.resolver.check_at(now).is_ok() {
+        if validity.contains(now) {
+            tracing::info!(server, %certificate, %validity, "serving a new certificate");
+        } else if self.resolver.check_at(now).is_err() {
+            tracing::error!(server, %certificate, %validity, "the certificate is not valid now");
+        } else {
             let certificate = path.clone();
-            let error = FilesError::NotNow {
+            return Err(FilesError::NotNow {
                 certificate,
                 validity,
-            };
-            return Err((Some(content), error));
+            });
         }
         self.resolver.install(pair);
-        self.served = Some(content);
-        Ok(Some(validity))
+        self.served = *content;
+        Ok(())
     }
 }
 

@@ -17,23 +17,15 @@ use super::validity::Validity;
 ///
 /// The authority signs one certificate, and its key is then discarded, so it cannot be stolen. Every
 /// renewal also replaces the authority.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Identity {
-    texts: Arc<Texts>,
-    pair: ServingPair,
-    authority: Authority,
+    pub(super) texts: Arc<Texts>,
+    pub(super) pair: ServingPair,
+    pub(super) authority: Authority,
 }
 
-/// The PEM texts of an identity, as stored.
-#[derive(PartialEq, Eq)]
-pub(super) struct Texts {
-    /// The serving certificate.
-    pub(super) certificate: String,
-    /// Its key.
-    pub(super) key: String,
-    /// The authority's certificate.
-    pub(super) authority: String,
-}
+/// The PEM texts of an identity, as stored: its certificate, its key, and the authority's certificate.
+pub(super) type Texts = [String; 3];
 
 /// The certificate of an authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +45,7 @@ pub(super) enum IdentityError {
     Authority,
     /// Clients that trust the authority would reject the certificate, or one of its names.
     #[error("a client would reject the certificate")]
-    Refused(#[source] rustls::Error),
+    Rejected(#[source] rustls::Error),
     /// A name that is not valid in a certificate.
     #[error("{0:?} is not a host name")]
     Name(String),
@@ -63,8 +55,9 @@ impl Identity {
     /// Parses an identity and verifies, as a client would, that the authority signed it for each of
     /// `names`. Does not check whether it is valid now.
     pub(super) fn from_texts(texts: Texts, names: &[String]) -> Result<Self, IdentityError> {
-        let pair = ServingPair::from_pem(texts.certificate.as_bytes(), texts.key.as_bytes())?;
-        let mut authorities = Authority::all_in(texts.authority.as_bytes());
+        let [certificate, key, authority] = &texts;
+        let pair = ServingPair::from_pem(certificate.as_bytes(), key.as_bytes())?;
+        let mut authorities = Authority::all_in(authority.as_bytes());
         let authority = match (authorities.pop(), authorities.is_empty()) {
             (Some(only), true) => only,
             _ => return Err(IdentityError::Authority),
@@ -75,18 +68,6 @@ impl Identity {
             pair,
             authority,
         })
-    }
-
-    pub(super) fn texts(&self) -> &Texts {
-        &self.texts
-    }
-
-    pub(super) fn pair(&self) -> &ServingPair {
-        &self.pair
-    }
-
-    pub(super) fn authority(&self) -> &Authority {
-        &self.authority
     }
 
     /// Whether a client accepts it at the time `now`.
@@ -114,12 +95,9 @@ impl PartialEq for Identity {
 }
 
 /// Without the key, so it may be logged.
-impl std::fmt::Debug for Texts {
+impl std::fmt::Debug for Identity {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Texts")
-            .field("certificate", &self.certificate)
-            .finish_non_exhaustive()
+        write!(formatter, "Identity({})", self.pair.validity())
     }
 }
 
@@ -157,11 +135,11 @@ fn check_as_client(
 ) -> Result<(), IdentityError> {
     let key = pair.certified_key();
     let (leaf, intermediates) = key.cert.split_first().ok_or(PairError::NoCertificate)?;
-    let parsed = ParsedCertificate::try_from(leaf).map_err(IdentityError::Refused)?;
+    let parsed = ParsedCertificate::try_from(leaf).map_err(IdentityError::Rejected)?;
     let mut roots = RootCertStore::empty();
     roots
         .add(authority.der.clone())
-        .map_err(IdentityError::Refused)?;
+        .map_err(IdentityError::Rejected)?;
     let began = u64::try_from(pair.validity().not_before.as_second()).unwrap_or_default();
     verify_server_cert_signed_by_trust_anchor(
         &parsed,
@@ -172,11 +150,11 @@ fn check_as_client(
             .signature_verification_algorithms
             .all,
     )
-    .map_err(IdentityError::Refused)?;
+    .map_err(IdentityError::Rejected)?;
     for name in names {
         let server =
             ServerName::try_from(name.as_str()).map_err(|_| IdentityError::Name(name.clone()))?;
-        verify_server_name(&parsed, &server).map_err(IdentityError::Refused)?;
+        verify_server_name(&parsed, &server).map_err(IdentityError::Rejected)?;
     }
     Ok(())
 }

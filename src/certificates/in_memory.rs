@@ -47,8 +47,8 @@ fn renew(resolver: &Resolver, names: &[String], metrics: &Metrics, now: Timestam
     let server = metrics.server();
     match made {
         Ok(identity) => {
-            let validity = identity.pair().validity();
-            resolver.install(identity.pair().clone());
+            let validity = identity.pair.validity();
+            resolver.install(identity.pair.clone());
             tracing::info!(server, %validity, "serving a new self-signed certificate");
         }
         Err(error) => {

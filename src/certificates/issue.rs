@@ -8,7 +8,7 @@ use rcgen::{
 };
 use time::OffsetDateTime;
 
-use super::identity::{Identity, IdentityError, Texts};
+use super::identity::{Identity, IdentityError};
 
 /// Lifetime of a certificate: cert-manager's default. It is renewed after two thirds.
 pub(super) const LIFE: SignedDuration = SignedDuration::from_hours(90 * 24);
@@ -64,11 +64,11 @@ pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, IssueE
     leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let certificate = leaf.signed_by(&key, &Issuer::new(authority, authority_key))?;
 
-    let texts = Texts {
-        certificate: certificate.pem(),
-        key: key.serialize_pem(),
-        authority: authority_certificate.pem(),
-    };
+    let texts = [
+        certificate.pem(),
+        key.serialize_pem(),
+        authority_certificate.pem(),
+    ];
     Ok(Identity::from_texts(texts, names)?)
 }
 
@@ -122,7 +122,7 @@ pub(super) mod tests {
             not_before: now - BACKDATED,
             not_after: now + LIFE,
         };
-        assert_eq!(made.pair().validity(), validity);
+        assert_eq!(made.pair.validity(), validity);
         assert!(made.is_valid_at(now));
     }
 
@@ -130,14 +130,13 @@ pub(super) mod tests {
     fn names_and_addresses_are_in_the_certificate_and_others_are_not() {
         let names = ["a.b.svc", "127.0.0.1", "::1"].map(str::to_owned);
         let made = issue(&names, Timestamp::now()).unwrap();
-        let texts = || Texts {
-            certificate: made.texts().certificate.clone(),
-            key: made.texts().key.clone(),
-            authority: made.texts().authority.clone(),
-        };
-        assert!(Identity::from_texts(texts(), &names).is_ok());
-        let other = Identity::from_texts(texts(), &["c.b.svc".to_owned()]);
-        assert!(matches!(other, Err(IdentityError::Refused(_))), "{other:?}");
+        let texts = (*made.texts).clone();
+        assert!(Identity::from_texts(texts.clone(), &names).is_ok());
+        let other = Identity::from_texts(texts, &["c.b.svc".to_owned()]);
+        assert!(
+            matches!(other, Err(IdentityError::Rejected(_))),
+            "{other:?}"
+        );
     }
 
     #[test]
@@ -145,11 +144,8 @@ pub(super) mod tests {
         let names = ["a.b.svc".to_owned()];
         let made = issue(&names, Timestamp::now()).unwrap();
         let other = issue(&names, Timestamp::now()).unwrap();
-        let mixed = Texts {
-            certificate: made.texts().certificate.clone(),
-            key: made.texts().key.clone(),
-            authority: other.texts().authority.clone(),
-        };
+        let [certificate, key, _] = (*made.texts).clone();
+        let mixed = [certificate, key, other.texts[2].clone()];
         assert!(Identity::from_texts(mixed, &names).is_err());
     }
 

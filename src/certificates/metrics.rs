@@ -12,8 +12,7 @@ use super::validity::Validity;
 pub struct Metrics {
     /// The name of the server, as in the log.
     server: &'static str,
-    reads: Counter,
-    errors: Counter,
+    reads: Reads,
     not_after: Gauge,
 }
 
@@ -45,8 +44,7 @@ impl Reads {
     pub fn of(&self, server: &'static str, registry: &mut Registry) -> Metrics {
         let metrics = Metrics {
             server,
-            reads: self.reads.clone(),
-            errors: self.errors.clone(),
+            reads: self.clone(),
             not_after: Gauge::default(),
         };
         registry.register(
@@ -76,9 +74,9 @@ impl Metrics {
 
     /// Counts a read of the certificate, and whether it was valid.
     pub(super) fn read(&self, usable: bool) {
-        self.reads.inc();
+        self.reads.reads.inc();
         if !usable {
-            self.errors.inc();
+            self.reads.errors.inc();
         }
     }
 
@@ -89,7 +87,7 @@ impl Metrics {
 
     #[cfg(test)]
     pub(super) fn counts(&self) -> (u64, u64) {
-        (self.reads.get(), self.errors.get())
+        (self.reads.reads.get(), self.reads.errors.get())
     }
 }
 

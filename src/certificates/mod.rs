@@ -24,7 +24,6 @@ mod self_managed;
 mod tests;
 mod url_form;
 mod validity;
-mod wake;
 mod webhook_url;
 
 pub use directory::{Files, POLL_INTERVAL, directory};

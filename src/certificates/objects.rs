@@ -2,9 +2,12 @@
 //! JSON: reads and replaces their caBundles. All other fields stay unchanged. Pure.
 
 use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::ApiResource;
 use serde_json::{Value, json};
 
-use super::calls::Place;
+use super::calls::ObjectRef;
 use super::identity::Authority;
 
 /// An existing object that references the webhook server.
@@ -17,109 +20,69 @@ pub enum Registered {
 }
 
 impl Registered {
-    pub(super) fn name(&self) -> &str {
-        match self {
-            Self::Validating(name) | Self::Converted(name) => name,
-        }
-    }
-
-    /// The location of the object.
-    pub(super) fn place(&self) -> Place {
-        let (group, plural) = match self {
-            Self::Validating(_) => (
-                "admissionregistration.k8s.io",
-                "validatingwebhookconfigurations",
-            ),
-            Self::Converted(_) => ("apiextensions.k8s.io", "customresourcedefinitions"),
+    /// The type and the name of the object.
+    pub(super) fn object_ref(&self) -> ObjectRef {
+        let (name, resource) = match self {
+            Self::Validating(name) => {
+                let resource = ApiResource::erase::<ValidatingWebhookConfiguration>(&());
+                (name, resource)
+            }
+            Self::Converted(name) => (name, ApiResource::erase::<CustomResourceDefinition>(&())),
         };
-        Place {
-            group,
-            namespace: None,
-            plural,
-            name: self.name().to_owned(),
+        ObjectRef::new_with(name, resource)
+    }
+
+    /// JSON pointers to all `clientConfig`s that the object may have.
+    pub(super) fn clients(&self, object: &Value) -> Vec<String> {
+        match self {
+            Self::Validating(_) => {
+                let webhooks = object.get("webhooks").and_then(Value::as_array);
+                let indexes = 0..webhooks.map_or(0, Vec::len);
+                let pointers = indexes.map(|index| format!("/webhooks/{index}/clientConfig"));
+                pointers.collect()
+            }
+            Self::Converted(_) => vec!["/spec/conversion/webhook/clientConfig".to_owned()],
         }
     }
 
-    pub(super) fn kind(&self) -> &'static str {
-        match self {
-            Self::Validating(_) => "ValidatingWebhookConfiguration",
-            Self::Converted(_) => "CustomResourceDefinition",
-        }
+    fn service_clients(&self, object: &Value) -> Vec<String> {
+        let mut clients = self.clients(object);
+        clients.retain(|client| {
+            let service = object.pointer(&format!("{client}/service"));
+            service.is_some_and(Value::is_object)
+        });
+        clients
     }
 
     /// The authorities that all of its Service clients trust. `None` without such a client: the CRD of
     /// a single version, or one with a URL, which is not managed here.
     pub(super) fn trusted(&self, object: &Value) -> Option<Vec<Authority>> {
-        let mut clients = self.service_clients(object).into_iter();
-        let mut trusted = bundle(clients.next()?);
-        for client in clients {
-            let bundle = bundle(client);
+        let clients = self.service_clients(object).into_iter();
+        let bundles = clients.map(|client| bundle(object.pointer(&client)));
+        bundles.reduce(|mut trusted, bundle| {
             trusted.retain(|authority| bundle.contains(authority));
-        }
-        Some(trusted)
+            trusted
+        })
     }
 
     /// Writes `bundle` (PEM) for every Service client; returns whether the object changed.
     pub(super) fn trust(&self, object: &mut Value, bundle: &str) -> bool {
         let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
         let mut changed = false;
-        for client in self
-            .clients_mut(object)
-            .into_iter()
-            .filter(|it| is_service(it))
-        {
-            if client.get("caBundle") != Some(&bundle)
-                && let Some(client) = client.as_object_mut()
-            {
-                client.insert("caBundle".to_owned(), bundle.clone());
-                changed = true;
+        for client in self.service_clients(object) {
+            if let Some(client) = object.pointer_mut(&client).and_then(Value::as_object_mut) {
+                let before = client.insert("caBundle".to_owned(), bundle.clone());
+                changed |= before.as_ref() != Some(&bundle);
             }
         }
         changed
     }
-
-    fn service_clients<'a>(&self, object: &'a Value) -> Vec<&'a Value> {
-        let clients: Vec<&Value> = match self {
-            Self::Validating(_) => {
-                let webhooks = object.get("webhooks").and_then(Value::as_array);
-                let webhooks = webhooks.into_iter().flatten();
-                webhooks.filter_map(|it| it.get("clientConfig")).collect()
-            }
-            Self::Converted(_) => object
-                .pointer("/spec/conversion/webhook/clientConfig")
-                .into_iter()
-                .collect(),
-        };
-        clients.into_iter().filter(|it| is_service(it)).collect()
-    }
-
-    /// All `clientConfig`s in the object.
-    fn clients_mut<'a>(&self, object: &'a mut Value) -> Vec<&'a mut Value> {
-        match self {
-            Self::Validating(_) => {
-                let webhooks = object.get_mut("webhooks").and_then(Value::as_array_mut);
-                let webhooks = webhooks.into_iter().flatten();
-                webhooks
-                    .filter_map(|it| it.get_mut("clientConfig"))
-                    .collect()
-            }
-            Self::Converted(_) => object
-                .pointer_mut("/spec/conversion/webhook/clientConfig")
-                .into_iter()
-                .collect(),
-        }
-    }
 }
 
-fn is_service(client: &Value) -> bool {
-    client.get("service").is_some_and(Value::is_object)
-}
-
-fn bundle(client: &Value) -> Vec<Authority> {
-    let bundle = client.get("caBundle").cloned().unwrap_or_default();
-    serde_json::from_value::<ByteString>(bundle)
-        .map(|bundle| Authority::all_in(&bundle.0))
-        .unwrap_or_default()
+fn bundle(client: Option<&Value>) -> Vec<Authority> {
+    let bundle = client.and_then(|client| client.get("caBundle"));
+    let bundle = serde_json::from_value::<ByteString>(bundle.cloned().unwrap_or_default());
+    bundle.map_or_else(|_| Vec::new(), |bundle| Authority::all_in(&bundle.0))
 }
 
 #[cfg(test)]
@@ -152,12 +115,12 @@ mod tests {
         });
         assert_eq!(validating.trusted(&object), Some(Vec::new()));
         let before = object.clone();
-        let both = format!("{}{}", one.authority().to_pem(), two.authority().to_pem());
+        let both = format!("{}{}", one.authority.to_pem(), two.authority.to_pem());
         assert!(validating.trust(&mut object, &both));
         assert!(!validating.trust(&mut object, &both), "it is there");
         assert_eq!(
             validating.trusted(&object),
-            Some(vec![one.authority().clone(), two.authority().clone()])
+            Some(vec![one.authority.clone(), two.authority.clone()])
         );
         for webhook in object["webhooks"].as_array_mut().unwrap() {
             webhook["clientConfig"]
@@ -174,7 +137,7 @@ mod tests {
         let identity = made();
         let mut object =
             json!({"webhooks": [{"clientConfig": service()}, {"clientConfig": service()}]});
-        validating.trust(&mut object, &identity.authority().to_pem());
+        validating.trust(&mut object, &identity.authority.to_pem());
         object["webhooks"][1]["clientConfig"]["caBundle"] = json!("bm90IFBFTQ==");
         assert_eq!(validating.trusted(&object), Some(Vec::new()));
     }
@@ -189,7 +152,7 @@ mod tests {
             let mut object = json!({"spec": {"conversion": conversion}});
             let before = object.clone();
             assert_eq!(crd.trusted(&object), None);
-            assert!(!crd.trust(&mut object, &made().authority().to_pem()));
+            assert!(!crd.trust(&mut object, &made().authority.to_pem()));
             assert_eq!(object, before);
         }
     }
@@ -202,10 +165,7 @@ mod tests {
             "strategy": "Webhook",
             "webhook": {"clientConfig": service(), "conversionReviewVersions": ["v1"]},
         }}});
-        assert!(crd.trust(&mut object, &identity.authority().to_pem()));
-        assert_eq!(
-            crd.trusted(&object),
-            Some(vec![identity.authority().clone()])
-        );
+        assert!(crd.trust(&mut object, &identity.authority.to_pem()));
+        assert_eq!(crd.trusted(&object), Some(vec![identity.authority.clone()]));
     }
 }

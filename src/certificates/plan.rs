@@ -77,7 +77,7 @@ pub(super) fn plan<E>(
     } else if let Some(current) = &stored.current {
         let ends = [
             renewal(current, seen.jitter),
-            current.pair().validity().not_after,
+            current.pair.validity().not_after,
         ];
         again = ends
             .into_iter()
@@ -100,21 +100,14 @@ fn wanted<E>(
     make: impl FnOnce() -> Result<Identity, E>,
 ) -> Result<Contents, E> {
     let now = seen.now;
-    let valid = |identity: &Option<Identity>| {
-        identity
-            .clone()
-            .filter(|identity| identity.is_valid_at(now))
-    };
+    let valid = |identity: &Option<Identity>| identity.clone().filter(|it| it.is_valid_at(now));
     let stored = stored.without_expired(now);
-    let next = valid(&stored.next);
-    let Some(current) = valid(&stored.current) else {
+    Ok(match (valid(&stored.current), valid(&stored.next)) {
         // The stored pair is not valid, so there is no reason to wait.
-        if let Some(next) = next {
-            return Ok(stored.with_current(next));
-        }
-        // Deleted or damaged, while this replica serves a valid pair: it keeps that pair, and the
-        // rotation introduces the next one.
-        return Ok(match seen.serving.filter(|it| it.is_valid_at(now)) {
+        (None, Some(next)) => stored.with_current(next),
+        (None, None) => match seen.serving.filter(|it| it.is_valid_at(now)) {
+            // Deleted or damaged, while this replica serves a valid pair: it keeps that pair, and the
+            // rotation introduces the next one.
             Some(serving) => Contents {
                 next: Some(make()?),
                 ..stored.with_current(serving.clone())
@@ -123,26 +116,27 @@ fn wanted<E>(
                 next: None,
                 ..stored.with_current(make()?)
             },
-        });
-    };
-    match next {
-        Some(next) if everywhere(seen.bundles, next.authority()) && seen.settled >= SETTLE => {
-            Ok(stored.with_current(next))
+        },
+        (Some(_), Some(next))
+            if everywhere(seen.bundles, &next.authority) && seen.settled >= SETTLE =>
+        {
+            stored.with_current(next)
         }
-        Some(_) => Ok(stored),
-        None if stored.next.is_some() || now >= renewal(&current, seen.jitter) => Ok(Contents {
-            next: Some(make()?),
-            ..stored
-        }),
-        None => Ok(stored),
-    }
+        (Some(current), None) if stored.next.is_some() || now >= renewal(&current, seen.jitter) => {
+            Contents {
+                next: Some(make()?),
+                ..stored
+            }
+        }
+        (Some(_), _) => stored,
+    })
 }
 
 /// The pair to serve from now on, given the current pair in the Secret.
 fn serve(seen: Seen<'_>, current: Option<&Identity>) -> Option<Identity> {
     let current = current.filter(|current| seen.serving != Some(current))?;
     let keeps = seen.serving.is_some_and(|serving| {
-        serving.is_valid_at(seen.now) && !everywhere(seen.bundles, current.authority())
+        serving.is_valid_at(seen.now) && !everywhere(seen.bundles, &current.authority)
     });
     (!keeps).then(|| current.clone())
 }
@@ -176,7 +170,7 @@ impl Settling {
         bundles: &[Option<Vec<Authority>>],
         uptime: Duration,
     ) -> Duration {
-        let next = next.map(Identity::authority);
+        let next = next.map(|next| &next.authority);
         let Some(next) = next.filter(|next| everywhere(bundles, next)) else {
             self.since = None;
             return Duration::ZERO;

@@ -16,11 +16,12 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::calls::Calls;
-use super::issue::{IssueError, issue};
+use super::calls;
+use super::issue::issue;
 use super::metrics::Metrics;
 use super::objects::Registered;
 use super::resolver::Resolver;
+use super::retry::LastError;
 use super::url_form::{Restored, UrlForm};
 use super::webhook_url::{WebhookUrl, is_on_loopback};
 use crate::api_server::RequestError;
@@ -69,13 +70,13 @@ pub enum RegistrationError {
 }
 
 /// Serves a certificate for the URL, valid for 90 days, and registers the URL until `stop` completes.
-/// Then restores the objects and returns. `calls` must not retry requests.
+/// Then restores the objects and returns. `client` must not retry requests.
 ///
 /// # Errors
 /// [`RegistrationError`], before anything is changed.
 pub fn registered(
     options: Registration,
-    calls: Client,
+    client: Client,
     metrics: Metrics,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<
@@ -85,31 +86,27 @@ pub fn registered(
     ),
     RegistrationError,
 > {
-    let Registration {
-        url, force, server, ..
-    } = &options;
-    if !force && !is_on_loopback(server) {
-        return Err(RegistrationError::NotOnLoopback(server.clone()));
+    if !options.force && !is_on_loopback(&options.server) {
+        return Err(RegistrationError::NotOnLoopback(options.server));
     }
-    let host = url.host().to_owned();
-    let identity =
-        issue(std::slice::from_ref(&host), Timestamp::now()).map_err(|source: IssueError| {
-            RegistrationError::Certificate {
-                host,
-                source: Box::new(source),
-            }
-        })?;
+    let host = options.url.host().to_owned();
+    let identity = match issue(std::slice::from_ref(&host), Timestamp::now()) {
+        Ok(identity) => identity,
+        Err(error) => {
+            let source = error.into();
+            return Err(RegistrationError::Certificate { host, source });
+        }
+    };
     let resolver = Resolver::new(metrics);
-    resolver.install(identity.pair().clone());
-    let bundle = json!(ByteString(identity.authority().to_pem().into_bytes()));
+    resolver.install(identity.pair.clone());
+    let bundle = ByteString(identity.authority.to_pem().into_bytes());
     let registrar = Registrar {
-        forms: forms(&options, &bundle)?,
-        calls: Calls { client: calls },
+        forms: forms(options, &json!(bundle))?,
+        client,
     };
     let run = async move {
-        let mut all = std::pin::pin!(registrar.keep_in_place());
         tokio::select! {
-            () = &mut all => {}
+            never = registrar.keep_in_place() => match never {},
             () = stop => {}
         }
         registrar.take_out().await;
@@ -118,84 +115,61 @@ pub fn registered(
     Ok((resolver, run))
 }
 
-fn forms(options: &Registration, bundle: &Value) -> Result<Vec<UrlForm>, serde_json::Error> {
-    let name = |name: &Option<String>| name.clone().unwrap_or_default();
-    let configuration = &options.webhook_configuration;
-    let mut packaged = vec![(
-        Registered::Validating(name(&configuration.metadata.name)),
-        serde_json::to_value(configuration)?,
-    )];
-    for crd in &options.crds {
-        packaged.push((
-            Registered::Converted(name(&crd.metadata.name)),
+fn forms(options: Registration, bundle: &Value) -> Result<Vec<UrlForm>, serde_json::Error> {
+    let form = |registered, packaged| UrlForm::new(registered, packaged, &options.url, bundle);
+    let configuration = options.webhook_configuration;
+    let name = configuration.metadata.name.clone().unwrap_or_default();
+    let packaged = serde_json::to_value(configuration)?;
+    let mut forms = vec![form(Registered::Validating(name), packaged)];
+    for crd in options.crds {
+        let name = crd.metadata.name.clone().unwrap_or_default();
+        forms.push(form(
+            Registered::Converted(name),
             serde_json::to_value(crd)?,
         ));
     }
-    let forms = packaged.into_iter();
-    let forms = forms.filter_map(|(registered, packaged)| {
-        UrlForm::new(registered, &packaged, &options.url, bundle)
-    });
-    Ok(forms.collect())
+    Ok(forms)
 }
 
 struct Registrar {
     forms: Vec<UrlForm>,
-    calls: Calls,
+    client: Client,
 }
 
 impl Registrar {
-    /// Never completes.
-    async fn keep_in_place(&self) {
-        let mut said = vec![None; self.forms.len()];
+    async fn keep_in_place(&self) -> Infallible {
+        let mut errors: Vec<_> = self.forms.iter().map(|_| LastError::default()).collect();
         loop {
-            let mut missing = false;
-            for (form, said) in self.forms.iter().zip(&mut said) {
-                match self.put(form).await {
-                    Ok(there) => {
-                        *said = None;
-                        missing |= !there;
-                    }
-                    Err(error) if error.is_conflict() => missing = true,
-                    Err(error) => {
-                        missing = true;
-                        let text = error_report(&error);
-                        if said.as_ref() != Some(&text) {
-                            tracing::warn!(error = text, "cannot register the webhook URL");
-                            *said = Some(text);
-                        }
-                    }
+            let mut is_complete = true;
+            for (form, last_error) in self.forms.iter().zip(&mut errors) {
+                let put = self.put(form).await;
+                is_complete &= matches!(put, Ok(true));
+                match put {
+                    Ok(_) => last_error.clear(),
+                    Err(error) if error.is_conflict() => {}
+                    Err(error) => last_error.warn(&error, "cannot register the webhook URL"),
                 }
             }
-            sleep(if missing { RETRY } else { RECHECK }).await;
+            sleep(if is_complete { RECHECK } else { RETRY }).await;
         }
     }
 
     /// Writes one form into its object; returns whether the object exists.
     async fn put(&self, form: &UrlForm) -> Result<bool, RequestError> {
-        let place = form.registered().place();
-        match self.calls.get(&place).await?.object {
-            Some(object) => {
-                if let Some(object) = form.put_into(object) {
-                    self.calls.replace(&place, &object).await?;
-                    tracing::info!(
-                        object = place.name,
-                        "the API server now calls the webhook URL"
-                    );
-                }
-                Ok(true)
-            }
-            None => match form.fresh() {
-                Some(object) => {
-                    self.calls.create(&place, &object).await?;
-                    tracing::info!(
-                        object = place.name,
-                        "the API server now calls the webhook URL"
-                    );
-                    Ok(true)
-                }
-                None => Ok(false),
+        let at = form.registered.object_ref();
+        match calls::get(&self.client, &at).await?.0 {
+            Some(object) => match form.put_into(object) {
+                Some(object) => calls::replace(&self.client, &at, &object).await?,
+                None => return Ok(true),
             },
-        }
+            None => match form.fresh() {
+                Some(object) => calls::create(&self.client, &at, &object).await?,
+                None => return Ok(false),
+            },
+        };
+        let object = at.name;
+        tracing::info!(object, "the API server now calls the webhook URL");
+        Ok(true)
     }
 
     /// Restores all objects concurrently, since the time to stop is short.
@@ -207,39 +181,26 @@ impl Registrar {
                 outcome = self.restore(form).await;
             }
             if let Err(error) = outcome {
-                let object = form.registered().name();
-                let error = error_report(&error);
-                tracing::error!(
-                    object,
-                    error,
-                    "cannot restore the original webhook configuration"
-                );
+                let (object, error) = (form.registered.object_ref().name, error_report(&error));
+                let message = "cannot restore the original webhook configuration";
+                tracing::error!(object, error, "{message}");
             }
         }))
         .await;
     }
 
     async fn restore(&self, form: &UrlForm) -> Result<(), RequestError> {
-        let place = form.registered().place();
-        let Some(object) = self.calls.get(&place).await?.object else {
+        let at = form.registered.object_ref();
+        let Some(object) = calls::get(&self.client, &at).await?.0 else {
             return Ok(());
         };
-        let version = object.pointer("/metadata/resourceVersion").cloned();
-        match form.take_out_of(object) {
-            Restored::Nothing => {}
-            Restored::Replace(object) => {
-                self.calls.replace(&place, &object).await?;
-                tracing::info!(
-                    object = place.name,
-                    "restored the original webhook configuration"
-                );
-            }
-            Restored::Delete => {
-                let version = version.unwrap_or_default();
-                self.calls.delete(&place, &version).await?;
-                tracing::info!(object = place.name, "removed the webhook configuration");
-            }
-        }
+        match form.take_out_of(object.clone()) {
+            Restored::Nothing => return Ok(()),
+            Restored::Replace(object) => calls::replace(&self.client, &at, &object).await?,
+            Restored::Delete => calls::delete(&self.client, &at, &object).await?,
+        };
+        let object = at.name;
+        tracing::info!(object, "restored the original webhook configuration");
         Ok(())
     }
 }

@@ -1,6 +1,10 @@
-//! The pause after a check of the cluster that failed or had no effect. No clock.
+//! The pause after a check of the cluster that failed or had no effect, and the log of its error. No
+//! clock.
 
+use std::error::Error;
 use std::time::Duration;
+
+use crate::error_report::error_report;
 
 /// Minimum and maximum pause after a failure; it doubles in between.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -29,6 +33,26 @@ impl Retry {
             0..=3 => Duration::ZERO,
             _ => self.pause(),
         }
+    }
+}
+
+/// The last error of something that is retried. The same error is logged only once.
+#[derive(Default)]
+pub(super) struct LastError(Option<String>);
+
+impl LastError {
+    /// Logs `error` after `message`, unless it is the last one.
+    pub(super) fn warn(&mut self, error: &dyn Error, message: &str) {
+        let error = error_report(error);
+        if self.0.as_ref() != Some(&error) {
+            tracing::warn!(error, "{message}");
+            self.0 = Some(error);
+        }
+    }
+
+    /// It succeeded: the next error is logged.
+    pub(super) fn clear(&mut self) {
+        self.0 = None;
     }
 }
 

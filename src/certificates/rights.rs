@@ -19,9 +19,9 @@ pub fn secret_rights(name: &str) -> Vec<PolicyRule> {
 /// Cluster-wide rules: read and update the objects with a caBundle, each by name, without create and
 /// patch.
 pub fn registered_rights(registered: &[Registered]) -> Vec<PolicyRule> {
-    let places = registered.iter().map(Registered::place);
-    places
-        .map(|place| rule(place.group, place.plural, Some(&place.name), &OWN))
+    let objects = registered.iter().map(Registered::object_ref);
+    objects
+        .map(|at| rule(&at.dyntype.group, &at.dyntype.plural, Some(&at.name), &OWN))
         .collect()
 }
 

@@ -12,24 +12,24 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
+use kube::runtime::reflector;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::calls::{Calls, Place, Read};
+use super::calls::{self, ObjectRef};
 use super::contents::{self, Contents};
 use super::identity::{Authority, Identity};
 use super::issue::{IssueError, issue};
 use super::metrics::Metrics;
 use super::objects::Registered;
-use super::plan::{Plan, Seen, Settling, plan};
+use super::plan::{Seen, Settling, plan};
 use super::repairs::Repairs;
 use super::resolver::Resolver;
-use super::retry::Retry;
-use super::wake::wake_on_changes;
+use super::retry::{LastError, Retry};
 use crate::api_server::RequestError;
-use crate::error_report::error_report;
 
 /// The Secret that the replicas share.
 pub const SECRET: &str = "quartet-operator-webhook-server-cert";
@@ -85,27 +85,26 @@ pub fn self_managed(
     impl Future<Output = Result<(), Infallible>> + Send + 'static,
 ) {
     let resolver = Resolver::new(metrics.clone());
-    let secret = secret_place(&options);
-    let mut watched: Vec<Place> = options.registered.iter().map(Registered::place).collect();
+    let secret = reflector::ObjectRef::<Secret>::new(&options.secret).within(&options.namespace);
+    let secret = secret.erase();
+    let objects = options.registered.iter().map(Registered::object_ref);
+    let watched: Vec<_> = objects.chain([secret.clone()]).collect();
     let mut driver = Driver {
         names: options.names(),
-        repairs: Repairs::new(options.registered.len()),
-        secret: secret.clone(),
-        calls: Calls { client: calls },
+        targets: options.registered.into_iter().map(Target::new).collect(),
+        secret,
+        calls,
         resolver: Arc::clone(&resolver),
         metrics,
         serving: None,
         settling: Settling::default(),
         started: Instant::now(),
         jitter: fastrand::f64(),
-        unreadable: vec![None; options.registered.len()],
-        registered: options.registered,
     };
-    watched.push(secret);
     let run = async move {
         let changed = Notify::new();
         tokio::select! {
-            () = wake_on_changes(watches, watched, &changed) => {}
+            () = calls::notify_of_changes(watches, watched, &changed) => {}
             () = driver.run(&changed) => {}
         }
         Ok(())
@@ -116,58 +115,45 @@ pub fn self_managed(
 /// One replica.
 struct Driver {
     names: Vec<String>,
-    registered: Vec<Registered>,
-    secret: Place,
-    calls: Calls,
+    targets: Vec<Target>,
+    secret: ObjectRef,
+    calls: Client,
     resolver: Arc<Resolver>,
     metrics: Metrics,
     /// The pair that the resolver serves.
     serving: Option<Identity>,
     settling: Settling,
-    repairs: Repairs,
     started: Instant,
     jitter: f64,
-    /// The last logged read error of each registered object.
-    unreadable: Vec<Option<String>>,
 }
 
-/// A registered object, as read.
-struct Object {
-    /// Its index in `registered`.
-    index: usize,
-    object: Value,
-}
-
-/// Result of a check.
-enum Checked {
-    /// The Secret was written by this or another replica, and must be read again.
-    Wrote,
-    /// Nothing to do until a change, or until this time has passed.
-    Settled(Duration),
+/// An object whose caBundle is managed.
+struct Target {
+    registered: Registered,
+    /// The object, as read by the current check; `None` if it does not exist or has no managed caBundle.
+    object: Option<Value>,
+    repairs: Repairs,
+    read_error: LastError,
 }
 
 impl Driver {
     async fn run(&mut self, changed: &Notify) {
         let mut retry = Retry::default();
-        let mut said = None;
+        let mut last_error = LastError::default();
         loop {
             let pause = match self.check().await {
-                Ok(Checked::Wrote) => {
+                Ok(None) => {
                     // A change of the Secret does not end this pause: this process may have caused it.
                     sleep(retry.after_write()).await;
                     continue;
                 }
-                Ok(Checked::Settled(pause)) => {
+                Ok(Some(pause)) => {
                     retry = Retry::default();
-                    said = None;
+                    last_error.clear();
                     pause
                 }
                 Err(error) => {
-                    let text = error_report(&error);
-                    if said.as_ref() != Some(&text) {
-                        tracing::warn!(error = text, "cannot reconcile the webhook certificate");
-                        said = Some(text);
-                    }
+                    last_error.warn(&error, "cannot reconcile the webhook certificate");
                     retry.pause()
                 }
             };
@@ -178,18 +164,16 @@ impl Driver {
         }
     }
 
-    /// Reads everything once, and executes the plan.
-    async fn check(&mut self) -> Result<Checked, CheckError> {
-        let Read {
-            object: secret,
-            date,
-        } = self.calls.get(&self.secret).await?;
+    /// Reads everything once, and executes the plan. Returns how long nothing has to be done without a
+    /// change; `None` if the Secret was written, by this or another replica, and must be read again.
+    async fn check(&mut self) -> Result<Option<Duration>, CheckError> {
+        let (secret, date) = calls::get(&self.calls, &self.secret).await?;
         let now = date.unwrap_or_else(Timestamp::now);
         let stored = match &secret {
             Some(secret) => Some(Contents::read(&data(secret)?, &self.names)),
             None => None,
         };
-        let (objects, bundles) = self.read_registered().await;
+        let bundles = self.read_targets().await;
         let settled = self.settling.observe(
             stored.as_ref().and_then(|stored| stored.next.as_ref()),
             &bundles,
@@ -203,68 +187,63 @@ impl Driver {
             settled,
             jitter: self.jitter,
         };
-        let Plan {
-            write,
-            serve,
-            again,
-        } = plan(seen, || issue(&self.names, now))?;
+        let plan = plan(seen, || issue(&self.names, now))?;
         let usable = stored.as_ref().is_some_and(|it| it.current.is_some());
         self.metrics.read(usable);
-        if let Some(identity) = serve {
-            let validity = identity.pair().validity();
+        if let Some(identity) = plan.serve {
+            let validity = identity.pair.validity();
             tracing::info!(%validity, "serving a new webhook certificate");
-            self.resolver.install(identity.pair().clone());
+            self.resolver.install(identity.pair.clone());
             self.serving = Some(identity);
         }
-        if let Some(contents) = write {
-            self.write_secret(secret, &contents).await?;
+        if let Some(contents) = plan.write {
             // The next check reads and applies what was written.
-            return Ok(Checked::Wrote);
+            self.write_secret(secret, &contents).await?;
+            return Ok(None);
         }
-        let mut pause = Duration::try_from(again.duration_since(now)).unwrap_or_default();
-        if let Some(stored) = stored {
-            let bundle = contents::pem(&stored.trusted());
-            let mut failed = None;
-            for object in objects {
-                match self.write_bundle(object, &bundle).await {
-                    Ok(again) => pause = pause.min(again),
-                    // The other objects are still handled.
-                    Err(error) => failed = Some(error),
-                }
-            }
-            if let Some(error) = failed {
-                return Err(error.into());
+        let mut pause = Duration::try_from(plan.again.duration_since(now)).unwrap_or_default();
+        let Some(stored) = stored else {
+            return Ok(Some(pause));
+        };
+        let bundle = contents::pem(&stored.trusted());
+        let mut failed = None;
+        for target in &mut self.targets {
+            match target.write(&self.calls, &bundle).await {
+                Ok(again) => pause = pause.min(again),
+                // The other objects are still handled.
+                Err(error) => failed = Some(error),
             }
         }
-        Ok(Checked::Settled(pause))
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(Some(pause)),
+        }
     }
 
-    /// The existing registered objects, and the authorities in each one with a managed caBundle; `None`
+    /// Reads the existing objects. Returns the authorities in each one with a managed caBundle; `None`
     /// for one that could not be read.
-    async fn read_registered(&mut self) -> (Vec<Object>, Vec<Option<Vec<Authority>>>) {
-        let (mut objects, mut bundles) = (Vec::new(), Vec::new());
-        let entries = self.registered.iter().zip(&mut self.unreadable).enumerate();
-        for (index, (registered, unreadable)) in entries {
-            match self.calls.get(&registered.place()).await {
-                Ok(Read { object, .. }) => {
-                    *unreadable = None;
-                    let Some(object) = object else { continue };
-                    if let Some(trusted) = registered.trusted(&object) {
+    async fn read_targets(&mut self) -> Vec<Option<Vec<Authority>>> {
+        let mut bundles = Vec::new();
+        for target in &mut self.targets {
+            target.object = None;
+            match calls::get(&self.calls, &target.registered.object_ref()).await {
+                Ok((object, _)) => {
+                    target.read_error.clear();
+                    if let Some(object) = object
+                        && let Some(trusted) = target.registered.trusted(&object)
+                    {
                         bundles.push(Some(trusted));
-                        objects.push(Object { index, object });
+                        target.object = Some(object);
                     }
                 }
                 Err(error) => {
-                    let text = error_report(&error);
-                    if unreadable.as_ref() != Some(&text) {
-                        tracing::warn!(error = text, "cannot read an object with a caBundle");
-                        *unreadable = Some(text);
-                    }
+                    let message = "cannot read an object with a caBundle";
+                    target.read_error.warn(&error, message);
                     bundles.push(None);
                 }
             }
         }
-        (objects, bundles)
+        bundles
     }
 
     /// Creates the Secret, or replaces its data with the resourceVersion as precondition.
@@ -279,7 +258,7 @@ impl Driver {
                 if let Some(secret) = secret.as_object_mut() {
                     secret.insert("data".to_owned(), data);
                 }
-                self.calls.replace(&self.secret, &secret).await
+                calls::replace(&self.calls, &self.secret, &secret).await
             }
             None => {
                 let secret = json!({
@@ -292,70 +271,62 @@ impl Driver {
                     "type": "kubernetes.io/tls",
                     "data": data,
                 });
-                self.calls.create(&self.secret, &secret).await
+                calls::create(&self.calls, &self.secret, &secret).await
             }
         };
         match written {
-            Ok(_) => {
-                tracing::info!(secret = self.secret.name, "wrote the webhook certificates");
-                Ok(())
-            }
+            Ok(_) => tracing::info!(secret = self.secret.name, "wrote the webhook certificates"),
             // Another replica wrote first. The next check reads its data.
-            Err(error) if error.is_conflict() => Ok(()),
-            Err(error) => Err(error),
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+impl Target {
+    fn new(registered: Registered) -> Self {
+        Self {
+            registered,
+            object: None,
+            repairs: Repairs::default(),
+            read_error: LastError::default(),
         }
     }
 
-    /// Writes the bundle into one object, unless it is up to date or must not be written yet. Returns
+    /// Writes the bundle into the object, unless it is up to date or must not be written yet. Returns
     /// when to check the object again.
-    async fn write_bundle(
-        &mut self,
-        Object { index, mut object }: Object,
-        bundle: &str,
-    ) -> Result<Duration, RequestError> {
-        let Some(registered) = self.registered.get(index) else {
+    async fn write(&mut self, calls: &Client, bundle: &str) -> Result<Duration, RequestError> {
+        let Some(mut object) = self.object.take() else {
             return Ok(Duration::MAX);
         };
         let now = Instant::now();
-        if !registered.trust(&mut object, bundle) {
-            self.repairs.found(index, bundle, generation(&object), now);
+        if !self.registered.trust(&mut object, bundle) {
+            self.repairs.found(bundle, generation(&object), now);
             return Ok(Duration::MAX);
         }
-        let wait = self.repairs.wait(index, bundle, now);
+        let wait = self.repairs.wait(bundle, now);
         if !wait.is_zero() {
             return Ok(wait);
         }
-        let replaced = self.calls.replace(&registered.place(), &object).await;
-        let (kind, name) = (registered.kind(), registered.name());
-        match replaced {
+        let at = self.registered.object_ref();
+        let (kind, name) = (&at.dyntype.kind, &at.name);
+        match calls::replace(calls, &at, &object).await {
             Ok(object) => {
-                let generation = generation(&object);
-                if self.repairs.wrote(index, bundle, generation, now) {
-                    tracing::warn!(
-                        kind,
-                        name,
-                        "restored a caBundle that another writer overwrote"
-                    );
+                if self.repairs.wrote(bundle, generation(&object), now) {
+                    let message = "restored a caBundle that another writer overwrote";
+                    tracing::warn!(kind, name, "{message}");
                 } else {
                     tracing::info!(kind, name, "wrote the caBundle");
                 }
                 Ok(Duration::MAX)
             }
             Err(error) if error.is_conflict() => {
-                self.repairs.met_another(index, bundle, now);
+                self.repairs.conflicted(bundle, now);
                 Ok(DEBOUNCE)
             }
             Err(error) => Err(error),
         }
-    }
-}
-
-fn secret_place(options: &SelfManaged) -> Place {
-    Place {
-        group: "",
-        namespace: Some(options.namespace.clone()),
-        plural: "secrets",
-        name: options.secret.clone(),
     }
 }
 
@@ -366,10 +337,9 @@ fn generation(object: &Value) -> i64 {
 }
 
 fn data(secret: &Value) -> Result<BTreeMap<String, ByteString>, CheckError> {
-    match secret.get("data") {
-        None | Some(Value::Null) => Ok(BTreeMap::new()),
-        Some(data) => serde_json::from_value(data.clone()).map_err(CheckError::Data),
-    }
+    let data = secret.get("data").cloned().unwrap_or_default();
+    let data: Option<_> = serde_json::from_value(data).map_err(CheckError::Data)?;
+    Ok(data.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
 //! The webhook configurations, changed to a URL and restored. The original is kept in an annotation of
 //! the object, so that a later run can restore it if this process was killed. Pure, on JSON.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::objects::Registered;
 use super::webhook_url::WebhookUrl;
 
 /// The original part of the object, as JSON; `null` for an object that this process created.
-pub(super) const REPLACED: &str = "quartet-operator.example.com/replaced-by-webhook-url";
+const REPLACED: &str = "quartet-operator.example.com/replaced-by-webhook-url";
 
-/// The desired part of one object: the `webhooks` of a webhook configuration, or the `spec.conversion`
-/// of a CRD, with a URL.
+/// One object, with a URL.
 #[derive(Debug, Clone)]
 pub(super) struct UrlForm {
-    registered: Registered,
-    part: Value,
+    pub(super) registered: Registered,
+    /// The packaged object, with the URL in place of each Service.
+    desired: Value,
 }
 
 /// How to remove the URL from an object.
@@ -29,62 +29,53 @@ pub(super) enum Restored {
 }
 
 impl UrlForm {
-    /// Builds the part from the packaged object: replaces each Service by the URL and `bundle`
-    /// (base64), and keeps its path. `None` if no part of `object` calls the webhook server.
+    /// Replaces each Service in the packaged object by the URL and `bundle` (base64), and keeps its
+    /// path.
     pub(super) fn new(
         registered: Registered,
-        packaged: &Value,
+        packaged: Value,
         url: &WebhookUrl,
         bundle: &Value,
-    ) -> Option<Self> {
-        let mut part = part(&registered, packaged)?.clone();
-        for client in clients_mut(&registered, &mut part) {
-            let path = client.pointer("/service/path").and_then(Value::as_str);
-            *client = json!({
-                "url": url.with_path(path.unwrap_or_default()),
-                "caBundle": bundle,
-            });
+    ) -> Self {
+        let mut desired = packaged;
+        for client in registered.clients(&desired) {
+            if let Some(client) = desired.pointer_mut(&client) {
+                let path = client.pointer("/service/path").and_then(Value::as_str);
+                let url = url.with_path(path.unwrap_or_default());
+                *client = json!({"url": url, "caBundle": bundle});
+            }
         }
-        Some(Self { registered, part })
-    }
-
-    pub(super) fn registered(&self) -> &Registered {
-        &self.registered
+        Self {
+            registered,
+            desired,
+        }
     }
 
     /// The object to create if it does not exist; `None` for a CRD, which `make install` creates.
     pub(super) fn fresh(&self) -> Option<Value> {
-        match &self.registered {
-            Registered::Validating(name) => Some(json!({
-                "apiVersion": "admissionregistration.k8s.io/v1",
-                "kind": "ValidatingWebhookConfiguration",
-                "metadata": {"name": name, "annotations": {REPLACED: "null"}},
-                "webhooks": self.part,
-            })),
-            Registered::Converted(_) => None,
-        }
+        let is_validating = matches!(self.registered, Registered::Validating(_));
+        is_validating.then(|| {
+            let mut object = self.desired.clone();
+            annotate(&mut object, "null".into());
+            object
+        })
     }
 
     /// `object` with the URL; `None` if it is up to date, or is a CRD of a single version, which needs
     /// no conversion.
     pub(super) fn put_into(&self, mut object: Value) -> Option<Value> {
         let versions = object.pointer("/spec/versions").and_then(Value::as_array);
-        if matches!(self.registered, Registered::Converted(_))
-            && versions.is_none_or(|versions| versions.len() < 2)
-        {
-            return None;
-        }
-        let found = part(&self.registered, &object).cloned();
-        let found = found.unwrap_or_default();
-        if self.is_in(&found) {
+        let is_single = matches!(self.registered, Registered::Converted(_))
+            && versions.is_none_or(|versions| versions.len() < 2);
+        if is_single || self.is_in(&object) {
             return None;
         }
         // A URL with this annotation was left by an earlier run.
-        let left_behind = calls_a_url(&self.registered, &found) && replaced(&object).is_some();
-        if !left_behind {
-            annotate(&mut object, Some(found.to_string()));
+        if !(self.calls_a_url(&object) && replaced(&object).is_some()) {
+            let original = self.part(&object).to_string();
+            annotate(&mut object, original.into());
         }
-        set_part(&self.registered, &mut object, self.part.clone());
+        self.set_part(&mut object, self.part(&self.desired));
         Some(object)
     }
 
@@ -93,84 +84,51 @@ impl UrlForm {
         let Some(replaced) = replaced(&object) else {
             return Restored::Nothing;
         };
-        let found = part(&self.registered, &object).cloned().unwrap_or_default();
-        annotate(&mut object, None);
-        if self.is_in(&found) {
+        annotate(&mut object, Value::Null);
+        if self.is_in(&object) {
             if replaced.is_null() && matches!(self.registered, Registered::Validating(_)) {
                 return Restored::Delete;
             }
-            set_part(&self.registered, &mut object, replaced);
+            self.set_part(&mut object, replaced);
         }
         Restored::Replace(object)
     }
 
-    /// Whether `found` calls the desired URLs. The API server adds defaults, so whole parts are never
+    /// Whether `object` calls the desired URLs. The API server adds defaults, so whole parts are never
     /// equal.
-    fn is_in(&self, found: &Value) -> bool {
-        !found.is_null()
-            && client_list(&self.registered, found) == client_list(&self.registered, &self.part)
+    fn is_in(&self, object: &Value) -> bool {
+        self.clients(object) == self.clients(&self.desired)
     }
-}
 
-fn part<'a>(registered: &Registered, object: &'a Value) -> Option<&'a Value> {
-    match registered {
-        Registered::Validating(_) => object.get("webhooks"),
-        Registered::Converted(_) => object.pointer("/spec/conversion"),
+    fn calls_a_url(&self, object: &Value) -> bool {
+        let clients = self.clients(object);
+        let mut urls = clients.iter().map(|client| client.as_ref()?.get("url"));
+        !clients.is_empty() && urls.all(|url| url.is_some())
     }
-}
 
-fn set_part(registered: &Registered, object: &mut Value, part: Value) {
-    let (parent, key) = match registered {
-        Registered::Validating(_) => (Some(object), "webhooks"),
-        Registered::Converted(_) => (object.get_mut("spec"), "conversion"),
-    };
-    if let Some(parent) = parent.and_then(Value::as_object_mut) {
-        match part {
-            Value::Null => parent.remove(key),
-            part => parent.insert(key.to_owned(), part),
-        };
+    fn clients(&self, object: &Value) -> Vec<Option<Value>> {
+        let pointers = self.registered.clients(object).into_iter();
+        pointers.map(|it| object.pointer(&it).cloned()).collect()
     }
-}
 
-/// The name and the client of each webhook in a part.
-fn client_list<'a>(
-    registered: &Registered,
-    part: &'a Value,
-) -> Vec<(Option<&'a Value>, Option<&'a Value>)> {
-    match registered {
-        Registered::Validating(_) => {
-            let webhooks = part.as_array().into_iter().flatten();
-            webhooks
-                .map(|webhook| (webhook.get("name"), webhook.get("clientConfig")))
-                .collect()
-        }
-        Registered::Converted(_) => {
-            vec![(part.get("strategy"), part.pointer("/webhook/clientConfig"))]
+    /// The pointer to the parent of the replaced part, and its key.
+    fn location(&self) -> (&'static str, &'static str) {
+        match self.registered {
+            Registered::Validating(_) => ("", "webhooks"),
+            Registered::Converted(_) => ("/spec", "conversion"),
         }
     }
-}
 
-fn clients_mut<'a>(registered: &Registered, part: &'a mut Value) -> Vec<&'a mut Value> {
-    match registered {
-        Registered::Validating(_) => {
-            let webhooks = part.as_array_mut().into_iter().flatten();
-            webhooks
-                .filter_map(|webhook| webhook.get_mut("clientConfig"))
-                .collect()
-        }
-        Registered::Converted(_) => part
-            .pointer_mut("/webhook/clientConfig")
-            .into_iter()
-            .collect(),
+    fn part(&self, object: &Value) -> Value {
+        let (parent, key) = self.location();
+        let part = object.pointer(parent).and_then(|parent| parent.get(key));
+        part.cloned().unwrap_or_default()
     }
-}
 
-fn calls_a_url(registered: &Registered, part: &Value) -> bool {
-    let clients = client_list(registered, part);
-    !clients.is_empty()
-        && clients
-            .iter()
-            .all(|(_, client)| client.is_some_and(|client| client.get("url").is_some()))
+    fn set_part(&self, object: &mut Value, part: Value) {
+        let (parent, key) = self.location();
+        set(object, parent, key, part);
+    }
 }
 
 /// The original value in the annotation.
@@ -179,17 +137,19 @@ fn replaced(object: &Value) -> Option<Value> {
     serde_json::from_str(annotations.get(REPLACED)?.as_str()?).ok()
 }
 
-fn annotate(object: &mut Value, text: Option<String>) {
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
-        return;
-    };
-    let annotations = metadata
-        .entry("annotations")
-        .or_insert_with(|| Value::Object(Map::new()));
-    if let Some(annotations) = annotations.as_object_mut() {
-        match text {
-            Some(text) => annotations.insert(REPLACED.to_owned(), Value::String(text)),
-            None => annotations.remove(REPLACED),
+fn annotate(object: &mut Value, text: Value) {
+    if object.pointer("/metadata/annotations").is_none() {
+        set(object, "/metadata", "annotations", json!({}));
+    }
+    set(object, "/metadata/annotations", REPLACED, text);
+}
+
+/// Sets a field, or removes it if the value is null.
+fn set(object: &mut Value, parent: &str, key: &str, value: Value) {
+    if let Some(parent) = object.pointer_mut(parent).and_then(Value::as_object_mut) {
+        match value {
+            Value::Null => parent.remove(key),
+            value => parent.insert(key.to_owned(), value),
         };
     }
 }
@@ -221,7 +181,7 @@ mod tests {
 
     fn crd_form(at: &str) -> UrlForm {
         let registered = Registered::Converted("c".to_owned());
-        UrlForm::new(registered, &crd(conversion()), &url(at), &json!("Q0E=")).unwrap()
+        UrlForm::new(registered, crd(conversion()), &url(at), &json!("Q0E="))
     }
 
     fn validating(webhooks: Value) -> Value {
@@ -240,11 +200,10 @@ mod tests {
         let packaged = validating(webhooks());
         UrlForm::new(
             registered,
-            &packaged,
+            packaged,
             &url("https://127.0.0.1:1"),
             &json!("Q0E="),
         )
-        .unwrap()
     }
 
     #[test]

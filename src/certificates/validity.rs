@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use rustls::server::ParsedCertificate;
-use yasna::tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME};
+use yasna::tags::TAG_UTCTIME;
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
 
 /// The validity period of a certificate in seconds, both ends included.
@@ -27,9 +27,7 @@ impl Validity {
         yasna::parse_der(certificate, |reader| {
             reader.read_sequence(|certificate| {
                 let validity = certificate.next().read_sequence(to_be_signed)?;
-                // Signature algorithm and signature.
-                skip(certificate)?;
-                skip(certificate)?;
+                skip_rest(certificate)?;
                 Ok(validity)
             })
         })
@@ -57,7 +55,7 @@ impl fmt::Display for Validity {
 fn to_be_signed(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<Validity> {
     fields.read_optional(|version| version.read_tagged(Tag::context(0), |it| it.read_u8()))?;
     for _ in ["serial number", "signature algorithm", "issuer"] {
-        skip(fields)?;
+        fields.next().read_der()?;
     }
     let validity = fields.next().read_sequence(|dates| {
         Ok(Validity {
@@ -65,24 +63,22 @@ fn to_be_signed(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<Validity> {
             not_after: date(dates.next())?,
         })
     })?;
-    while fields.read_optional(|field| field.read_der())?.is_some() {}
+    skip_rest(fields)?;
     Ok(validity)
 }
 
-fn skip(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<()> {
-    fields.next().read_der().map(|_| ())
+fn skip_rest(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<()> {
+    while fields.read_optional(|field| field.read_der())?.is_some() {}
+    Ok(())
 }
 
 fn date(reader: BERReader<'_, '_>) -> ASN1Result<Timestamp> {
-    let tag = reader.lookahead_tag()?;
-    let seconds = if tag == TAG_UTCTIME {
-        reader.read_utctime()?.datetime().unix_timestamp()
-    } else if tag == TAG_GENERALIZEDTIME {
-        reader.read_generalized_time()?.datetime().unix_timestamp()
-    } else {
-        return Err(ASN1Error::new(ASN1ErrorKind::Invalid));
+    let date = match reader.lookahead_tag()? == TAG_UTCTIME {
+        true => *reader.read_utctime()?.datetime(),
+        false => *reader.read_generalized_time()?.datetime(),
     };
-    Timestamp::from_second(seconds).map_err(|_| ASN1Error::new(ASN1ErrorKind::Invalid))
+    Timestamp::from_second(date.unix_timestamp())
+        .map_err(|_| ASN1Error::new(ASN1ErrorKind::Invalid))
 }
 
 #[cfg(test)]

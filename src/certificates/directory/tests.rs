@@ -314,15 +314,8 @@ async fn a_future_pair_is_served_once_the_one_before_it_has_expired() {
     let folder = Folder::new();
     let (old, future) = (lasting(-2, 1), lasting(2, 48));
     folder.write(&old);
-    let metrics = Metrics::default();
-    let resolver = Resolver::new(metrics.clone());
-    let mut watcher = Watcher {
-        files: folder.files(),
-        resolver: Arc::clone(&resolver),
-        metrics,
-        served: None,
-        last_warning: None,
-    };
+    let mut watcher = Watcher::new(folder.files(), Metrics::default());
+    let resolver = Arc::clone(&watcher.resolver);
     let at = |hours| Timestamp::now() + SignedDuration::from_hours(hours);
     watcher.check(at(0)).await;
     folder.write(&future);
@@ -335,14 +328,7 @@ async fn a_future_pair_is_served_once_the_one_before_it_has_expired() {
 #[tokio::test(start_paused = true)]
 async fn each_bad_content_is_reported_once() {
     let folder = Folder::new();
-    let metrics = Metrics::default();
-    let mut watcher = Watcher {
-        files: folder.files(),
-        resolver: Resolver::new(metrics.clone()),
-        metrics,
-        served: None,
-        last_warning: None,
-    };
+    let mut watcher = Watcher::new(folder.files(), Metrics::default());
     let now = Timestamp::now();
     let mut said = Vec::new();
     for content in ["", "a", "a", "b"] {

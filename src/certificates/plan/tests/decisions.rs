@@ -78,7 +78,7 @@ fn the_next_pair_is_used_only_after_every_bundle_has_held_it_for_a_while() {
     let promoted = promoted.write.unwrap();
     assert_eq!(promoted.current, Some(next));
     assert_eq!(promoted.next, None);
-    assert_eq!(promoted.old, [identity.authority().clone()]);
+    assert_eq!(promoted.old, [identity.authority.clone()]);
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn the_old_authority_is_trusted_until_it_has_expired_and_no_longer() {
     let now = start() + days(60);
     let (before, current) = (made(start()), made(now));
     let stored = Contents {
-        old: vec![before.authority().clone()],
+        old: vec![before.authority.clone()],
         ..holding(&current)
     };
-    let ends = before.pair().validity().not_after;
+    let ends = before.pair.validity().not_after;
     let bundles = [Some(stored.trusted())];
     let at = |now| seen(now, Some(&stored), Some(&current), &bundles);
     assert_eq!(decide(at(ends)).write, None);
@@ -138,7 +138,7 @@ fn a_broken_secret_is_made_anew_and_its_readable_authorities_stay_trusted() {
             .write
             .unwrap();
         assert!(anew.current.is_some());
-        assert_eq!(anew.old, [identity.authority().clone()]);
+        assert_eq!(anew.old, [identity.authority.clone()]);
     }
     let mut data = holding(&identity).data();
     data.insert("ca.crt".to_owned(), ByteString(vec![0xff, 0xfe]));
@@ -162,8 +162,8 @@ fn what_is_written_is_read_back_the_same() {
         current: Some(made(start())),
         next: Some(made(start())),
         old: vec![
-            made(start()).authority().clone(),
-            made(start()).authority().clone(),
+            made(start()).authority.clone(),
+            made(start()).authority.clone(),
         ],
     };
     assert_eq!(Contents::read(&contents.data(), &names()), contents);

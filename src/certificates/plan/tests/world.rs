@@ -160,7 +160,7 @@ impl World {
                 continue;
             };
             for (object, (_, bundle)) in self.objects.iter().enumerate() {
-                if !bundle.contains(serving.authority()) {
+                if !bundle.contains(&serving.authority) {
                     return Some(format!("replica {number}, object {object}"));
                 }
             }
