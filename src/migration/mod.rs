@@ -18,15 +18,14 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use thiserror::Error;
 use tokio::time::sleep;
 
-use calls::{Calls, Listed, Metadata};
-use plan::Definition;
-pub use plan::NotReady;
+use calls::{Listed, Metadata};
+use plan::{Definition, Rejection};
 use progress::Progress;
 
 use crate::api::Kind;
 pub use crate::api_server::RequestError;
 use crate::config::MigrateStorage;
-use crate::manager::{self, ClusterError, EXIT_USAGE};
+use crate::manager::{self, Clients, ClusterError, EXIT_USAGE};
 use crate::operators::OPERATORS;
 
 /// Concurrent rewrites: enough to keep the API server busy, few enough to leave capacity for other
@@ -41,8 +40,8 @@ const ROUNDS: usize = 3;
 /// that has not observed it still stores the old version.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// Maximum number of retries of one object, list or status after a conflict.
-const LOOKS: usize = 10;
+/// Maximum number of attempts for one object, list or status after conflicts.
+const ATTEMPTS: usize = 10;
 
 /// Why a migration failed. Objects that were rewritten before the error remain rewritten.
 #[derive(Debug, Error)]
@@ -53,9 +52,9 @@ pub enum MigrationError {
     /// An operating system resource is not available.
     #[error("cannot start a runtime")]
     Runtime(#[source] io::Error),
-    /// A CRD cannot be migrated in its current form.
-    #[error("{}", lines(.0))]
-    NotReady(Vec<NotReady>),
+    /// CRDs cannot be migrated in their current form, each for a reason.
+    #[error("{}", .0.join("\n"))]
+    NotReady(Vec<String>),
     /// A request failed, and retries did not help.
     #[error(transparent)]
     Call(#[from] RequestError),
@@ -80,11 +79,6 @@ impl MigrationError {
     }
 }
 
-fn lines(refusals: &[NotReady]) -> String {
-    let lines: Vec<_> = refusals.iter().map(ToString::to_string).collect();
-    lines.join("\n")
-}
-
 /// Migrates the CRDs of all kinds that are installed, with progress on standard error.
 ///
 /// # Errors
@@ -99,24 +93,20 @@ pub fn run(options: &MigrateStorage) -> Result<(), MigrationError> {
 
 async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {
     let clients = manager::connect(options.kubeconfig.as_deref()).await?;
-    let migration = Migration {
-        calls: Calls::new(&clients),
-        options,
-    };
+    let migration = Migration { clients, options };
     let mut due = Vec::new();
-    let mut refusals = Vec::new();
+    let mut problems = Vec::new();
     for kind in OPERATORS.iter().map(|operator| operator.kind()) {
-        let Some(crd) = migration.calls.definition(kind).await? else {
-            Progress::of(&plan::name_of(kind)).result("not installed");
-            continue;
-        };
-        match Definition::of(kind, &crd) {
-            Ok(definition) => due.push((kind, definition)),
-            Err(refusal) => refusals.push(refusal),
+        match migration.crd(kind).await? {
+            None => Progress::of(plan::name_of(kind)).result("not installed"),
+            Some(crd) => match Definition::of(kind, &crd) {
+                Ok(definition) => due.push((kind, definition)),
+                Err(problem) => problems.push(problem),
+            },
         }
     }
-    if !refusals.is_empty() {
-        return Err(MigrationError::NotReady(refusals));
+    if !problems.is_empty() {
+        return Err(MigrationError::NotReady(problems));
     }
     let is_due = |(kind, definition): &(&Kind, Definition)| !definition.is_migrated(kind);
     if !options.dry_run && due.iter().any(is_due) {
@@ -130,28 +120,21 @@ async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {
             result => result?,
         }
     }
-    if failures > 0 {
-        return Err(MigrationError::Incomplete(failures));
+    match failures {
+        0 => Ok(()),
+        failures => Err(MigrationError::Incomplete(failures)),
     }
-    Ok(())
 }
 
-/// The clients and the state of a migration.
+/// The clients and the options of a migration.
 struct Migration<'a> {
-    calls: Calls,
+    clients: Clients,
     options: &'a MigrateStorage,
-}
-
-/// Result of an attempt to update `status.storedVersions`.
-enum Trimmed {
-    Done,
-    /// The CRD's spec changed since the rewriting began; this is the current one.
-    Changed(Definition),
 }
 
 impl Migration<'_> {
     async fn migrate(&self, kind: &Kind, mut definition: Definition) -> Result<(), MigrationError> {
-        let mut progress = Progress::of(&definition.name);
+        let mut progress = Progress::of(definition.name.clone());
         let hub = kind.hub.name;
         if definition.is_migrated(kind) {
             progress.result(&format!("stored in {hub} only, nothing to do"));
@@ -161,7 +144,7 @@ impl Migration<'_> {
         progress.note(&format!("stored in {stored}; rewriting in {hub}"));
         for _ in 0..ROUNDS {
             self.rewrite_all(kind, &mut progress).await?;
-            let (count, written) = (progress.count(), progress.written());
+            let (count, written) = (progress.done, progress.written);
             if self.options.dry_run {
                 progress.result(&format!(
                     "{count} objects would be rewritten, and status.storedVersions cut from \
@@ -169,23 +152,19 @@ impl Migration<'_> {
                 ));
                 return Ok(());
             }
-            if progress.failures() > 0 {
-                return Err(MigrationError::Incomplete(progress.failures()));
+            if progress.failed > 0 {
+                return Err(MigrationError::Incomplete(progress.failed));
             }
-            match self.trim(kind, &definition).await? {
-                Trimmed::Done => {
-                    progress.result(&format!(
-                        "{written} of {count} objects rewritten, stored in {hub} only"
-                    ));
-                    return Ok(());
-                }
-                Trimmed::Changed(now) => {
-                    progress.note("the CRD changed in the meantime; starting over");
-                    progress.restarted();
-                    definition = now;
-                    sleep(SETTLING).await;
-                }
-            }
+            let Some(changed) = self.trim(kind, &definition).await? else {
+                progress.result(&format!(
+                    "{written} of {count} objects rewritten, stored in {hub} only"
+                ));
+                return Ok(());
+            };
+            progress.note("the CRD changed in the meantime; starting over");
+            progress.restarted();
+            definition = changed;
+            sleep(SETTLING).await;
         }
         Err(MigrationError::Unsettled(definition.name))
     }
@@ -199,16 +178,15 @@ impl Migration<'_> {
         let mut next = String::new();
         let mut expiries = 0;
         loop {
-            let page = self.calls.page(kind, self.options.page_size, &next).await;
-            let mut page = match page {
+            let page = match self.page(kind, &next).await {
                 Ok(page) => page,
                 Err(error) => {
                     let expired = error.status().filter(|status| status.code == 410);
-                    let Some(status) = expired.filter(|_| expiries < LOOKS) else {
+                    let Some(status) = expired.filter(|_| expiries < ATTEMPTS) else {
                         return Err(error.into());
                     };
                     expiries += 1;
-                    next = plan::after_expiry(status).unwrap_or_default();
+                    next = plan::after_expiry(status);
                     if next.is_empty() {
                         progress.note("the list expired; starting over");
                         progress.restarted();
@@ -216,18 +194,19 @@ impl Migration<'_> {
                     continue;
                 }
             };
-            let objects = page.take_items();
+            let objects = page.items.unwrap_or_default();
             let size = u64::try_from(objects.len()).unwrap_or_default();
-            progress.listed(size, page.metadata.remaining_item_count.unwrap_or_default());
+            let remaining = page.metadata.remaining_item_count.unwrap_or_default();
+            progress.listed(size, remaining.unsigned_abs());
             if self.options.dry_run {
                 progress.done(size, 0);
             } else {
                 self.rewrite_page(kind, objects, progress).await?;
             }
-            if page.metadata.next.is_empty() {
+            next = page.metadata.continue_.unwrap_or_default();
+            if next.is_empty() {
                 return Ok(());
             }
-            next = page.metadata.next;
         }
     }
 
@@ -237,14 +216,13 @@ impl Migration<'_> {
         page: Vec<Listed>,
         progress: &mut Progress,
     ) -> Result<(), MigrationError> {
-        let rewrites = page
-            .into_iter()
-            .map(|object| self.rewrite(kind, object.metadata));
+        let objects = page.into_iter().map(|object| object.metadata);
+        let rewrites = objects.map(|object| self.rewrite(kind, object));
         let mut outcomes = stream::iter(rewrites).buffer_unordered(CONCURRENCY);
         while let Some(outcome) = outcomes.try_next().await? {
             match outcome {
                 Ok(written) => progress.done(1, written.into()),
-                Err(refused) => progress.failed(&manager::error_report(&refused)),
+                Err(error) => progress.failed(&manager::error_report(&error)),
             }
         }
         Ok(())
@@ -257,49 +235,52 @@ impl Migration<'_> {
         kind: &Kind,
         mut object: Metadata,
     ) -> Result<Result<bool, RequestError>, MigrationError> {
-        for _ in 0..LOOKS {
-            let error = match self.calls.rewrite(kind, &object).await {
-                Ok(now) => return Ok(Ok(now.resource_version != object.resource_version)),
+        for _ in 0..ATTEMPTS {
+            let error = match self.store_again(kind, &object).await {
+                Ok(now) => {
+                    let is_same = now.metadata.resource_version == object.resource_version;
+                    return Ok(Ok(!is_same));
+                }
                 Err(error) => error,
             };
-            match error.status().map(plan::refusal) {
-                Some(plan::Refusal::Gone) => return Ok(Ok(false)),
-                Some(plan::Refusal::OfThisObject) => return Ok(Err(error)),
+            match error.status().map(plan::classify) {
+                Some(Rejection::Gone) => return Ok(Ok(false)),
+                Some(Rejection::OfThisObject) => return Ok(Err(error)),
                 // The writer's API server may not have observed the change of the CRD yet. So the
                 // object is rewritten again.
-                Some(plan::Refusal::Changed) => match self.calls.read(kind, &object).await? {
+                Some(Rejection::Changed) => match self.read(kind, &object).await? {
                     Some(now) => object = now.metadata,
                     None => return Ok(Ok(false)),
                 },
-                Some(plan::Refusal::Passing | plan::Refusal::OfEverything) | None => {
+                Some(Rejection::Transient | Rejection::OfEverything) | None => {
                     return Err(error.into());
                 }
             }
         }
-        let Metadata {
-            namespace, name, ..
-        } = object;
-        Err(MigrationError::Unsettled(format!(
-            "{} {namespace}/{name}",
-            kind.kind
-        )))
+        let (kind, namespace, name) = (kind.kind, object.namespace, object.name);
+        let object = format!("{kind} {namespace}/{name}");
+        Err(MigrationError::Unsettled(object))
     }
 
     /// Removes the old versions from `status.storedVersions`, if every write since `before` was stored
-    /// in the hub version.
-    async fn trim(&self, kind: &Kind, before: &Definition) -> Result<Trimmed, MigrationError> {
-        for _ in 0..LOOKS {
-            let Some(crd) = self.calls.definition(kind).await? else {
+    /// in the hub version. Otherwise, the CRD's spec has changed, and its current form is returned.
+    async fn trim(
+        &self,
+        kind: &Kind,
+        before: &Definition,
+    ) -> Result<Option<Definition>, MigrationError> {
+        for _ in 0..ATTEMPTS {
+            let Some(crd) = self.crd(kind).await? else {
                 return Err(MigrationError::Removed(before.name.clone()));
             };
             let now = Definition::of(kind, &crd)
-                .map_err(|refusal| MigrationError::NotReady(vec![refusal]))?;
+                .map_err(|problem| MigrationError::NotReady(vec![problem]))?;
             if !now.is_as_before(before) {
-                return Ok(Trimmed::Changed(now));
+                return Ok(Some(now));
             }
-            match self.calls.trim(kind, &now).await {
-                Ok(()) => return Ok(Trimmed::Done),
-                Err(error) if error.status().is_some_and(|status| status.code == 409) => {}
+            match self.trim_crd(kind, &now).await {
+                Ok(_) => return Ok(None),
+                Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -4,7 +4,6 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::Status;
 use serde_json::{Value, json};
-use thiserror::Error;
 
 use crate::api::Kind;
 
@@ -22,70 +21,37 @@ pub(super) struct Definition {
     pub(super) stored_versions: Vec<String>,
 }
 
-/// Why a CRD cannot be migrated. Each message ends with the remedy.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NotReady {
-    /// New objects are not stored in the hub version.
-    #[error(
-        "{name} stores {stored}, and only what is stored in {hub} can be migrated to it; apply \
-         config/crd first"
-    )]
-    StoresAnother {
-        /// The CRD.
-        name: String,
-        /// Its storage version.
-        stored: String,
-        /// The version it should be.
-        hub: &'static str,
-    },
-    /// The API server would change only `apiVersion`, and drop unknown fields.
-    #[error(
-        "{name} has several versions and no conversion webhook, so that rewriting would lose \
-         fields; apply config/crd first"
-    )]
-    NoConversion {
-        /// The CRD.
-        name: String,
-    },
-    /// Objects cannot be read in the hub version.
-    #[error("{name} does not serve {hub}; apply config/crd first")]
-    NotServed {
-        /// The CRD.
-        name: String,
-        /// The version that is not served.
-        hub: &'static str,
-    },
-}
-
 impl Definition {
     /// The relevant fields of `crd`, if objects can be rewritten in the hub version of `kind`.
-    pub(super) fn of(kind: &Kind, crd: &CustomResourceDefinition) -> Result<Self, NotReady> {
-        let name = name_of(kind);
+    ///
+    /// # Errors
+    /// Why the CRD cannot be migrated, with the remedy.
+    pub(super) fn of(kind: &Kind, crd: &CustomResourceDefinition) -> Result<Self, String> {
+        let (name, hub) = (name_of(kind), kind.hub.name);
         let versions = &crd.spec.versions;
         let stored = versions.iter().find(|version| version.storage);
-        let Some(stored) = stored.filter(|version| version.name == kind.hub.name) else {
-            return Err(NotReady::StoresAnother {
+        let stored_name = stored.map_or("no version", |version| &version.name);
+        let conversion = crd.spec.conversion.as_ref();
+        let problem = if stored_name != hub {
+            // New objects are not stored in the hub version.
+            format!("stores {stored_name}, and only what is stored in {hub} can be migrated to it")
+        } else if !stored.is_some_and(|version| version.served) {
+            format!("does not serve {hub}")
+        } else if versions.len() > 1 && conversion.is_none_or(|it| it.strategy != "Webhook") {
+            // The API server would change only `apiVersion`, and drop unknown fields.
+            "has several versions and no conversion webhook, so that rewriting would lose fields"
+                .into()
+        } else {
+            let status = crd.status.as_ref();
+            let stored_versions = status.and_then(|status| status.stored_versions.clone());
+            return Ok(Self {
                 name,
-                stored: stored.map_or_else(|| "no version".to_owned(), |it| it.name.clone()),
-                hub: kind.hub.name,
+                resource_version: crd.metadata.resource_version.clone().unwrap_or_default(),
+                generation: crd.metadata.generation.unwrap_or_default(),
+                stored_versions: stored_versions.unwrap_or_default(),
             });
         };
-        if !stored.served {
-            let hub = kind.hub.name;
-            return Err(NotReady::NotServed { name, hub });
-        }
-        let conversion = crd.spec.conversion.as_ref();
-        if versions.len() > 1 && conversion.is_none_or(|it| it.strategy != "Webhook") {
-            return Err(NotReady::NoConversion { name });
-        }
-        let status = crd.status.as_ref();
-        let stored_versions = status.and_then(|status| status.stored_versions.clone());
-        Ok(Self {
-            name,
-            resource_version: crd.metadata.resource_version.clone().unwrap_or_default(),
-            generation: crd.metadata.generation.unwrap_or_default(),
-            stored_versions: stored_versions.unwrap_or_default(),
-        })
+        Err(format!("{name} {problem}; apply config/crd first"))
     }
 
     /// Whether all objects are stored in the hub version of `kind`.
@@ -120,15 +86,15 @@ pub(super) fn rewrite(uid: &str, resource_version: &str) -> Value {
     json!({"metadata": {"uid": uid, "resourceVersion": resource_version}})
 }
 
-/// Classification of a failed rewrite.
+/// Classification of the API server's errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum Rejection {
     /// The object was deleted. Nothing is left to do.
     Gone,
     /// A conflict: read the object again.
     Changed,
     /// A transient error: retry.
-    Passing,
+    Transient,
     /// The error concerns only this object.
     OfThisObject,
     /// The error concerns all objects.
@@ -136,21 +102,21 @@ pub(super) enum Refusal {
 }
 
 /// Classifies an error of the API server.
-pub(super) fn refusal(status: &Status) -> Refusal {
+pub(super) fn classify(status: &Status) -> Rejection {
     match status.code {
-        404 => Refusal::Gone,
-        409 => Refusal::Changed,
-        408 | 429 | 500..=599 => Refusal::Passing,
-        401 | 403 | 405 | 415 => Refusal::OfEverything,
-        _ => Refusal::OfThisObject,
+        404 => Rejection::Gone,
+        409 => Rejection::Changed,
+        408 | 429 | 500..=599 => Rejection::Transient,
+        401 | 403 | 405 | 415 => Rejection::OfEverything,
+        _ => Rejection::OfThisObject,
     }
 }
 
 /// The `continue` token after an expired list (410): the one that the API server offers, which skips no
 /// object that existed when the list began, or none, which starts the list again.
-pub(super) fn after_expiry(status: &Status) -> Option<String> {
-    let offered = status.metadata.as_ref()?.continue_.clone()?;
-    (!offered.is_empty()).then_some(offered)
+pub(super) fn after_expiry(status: &Status) -> String {
+    let offered = status.metadata.as_ref().and_then(|it| it.continue_.clone());
+    offered.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -173,10 +139,10 @@ mod tests {
     }
 
     #[test]
-    fn a_crd_that_stores_the_old_version_is_refused_with_the_way_out() {
-        let refused = Definition::of(&KIND, &crd::transition(&KIND)).unwrap_err();
+    fn a_crd_that_stores_the_old_version_is_rejected_with_the_way_out() {
+        let rejected = Definition::of(&KIND, &crd::transition(&KIND)).unwrap_err();
         assert_eq!(
-            refused.to_string(),
+            rejected,
             "memcacheds.cache.example.com stores v1alpha1, and only what is stored in v1 can be \
              migrated to it; apply config/crd first"
         );
@@ -184,24 +150,29 @@ mod tests {
     }
 
     #[test]
-    fn a_crd_whose_conversion_would_drop_fields_is_refused() {
+    fn a_crd_whose_conversion_would_drop_fields_is_rejected() {
         let mut crd = stored(&["v1alpha1", "v1"]);
         crd.spec.conversion = None;
-        let refused = Definition::of(&KIND, &crd).unwrap_err();
-        assert!(matches!(refused, NotReady::NoConversion { .. }));
+        assert_eq!(
+            Definition::of(&KIND, &crd).unwrap_err(),
+            "memcacheds.cache.example.com has several versions and no conversion webhook, so that \
+             rewriting would lose fields; apply config/crd first"
+        );
         // With one version there is nothing to convert.
         crd.spec.versions.retain(|version| version.name == "v1");
         assert!(Definition::of(&KIND, &crd).is_ok());
     }
 
     #[test]
-    fn a_crd_that_does_not_serve_what_it_stores_is_refused() {
+    fn a_crd_that_does_not_serve_what_it_stores_is_rejected() {
         let mut crd = stored(&["v1"]);
         for version in &mut crd.spec.versions {
             version.served = version.name != "v1";
         }
-        let refused = Definition::of(&KIND, &crd).unwrap_err();
-        assert!(matches!(refused, NotReady::NotServed { .. }));
+        assert_eq!(
+            Definition::of(&KIND, &crd).unwrap_err(),
+            "memcacheds.cache.example.com does not serve v1; apply config/crd first"
+        );
     }
 
     #[test]
@@ -241,19 +212,19 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_is_told_apart() {
+    fn each_rejection_is_classified() {
         for (code, expected) in [
-            (404, Refusal::Gone),
-            (409, Refusal::Changed),
-            (429, Refusal::Passing),
-            (500, Refusal::Passing),
-            (503, Refusal::Passing),
-            (403, Refusal::OfEverything),
-            (422, Refusal::OfThisObject),
-            (400, Refusal::OfThisObject),
+            (404, Rejection::Gone),
+            (409, Rejection::Changed),
+            (429, Rejection::Transient),
+            (500, Rejection::Transient),
+            (503, Rejection::Transient),
+            (403, Rejection::OfEverything),
+            (422, Rejection::OfThisObject),
+            (400, Rejection::OfThisObject),
         ] {
             let status = Status::failure("no", "No").with_code(code);
-            assert_eq!(refusal(&status), expected, "{code}");
+            assert_eq!(classify(&status), expected, "{code}");
         }
     }
 
@@ -263,10 +234,10 @@ mod tests {
             serde_json::from_value(json!({"code": 410, "metadata": metadata})).unwrap()
         };
         assert_eq!(
-            after_expiry(&expired(json!({"continue": "there"}))).as_deref(),
-            Some("there")
+            after_expiry(&expired(json!({"continue": "there"}))),
+            "there"
         );
-        assert_eq!(after_expiry(&expired(json!({"continue": ""}))), None);
-        assert_eq!(after_expiry(&expired(json!({}))), None);
+        assert_eq!(after_expiry(&expired(json!({"continue": ""}))), "");
+        assert_eq!(after_expiry(&expired(json!({}))), "");
     }
 }

@@ -10,30 +10,33 @@ use tokio::time::Instant;
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Maximum number of failed objects that are named.
-const NAMED: usize = 20;
+const NAMED: u64 = 20;
 
 /// The progress of one kind.
 pub(super) struct Progress {
     name: String,
     /// Estimated number of objects.
     expected: u64,
-    done: u64,
+    /// Number of finished objects.
+    pub(super) done: u64,
     /// Number of objects that were stored in an old version.
-    written: u64,
-    failed: u64,
-    told: Instant,
+    pub(super) written: u64,
+    /// Number of objects that could not be rewritten.
+    pub(super) failed: u64,
+    last_line: Instant,
 }
 
 impl Progress {
     /// The progress of the CRD `name`.
-    pub(super) fn of(name: &str) -> Self {
+    pub(super) fn of(name: String) -> Self {
+        let (expected, done, written, failed) = (0, 0, 0, 0);
         Self {
-            name: name.to_owned(),
-            expected: 0,
-            done: 0,
-            written: 0,
-            failed: 0,
-            told: Instant::now(),
+            name,
+            expected,
+            done,
+            written,
+            failed,
+            last_line: Instant::now(),
         }
     }
 
@@ -46,8 +49,8 @@ impl Progress {
     pub(super) fn done(&mut self, count: u64, written: u64) {
         self.done += count;
         self.written += written;
-        if self.told.elapsed() >= EVERY {
-            self.told = Instant::now();
+        if self.last_line.elapsed() >= EVERY {
+            self.last_line = Instant::now();
             self.note(&format!("{} of {} objects", self.done, self.expected));
         }
     }
@@ -55,31 +58,16 @@ impl Progress {
     /// Records an object that cannot be rewritten.
     pub(super) fn failed(&mut self, reason: &str) {
         self.failed += 1;
-        match usize::try_from(self.failed) {
-            Ok(count) if count <= NAMED => self.note(reason),
-            Ok(count) if count == NAMED + 1 => self.note("more objects failed, not named here"),
-            _ => {}
+        if self.failed <= NAMED {
+            self.note(reason);
+        } else if self.failed == NAMED + 1 {
+            self.note("more objects failed, not named here");
         }
     }
 
     /// The list starts again: resets the number of finished objects, but not of rewritten ones.
     pub(super) fn restarted(&mut self) {
         (self.done, self.failed) = (0, 0);
-    }
-
-    /// Number of rewritten objects.
-    pub(super) fn written(&self) -> u64 {
-        self.written
-    }
-
-    /// Number of finished objects.
-    pub(super) fn count(&self) -> u64 {
-        self.done
-    }
-
-    /// Number of objects that could not be rewritten.
-    pub(super) fn failures(&self) -> u64 {
-        self.failed
     }
 
     /// Writes a line to standard error.

@@ -80,7 +80,7 @@ impl Server {
             }
         });
         let client = Client::new(service, "default");
-        let clients = manager::Clients {
+        let clients = Clients {
             calls: client.clone(),
             watches: client,
             server: String::new(),
@@ -90,10 +90,8 @@ impl Server {
             kubeconfig: None,
             page_size: 2,
         };
-        let migration = Migration {
-            calls: Calls::new(&clients),
-            options: &options,
-        };
+        let options = &options;
+        let migration = Migration { clients, options };
         let crd = serde_json::from_value(definition(3)).unwrap();
         migration
             .migrate(&KIND, Definition::of(&KIND, &crd).unwrap())
@@ -120,7 +118,7 @@ fn page(names: &[&str], next: &str) -> Answer {
     (200, json!({"items": items, "metadata": {"continue": next}}))
 }
 
-fn refused(code: u16) -> Answer {
+fn rejected(code: u16) -> Answer {
     let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"});
     (code, status)
 }
@@ -155,9 +153,9 @@ async fn a_dry_run_writes_nothing() {
 async fn an_object_that_changed_is_read_again_and_one_that_is_gone_is_done() {
     let server = Server::default()
         .answers(LIST, page(&["a", "b"], ""))
-        .answers(&of(REWRITE, "a"), refused(409))
+        .answers(&of(REWRITE, "a"), rejected(409))
         .answers(&of(READ, "a"), (200, object("a", "8")))
-        .answers(&of(REWRITE, "b"), refused(404));
+        .answers(&of(REWRITE, "b"), rejected(404));
     server.migrate().await.unwrap();
     let second = server.sent(&of(REWRITE, "a")).pop().unwrap();
     assert!(second.contains(r#""resourceVersion":"8""#), "{second}");
@@ -168,7 +166,7 @@ async fn an_object_that_changed_is_read_again_and_one_that_is_gone_is_done() {
 async fn one_object_that_cannot_be_rewritten_keeps_the_list_and_hinders_no_other() {
     let server = Server::default()
         .answers(LIST, page(&["a", "b"], ""))
-        .answers(&of(REWRITE, "a"), refused(422));
+        .answers(&of(REWRITE, "a"), rejected(422));
     let error = server.migrate().await.unwrap_err();
     assert!(matches!(error, MigrationError::Incomplete(1)), "{error}");
     assert_eq!(error.exit_code(), 1);
@@ -180,13 +178,13 @@ async fn one_object_that_cannot_be_rewritten_keeps_the_list_and_hinders_no_other
 async fn an_outage_is_waited_out_and_a_long_one_ends_it() {
     let name = of(REWRITE, "a");
     let short = (0..5).fold(Server::default(), |server, _| {
-        server.answers(&name, refused(503))
+        server.answers(&name, rejected(503))
     });
     short.migrate().await.unwrap();
     assert_eq!(short.sent(&name).len(), 6);
 
     let long = (0..100).fold(Server::default(), |server, _| {
-        server.answers(&name, refused(500))
+        server.answers(&name, rejected(500))
     });
     let error = long.migrate().await.unwrap_err();
     let message = error.to_string();
@@ -196,7 +194,7 @@ async fn an_outage_is_waited_out_and_a_long_one_ends_it() {
 
 #[tokio::test(start_paused = true)]
 async fn without_the_right_to_it_there_is_one_try() {
-    let server = Server::default().answers(&of(REWRITE, "a"), refused(403));
+    let server = Server::default().answers(&of(REWRITE, "a"), rejected(403));
     let error = server.migrate().await.unwrap_err();
     assert!(matches!(error, MigrationError::Call(_)), "{error}");
     assert_eq!(server.sent("PATCH ").len(), 1);
@@ -204,7 +202,7 @@ async fn without_the_right_to_it_there_is_one_try() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_list_goes_on_where_the_api_server_offers_it() {
-    let (code, mut expired) = refused(410);
+    let (code, mut expired) = rejected(410);
     expired["metadata"] = json!({"continue": "later"});
     let server = Server::default()
         .answers(LIST, page(&["a", "b"], "more"))
@@ -220,14 +218,14 @@ async fn an_expired_list_goes_on_where_the_api_server_offers_it() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_expires_for_ever_is_given_up() {
     let server = (0..100).fold(Server::default(), |server, _| {
-        server.answers(LIST, refused(410))
+        server.answers(LIST, rejected(410))
     });
     let error = server.migrate().await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "cannot list memcacheds.cache.example.com: no"
     );
-    assert_eq!(server.sent(LIST).len(), LOOKS + 1);
+    assert_eq!(server.sent(LIST).len(), ATTEMPTS + 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,7 +263,7 @@ async fn a_storage_version_that_was_put_back_meanwhile_keeps_its_place_in_the_li
 
 #[tokio::test(start_paused = true)]
 async fn a_condition_written_to_the_crd_meanwhile_is_no_obstacle() {
-    let server = Server::default().answers(&format!("PATCH {CRD}"), refused(409));
+    let server = Server::default().answers(&format!("PATCH {CRD}"), rejected(409));
     server.migrate().await.unwrap();
     assert_eq!(server.sent(&format!("PATCH {CRD}")).len(), 2);
     assert_eq!(server.sent(&of(REWRITE, "a")).len(), 1);
