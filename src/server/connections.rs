@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::net::Shutdown;
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::{Counters, Limits};
 
@@ -34,13 +34,13 @@ pub(super) struct Connections {
     limits: Limits,
     pub(super) counters: Counters,
     table: Mutex<Table>,
-    /// A connection was opened or closed.
-    changed: Notify,
+    /// The number of open connections.
+    open: watch::Sender<usize>,
     /// Responses ask their clients to close the connection.
-    is_closing: AtomicBool,
-    /// Notifies the listener to accept pending connections and to close.
-    pub(super) close_listener: Notify,
-    pub(super) listener_closed: Notify,
+    pub(super) closing: CancellationToken,
+    /// The listener accepts the connections in the kernel's queue, and closes.
+    pub(super) close_listener: CancellationToken,
+    pub(super) listener_closed: CancellationToken,
 }
 
 #[derive(Debug, Default)]
@@ -59,8 +59,8 @@ pub(crate) struct Slot {
     pub(super) socket: TcpStream,
     peer: IpAddr,
     state: Mutex<State>,
-    is_closed: AtomicBool,
-    closed: Notify,
+    /// Cancelled when the server has closed the connection.
+    pub(super) closed: CancellationToken,
     pub(super) connections: Arc<Connections>,
 }
 
@@ -99,10 +99,10 @@ impl Connections {
             limits,
             counters,
             table: Mutex::default(),
-            changed: Notify::new(),
-            is_closing: AtomicBool::new(false),
-            close_listener: Notify::new(),
-            listener_closed: Notify::new(),
+            open: watch::Sender::default(),
+            closing: CancellationToken::new(),
+            close_listener: CancellationToken::new(),
+            listener_closed: CancellationToken::new(),
         })
     }
 
@@ -128,42 +128,36 @@ impl Connections {
             socket,
             peer,
             state: Mutex::new(State::new(WaitsFor::Request, false)),
-            is_closed: AtomicBool::new(false),
-            closed: Notify::new(),
+            closed: CancellationToken::new(),
             connections: Arc::clone(self),
         });
         table.slots.insert(number, Arc::clone(&slot));
         *table.counts.entry(peer).or_default() += 1;
-        drop(table);
+        self.open.send_replace(table.slots.len());
         self.counters.connections.inc();
-        self.changed.notify_waiters();
         Some(slot)
     }
 
     /// Removes a connection that has ended.
     pub(super) fn leave(&self, slot: &Slot) {
-        lock(&self.table).remove(slot);
+        let mut table = lock(&self.table);
+        table.remove(slot);
+        self.open.send_replace(table.slots.len());
         self.counters.connections.dec();
-        self.changed.notify_waiters();
     }
 
     pub(super) fn len(&self) -> usize {
-        lock(&self.table).slots.len()
+        *self.open.borrow()
     }
 
-    /// From now on, responses ask their clients to close the connection.
-    pub(super) fn ask_to_close(&self) {
-        self.is_closing.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_closing(&self) -> bool {
-        self.is_closing.load(Ordering::Relaxed)
-    }
-
-    /// Accepts the connections in the kernel's queue, and closes the listener.
-    pub(super) async fn close_listener(&self) {
-        self.close_listener.notify_one();
-        self.listener_closed.notified().await;
+    /// Waits until the number of open connections is as wanted.
+    pub(super) async fn wait_for(&self, is_wanted: impl Fn(usize) -> bool) {
+        // The sender is not dropped meanwhile, so there is no error.
+        let _ = self
+            .open
+            .subscribe()
+            .wait_for(|open| is_wanted(*open))
+            .await;
     }
 
     /// Ends connections that wait for a request: bytes that the kernel has received are read, followed
@@ -177,32 +171,18 @@ impl Connections {
         }
     }
 
-    /// Waits until all connections are closed.
-    pub(super) async fn all_left(&self) {
-        loop {
-            let changed = self.changed.notified();
-            if self.len() == 0 {
-                return;
-            }
-            changed.await;
-        }
-    }
-
     /// Closes connections whose deadline has passed.
     pub(super) async fn enforce_deadlines(&self) -> Infallible {
         loop {
-            let changed = self.changed.notified();
+            self.wait_for(|open| open > 0).await;
             let now = Instant::now();
             let slots: Vec<_> = lock(&self.table).slots.values().cloned().collect();
-            for slot in &slots {
+            for slot in slots {
                 if slot.is_overdue(&self.limits, now) {
                     slot.close();
                 }
             }
-            match slots.is_empty() {
-                true => changed.await,
-                false => sleep_until(now + SWEEP).await,
-            }
+            sleep_until(now + SWEEP).await;
         }
     }
 }
@@ -221,19 +201,17 @@ impl Table {
 
     /// Selects the connection to close for a new one from `newcomer`.
     fn victim(&self, newcomer: IpAddr) -> Option<Arc<Slot>> {
-        let counts = self.counts.iter();
         // The new connection counts.
-        let counts = counts.map(|(peer, count)| (*peer, count + usize::from(*peer == newcomer)));
-        let most = counts.clone().map(|(_, count)| count).max()?;
-        let heaviest = counts.filter(|(_, count)| *count == most);
-        let heaviest: Vec<IpAddr> = heaviest.map(|(peer, _)| peer).collect();
+        let count = |peer: IpAddr| {
+            let open = self.counts.get(&peer).copied().unwrap_or_default();
+            open + usize::from(peer == newcomer)
+        };
+        let most = self.counts.keys().map(|peer| count(*peer)).max()?;
         // A connection with a request in progress is closed only for an address with far fewer
         // connections.
-        let of_newcomer = self.counts.get(&newcomer).map_or(1, |count| count + 1);
-        let may_cut = of_newcomer <= most / 2;
-        let slots = self.slots.values();
+        let may_cut = count(newcomer) <= most / 2;
+        let slots = self.slots.values().filter(|slot| count(slot.peer) == most);
         let candidates = slots
-            .filter(|slot| heaviest.contains(&slot.peer))
             .map(|slot| (lock(&slot.state).key(), slot))
             .filter(|((is_answer, _), _)| may_cut || !is_answer);
         let victim = candidates.min_by_key(|(key, _)| *key);
@@ -292,9 +270,9 @@ impl Slot {
 
     /// The client has read a long response.
     pub(super) fn taken(&self) {
-        let is_taking = lock(&self.state).waits_for == WaitsFor::Taking;
-        if is_taking {
-            self.waits_for(WaitsFor::Request);
+        let mut state = lock(&self.state);
+        if state.waits_for == WaitsFor::Taking {
+            *state = State::new(WaitsFor::Request, state.is_validated);
         }
     }
 
@@ -338,18 +316,7 @@ impl Slot {
     /// Ends the connection in any state: its stream reads end of file and writes nothing more, and a
     /// request in progress is dropped.
     fn close(&self) {
-        self.is_closed.store(true, Ordering::Relaxed);
+        self.closed.cancel();
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
-        // The notification is kept if no task is waiting yet.
-        self.closed.notify_one();
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Relaxed)
-    }
-
-    /// Completes when the server has closed the connection.
-    pub(super) async fn closed(&self) {
-        self.closed.notified().await;
     }
 }

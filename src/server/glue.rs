@@ -4,7 +4,7 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use hyper::body::{Body as _, Incoming};
 use rustix::net::Shutdown;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -47,8 +48,8 @@ impl Address for Peer {
 /// Accepts connections and assigns slots.
 pub(super) struct Listener {
     server: &'static str,
-    /// `None` after the listener is closed.
-    socket: Mutex<Option<Arc<TcpListener>>>,
+    /// `None` after the listener is closed. Only axum-server's loop locks it.
+    socket: Mutex<Option<TcpListener>>,
     connections: Arc<Connections>,
 }
 
@@ -61,41 +62,26 @@ impl Listener {
         rustix::net::listen(&socket, BACKLOG)?;
         Ok(Self {
             server,
-            socket: Mutex::new(Some(Arc::new(socket))),
+            socket: Mutex::new(Some(socket)),
             connections,
         })
     }
 
-    fn socket(&self) -> MutexGuard<'_, Option<Arc<TcpListener>>> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next connection of the kernel's queue. If there is none, closes the listener and returns
-    /// `None`. tokio may not have been notified of such a connection yet.
-    fn accept_waiting(&self) -> Option<(TcpStream, SocketAddr)> {
-        let mut socket = self.socket();
-        let accepted = socket.as_ref().and_then(|socket| {
-            let stream = std::net::TcpStream::from(rustix::net::accept(socket).ok()?);
-            stream.set_nonblocking(true).ok()?;
-            let peer = stream.peer_addr().ok()?;
-            Some((TcpStream::from_std(stream).ok()?, peer))
-        });
-        if accepted.is_none() {
-            *socket = None;
-        }
-        accepted
-    }
-
+    /// The next connection. Never completes after the listener is closed.
     async fn next(&self) -> (TcpStream, SocketAddr) {
         static FAILED: LogLimit = LogLimit::new();
-        loop {
-            let Some(socket) = self.socket().clone() else {
-                break;
-            };
+        let mut socket = self.socket.lock().await;
+        while let Some(listener) = socket.as_ref() {
             let accepted = tokio::select! {
                 biased;
-                () = self.connections.close_listener.notified() => break,
-                accepted = socket.accept() => accepted,
+                () = self.connections.close_listener.cancelled() => match accept_queued(listener) {
+                    Some(accepted) => Ok(accepted),
+                    None => {
+                        *socket = None;
+                        break;
+                    }
+                },
+                accepted = listener.accept() => accepted,
             };
             match accepted {
                 Ok(accepted) => return accepted,
@@ -108,14 +94,17 @@ impl Listener {
                 }
             }
         }
-        if let Some(accepted) = self.accept_waiting() {
-            // Accepts the rest of the queue next.
-            self.connections.close_listener.notify_one();
-            return accepted;
-        }
-        self.connections.listener_closed.notify_one();
+        self.connections.listener_closed.cancel();
         std::future::pending().await
     }
+}
+
+/// The next connection of the kernel's queue, of which tokio may not have been notified yet.
+fn accept_queued(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
+    let stream = std::net::TcpStream::from(rustix::net::accept(listener).ok()?);
+    stream.set_nonblocking(true).ok()?;
+    let peer = stream.peer_addr().ok()?;
+    Some((TcpStream::from_std(stream).ok()?, peer))
 }
 
 impl AddrListener<Stream, Peer> for Listener {
@@ -237,7 +226,7 @@ impl Accept<Stream, Router> for Acceptor {
                 None => Either::Left(stream),
                 Some(tls) => Either::Right(tls.accept(stream).await.inspect_err(|error| {
                     // Handshakes that this server ended are not counted.
-                    if !slot.is_closed() {
+                    if !slot.closed.is_cancelled() {
                         slot.connections.counters.handshake_errors.inc();
                         tracing::debug!(peer = %slot.peer(), %error, "a TLS handshake failed");
                     }
@@ -276,11 +265,11 @@ impl Service<Request<Incoming>> for WithSlot {
             let mut response = tokio::select! {
                 biased;
                 Ok(response) = answer => response,
-                () = slot.closed() => return Err(io::ErrorKind::ConnectionAborted.into()),
+                () = slot.closed.cancelled() => return Err(io::ErrorKind::ConnectionAborted.into()),
             };
             let is_long = response.body().size_hint().lower() > LONG_ANSWER as u64;
             slot.answered(response.status() == StatusCode::OK, is_long);
-            if slot.connections.is_closing() {
+            if slot.connections.closing.is_cancelled() {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }

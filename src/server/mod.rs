@@ -122,9 +122,10 @@ impl Serving {
 /// connections are ended by an end of file on their stream.
 async fn stop(name: &'static str, connections: &Connections, stopping: Stopping) {
     let began = Instant::now();
-    connections.ask_to_close();
+    connections.closing.cancel();
     sleep(stopping.grace).await;
-    connections.close_listener().await;
+    connections.close_listener.cancel();
+    connections.listener_closed.cancelled().await;
     log_phase(name, "grace", began, connections.len());
 
     let began = Instant::now();
@@ -137,7 +138,7 @@ async fn stop(name: &'static str, connections: &Connections, stopping: Stopping)
             std::future::pending().await
         };
         tokio::select! {
-            () = connections.all_left() => {}
+            () = connections.wait_for(|open| open == 0) => {}
             () = newcomers => {}
         }
     };
