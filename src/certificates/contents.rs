@@ -56,10 +56,10 @@ impl Contents {
             data.insert(key.to_owned(), ByteString(text.as_bytes().to_vec()));
         };
         for (identity, keys) in [(&self.current, CURRENT), (&self.next, NEXT)] {
-            let texts = identity.iter().flat_map(|identity| identity.texts.iter());
-            keys.into_iter()
-                .zip(texts)
-                .for_each(|(key, text)| put(key, text));
+            let texts = identity.iter().flat_map(|it| it.texts.iter());
+            for (key, text) in keys.into_iter().zip(texts) {
+                put(key, text);
+            }
         }
         if !self.old.is_empty() {
             put(OLD, &pem(&self.old));

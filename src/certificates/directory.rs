@@ -2,17 +2,18 @@
 //! 10 s and serves the pair if it is valid; otherwise the previous pair stays. Writes nothing and sends
 //! no request.
 
-use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::Source;
 use super::metrics::Metrics;
 use super::pair::{PairError, ServingPair};
 use super::resolver::Resolver;
@@ -39,19 +40,13 @@ pub struct Files {
 enum FilesError {
     #[error("cannot read {file}")]
     Read { file: PathBuf, source: io::Error },
-    #[error("{certificate} and {key} cannot be served")]
-    Pair {
-        certificate: PathBuf,
-        key: PathBuf,
-        source: PairError,
-    },
+    #[error("{} and {} cannot be served", files.certificate.display(), files.key.display())]
+    Pair { files: Files, source: PairError },
     #[error(
-        "{certificate} is {validity}, which is not now; the previous certificate is still served"
+        "{} is {validity}, which is not now; the previous certificate is still served",
+        files.certificate.display()
     )]
-    NotNow {
-        certificate: PathBuf,
-        validity: Validity,
-    },
+    NotNow { files: Files, validity: Validity },
 }
 
 /// A digest of both files, since their content must not be stored or logged.
@@ -61,7 +56,6 @@ type Content = [u8; 32];
 struct Watcher {
     files: Files,
     resolver: Arc<Resolver>,
-    metrics: Metrics,
     /// The digest of the served pair.
     served: Option<Content>,
     /// The last log line about the files. It is not repeated every 10 s.
@@ -70,13 +64,7 @@ struct Watcher {
 
 /// Serves the pair in `files`. Handshakes fail until it exists. The future reads the files at once and
 /// then every [`POLL_INTERVAL`], and never completes.
-pub fn directory(
-    files: Files,
-    metrics: Metrics,
-) -> (
-    Arc<Resolver>,
-    impl Future<Output = Result<(), Infallible>> + Send + 'static,
-) {
+pub fn directory(files: Files, metrics: Metrics) -> Source {
     let mut watcher = Watcher::new(files, metrics);
     let resolver = Arc::clone(&watcher.resolver);
     let run = async move {
@@ -87,15 +75,14 @@ pub fn directory(
             watcher.check(Timestamp::now()).await;
         }
     };
-    (resolver, run)
+    (resolver, run.boxed())
 }
 
 impl Watcher {
     fn new(files: Files, metrics: Metrics) -> Self {
         Self {
             files,
-            resolver: Resolver::new(metrics.clone()),
-            metrics,
+            resolver: Resolver::new(metrics),
             served: None,
             last_warning: None,
         }
@@ -105,8 +92,9 @@ impl Watcher {
     async fn check(&mut self, now: Timestamp) {
         let mut content = None;
         let loaded = self.load(now, &mut content).await;
-        self.metrics.read(loaded.is_ok());
-        let server = self.metrics.server();
+        let metrics = &self.resolver.metrics;
+        metrics.read(loaded.is_ok());
+        let server = metrics.server;
         let Err(error) = loaded else {
             self.last_warning = None;
             return;
@@ -127,38 +115,30 @@ impl Watcher {
         now: Timestamp,
         content: &mut Option<Content>,
     ) -> Result<(), FilesError> {
-        let Files {
-            certificate: path,
-            key: key_path,
-        } = &self.files;
-        let (certificate, key) = (read(path).await?, read(key_path).await?);
+        let Files { certificate, key } = &self.files;
+        let path = certificate.display();
+        let (certificate, key) = (read(certificate).await?, read(key).await?);
         *content = Some(digest(&certificate, &key));
         if self.served == *content {
             return Ok(());
         }
-        let pair = ServingPair::from_pem(&certificate, &key).map_err(|source| {
-            let (certificate, key) = (path.clone(), key_path.clone());
-            FilesError::Pair {
-                certificate,
-                key,
-                source,
-            }
+        let files = || self.files.clone();
+        let pair = ServingPair::from_pem(&certificate, &key);
+        let pair = pair.map_err(|source| FilesError::Pair {
+            files: files(),
+            source,
         })?;
         let validity = pair.validity();
-        let server = self.metrics.server();
-        let certificate = path.display();
+        let server = self.resolver.metrics.server;
         // A pair that is not valid now is better than none (the client then reports the reason), and
         // better than an older one that has expired.
         if validity.contains(now) {
-            tracing::info!(server, %certificate, %validity, "serving a new certificate");
+            tracing::info!(server, certificate = %path, %validity, "serving a new certificate");
         } else if self.resolver.check_at(now).is_err() {
-            tracing::error!(server, %certificate, %validity, "the certificate is not valid now");
+            tracing::error!(server, certificate = %path, %validity, "the certificate is not valid now");
         } else {
-            let certificate = path.clone();
-            return Err(FilesError::NotNow {
-                certificate,
-                validity,
-            });
+            let files = files();
+            return Err(FilesError::NotNow { files, validity });
         }
         self.resolver.install(pair);
         self.served = *content;
@@ -173,11 +153,8 @@ async fn read(file: &Path) -> Result<Vec<u8>, FilesError> {
             return Err(io::Error::other("not a file"));
         }
         let mut bytes = Vec::new();
-        let opened = tokio::fs::File::open(file).await?;
-        opened
-            .take(MAX_FILE_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .await?;
+        let mut opened = tokio::fs::File::open(file).await?.take(MAX_FILE_BYTES + 1);
+        opened.read_to_end(&mut bytes).await?;
         match bytes.len() as u64 > MAX_FILE_BYTES {
             true => Err(io::Error::other("larger than 1 MiB")),
             false => Ok(bytes),
@@ -190,11 +167,9 @@ async fn read(file: &Path) -> Result<Vec<u8>, FilesError> {
 }
 
 fn digest(certificate: &[u8], key: &[u8]) -> Content {
-    let mut digest = Sha256::new();
     // Includes the length, so that bytes moved from one file to the other change the digest.
-    digest.update((certificate.len() as u64).to_le_bytes());
-    digest.update(certificate);
-    digest.update(key);
+    let digest = Sha256::new().chain_update((certificate.len() as u64).to_le_bytes());
+    let digest = digest.chain_update(certificate).chain_update(key);
     digest.finalize().into()
 }
 

@@ -2,13 +2,14 @@
 //! Pure; creation is in `issue`, storage in `contents`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use rustls::RootCertStore;
-use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
 
 use super::pair::{self, PairError, ServingPair};
 use super::validity::Validity;
@@ -135,26 +136,21 @@ fn check_as_client(
 ) -> Result<(), IdentityError> {
     let key = pair.certified_key();
     let (leaf, intermediates) = key.cert.split_first().ok_or(PairError::NoCertificate)?;
-    let parsed = ParsedCertificate::try_from(leaf).map_err(IdentityError::Rejected)?;
     let mut roots = RootCertStore::empty();
     roots
         .add(authority.der.clone())
         .map_err(IdentityError::Rejected)?;
+    let provider = Arc::new(ring::default_provider());
+    let client = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let client = client.map_err(|_| IdentityError::Authority)?;
     let began = u64::try_from(pair.validity().not_before.as_second()).unwrap_or_default();
-    verify_server_cert_signed_by_trust_anchor(
-        &parsed,
-        &roots,
-        intermediates,
-        UnixTime::since_unix_epoch(std::time::Duration::from_secs(began)),
-        ring::default_provider()
-            .signature_verification_algorithms
-            .all,
-    )
-    .map_err(IdentityError::Rejected)?;
+    let began = UnixTime::since_unix_epoch(Duration::from_secs(began));
     for name in names {
         let server =
             ServerName::try_from(name.as_str()).map_err(|_| IdentityError::Name(name.clone()))?;
-        verify_server_name(&parsed, &server).map_err(IdentityError::Rejected)?;
+        client
+            .verify_server_cert(leaf, intermediates, &server, &[], began)
+            .map_err(IdentityError::Rejected)?;
     }
     Ok(())
 }

@@ -1,13 +1,14 @@
 //! A self-signed certificate in memory, renewed before it expires, for clients that do not verify it,
 //! such as a Prometheus with `insecure_skip_verify`.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use tokio::time::sleep;
 
+use super::Source;
 use super::issue::{LIFE, issue};
 use super::metrics::Metrics;
 use super::resolver::Resolver;
@@ -18,33 +19,27 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Serves a certificate for `names` (DNS names or IP addresses) that is valid for 90 days and renewed
 /// after 60. The first one exists at once. The future never completes.
-pub fn in_memory(
-    names: Vec<String>,
-    metrics: Metrics,
-) -> (
-    Arc<Resolver>,
-    impl Future<Output = Result<(), Infallible>> + Send + 'static,
-) {
-    let resolver = Resolver::new(metrics.clone());
-    renew(&resolver, &names, &metrics, Timestamp::now());
+pub fn in_memory(names: Vec<String>, metrics: Metrics) -> Source {
+    let resolver = Resolver::new(metrics);
+    renew(&resolver, &names, Timestamp::now());
     let served = Arc::clone(&resolver);
     let run = async move {
         loop {
             sleep(CHECK_INTERVAL).await;
-            renew(&served, &names, &metrics, Timestamp::now());
+            renew(&served, &names, Timestamp::now());
         }
     };
-    (resolver, run)
+    (resolver, run.boxed())
 }
 
 /// Creates a certificate if there is none, or if it must be renewed.
-fn renew(resolver: &Resolver, names: &[String], metrics: &Metrics, now: Timestamp) {
+fn renew(resolver: &Resolver, names: &[String], now: Timestamp) {
     if resolver.check_at(now).is_ok() && resolver.check_at(now + LIFE / 3).is_ok() {
         return;
     }
     let made = issue(names, now);
-    metrics.read(made.is_ok());
-    let server = metrics.server();
+    resolver.metrics.read(made.is_ok());
+    let server = resolver.metrics.server;
     match made {
         Ok(identity) => {
             let validity = identity.pair.validity();
@@ -53,11 +48,8 @@ fn renew(resolver: &Resolver, names: &[String], metrics: &Metrics, now: Timestam
         }
         Err(error) => {
             let error = error_report(&error);
-            tracing::error!(
-                server,
-                error,
-                "cannot create a certificate; the served certificate is unchanged"
-            );
+            let message = "cannot create a certificate; the served certificate is unchanged";
+            tracing::error!(server, error, "{message}");
         }
     }
 }
@@ -74,21 +66,10 @@ mod tests {
         let (resolver, _run) = in_memory(names.to_vec(), Metrics::default());
         let first = resolver.validity().unwrap();
         let second = SignedDuration::from_secs(1);
-        let metrics = Metrics::default();
 
-        renew(
-            &resolver,
-            &names,
-            &metrics,
-            first.not_after - LIFE / 3 - second,
-        );
+        renew(&resolver, &names, first.not_after - LIFE / 3 - second);
         assert_eq!(resolver.validity(), Some(first));
-        renew(
-            &resolver,
-            &names,
-            &metrics,
-            first.not_after - LIFE / 3 + second,
-        );
+        renew(&resolver, &names, first.not_after - LIFE / 3 + second);
         let next = resolver.validity().unwrap();
         assert!(next.not_after > first.not_after, "{next}");
     }
@@ -98,7 +79,7 @@ mod tests {
         let names = ["localhost".to_owned()];
         let (resolver, _run) = in_memory(names.to_vec(), Metrics::default());
         let before = resolver.validity().unwrap().not_before - SignedDuration::from_hours(48);
-        renew(&resolver, &names, &Metrics::default(), before);
+        renew(&resolver, &names, before);
         assert_eq!(resolver.check_at(before), Ok(()));
     }
 }

@@ -11,7 +11,7 @@ use super::validity::Validity;
 #[derive(Debug, Clone)]
 pub struct Metrics {
     /// The name of the server, as in the log.
-    server: &'static str,
+    pub(super) server: &'static str,
     reads: Reads,
     not_after: Gauge,
 }
@@ -67,11 +67,6 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The name of the server.
-    pub(super) fn server(&self) -> &'static str {
-        self.server
-    }
-
     /// Counts a read of the certificate, and whether it was valid.
     pub(super) fn read(&self, usable: bool) {
         self.reads.reads.inc();
@@ -101,7 +96,7 @@ mod tests {
     fn the_names_are_those_of_controller_runtime() {
         let mut registry = Registry::default();
         let metrics = Reads::registered(&mut registry).of("webhook", &mut registry);
-        assert_eq!(metrics.server(), "webhook");
+        assert_eq!(metrics.server, "webhook");
         metrics.read(true);
         metrics.read(false);
         let mut text = String::new();

@@ -1,6 +1,6 @@
 //! The certificates of the servers: from a folder, from a Secret that the manager owns, for a URL, or
-//! self-signed in memory. Each source is one function that returns the resolver for rustls and a future
-//! to run. Servers do not depend on the source.
+//! self-signed in memory. Each source is one function that returns a [`Source`]. Servers do not depend on
+//! the source.
 
 mod calls;
 mod contents;
@@ -25,6 +25,14 @@ mod tests;
 mod url_form;
 mod validity;
 mod webhook_url;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+/// A source of certificates: what rustls resolves them with, and the work that keeps them up to date.
+pub type Source = (Arc<Resolver>, BoxFuture<'static, Result<(), Infallible>>);
 
 pub use directory::{Files, POLL_INTERVAL, directory};
 pub use in_memory::in_memory;

@@ -70,10 +70,7 @@ impl Registered {
         let bundle = json!(ByteString(bundle.as_bytes().to_vec()));
         let mut changed = false;
         for client in self.service_clients(object) {
-            if let Some(client) = object.pointer_mut(&client).and_then(Value::as_object_mut) {
-                let before = client.insert("caBundle".to_owned(), bundle.clone());
-                changed |= before.as_ref() != Some(&bundle);
-            }
+            changed |= set(object, &client, "caBundle", bundle.clone()).as_ref() != Some(&bundle);
         }
         changed
     }
@@ -83,6 +80,16 @@ fn bundle(client: Option<&Value>) -> Vec<Authority> {
     let bundle = client.and_then(|client| client.get("caBundle"));
     let bundle = serde_json::from_value::<ByteString>(bundle.cloned().unwrap_or_default());
     bundle.map_or_else(|_| Vec::new(), |bundle| Authority::all_in(&bundle.0))
+}
+
+/// Sets a field of `object` below the pointer `parent`, or removes it if the value is null.
+/// Returns the previous value.
+pub(super) fn set(object: &mut Value, parent: &str, key: &str, value: Value) -> Option<Value> {
+    let parent = object.pointer_mut(parent)?.as_object_mut()?;
+    match value {
+        Value::Null => parent.remove(key),
+        value => parent.insert(key.to_owned(), value),
+    }
 }
 
 #[cfg(test)]

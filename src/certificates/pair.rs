@@ -126,7 +126,7 @@ mod tests {
     use super::super::issue::tests::pair;
     use super::*;
 
-    fn refused(chain: &str, key: &str) -> PairError {
+    fn rejected(chain: &str, key: &str) -> PairError {
         ServingPair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap_err()
     }
 
@@ -160,12 +160,12 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_read_but_cannot_sign_is_refused() {
+    fn a_key_that_is_read_but_cannot_sign_is_rejected() {
         let (chain, key) = (
             include_str!("testdata/rsa.crt"),
             include_str!("testdata/rsa.damaged.key"),
         );
-        assert!(matches!(refused(chain, key), PairError::Key(_)));
+        assert!(matches!(rejected(chain, key), PairError::Key(_)));
     }
 
     #[test]
@@ -182,31 +182,31 @@ mod tests {
     }
 
     #[test]
-    fn each_way_of_being_wrong_is_told_apart() {
+    fn each_error_has_its_own_variant() {
         let (chain, key) = pair();
         let (_, other) = pair();
-        assert!(matches!(refused("", &key), PairError::NoCertificate));
-        assert!(matches!(refused(&key, &key), PairError::NoCertificate));
-        assert!(matches!(refused(&chain, ""), PairError::NoKey));
-        assert!(matches!(refused(&chain, &chain), PairError::NoKey));
-        assert!(matches!(refused(&chain, &other), PairError::Mismatch));
+        assert!(matches!(rejected("", &key), PairError::NoCertificate));
+        assert!(matches!(rejected(&key, &key), PairError::NoCertificate));
+        assert!(matches!(rejected(&chain, ""), PairError::NoKey));
+        assert!(matches!(rejected(&chain, &chain), PairError::NoKey));
+        assert!(matches!(rejected(&chain, &other), PairError::Mismatch));
         let rsa = include_str!("testdata/rsa.pkcs1.key");
-        assert!(matches!(refused(&chain, rsa), PairError::Mismatch));
+        assert!(matches!(rejected(&chain, rsa), PairError::Mismatch));
         let cut = &chain[..chain.len() / 2];
-        assert!(matches!(refused(cut, &key), PairError::Pem { .. }));
+        assert!(matches!(rejected(cut, &key), PairError::Pem { .. }));
         let empty = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n";
-        assert!(matches!(refused(empty, &key), PairError::Certificate));
+        assert!(matches!(rejected(empty, &key), PairError::Certificate));
         let no_key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
-        assert!(matches!(refused(&chain, no_key), PairError::Key(_)));
+        assert!(matches!(rejected(&chain, no_key), PairError::Key(_)));
         let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
-        assert!(matches!(refused(&chain, &encrypted), PairError::NoKey));
+        assert!(matches!(rejected(&chain, &encrypted), PairError::NoKey));
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
         #[test]
-        fn a_pair_cut_short_anywhere_is_refused(chain_cut in 0_usize..400, key_cut in 0_usize..150) {
+        fn a_pair_cut_short_anywhere_is_rejected(chain_cut in 0_usize..400, key_cut in 0_usize..150) {
             let (chain, key) = pair();
             // What follows the last dash of the closing line, a newline, is not needed.
             prop_assert!(ServingPair::from_pem(&chain.as_bytes()[..chain_cut], key.as_bytes()).is_err());

@@ -4,9 +4,9 @@
 //! objects of all users would depend on one developer's machine.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -16,6 +16,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::Source;
 use super::calls;
 use super::issue::issue;
 use super::metrics::Metrics;
@@ -79,13 +80,7 @@ pub fn registered(
     client: Client,
     metrics: Metrics,
     stop: impl Future<Output = ()> + Send + 'static,
-) -> Result<
-    (
-        Arc<Resolver>,
-        impl Future<Output = Result<(), Infallible>> + Send + 'static,
-    ),
-    RegistrationError,
-> {
+) -> Result<Source, RegistrationError> {
     if !options.force && !is_on_loopback(&options.server) {
         return Err(RegistrationError::NotOnLoopback(options.server));
     }
@@ -112,7 +107,7 @@ pub fn registered(
         registrar.take_out().await;
         Ok(())
     };
-    Ok((resolver, run))
+    Ok((resolver, run.boxed()))
 }
 
 fn forms(options: Registration, bundle: &Value) -> Result<Vec<UrlForm>, serde_json::Error> {

@@ -16,7 +16,7 @@ use super::validity::Validity;
 pub struct Resolver {
     /// Locked only while an `Arc` is cloned.
     current: Mutex<Option<ServingPair>>,
-    metrics: Metrics,
+    pub(super) metrics: Metrics,
 }
 
 /// Why no valid certificate is served.

@@ -6,10 +6,10 @@
 //! watch and update on the named objects, which it never creates or patches.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -19,12 +19,13 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
+use super::Source;
 use super::calls::{self, ObjectRef};
 use super::contents::{self, Contents};
 use super::identity::{Authority, Identity};
 use super::issue::{IssueError, issue};
 use super::metrics::Metrics;
-use super::objects::Registered;
+use super::objects::{Registered, set};
 use super::plan::{Seen, Settling, plan};
 use super::repairs::Repairs;
 use super::resolver::Resolver;
@@ -80,11 +81,8 @@ pub fn self_managed(
     calls: Client,
     watches: Client,
     metrics: Metrics,
-) -> (
-    Arc<Resolver>,
-    impl Future<Output = Result<(), Infallible>> + Send + 'static,
-) {
-    let resolver = Resolver::new(metrics.clone());
+) -> Source {
+    let resolver = Resolver::new(metrics);
     let secret = reflector::ObjectRef::<Secret>::new(&options.secret).within(&options.namespace);
     let secret = secret.erase();
     let objects = options.registered.iter().map(Registered::object_ref);
@@ -95,7 +93,6 @@ pub fn self_managed(
         secret,
         calls,
         resolver: Arc::clone(&resolver),
-        metrics,
         serving: None,
         settling: Settling::default(),
         started: Instant::now(),
@@ -109,7 +106,7 @@ pub fn self_managed(
         }
         Ok(())
     };
-    (resolver, run)
+    (resolver, run.boxed())
 }
 
 /// One replica.
@@ -119,7 +116,6 @@ struct Driver {
     secret: ObjectRef,
     calls: Client,
     resolver: Arc<Resolver>,
-    metrics: Metrics,
     /// The pair that the resolver serves.
     serving: Option<Identity>,
     settling: Settling,
@@ -189,7 +185,7 @@ impl Driver {
         };
         let plan = plan(seen, || issue(&self.names, now))?;
         let usable = stored.as_ref().is_some_and(|it| it.current.is_some());
-        self.metrics.read(usable);
+        self.resolver.metrics.read(usable);
         if let Some(identity) = plan.serve {
             let validity = identity.pair.validity();
             tracing::info!(%validity, "serving a new webhook certificate");
@@ -252,27 +248,20 @@ impl Driver {
         found: Option<Value>,
         contents: &Contents,
     ) -> Result<(), RequestError> {
-        let data = json!(contents.data());
-        let written = match found {
-            Some(mut secret) => {
-                if let Some(secret) = secret.as_object_mut() {
-                    secret.insert("data".to_owned(), data);
-                }
-                calls::replace(&self.calls, &self.secret, &secret).await
-            }
-            None => {
-                let secret = json!({
-                    "apiVersion": "v1",
-                    "kind": "Secret",
-                    "metadata": {
-                        "name": self.secret.name,
-                        "labels": {"app.kubernetes.io/managed-by": "quartet-operator"},
-                    },
-                    "type": "kubernetes.io/tls",
-                    "data": data,
-                });
-                calls::create(&self.calls, &self.secret, &secret).await
-            }
+        let is_new = found.is_none();
+        let mut secret = found.unwrap_or_else(|| {
+            let labels = json!({"app.kubernetes.io/managed-by": "quartet-operator"});
+            json!({
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": self.secret.name, "labels": labels},
+                "type": "kubernetes.io/tls",
+            })
+        });
+        set(&mut secret, "", "data", json!(contents.data()));
+        let written = match is_new {
+            true => calls::create(&self.calls, &self.secret, &secret).await,
+            false => calls::replace(&self.calls, &self.secret, &secret).await,
         };
         match written {
             Ok(_) => tracing::info!(secret = self.secret.name, "wrote the webhook certificates"),

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::objects::Registered;
+use super::objects::{Registered, set};
 use super::webhook_url::WebhookUrl;
 
 /// The original part of the object, as JSON; `null` for an object that this process created.
@@ -142,16 +142,6 @@ fn annotate(object: &mut Value, text: Value) {
         set(object, "/metadata", "annotations", json!({}));
     }
     set(object, "/metadata/annotations", REPLACED, text);
-}
-
-/// Sets a field, or removes it if the value is null.
-fn set(object: &mut Value, parent: &str, key: &str, value: Value) {
-    if let Some(parent) = object.pointer_mut(parent).and_then(Value::as_object_mut) {
-        match value {
-            Value::Null => parent.remove(key),
-            value => parent.insert(key.to_owned(), value),
-        };
-    }
 }
 
 #[cfg(test)]

@@ -42,11 +42,8 @@ impl Validity {
 
 impl fmt::Display for Validity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "valid from {} to {}",
-            self.not_before, self.not_after
-        )
+        let (from, to) = (self.not_before, self.not_after);
+        write!(formatter, "valid from {from} to {to}")
     }
 }
 

@@ -8,7 +8,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::Client;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::Migration;
@@ -74,17 +75,11 @@ impl Migration<'_> {
         &self,
         kind: &Kind,
         definition: &Definition,
-    ) -> Result<CustomResourceDefinition, RequestError> {
+    ) -> Result<IgnoredAny, RequestError> {
         let name = &definition.name;
         let action = format!("write status.storedVersions of the CRD {name}");
-        let target = status_target(&crd_path(name));
-        let body = definition.trim(kind);
-        let request = ApiRequest {
-            content_type: MERGE_PATCH,
-            body: Some(&body.to_string()),
-            ..ApiRequest::new(action, Method::PATCH, target)
-        };
-        send(&self.clients.calls, &request).await
+        let patch = definition.trim(kind);
+        self.patch_status(action, &crd_path(name), &patch).await
     }
 
     /// The next page of a kind, in its hub version, from the position `next` on; from the start if
@@ -127,13 +122,23 @@ impl Migration<'_> {
         // subresource, even if it is already stored (apiextensions-apiserver,
         // `pkg/registry/customresource/validator.go`), and old operators stored such objects. A write of
         // the status also stores the whole object, changes nothing else, and does not validate the spec.
-        let body = plan::rewrite(&object.uid, &object.resource_version);
-        let (action, target) = (action("rewrite", kind, object), path(kind, object));
+        let patch = plan::rewrite(&object.uid, &object.resource_version);
+        let action = action("rewrite", kind, object);
+        self.patch_status(action, &path(kind, object), &patch).await
+    }
+
+    async fn patch_status<T: DeserializeOwned>(
+        &self,
+        action: String,
+        path: &str,
+        patch: &Value,
+    ) -> Result<T, RequestError> {
+        let target = format!("{path}/status?fieldManager={FIELD_MANAGER}");
         let request = ApiRequest {
             accept: METADATA,
             content_type: MERGE_PATCH,
-            body: Some(&body.to_string()),
-            ..ApiRequest::new(action, Method::PATCH, status_target(&target))
+            body: Some(&patch.to_string()),
+            ..ApiRequest::new(action, Method::PATCH, target)
         };
         send(&self.clients.calls, &request).await
     }
@@ -169,10 +174,6 @@ fn path(kind: &Kind, object: &Metadata) -> String {
         namespace, name, ..
     } = object;
     format!("/apis/{api}/namespaces/{namespace}/{plural}/{name}")
-}
-
-fn status_target(path: &str) -> String {
-    format!("{path}/status?fieldManager={FIELD_MANAGER}")
 }
 
 fn action(verb: &str, kind: &Kind, object: &Metadata) -> String {

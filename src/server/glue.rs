@@ -23,7 +23,8 @@ use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
-use tower::Service;
+use tower::util::BoxCloneService;
+use tower::{Service as _, service_fn};
 
 use super::LONG_ANSWER;
 use super::connections::{Connections, Slot};
@@ -216,8 +217,8 @@ pub(super) struct Acceptor {
 
 impl Accept<Stream, Router> for Acceptor {
     type Stream = Either<Stream, TlsStream<Stream>>;
-    type Service = WithSlot;
-    type Future = BoxFuture<'static, io::Result<(Self::Stream, WithSlot)>>;
+    type Service = BoxCloneService<Request<Incoming>, Response<Body>, io::Error>;
+    type Future = BoxFuture<'static, io::Result<(Self::Stream, Self::Service)>>;
 
     fn accept(&self, stream: Stream, router: Router) -> Self::Future {
         let (tls, slot) = (self.tls.clone(), Arc::clone(&stream.slot));
@@ -232,50 +233,35 @@ impl Accept<Stream, Router> for Acceptor {
                     }
                 })?),
             };
-            Ok((stream, WithSlot { router, slot }))
+            let answer = move |request| answer(router.clone(), Arc::clone(&slot), request);
+            Ok((stream, BoxCloneService::new(service_fn(answer))))
         })
     }
 }
 
-/// Handles the requests of one connection.
-#[derive(Debug, Clone)]
-pub(super) struct WithSlot {
-    router: Router,
+/// Answers one request of a connection.
+async fn answer(
+    mut router: Router,
     slot: Arc<Slot>,
-}
-
-impl Service<Request<Incoming>> for WithSlot {
-    type Response = Response<Body>;
-    type Error = io::Error;
-    type Future = BoxFuture<'static, io::Result<Response<Body>>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    mut request: Request<Incoming>,
+) -> io::Result<Response<Body>> {
+    match request.body().is_end_stream() {
+        true => slot.works(),
+        false => slot.reads_body(),
     }
-
-    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
-        let slot = Arc::clone(&self.slot);
-        match request.body().is_end_stream() {
-            true => slot.works(),
-            false => slot.reads_body(),
-        }
-        request.extensions_mut().insert(Arc::clone(&slot));
-        let answer = self.router.call(request);
-        Box::pin(async move {
-            let mut response = tokio::select! {
-                biased;
-                Ok(response) = answer => response,
-                () = slot.closed.cancelled() => return Err(io::ErrorKind::ConnectionAborted.into()),
-            };
-            let is_long = response.body().size_hint().lower() > LONG_ANSWER as u64;
-            slot.answered(response.status() == StatusCode::OK, is_long);
-            if slot.connections.closing.is_cancelled() {
-                let close = HeaderValue::from_static("close");
-                response.headers_mut().insert(header::CONNECTION, close);
-            }
-            Ok(response)
-        })
+    request.extensions_mut().insert(Arc::clone(&slot));
+    let mut response = tokio::select! {
+        biased;
+        Ok(response) = router.call(request) => response,
+        () = slot.closed.cancelled() => return Err(io::ErrorKind::ConnectionAborted.into()),
+    };
+    let is_long = response.body().size_hint().lower() > LONG_ANSWER as u64;
+    slot.answered(response.status() == StatusCode::OK, is_long);
+    if slot.connections.closing.is_cancelled() {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
     }
+    Ok(response)
 }
 
 /// The body of a long response. Reports to the slot when the client has read it or has disconnected,

@@ -1,6 +1,7 @@
 //! Real files, written as by users and the kubelet. Time is paused, so ten seconds pass when all tasks
 //! wait.
 
+use std::convert::Infallible;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicUsize, Ordering};
