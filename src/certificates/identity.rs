@@ -58,11 +58,10 @@ impl Identity {
     pub(super) fn from_texts(texts: Texts, names: &[String]) -> Result<Self, IdentityError> {
         let [certificate, key, authority] = &texts;
         let pair = ServingPair::from_pem(certificate.as_bytes(), key.as_bytes())?;
-        let mut authorities = Authority::all_in(authority.as_bytes());
-        let authority = match (authorities.pop(), authorities.is_empty()) {
-            (Some(only), true) => only,
-            _ => return Err(IdentityError::Authority),
-        };
+        let authorities = Authority::all_in(authority.as_bytes());
+        let [authority]: [Authority; 1] = authorities
+            .try_into()
+            .map_err(|_| IdentityError::Authority)?;
         check_as_client(&pair, &authority, names)?;
         Ok(Self {
             texts: Arc::new(texts),
@@ -106,13 +105,13 @@ impl Authority {
     /// The certificates in a bundle; invalid ones are omitted.
     pub(super) fn all_in(bundle: &[u8]) -> Vec<Self> {
         let certificates = pair::certificates(bundle).unwrap_or_default();
-        certificates
-            .into_iter()
-            .filter_map(|der| {
-                let validity = Validity::of(&der)?;
-                Some(Self { der, validity })
+        let authority = |der: CertificateDer<'static>| {
+            Some(Self {
+                validity: Validity::of(&der)?,
+                der,
             })
-            .collect()
+        };
+        certificates.into_iter().filter_map(authority).collect()
     }
 
     /// Whether it has expired at `now`.

@@ -3,8 +3,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
 };
 use time::OffsetDateTime;
 
@@ -42,12 +42,9 @@ pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, IssueE
     let validity = (offset(not_before)?, offset(not_after)?);
 
     let authority_key = KeyPair::generate()?;
-    let mut authority = parameters(validity, Vec::new())?;
     // A unique subject, so that clients can distinguish the authorities in a bundle.
-    authority.distinguished_name.push(
-        DnType::CommonName,
-        format!("quartet-operator webhooks, {}", now.as_second()),
-    );
+    let subject = format!("quartet-operator webhooks, {}", now.as_second());
+    let mut authority = parameters(&subject, Vec::new(), validity)?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![
         KeyUsagePurpose::KeyCertSign,
@@ -56,9 +53,8 @@ pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, IssueE
     let authority_certificate = authority.self_signed(&authority_key)?;
 
     let key = KeyPair::generate()?;
-    let mut leaf = parameters(validity, names.to_vec())?;
-    leaf.distinguished_name
-        .push(DnType::CommonName, "quartet-operator webhook server");
+    let subject = "quartet-operator webhook server";
+    let mut leaf = parameters(subject, names.to_vec(), validity)?;
     leaf.use_authority_key_identifier_extension = true;
     leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -73,11 +69,15 @@ pub(super) fn issue(names: &[String], now: Timestamp) -> Result<Identity, IssueE
 }
 
 fn parameters(
-    (not_before, not_after): (OffsetDateTime, OffsetDateTime),
+    subject: &str,
     names: Vec<String>,
+    (not_before, not_after): (OffsetDateTime, OffsetDateTime),
 ) -> Result<CertificateParams, rcgen::Error> {
     let mut parameters = CertificateParams::new(names)?;
-    parameters.distinguished_name = rcgen::DistinguishedName::new();
+    parameters.distinguished_name = DistinguishedName::new();
+    parameters
+        .distinguished_name
+        .push(DnType::CommonName, subject);
     parameters.not_before = not_before;
     parameters.not_after = not_after;
     Ok(parameters)
@@ -107,7 +107,7 @@ pub(super) mod tests {
     ) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let validity = (offset(not_before).unwrap(), offset(not_after).unwrap());
-        let certificate = parameters(validity, vec![name.to_owned()])
+        let certificate = parameters("test", vec![name.to_owned()], validity)
             .unwrap()
             .self_signed(&key)
             .unwrap();

@@ -55,7 +55,7 @@ pub(super) struct Plan {
 }
 
 /// Maximum time between two checks.
-const REGULAR_LOOK: SignedDuration = SignedDuration::from_hours(12);
+const REGULAR_CHECK: SignedDuration = SignedDuration::from_hours(12);
 
 /// The next step. `make` makes a new pair, if one is needed.
 ///
@@ -69,20 +69,16 @@ pub(super) fn plan<E>(
     let serve = serve(seen, stored.current.as_ref());
     let mut again = seen
         .now
-        .saturating_add(REGULAR_LOOK)
+        .saturating_add(REGULAR_CHECK)
         .unwrap_or(Timestamp::MAX);
     // Not trusted everywhere yet. A written bundle triggers a watch event; passing time does not.
     if stored.next.is_some() || (serve.is_none() && seen.serving != stored.current.as_ref()) {
         again = seen.now.saturating_add(SETTLE).unwrap_or(again);
     } else if let Some(current) = &stored.current {
-        let ends = [
-            renewal(current, seen.jitter),
-            current.pair.validity().not_after,
-        ];
-        again = ends
-            .into_iter()
-            .filter(|end| *end > seen.now)
-            .fold(again, Timestamp::min);
+        let end = current.pair.validity().not_after;
+        let times = [renewal(current, seen.jitter), end].into_iter();
+        let ahead = times.filter(|time| *time > seen.now);
+        again = ahead.fold(again, Timestamp::min);
     }
     let wanted = wanted(seen, stored.clone(), make)?;
     let changed = seen.secret.is_none() || wanted != stored;
@@ -148,11 +144,8 @@ fn renewal(identity: &Identity, jitter: f64) -> Timestamp {
 
 /// Whether every object's bundle is known to hold `authority`.
 pub(super) fn everywhere(bundles: &[Option<Vec<Authority>>], authority: &Authority) -> bool {
-    bundles.iter().all(|bundle| {
-        bundle
-            .as_ref()
-            .is_some_and(|bundle| bundle.contains(authority))
-    })
+    let mut bundles = bundles.iter();
+    bundles.all(|bundle| bundle.iter().flatten().any(|it| it == authority))
 }
 
 /// Tracks how long every bundle has held the next pair's authority.

@@ -152,15 +152,14 @@ impl Registrar {
     /// Writes one form into its object; returns whether the object exists.
     async fn put(&self, form: &UrlForm) -> Result<bool, RequestError> {
         let at = form.registered.object_ref();
-        match calls::get(&self.client, &at).await?.0 {
-            Some(object) => match form.put_into(object) {
-                Some(object) => calls::replace(&self.client, &at, &object).await?,
-                None => return Ok(true),
-            },
-            None => match form.fresh() {
-                Some(object) => calls::create(&self.client, &at, &object).await?,
-                None => return Ok(false),
-            },
+        let found = calls::get(&self.client, &at).await?.0;
+        let exists = found.is_some();
+        let Some(object) = found.map_or_else(|| form.fresh(), |it| form.put_into(it)) else {
+            return Ok(exists);
+        };
+        match exists {
+            true => calls::replace(&self.client, &at, &object).await?,
+            false => calls::create(&self.client, &at, &object).await?,
         };
         let object = at.name;
         tracing::info!(object, "the API server now calls the webhook URL");

@@ -68,14 +68,6 @@ impl Resolver {
         }
     }
 
-    /// [`Resolver::check_at`] by the system's clock.
-    ///
-    /// # Errors
-    /// [`NotServing`], the reason.
-    pub fn is_valid_now(&self) -> Result<(), NotServing> {
-        self.check_at(Timestamp::now())
-    }
-
     /// The certificate for the next handshake.
     pub(super) fn certified_key(&self) -> Option<Arc<CertifiedKey>> {
         self.current().map(|pair| pair.certified_key())

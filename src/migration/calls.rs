@@ -14,7 +14,6 @@ use tokio::time::sleep;
 
 use super::Migration;
 use super::plan::{self, Definition, Rejection};
-use crate::api::Kind;
 use crate::api_server::{Answer, ApiRequest, MERGE_PATCH, RequestError, found};
 
 /// The field manager, for `managedFields` and the audit log.
@@ -59,12 +58,9 @@ pub(super) struct Page {
 }
 
 impl Migration<'_> {
-    /// The CRD of a kind; `None` if it is not installed.
-    pub(super) async fn crd(
-        &self,
-        kind: &Kind,
-    ) -> Result<Option<CustomResourceDefinition>, RequestError> {
-        let name = plan::name_of(kind);
+    /// The CRD; `None` if it is not installed.
+    pub(super) async fn crd(&self) -> Result<Option<CustomResourceDefinition>, RequestError> {
+        let name = plan::name_of(self.kind);
         let action = format!("read the CRD {name}");
         let request = ApiRequest::new(action, Method::GET, crd_path(&name));
         found(send(&self.clients.calls, &request).await)
@@ -73,21 +69,21 @@ impl Migration<'_> {
     /// Leaves only the hub version in `status.storedVersions`, if the CRD is still as in `definition`.
     pub(super) async fn trim_crd(
         &self,
-        kind: &Kind,
         definition: &Definition,
     ) -> Result<IgnoredAny, RequestError> {
         let name = &definition.name;
         let action = format!("write status.storedVersions of the CRD {name}");
-        let patch = definition.trim(kind);
+        let patch = definition.trim(self.kind);
         self.patch_status(action, &crd_path(name), &patch).await
     }
 
-    /// The next page of a kind, in its hub version, from the position `next` on; from the start if
+    /// The next page of objects, in the hub version, from the position `next` on; from the start if
     /// that is empty.
-    pub(super) async fn page(&self, kind: &Kind, next: &str) -> Result<Page, RequestError> {
-        let (api, size) = (kind.api_version(&kind.hub), self.options.page_size);
+    pub(super) async fn page(&self, next: &str) -> Result<Page, RequestError> {
+        let (kind, size) = (self.kind, self.options.page_size);
+        let (api, plural) = (kind.api_version(&kind.hub), kind.plural);
         // The token is base64 without padding, so it needs no escaping.
-        let target = format!("/apis/{api}/{}?limit={size}&continue={next}", kind.plural);
+        let target = format!("/apis/{api}/{plural}?limit={size}&continue={next}");
         let request = ApiRequest {
             accept: METADATA_LIST,
             deadline: PAGE_DEADLINE,
@@ -98,33 +94,25 @@ impl Migration<'_> {
     }
 
     /// The current metadata of an object; `None` if it was deleted.
-    pub(super) async fn read(
-        &self,
-        kind: &Kind,
-        object: &Metadata,
-    ) -> Result<Option<Listed>, RequestError> {
-        let action = action("read", kind, object);
+    pub(super) async fn read(&self, object: &Metadata) -> Result<Option<Listed>, RequestError> {
+        let action = format!("read {}", self.name_of(object));
         let request = ApiRequest {
             accept: METADATA,
-            ..ApiRequest::new(action, Method::GET, path(kind, object))
+            ..ApiRequest::new(action, Method::GET, self.path(object))
         };
         found(send(&self.clients.calls, &request).await)
     }
 
     /// Makes the API server store an object again, unchanged; returns its metadata then. Its
     /// resourceVersion stays if it was stored in the hub version already.
-    pub(super) async fn store_again(
-        &self,
-        kind: &Kind,
-        object: &Metadata,
-    ) -> Result<Listed, RequestError> {
+    pub(super) async fn store_again(&self, object: &Metadata) -> Result<Listed, RequestError> {
         // The API server rejects a negative number of replicas in any write of an object with a scale
         // subresource, even if it is already stored (apiextensions-apiserver,
         // `pkg/registry/customresource/validator.go`), and old operators stored such objects. A write of
         // the status also stores the whole object, changes nothing else, and does not validate the spec.
         let patch = plan::rewrite(&object.uid, &object.resource_version);
-        let action = action("rewrite", kind, object);
-        self.patch_status(action, &path(kind, object), &patch).await
+        let action = format!("rewrite {}", self.name_of(object));
+        self.patch_status(action, &self.path(object), &patch).await
     }
 
     async fn patch_status<T: DeserializeOwned>(
@@ -141,6 +129,18 @@ impl Migration<'_> {
             ..ApiRequest::new(action, Method::PATCH, target)
         };
         send(&self.clients.calls, &request).await
+    }
+
+    /// The kind, the namespace and the name of an object, for messages.
+    pub(super) fn name_of(&self, object: &Metadata) -> String {
+        let (kind, namespace) = (self.kind.kind, &object.namespace);
+        format!("{kind} {namespace}/{}", object.name)
+    }
+
+    fn path(&self, object: &Metadata) -> String {
+        let (api, plural) = (self.kind.api_version(&self.kind.hub), self.kind.plural);
+        let (namespace, name) = (&object.namespace, &object.name);
+        format!("/apis/{api}/namespaces/{namespace}/{plural}/{name}")
     }
 }
 
@@ -166,16 +166,4 @@ fn is_transient(error: &RequestError) -> bool {
 
 fn crd_path(name: &str) -> String {
     format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
-}
-
-fn path(kind: &Kind, object: &Metadata) -> String {
-    let (api, plural) = (kind.api_version(&kind.hub), kind.plural);
-    let Metadata {
-        namespace, name, ..
-    } = object;
-    format!("/apis/{api}/namespaces/{namespace}/{plural}/{name}")
-}
-
-fn action(verb: &str, kind: &Kind, object: &Metadata) -> String {
-    format!("{verb} {} {}/{}", kind.kind, object.namespace, object.name)
 }

@@ -93,14 +93,18 @@ pub fn run(options: &MigrateStorage) -> Result<(), MigrationError> {
 
 async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {
     let clients = manager::connect(options.kubeconfig.as_deref()).await?;
-    let migration = Migration { clients, options };
     let mut due = Vec::new();
     let mut problems = Vec::new();
     for kind in OPERATORS.iter().map(|operator| operator.kind()) {
-        match migration.crd(kind).await? {
+        let migration = Migration {
+            clients: &clients,
+            options,
+            kind,
+        };
+        match migration.crd().await? {
             None => Progress::of(plan::name_of(kind)).result("not installed"),
             Some(crd) => match Definition::of(kind, &crd) {
-                Ok(definition) => due.push((kind, definition)),
+                Ok(definition) => due.push((migration, definition)),
                 Err(problem) => problems.push(problem),
             },
         }
@@ -108,13 +112,13 @@ async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {
     if !problems.is_empty() {
         return Err(MigrationError::NotReady(problems));
     }
-    let is_due = |(kind, definition): &(&Kind, Definition)| !definition.is_migrated(kind);
-    if !options.dry_run && due.iter().any(is_due) {
+    let mut migrations = due.iter();
+    if !options.dry_run && migrations.any(|(it, definition)| !definition.is_migrated(it.kind)) {
         sleep(SETTLING).await;
     }
     let mut failures = 0;
-    for (kind, definition) in due {
-        match migration.migrate(kind, definition).await {
+    for (migration, definition) in due {
+        match migration.migrate(definition).await {
             // The other kinds are migrated although objects of this one must be repaired first.
             Err(MigrationError::Incomplete(count)) => failures += count,
             result => result?,
@@ -126,24 +130,25 @@ async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {
     }
 }
 
-/// The clients and the options of a migration.
+/// The migration of one kind.
 struct Migration<'a> {
-    clients: Clients,
+    clients: &'a Clients,
     options: &'a MigrateStorage,
+    kind: &'a Kind,
 }
 
 impl Migration<'_> {
-    async fn migrate(&self, kind: &Kind, mut definition: Definition) -> Result<(), MigrationError> {
+    async fn migrate(&self, mut definition: Definition) -> Result<(), MigrationError> {
         let mut progress = Progress::of(definition.name.clone());
-        let hub = kind.hub.name;
-        if definition.is_migrated(kind) {
+        let hub = self.kind.hub.name;
+        if definition.is_migrated(self.kind) {
             progress.result(&format!("stored in {hub} only, nothing to do"));
             return Ok(());
         }
         let stored = definition.stored_versions.join(", ");
         progress.note(&format!("stored in {stored}; rewriting in {hub}"));
         for _ in 0..ROUNDS {
-            self.rewrite_all(kind, &mut progress).await?;
+            self.rewrite_all(&mut progress).await?;
             let (count, written) = (progress.done, progress.written);
             if self.options.dry_run {
                 progress.result(&format!(
@@ -155,7 +160,7 @@ impl Migration<'_> {
             if progress.failed > 0 {
                 return Err(MigrationError::Incomplete(progress.failed));
             }
-            let Some(changed) = self.trim(kind, &definition).await? else {
+            let Some(changed) = self.trim(&definition).await? else {
                 progress.result(&format!(
                     "{written} of {count} objects rewritten, stored in {hub} only"
                 ));
@@ -169,16 +174,12 @@ impl Migration<'_> {
         Err(MigrationError::Unsettled(definition.name))
     }
 
-    /// Rewrites all objects of a kind, page by page.
-    async fn rewrite_all(
-        &self,
-        kind: &Kind,
-        progress: &mut Progress,
-    ) -> Result<(), MigrationError> {
+    /// Rewrites all objects, page by page.
+    async fn rewrite_all(&self, progress: &mut Progress) -> Result<(), MigrationError> {
         let mut next = String::new();
         let mut expiries = 0;
         loop {
-            let page = match self.page(kind, &next).await {
+            let page = match self.page(&next).await {
                 Ok(page) => page,
                 Err(error) => {
                     let expired = error.status().filter(|status| status.code == 410);
@@ -201,7 +202,7 @@ impl Migration<'_> {
             if self.options.dry_run {
                 progress.done(size, 0);
             } else {
-                self.rewrite_page(kind, objects, progress).await?;
+                self.rewrite_page(objects, progress).await?;
             }
             next = page.metadata.continue_.unwrap_or_default();
             if next.is_empty() {
@@ -212,12 +213,11 @@ impl Migration<'_> {
 
     async fn rewrite_page(
         &self,
-        kind: &Kind,
         page: Vec<Listed>,
         progress: &mut Progress,
     ) -> Result<(), MigrationError> {
         let objects = page.into_iter().map(|object| object.metadata);
-        let rewrites = objects.map(|object| self.rewrite(kind, object));
+        let rewrites = objects.map(|object| self.rewrite(object));
         let mut outcomes = stream::iter(rewrites).buffer_unordered(CONCURRENCY);
         while let Some(outcome) = outcomes.try_next().await? {
             match outcome {
@@ -232,11 +232,10 @@ impl Migration<'_> {
     /// object.
     async fn rewrite(
         &self,
-        kind: &Kind,
         mut object: Metadata,
     ) -> Result<Result<bool, RequestError>, MigrationError> {
         for _ in 0..ATTEMPTS {
-            let error = match self.store_again(kind, &object).await {
+            let error = match self.store_again(&object).await {
                 Ok(now) => {
                     let is_same = now.metadata.resource_version == object.resource_version;
                     return Ok(Ok(!is_same));
@@ -248,7 +247,7 @@ impl Migration<'_> {
                 Some(Rejection::OfThisObject) => return Ok(Err(error)),
                 // The writer's API server may not have observed the change of the CRD yet. So the
                 // object is rewritten again.
-                Some(Rejection::Changed) => match self.read(kind, &object).await? {
+                Some(Rejection::Changed) => match self.read(&object).await? {
                     Some(now) => object = now.metadata,
                     None => return Ok(Ok(false)),
                 },
@@ -257,28 +256,22 @@ impl Migration<'_> {
                 }
             }
         }
-        let (kind, namespace, name) = (kind.kind, object.namespace, object.name);
-        let object = format!("{kind} {namespace}/{name}");
-        Err(MigrationError::Unsettled(object))
+        Err(MigrationError::Unsettled(self.name_of(&object)))
     }
 
     /// Removes the old versions from `status.storedVersions`, if every write since `before` was stored
     /// in the hub version. Otherwise, the CRD's spec has changed, and its current form is returned.
-    async fn trim(
-        &self,
-        kind: &Kind,
-        before: &Definition,
-    ) -> Result<Option<Definition>, MigrationError> {
+    async fn trim(&self, before: &Definition) -> Result<Option<Definition>, MigrationError> {
         for _ in 0..ATTEMPTS {
-            let Some(crd) = self.crd(kind).await? else {
+            let Some(crd) = self.crd().await? else {
                 return Err(MigrationError::Removed(before.name.clone()));
             };
-            let now = Definition::of(kind, &crd)
+            let now = Definition::of(self.kind, &crd)
                 .map_err(|problem| MigrationError::NotReady(vec![problem]))?;
             if !now.is_as_before(before) {
                 return Ok(Some(now));
             }
-            match self.trim_crd(kind, &now).await {
+            match self.trim_crd(&now).await {
                 Ok(_) => return Ok(None),
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error.into()),

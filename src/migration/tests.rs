@@ -90,11 +90,14 @@ impl Server {
             kubeconfig: None,
             page_size: 2,
         };
-        let options = &options;
-        let migration = Migration { clients, options };
+        let migration = Migration {
+            clients: &clients,
+            options: &options,
+            kind: &KIND,
+        };
         let crd = serde_json::from_value(definition(3)).unwrap();
         migration
-            .migrate(&KIND, Definition::of(&KIND, &crd).unwrap())
+            .migrate(Definition::of(&KIND, &crd).unwrap())
             .await
     }
 }

@@ -47,8 +47,6 @@ pub(super) struct Connections {
 struct Table {
     /// Connections in the order of their arrival.
     slots: BTreeMap<u64, Arc<Slot>>,
-    /// Number of connections by client address.
-    counts: HashMap<IpAddr, usize>,
     next: u64,
 }
 
@@ -117,7 +115,7 @@ impl Connections {
         let mut table = lock(&self.table);
         if table.slots.len() >= self.limits.connections {
             let victim = table.victim(peer)?;
-            table.remove(&victim);
+            table.slots.remove(&victim.number);
             victim.close();
             self.counters.evicted.inc();
         }
@@ -132,7 +130,6 @@ impl Connections {
             connections: Arc::clone(self),
         });
         table.slots.insert(number, Arc::clone(&slot));
-        *table.counts.entry(peer).or_default() += 1;
         self.open.send_replace(table.slots.len());
         self.counters.connections.inc();
         Some(slot)
@@ -141,7 +138,7 @@ impl Connections {
     /// Removes a connection that has ended.
     pub(super) fn leave(&self, slot: &Slot) {
         let mut table = lock(&self.table);
-        table.remove(slot);
+        table.slots.remove(&slot.number);
         self.open.send_replace(table.slots.len());
         self.counters.connections.dec();
     }
@@ -188,25 +185,15 @@ impl Connections {
 }
 
 impl Table {
-    fn remove(&mut self, slot: &Slot) {
-        if self.slots.remove(&slot.number).is_some()
-            && let Some(count) = self.counts.get_mut(&slot.peer)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&slot.peer);
-            }
-        }
-    }
-
     /// Selects the connection to close for a new one from `newcomer`.
     fn victim(&self, newcomer: IpAddr) -> Option<Arc<Slot>> {
-        // The new connection counts.
-        let count = |peer: IpAddr| {
-            let open = self.counts.get(&peer).copied().unwrap_or_default();
-            open + usize::from(peer == newcomer)
-        };
-        let most = self.counts.keys().map(|peer| count(*peer)).max()?;
+        // Connections by client address. The new one counts.
+        let mut counts = HashMap::from([(newcomer, 1)]);
+        for slot in self.slots.values() {
+            *counts.entry(slot.peer).or_default() += 1;
+        }
+        let count = |peer: IpAddr| counts.get(&peer).copied().unwrap_or_default();
+        let most: usize = counts.values().copied().max()?;
         // A connection with a request in progress is closed only for an address with far fewer
         // connections.
         let may_cut = count(newcomer) <= most / 2;

@@ -133,14 +133,14 @@ fn lasting(from_hours: i64, to_hours: i64) -> (String, String) {
 async fn without_files_it_is_not_ready_and_takes_them_up_when_they_come() {
     let folder = Folder::new();
     let served = Served::start(folder).await;
-    let ready = served.resolver.is_valid_now();
+    let ready = served.resolver.check_at(Timestamp::now());
     assert_eq!(ready, Err(NotServing::NoCertificate));
     assert_eq!(served.metrics.counts(), (1, 1));
 
     let pair = pair();
     served.folder.write(&pair);
     served.look().await;
-    assert_eq!(served.resolver.is_valid_now(), Ok(()));
+    assert_eq!(served.resolver.check_at(Timestamp::now()), Ok(()));
     assert!(served.shows(&pair));
     assert_eq!(served.metrics.counts(), (2, 1));
 }
@@ -211,7 +211,7 @@ async fn what_cannot_be_served_leaves_the_old_pair_in_place() {
         served.folder.write(&bad);
         served.look().await;
         assert!(served.shows(&old), "{name}");
-        assert_eq!(served.resolver.is_valid_now(), Ok(()), "{name}");
+        assert_eq!(served.resolver.check_at(Timestamp::now()), Ok(()), "{name}");
         served.look().await;
         assert_eq!(served.metrics.counts(), (3, 2), "{name}: counted each time");
         served.folder.write(&other);
@@ -292,13 +292,13 @@ async fn an_expired_pair_at_the_start_is_shown_but_not_ready() {
     folder.write(&expired);
     let served = Served::start(folder).await;
     assert!(served.shows(&expired), "a client then says what is wrong");
-    let ready = served.resolver.is_valid_now();
+    let ready = served.resolver.check_at(Timestamp::now());
     assert!(matches!(ready, Err(NotServing::Expired(_))), "{ready:?}");
 
     let future = lasting(24, 48);
     served.folder.write(&future);
     served.look().await;
-    let ready = served.resolver.is_valid_now();
+    let ready = served.resolver.check_at(Timestamp::now());
     assert!(
         matches!(ready, Err(NotServing::NotYetValid(_))),
         "{ready:?}"
@@ -307,7 +307,7 @@ async fn an_expired_pair_at_the_start_is_shown_but_not_ready() {
     let valid = pair();
     served.folder.write(&valid);
     served.look().await;
-    assert_eq!(served.resolver.is_valid_now(), Ok(()));
+    assert_eq!(served.resolver.check_at(Timestamp::now()), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]

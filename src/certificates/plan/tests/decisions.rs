@@ -23,7 +23,7 @@ fn nothing_is_done_about_a_young_pair_until_two_thirds_of_its_life() {
     let mut at = seen(start() + days(59), Some(&stored), Some(&identity), &bundles);
     let decided = decide(at);
     assert_eq!((&decided.write, &decided.serve), (&None, &None));
-    assert_eq!(decided.again, at.now + REGULAR_LOOK);
+    assert_eq!(decided.again, at.now + REGULAR_CHECK);
 
     at.now = start() + days(60) - SignedDuration::from_hours(1);
     let decided = decide(at);
@@ -78,7 +78,7 @@ fn the_next_pair_is_used_only_after_every_bundle_has_held_it_for_a_while() {
     let promoted = promoted.write.unwrap();
     assert_eq!(promoted.current, Some(next));
     assert_eq!(promoted.next, None);
-    assert_eq!(promoted.old, [identity.authority.clone()]);
+    assert_eq!(promoted.old, std::slice::from_ref(&identity.authority));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_broken_secret_is_made_anew_and_its_readable_authorities_stay_trusted() {
             .write
             .unwrap();
         assert!(anew.current.is_some());
-        assert_eq!(anew.old, [identity.authority.clone()]);
+        assert_eq!(anew.old, std::slice::from_ref(&identity.authority));
     }
     let mut data = holding(&identity).data();
     data.insert("ca.crt".to_owned(), ByteString(vec![0xff, 0xfe]));
