@@ -95,16 +95,14 @@ pub fn registered(
     let resolver = Resolver::new(metrics);
     resolver.install(identity.pair.clone());
     let bundle = ByteString(identity.authority.to_pem().into_bytes());
-    let registrar = Registrar {
-        forms: forms(options, &json!(bundle))?,
-        client,
-    };
+    let forms = forms(options, &json!(bundle))?;
     let run = async move {
         tokio::select! {
-            never = registrar.keep_in_place() => match never {},
+            _ = join_all(forms.iter().map(|form| keep_in_place(&client, form))) => {}
             () = stop => {}
         }
-        registrar.take_out().await;
+        // All objects at once, since the time to stop is short.
+        join_all(forms.iter().map(|form| take_out(&client, form))).await;
         Ok(())
     };
     Ok((resolver, run.boxed()))
@@ -126,75 +124,65 @@ fn forms(options: Registration, bundle: &Value) -> Result<Vec<UrlForm>, serde_js
     Ok(forms)
 }
 
-struct Registrar {
-    forms: Vec<UrlForm>,
-    client: Client,
+async fn keep_in_place(client: &Client, form: &UrlForm) -> Infallible {
+    let mut last_error = LastError::default();
+    loop {
+        let put = put(client, form).await;
+        let pause = if matches!(put, Ok(true)) {
+            RECHECK
+        } else {
+            RETRY
+        };
+        match put {
+            Ok(_) => last_error.clear(),
+            Err(error) if error.is_conflict() => {}
+            Err(error) => last_error.warn(&error, "cannot register the webhook URL"),
+        }
+        sleep(pause).await;
+    }
 }
 
-impl Registrar {
-    async fn keep_in_place(&self) -> Infallible {
-        let mut errors: Vec<_> = self.forms.iter().map(|_| LastError::default()).collect();
-        loop {
-            let mut is_complete = true;
-            for (form, last_error) in self.forms.iter().zip(&mut errors) {
-                let put = self.put(form).await;
-                is_complete &= matches!(put, Ok(true));
-                match put {
-                    Ok(_) => last_error.clear(),
-                    Err(error) if error.is_conflict() => {}
-                    Err(error) => last_error.warn(&error, "cannot register the webhook URL"),
-                }
-            }
-            sleep(if is_complete { RECHECK } else { RETRY }).await;
-        }
-    }
+/// Writes the URL into the object; returns whether the object exists.
+async fn put(client: &Client, form: &UrlForm) -> Result<bool, RequestError> {
+    let at = form.registered.object_ref();
+    let found = calls::get(client, &at).await?.0;
+    let exists = found.is_some();
+    let Some(object) = found.map_or_else(|| form.fresh(), |it| form.put_into(it)) else {
+        return Ok(exists);
+    };
+    match exists {
+        true => calls::replace(client, &at, &object).await?,
+        false => calls::create(client, &at, &object).await?,
+    };
+    let object = at.name;
+    tracing::info!(object, "the API server now calls the webhook URL");
+    Ok(true)
+}
 
-    /// Writes one form into its object; returns whether the object exists.
-    async fn put(&self, form: &UrlForm) -> Result<bool, RequestError> {
-        let at = form.registered.object_ref();
-        let found = calls::get(&self.client, &at).await?.0;
-        let exists = found.is_some();
-        let Some(object) = found.map_or_else(|| form.fresh(), |it| form.put_into(it)) else {
-            return Ok(exists);
-        };
-        match exists {
-            true => calls::replace(&self.client, &at, &object).await?,
-            false => calls::create(&self.client, &at, &object).await?,
-        };
-        let object = at.name;
-        tracing::info!(object, "the API server now calls the webhook URL");
-        Ok(true)
+async fn take_out(client: &Client, form: &UrlForm) {
+    let mut outcome = restore(client, form).await;
+    // A conflict, e.g. with the API server's write of a CRD's conditions.
+    if matches!(&outcome, Err(error) if error.is_conflict()) {
+        outcome = restore(client, form).await;
     }
+    if let Err(error) = outcome {
+        let (object, error) = (form.registered.object_ref().name, error_report(&error));
+        let message = "cannot restore the original webhook configuration";
+        tracing::error!(object, error, "{message}");
+    }
+}
 
-    /// Restores all objects concurrently, since the time to stop is short.
-    async fn take_out(&self) {
-        join_all(self.forms.iter().map(async |form| {
-            let mut outcome = self.restore(form).await;
-            // A conflict, e.g. with the API server's write of a CRD's conditions.
-            if matches!(&outcome, Err(error) if error.is_conflict()) {
-                outcome = self.restore(form).await;
-            }
-            if let Err(error) = outcome {
-                let (object, error) = (form.registered.object_ref().name, error_report(&error));
-                let message = "cannot restore the original webhook configuration";
-                tracing::error!(object, error, "{message}");
-            }
-        }))
-        .await;
-    }
-
-    async fn restore(&self, form: &UrlForm) -> Result<(), RequestError> {
-        let at = form.registered.object_ref();
-        let Some(object) = calls::get(&self.client, &at).await?.0 else {
-            return Ok(());
-        };
-        match form.take_out_of(object.clone()) {
-            Restored::Nothing => return Ok(()),
-            Restored::Replace(object) => calls::replace(&self.client, &at, &object).await?,
-            Restored::Delete => calls::delete(&self.client, &at, &object).await?,
-        };
-        let object = at.name;
-        tracing::info!(object, "restored the original webhook configuration");
-        Ok(())
-    }
+async fn restore(client: &Client, form: &UrlForm) -> Result<(), RequestError> {
+    let at = form.registered.object_ref();
+    let Some(object) = calls::get(client, &at).await?.0 else {
+        return Ok(());
+    };
+    match form.take_out_of(object.clone()) {
+        Restored::Nothing => return Ok(()),
+        Restored::Replace(object) => calls::replace(client, &at, &object).await?,
+        Restored::Delete => calls::delete(client, &at, &object).await?,
+    };
+    let object = at.name;
+    tracing::info!(object, "restored the original webhook configuration");
+    Ok(())
 }

@@ -41,7 +41,7 @@ impl UrlForm {
         for client in registered.clients(&desired) {
             if let Some(client) = desired.pointer_mut(&client) {
                 let path = client.pointer("/service/path").and_then(Value::as_str);
-                let url = url.with_path(path.unwrap_or_default());
+                let url = format!("{url}{}", path.unwrap_or_default());
                 *client = json!({"url": url, "caBundle": bundle});
             }
         }

@@ -26,11 +26,6 @@ impl WebhookUrl {
     pub fn host(&self) -> &str {
         &self.host
     }
-
-    /// The URL of a webhook; `path` begins with a slash.
-    pub(super) fn with_path(&self, path: &str) -> String {
-        format!("{}{path}", self.base)
-    }
 }
 
 impl FromStr for WebhookUrl {
@@ -103,7 +98,6 @@ mod tests {
             let url: WebhookUrl = text.parse().unwrap();
             assert_eq!(url.host(), host);
             assert_eq!(format!("{url}/convert"), convert);
-            assert_eq!(url.with_path("/convert"), convert);
         }
         for text in [
             "",

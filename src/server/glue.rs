@@ -159,15 +159,23 @@ impl AsyncRead for Stream {
     }
 }
 
-impl Stream {
-    fn poll_write_with(
-        &self,
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        write: impl Fn(&TcpStream) -> io::Result<usize>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.slot.socket.poll_write_ready(context))?;
-            match write(&self.slot.socket) {
+            match self.slot.socket.try_write_vectored(slices) {
                 Ok(bytes) => {
                     self.slot.sent(bytes);
                     return Poll::Ready(Ok(bytes));
@@ -176,24 +184,6 @@ impl Stream {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_with(context, |socket| socket.try_write(bytes))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_with(context, |socket| socket.try_write_vectored(slices))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -132,25 +132,17 @@ async fn stop(name: &'static str, connections: &Connections, stopping: Stopping)
     let drain = async {
         sleep(LAST_LOOK).await;
         connections.end_idle(|is_validated| is_validated);
-        let newcomers = async {
-            sleep(NEWCOMER_TIME.min(stopping.drain / 2)).await;
-            connections.end_idle(|_| true);
-            std::future::pending().await
-        };
-        tokio::select! {
-            () = connections.wait_for(|open| open == 0) => {}
-            () = newcomers => {}
-        }
+        let newcomers = NEWCOMER_TIME.min(stopping.drain / 2);
+        let _ = timeout(newcomers, connections.wait_for(|open| open == 0)).await;
+        connections.end_idle(|_| true);
+        connections.wait_for(|open| open == 0).await;
     };
     let in_time = timeout(stopping.drain, drain).await.is_ok();
-    let left = connections.len();
-    log_phase(name, "drain", began, left);
+    let connections = connections.len();
+    log_phase(name, "drain", began, connections);
     if !in_time {
-        tracing::warn!(
-            server = name,
-            connections = left,
-            "requests in progress are aborted"
-        );
+        let server = name;
+        tracing::warn!(server, connections, "requests in progress are aborted");
     }
 }
 
