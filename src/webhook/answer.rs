@@ -1,26 +1,31 @@
 //! The response: a review, or a `metav1.Status` if the request is not a valid review, as in errors of
 //! the API server. Independent of the kind of review.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, StatusCode, header};
+use kube::core::Status;
 use serde::Serialize;
+use serde_json::json;
 
 use super::body::Text;
 use super::memory::Share;
+use crate::api::raw;
 use crate::bounded;
 use crate::budget::FREE_BYTES;
 use crate::server::{Slot, long_body};
 
 /// Maximum bytes of an error message: some errors quote their input.
-const MOST_TOLD: usize = 300;
+const MOST_MESSAGE: usize = 300;
 /// Maximum bytes of a uid, which every answer contains. The API server's uids have 36.
 const MOST_UID: usize = 256;
 /// `Retry-After` in seconds if there is no free memory. client-go retries up to ten times within the
 /// timeout of the call: `rest/with_retry.go`.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// An HTTP response, always JSON.
 #[derive(Debug)]
@@ -29,98 +34,51 @@ pub(super) struct Answer {
     pub(super) body: Text,
 }
 
-/// `metav1.Status` of a failure.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Status {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    api_version: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-    status: &'static str,
-    message: String,
-    reason: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    details: Option<Details>,
-    code: u16,
-}
-
-/// The rejected object, and the causes.
-#[derive(Debug, Serialize)]
-pub(super) struct Details {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) name: String,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) group: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) causes: Vec<Cause>,
-}
-
-/// One cause: `metav1.StatusCause`.
-#[derive(Debug, Serialize)]
-pub(super) struct Cause {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-    pub(super) field: String,
-}
-
-impl Status {
-    /// A failure with this code, and the reason that belongs to it in apimachinery's
-    /// `errors.NewGenericServerResponse`.
-    pub(super) fn failure(code: StatusCode, message: String, details: Option<Details>) -> Self {
-        let reason = match code {
-            StatusCode::BAD_REQUEST | StatusCode::LENGTH_REQUIRED => "BadRequest",
-            StatusCode::NOT_FOUND => "NotFound",
-            StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
-            StatusCode::REQUEST_TIMEOUT => "Timeout",
-            StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
-            StatusCode::UNSUPPORTED_MEDIA_TYPE => "UnsupportedMediaType",
-            StatusCode::UNPROCESSABLE_ENTITY => "Invalid",
-            StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
-            _ => "InternalError",
-        };
-        Self {
-            api_version: None,
-            kind: None,
-            status: "Failure",
-            message,
-            reason,
-            details,
-            code: code.as_u16(),
-        }
-    }
+/// A failure with this code, and the reason that belongs to it in apimachinery's
+/// `errors.NewGenericServerResponse`.
+pub(super) fn failure(code: StatusCode, message: &str) -> Status {
+    let reason = match code {
+        StatusCode::BAD_REQUEST | StatusCode::LENGTH_REQUIRED => "BadRequest",
+        StatusCode::NOT_FOUND => "NotFound",
+        StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
+        StatusCode::REQUEST_TIMEOUT => "Timeout",
+        StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "UnsupportedMediaType",
+        StatusCode::UNPROCESSABLE_ENTITY => "Invalid",
+        StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    Status::failure(message, reason).with_code(code.as_u16())
 }
 
 impl Answer {
     /// A review.
     pub(super) fn review(review: &impl Serialize) -> Self {
-        match serde_json::to_vec(review) {
-            Ok(body) => Self::text(Text::Collected(body)),
-            Err(error) => Self::refusal(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                format!("cannot write the answer: {error}"),
-            ),
-        }
+        serde_json::to_vec(review).map_or_else(
+            |error| {
+                let message = format!("cannot write the answer: {error}");
+                Self::rejection(StatusCode::INTERNAL_SERVER_ERROR, &message)
+            },
+            |body| Self::text(Text::Collected(body)),
+        )
     }
 
     /// A review that is already encoded as JSON.
     pub(super) fn text(body: Text) -> Self {
-        Self {
-            status: StatusCode::OK,
-            body,
-        }
+        let status = StatusCode::OK;
+        Self { status, body }
     }
 
-    /// The response to a request that is not a valid review.
-    pub(super) fn refusal(code: StatusCode, message: impl Into<String>) -> Self {
-        let status = Status {
-            api_version: Some("v1"),
-            kind: Some("Status"),
-            ..Status::failure(code, message.into(), None)
-        };
+    /// The response to a request that is not a valid review, or that found no free memory.
+    pub(super) fn rejection(status: StatusCode, message: &str) -> Self {
+        let failure = failure(status, message);
+        let body = json!({
+            "apiVersion": "v1", "kind": "Status", "status": failure.status, "message": message,
+            "reason": failure.reason, "code": failure.code,
+        });
         Self {
-            status: code,
-            body: Text::Collected(serde_json::to_vec(&status).unwrap_or_default()),
+            status,
+            body: Text::Collected(body.to_string().into_bytes()),
         }
     }
 
@@ -133,34 +91,41 @@ impl Answer {
                 long_body(text, share, slot)
             }
             Text::Collected(text) => Body::from(text),
-            Text::Piece(text) => Body::from(text),
-            Text::Mapped(_) => Body::from(Bytes::copy_from_slice(self.body.as_ref())),
+            text => Body::from(Bytes::copy_from_slice(text.as_ref())),
         };
-        response(self.status, body)
-    }
-}
-
-fn response(status: StatusCode, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    if status == StatusCode::SERVICE_UNAVAILABLE {
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, JSON);
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
         response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, RETRY_AFTER);
     }
-    response
 }
 
-/// Whether a uid is valid and short enough for the answer.
-pub(super) fn is_uid(uid: &str) -> bool {
-    !uid.is_empty() && uid.len() <= MOST_UID
+/// Returns the uid of a review of the type `expected` (apiVersion and kind), or an error message.
+/// `request` is the uid of the request, if there is a request.
+pub(super) fn uid_of<'a>(
+    expected: [&str; 2],
+    found: [Option<raw::Text<'_>>; 2],
+    request: Option<Option<raw::Text<'a>>>,
+) -> Result<Cow<'a, str>, String> {
+    let [api_version, kind] = expected;
+    if found.map(|text| text.map(|text| text.0)) != expected.map(|text| Some(Cow::Borrowed(text))) {
+        return Err(format!(
+            "this endpoint answers reviews of apiVersion {api_version} and kind {kind} only"
+        ));
+    }
+    match request.ok_or("the review has no request")? {
+        Some(raw::Text(uid)) if !uid.is_empty() && uid.len() <= MOST_UID => Ok(uid),
+        _ => Err("request.uid is missing, empty or too long".to_owned()),
+    }
 }
 
 /// The beginning of the message of `error`.
 pub(super) fn beginning_of(error: &dyn fmt::Display) -> String {
-    bounded::beginning_of(error, MOST_TOLD)
+    bounded::beginning_of(error, MOST_MESSAGE)
 }
 
 #[cfg(test)]
@@ -189,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_a_status_whose_reason_is_that_of_its_code() {
+    fn a_rejection_is_a_status_whose_reason_is_that_of_its_code() {
         for (code, reason) in [
             (400, "BadRequest"),
             (404, "NotFound"),
@@ -202,9 +167,9 @@ mod tests {
             (500, "InternalError"),
             (503, "ServiceUnavailable"),
         ] {
-            let refusal = Answer::refusal(StatusCode::from_u16(code).unwrap(), "no");
-            assert_eq!(refusal.status.as_u16(), code);
-            let body: serde_json::Value = serde_json::from_slice(refusal.body.as_ref()).unwrap();
+            let rejection = Answer::rejection(StatusCode::from_u16(code).unwrap(), "no");
+            assert_eq!(rejection.status.as_u16(), code);
+            let body: serde_json::Value = serde_json::from_slice(rejection.body.as_ref()).unwrap();
             let expected = serde_json::json!({
                 "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "no",
                 "reason": reason, "code": code,
@@ -220,7 +185,7 @@ mod tests {
             (StatusCode::OK, None),
             (StatusCode::PAYLOAD_TOO_LARGE, None),
         ] {
-            let response = Answer::refusal(code, "no").into_response(Share::default(), None);
+            let response = Answer::rejection(code, "no").into_response(Share::default(), None);
             assert_eq!(response.status(), code);
             let headers = response.headers();
             assert_eq!(

@@ -55,28 +55,13 @@ impl BodyError {
     }
 }
 
-/// Limits of one read.
+/// Limits of the bodies of an endpoint.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
-    /// The declared length (Content-Length).
-    pub(super) declared: Option<usize>,
-    /// Maximum bytes of the body.
-    pub(super) limit: usize,
+pub(super) struct BodyLimits {
+    /// Maximum bytes of a body.
+    pub(super) bytes: usize,
     /// Memory of the call per byte of its body: two if its answer is as long.
     pub(super) copies: usize,
-}
-
-/// A complete body, and its share of memory.
-#[derive(Debug)]
-pub(super) struct Whole {
-    text: Text,
-    pub(super) share: Share,
-}
-
-impl Whole {
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.text.as_ref()
-    }
 }
 
 /// The storage of a body or an answer.
@@ -114,10 +99,11 @@ impl Mapped {
         let map = MmapOptions::new().len(most).no_reserve_swap().map_anon()?;
         // A huge page would take 2 MiB for the first byte. Kernels without huge pages return an error.
         let _ = map.advise(Advice::NoHugePage);
+        let (filled, populated) = (0, 0);
         Ok(Self {
             map,
-            filled: 0,
-            populated: 0,
+            filled,
+            populated,
         })
     }
 
@@ -134,14 +120,12 @@ impl Mapped {
                 .advise_range(Advice::PopulateWrite, self.populated, length);
             self.populated = end;
         }
-        match self.map.get_mut(self.filled..filled) {
-            Some(place) => {
-                place.copy_from_slice(more);
-                self.filled = filled;
-                true
-            }
-            None => false,
-        }
+        let Some(place) = self.map.get_mut(self.filled..filled) else {
+            return false;
+        };
+        place.copy_from_slice(more);
+        self.filled = filled;
+        true
     }
 }
 
@@ -175,7 +159,8 @@ impl Text {
     }
 }
 
-/// Reads `body` to its end. `slot` is that of its connection.
+/// Reads `body` to its end, and returns it with its share of memory. `declared` is its Content-Length,
+/// `slot` that of its connection.
 ///
 /// # Errors
 /// The body has more bytes than allowed, as declared or as received; it is long without a declared
@@ -183,13 +168,15 @@ impl Text {
 pub(super) async fn read(
     memory: &Memory,
     body: Body,
-    wanted: Wanted,
+    declared: Option<usize>,
+    limits: BodyLimits,
     slot: Option<&Slot>,
-) -> Result<Whole, BodyError> {
-    let Wanted { limit, copies, .. } = wanted;
-    let most = wanted.declared.unwrap_or(UNDECLARED_BODY);
-    if most > limit {
-        return Err(BodyError::TooLarge { limit });
+) -> Result<(Text, Share), BodyError> {
+    let most = declared.unwrap_or(UNDECLARED_BODY);
+    if most > limits.bytes {
+        return Err(BodyError::TooLarge {
+            limit: limits.bytes,
+        });
     }
     let peer = slot.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), Slot::peer);
     // The client has no deadline while the server waits for memory.
@@ -205,7 +192,7 @@ pub(super) async fn read(
         if length > most {
             return Err(BodyError::Undeclared);
         }
-        let total = length * copies;
+        let total = length * limits.copies;
         if let Err(NoMemory::Busy) = share.try_grow(total) {
             slot.inspect(|slot| slot.works());
             let began = Instant::now();
@@ -216,7 +203,7 @@ pub(super) async fn read(
         text.push(chunk, most)?;
     }
     slot.inspect(|slot| slot.works());
-    Ok(Whole { text, share })
+    Ok((text, share))
 }
 
 /// Checks the transfer rate of a body.
@@ -232,13 +219,12 @@ impl Pace {
     /// rate: on a machine that is short of CPU, the API server may need more than a window for it.
     fn begin(most: usize) -> Self {
         let deadline = Instant::now() + BODY_TIMEOUT;
-        let window = match most <= FREE_BYTES {
-            true => deadline,
-            false => Instant::now() + WINDOW,
-        };
         Self {
             deadline,
-            window,
+            window: match most <= FREE_BYTES {
+                true => deadline,
+                false => Instant::now() + WINDOW,
+            },
             bytes: 0,
         }
     }
@@ -280,12 +266,12 @@ mod tests {
 
     const LARGEST: usize = CONVERSION_BODY;
 
-    fn wanted(length: usize) -> Wanted {
-        Wanted {
-            declared: Some(length),
-            limit: LARGEST,
+    async fn read(memory: &Memory, body: Body, length: usize) -> Result<(Text, Share), BodyError> {
+        let limits = BodyLimits {
+            bytes: LARGEST,
             copies: 2,
-        }
+        };
+        super::read(memory, body, Some(length), limits, None).await
     }
 
     /// `length` bytes.
@@ -339,7 +325,7 @@ mod tests {
                 tokio::time::sleep(WINDOW * 2).await;
                 chunk
             });
-            let whole = read(&memory, Body::from_stream(late), wanted(length), None).await;
+            let whole = read(&memory, Body::from_stream(late), length).await;
             assert_eq!(whole.is_ok(), is_read, "{length}: {:?}", whole.err());
         }
     }
@@ -349,9 +335,10 @@ mod tests {
         let memory = Memory::default();
         for length in [0, 1, FREE_BYTES, FREE_BYTES + 1, SHARED_BODY, LARGEST] {
             let body = Body::from_stream(stream::iter(chunks(length)));
-            let whole = read(&memory, body, wanted(length), None).await.unwrap();
-            assert_eq!(whole.bytes().len(), length);
-            assert!(whole.bytes().iter().all(|byte| *byte == b'x'));
+            let whole = read(&memory, body, length).await.unwrap();
+            let bytes = whole.0.as_ref();
+            assert_eq!(bytes.len(), length);
+            assert!(bytes.iter().all(|byte| *byte == b'x'));
             drop(whole);
             assert!(memory.is_unused());
         }
@@ -362,7 +349,7 @@ mod tests {
         let memory = Memory::default();
         let come = stream::iter(chunks(33_000)).chain(stream::pending());
         let body = Body::from_stream(come);
-        let reading = read(&memory, body, wanted(SHARED_BODY), None);
+        let reading = read(&memory, body, SHARED_BODY);
         let mut reading = std::pin::pin!(reading);
         assert!(futures::poll!(reading.as_mut()).is_pending());
         // Two hundred such bodies leave memory for others.
@@ -387,7 +374,7 @@ mod tests {
         });
         let began = Instant::now();
         let body = Body::from_stream(every_second);
-        let read = read(&memory, body, wanted(LARGEST), None).await;
+        let read = read(&memory, body, LARGEST).await;
         assert!(matches!(read, Err(BodyError::TooSlow)));
         assert!(began.elapsed() >= BODY_TIMEOUT, "{:?}", began.elapsed());
     }

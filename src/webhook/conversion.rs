@@ -21,21 +21,19 @@ use std::borrow::Cow;
 use std::fmt;
 
 use axum::http::StatusCode;
-use serde::Deserialize;
-use serde::de::DeserializeSeed as _;
 
-use super::answer::{Answer, beginning_of, is_uid};
-use super::body::{Mapped, Text as Stored};
+use super::answer::{Answer, beginning_of};
+use super::body::{Mapped, Text};
 use super::memory::{NoMemory, Share};
 use super::metrics::{Conversion, Metrics};
+use crate::api::Kind;
 use crate::api::conversion::{ConvertedText, convert_into};
-use crate::api::raw::{Envelope, Structured, Text, write_text};
-use crate::api::{Kind, Version};
+use crate::api::raw::{Envelope, write_text};
 use crate::bounded::shortened;
 use crate::budget::{OBJECT_BYTES, STEP_BYTES};
 use crate::json::Json;
 use crate::log_limit::LogLimit;
-use reading::ReviewSeed;
+use reading::{Review, uid_in};
 
 const API_VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "ConversionReview";
@@ -57,55 +55,46 @@ impl Converter {
     /// The answer to `body`. A review with a uid gets a review, unless there is no free memory. `share`
     /// holds the body, and grows with the answer.
     pub(super) fn answer(&self, body: &str, metrics: &Metrics, share: &mut Share) -> Answer {
+        self.converted(body, metrics, share)
+            .unwrap_or_else(|message| Answer::rejection(StatusCode::BAD_REQUEST, &message))
+    }
+
+    /// The answer, or why `body` is not a review.
+    fn converted(
+        &self,
+        body: &str,
+        metrics: &Metrics,
+        share: &mut Share,
+    ) -> Result<Answer, String> {
         static FAILED: LogLimit = LogLimit::new();
         let mut work = Work::new(self, body.len(), share);
-        let mut deserializer = serde_json::Deserializer::from_str(body);
-        let review = ReviewSeed { work: &mut work }
-            .deserialize(&mut deserializer)
-            .and_then(|review| deserializer.end().map(|()| review));
+        let review = Review::read(body, Some(&mut work));
         match (review, work.failure.take()) {
-            (Ok(review), None) => match review.uid() {
-                Ok(uid) => {
-                    work.count(metrics);
-                    work.end(&uid)
+            (Ok(review), None) => {
+                let uid = review.uid()?;
+                for (conversion, objects, lost) in &work.converted {
+                    metrics.converted(*conversion, "success", *objects);
+                    metrics.data_left_out(*conversion, *lost);
                 }
-                Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
-            },
-            // The parser was stopped on purpose; the rest of the body has not been checked.
-            (_, Some(Failure::Busy)) => {
-                let code = StatusCode::SERVICE_UNAVAILABLE;
-                Answer::refusal(code, NoMemory::Busy.to_string())
+                Ok(work.end(&uid))
             }
-            (
-                _,
-                Some(Failure::Of {
-                    conversion,
-                    message,
-                }),
-            ) => match uid_in(body) {
-                Ok(uid) => {
-                    metrics.converted(conversion, false, 1);
-                    if let Some(omitted) = FAILED.admit() {
-                        tracing::warn!(error = message, omitted, "a conversion failed");
-                    }
-                    failed(&uid, &message)
+            // A failure stops the parser; the rest of the body has not been checked.
+            (_, Some(Failure::Busy)) => Ok(busy()),
+            (_, Some(Failure::Object(conversion, message))) => {
+                let uid = uid_in(body)?;
+                metrics.converted(conversion, "failure", 1);
+                if let Some(omitted) = FAILED.admit() {
+                    tracing::warn!(error = message, omitted, "a conversion failed");
                 }
-                Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
-            },
+                Ok(failed(&uid, &message))
+            }
             // The request or the whole review is not valid.
             (Err(error), None) => {
                 let error = beginning_of(&error);
-                match uid_in(body) {
-                    Ok(uid) => failed(&uid, &format!("cannot read the request: {error}")),
-                    Err(message) => Answer::refusal(StatusCode::BAD_REQUEST, message),
-                }
+                let uid = uid_in(body)?;
+                Ok(failed(&uid, &format!("cannot read the request: {error}")))
             }
         }
-    }
-
-    fn kind_of(&self, group: &str, name: &str) -> Option<&'static Kind> {
-        let mut kinds = self.kinds.iter().copied();
-        kinds.find(|kind| kind.group == group && kind.kind == name)
     }
 }
 
@@ -114,7 +103,7 @@ pub(super) fn panicked(body: &str) -> Answer {
     let message = "internal error occurred during conversion";
     match uid_in(body) {
         Ok(uid) => failed(&uid, message),
-        Err(_) => Answer::refusal(StatusCode::INTERNAL_SERVER_ERROR, message),
+        Err(_) => Answer::rejection(StatusCode::INTERNAL_SERVER_ERROR, message),
     }
 }
 
@@ -131,61 +120,10 @@ fn failed(uid: &str, message: &str) -> Answer {
     }))
 }
 
-/// The uid of the review in `body`, or why it is not a review. Does not read the objects.
-fn uid_in(body: &str) -> Result<Cow<'_, str>, String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Envelope<'a> {
-        #[serde(borrow)]
-        api_version: Option<Text<'a>>,
-        #[serde(borrow)]
-        kind: Option<Text<'a>>,
-        #[serde(borrow)]
-        request: Option<Structured<Request<'a>>>,
-    }
-    #[derive(Deserialize)]
-    struct Request<'a> {
-        #[serde(borrow)]
-        uid: Option<Text<'a>>,
-    }
-    let Structured::<Envelope<'_>>(envelope) = serde_json::from_str(body).map_err(|error| {
-        let error = beginning_of(&error);
-        format!("cannot read the body as a ConversionReview: {error}")
-    })?;
-    let review = Review {
-        api_version: envelope.api_version,
-        kind: envelope.kind,
-        uid: envelope.request.map(|Structured(request)| request.uid),
-    };
-    review.uid()
-}
-
-/// The rest of a review, without its objects.
-#[derive(Debug, Default)]
-struct Review<'a> {
-    api_version: Option<Text<'a>>,
-    kind: Option<Text<'a>>,
-    /// The request and its uid, if they exist.
-    uid: Option<Option<Text<'a>>>,
-}
-
-impl<'a> Review<'a> {
-    /// The uid for the answer, if the review is valid.
-    fn uid(self) -> Result<Cow<'a, str>, String> {
-        let is = |text: &Option<Text<'_>>, wanted: &str| {
-            text.as_ref().is_some_and(|Text(text)| text == wanted)
-        };
-        if !is(&self.kind, KIND) || !is(&self.api_version, API_VERSION) {
-            return Err(format!(
-                "this endpoint answers reviews of apiVersion {API_VERSION} and kind {KIND} only"
-            ));
-        }
-        match self.uid {
-            None => Err("the review has no request".to_owned()),
-            Some(Some(Text(uid))) if is_uid(&uid) => Ok(uid),
-            Some(_) => Err("request.uid is missing, empty or too long".to_owned()),
-        }
-    }
+/// The answer if there is no free memory.
+fn busy() -> Answer {
+    let message = NoMemory::Busy.to_string();
+    Answer::rejection(StatusCode::SERVICE_UNAVAILABLE, &message)
 }
 
 /// The state of a conversion.
@@ -200,7 +138,7 @@ struct Work<'c> {
     /// The end of the answer, up to the last object.
     out: Vec<u8>,
     objects: u64,
-    /// Numbers of converted objects, and of those that lost data. Short: a call has one kind and
+    /// Numbers of converted objects, and of those that lost data. A short list: a call has one kind and
     /// usually one version.
     converted: Vec<(Conversion, u64, u64)>,
     /// The error that ended it.
@@ -209,11 +147,8 @@ struct Work<'c> {
 
 /// Why a call failed.
 enum Failure {
-    /// This object could not be converted.
-    Of {
-        conversion: Conversion,
-        message: String,
-    },
+    /// An object could not be converted; the message names it.
+    Object(Conversion, String),
     /// There is no free memory for the answer.
     Busy,
 }
@@ -243,15 +178,16 @@ impl<'c> Work<'c> {
         let place = Place::of(&object);
         let name = object.get("kind").and_then(Json::text).unwrap_or_default();
         let (group, version) = desired.split_once('/').unwrap_or(("", desired));
-        let kind = self.converter.kind_of(group, &name);
+        let mut kinds = self.converter.kinds.iter().copied();
+        let kind = kinds.find(|kind| kind.group == group && kind.kind == name);
         let to = kind.and_then(|kind| kind.version(version));
-        let failure = |message: String| Failure::Of {
-            conversion: Conversion {
+        let failure = |message: String| {
+            let conversion = Conversion {
                 kind: kind.map_or(UNKNOWN, |kind| kind.kind),
                 from: UNKNOWN,
                 to: to.map_or(UNKNOWN, |to| to.name),
-            },
-            message: format!("{place}: {message}"),
+            };
+            Failure::Object(conversion, format!("{place}: {message}"))
         };
         let (Some(kind), Some(to)) = (kind, to) else {
             return Err(failure(format!(
@@ -282,7 +218,17 @@ impl<'c> Work<'c> {
                 "the annotations have no room for the fields that the version lacks"
             );
         }
-        self.note(kind, from, to, data_left_out);
+        let conversion = Conversion {
+            kind: kind.kind,
+            from,
+            to: to.name,
+        };
+        let lost = u64::from(data_left_out);
+        let mut known = self.converted.iter_mut();
+        match known.find(|(known, ..)| *known == conversion) {
+            Some((_, count, all_lost)) => (*count, *all_lost) = (*count + 1, *all_lost + lost),
+            None => self.converted.push((conversion, 1, lost)),
+        }
         self.store().map_err(|problem| match problem {
             NoMemory::Busy => Failure::Busy,
             NoMemory::OverLimit { limit } => failure(format!(
@@ -322,74 +268,32 @@ impl<'c> Work<'c> {
         self.out.extend_from_slice(AFTER_OBJECTS);
         write_text(&mut self.out, uid);
         self.out.extend_from_slice(b"}}");
-        match self.before {
-            None => Answer::text(Stored::Collected(self.out)),
-            Some(mut before) => match before.push(&self.out) {
-                true => Answer::text(Stored::Mapped(before)),
-                false => {
-                    let code = StatusCode::SERVICE_UNAVAILABLE;
-                    Answer::refusal(code, NoMemory::Busy.to_string())
-                }
-            },
-        }
-    }
-
-    fn note(&mut self, kind: &Kind, from: &'static str, to: &Version, data_left_out: bool) {
-        let conversion = Conversion {
-            kind: kind.kind,
-            from,
-            to: to.name,
+        let Some(mut before) = self.before else {
+            return Answer::text(Text::Collected(self.out));
         };
-        let lost = u64::from(data_left_out);
-        let known = self
-            .converted
-            .iter_mut()
-            .find(|(known, ..)| *known == conversion);
-        match known {
-            Some((_, count, all_lost)) => {
-                *count += 1;
-                *all_lost += lost;
-            }
-            None => self.converted.push((conversion, 1, lost)),
-        }
-    }
-
-    fn count(&self, metrics: &Metrics) {
-        for (conversion, objects, lost) in &self.converted {
-            metrics.converted(*conversion, true, *objects);
-            if *lost > 0 {
-                metrics.data_left_out(*conversion, *lost);
-            }
+        match before.push(&self.out) {
+            true => Answer::text(Text::Mapped(before)),
+            false => busy(),
         }
     }
 }
 
 /// `namespace/name` of an object, for messages; as JSON until then.
-struct Place<'a> {
-    namespace: Option<Json<'a>>,
-    name: Option<Json<'a>>,
-}
+struct Place<'a>([Option<Json<'a>>; 2]);
 
 impl<'a> Place<'a> {
     fn of(object: &Json<'a>) -> Self {
         let metadata = object.get("metadata");
-        let field = |name| match metadata?.get(name)? {
-            Json::Unparsed(text) => Some(Json::Unparsed(text)),
-            _ => None,
-        };
-        Self {
-            namespace: field("namespace"),
-            name: field("name"),
-        }
+        Self(["namespace", "name"].map(|field| metadata?.get(field).cloned()))
     }
 }
 
 impl fmt::Display for Place<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(namespace) = self.namespace.as_ref().and_then(Json::text) {
+        let [namespace, name] = self.0.each_ref().map(|field| field.as_ref()?.text());
+        if let Some(namespace) = namespace {
             write!(formatter, "{}/", shortened(&namespace))?;
         }
-        let name = self.name.as_ref().and_then(Json::text);
         formatter.write_str(&shortened(&name.unwrap_or(Cow::Borrowed("?"))))
     }
 }

@@ -81,7 +81,7 @@ impl Memory {
 
     #[cfg(test)]
     pub(super) fn is_unused(&self) -> bool {
-        self.shared.available_permits() == SHARED_BYTES && !lock(&self.exclusive.state).is_taken
+        self.shared.available_permits() == SHARED_BYTES && !self.exclusive.lock().is_taken
     }
 }
 
@@ -173,9 +173,7 @@ impl Share {
 /// The queue of the exclusive budget. The next call is the first one of the address whose last turn is
 /// the oldest.
 #[derive(Debug, Default)]
-struct ExclusiveBudget {
-    state: Mutex<Queue>,
-}
+struct ExclusiveBudget(Mutex<Queue>);
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -186,28 +184,23 @@ struct Queue {
     turns: u64,
 }
 
-/// A permit for the exclusive budget, released on drop.
+/// A permit for the exclusive budget. On drop it goes to the next call of the queue.
 #[derive(Debug)]
-struct ExclusivePermit {
-    /// `None` after it was passed on.
-    exclusive: Option<Arc<ExclusiveBudget>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+struct ExclusivePermit(Arc<ExclusiveBudget>);
 
 impl ExclusiveBudget {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn turn(self: &Arc<Self>, peer: IpAddr) -> ExclusivePermit {
         loop {
             let receiver = {
-                let mut queue = lock(&self.state);
+                let mut queue = self.lock();
                 if !queue.is_taken {
                     queue.is_taken = true;
                     queue.had_turn(peer);
-                    return ExclusivePermit {
-                        exclusive: Some(Arc::clone(self)),
-                    };
+                    return ExclusivePermit(Arc::clone(self));
                 }
                 // Remove calls that timed out.
                 queue.waiting.retain(|(_, sender)| !sender.is_closed());
@@ -220,21 +213,6 @@ impl ExclusiveBudget {
             }
         }
     }
-
-    /// Passes the exclusive budget to the next call of the queue, if any.
-    fn next(&self) -> Option<oneshot::Sender<ExclusivePermit>> {
-        let mut queue = lock(&self.state);
-        let waiting = queue.waiting.iter().enumerate();
-        let next = waiting.min_by_key(|(number, (peer, _))| (queue.last.get(peer), *number));
-        let Some((number, (peer, _))) =
-            next.map(|(number, (peer, sender))| (number, (*peer, sender)))
-        else {
-            queue.is_taken = false;
-            return None;
-        };
-        queue.had_turn(peer);
-        Some(queue.waiting.remove(number).1)
-    }
 }
 
 impl Queue {
@@ -245,22 +223,29 @@ impl Queue {
         self.turns += 1;
         self.last.insert(peer, self.turns);
     }
+
+    /// Removes the next call that still waits.
+    fn next(&mut self) -> Option<oneshot::Sender<ExclusivePermit>> {
+        self.waiting.retain(|(_, sender)| !sender.is_closed());
+        let waiting = self.waiting.iter().enumerate();
+        let (next, _) = waiting.min_by_key(|(number, (peer, _))| (self.last.get(peer), *number))?;
+        let (peer, sender) = self.waiting.remove(next);
+        self.had_turn(peer);
+        Some(sender)
+    }
 }
 
 impl Drop for ExclusivePermit {
     fn drop(&mut self) {
-        let Some(exclusive) = self.exclusive.take() else {
-            return;
+        let next = {
+            let mut queue = self.0.lock();
+            let next = queue.next();
+            queue.is_taken = next.is_some();
+            next
         };
-        while let Some(next) = exclusive.next() {
-            let turn = ExclusivePermit {
-                exclusive: Some(Arc::clone(&exclusive)),
-            };
-            match next.send(turn) {
-                Ok(()) => return,
-                // This call timed out. Continue with the next one.
-                Err(mut turn) => turn.exclusive = None,
-            }
+        if let Some(next) = next {
+            // A call that timed out meanwhile drops its permit, which passes it on.
+            let _ = next.send(ExclusivePermit(Arc::clone(&self.0)));
         }
     }
 }
@@ -301,7 +286,7 @@ mod tests {
             let (memory, order) = (&memory, &order);
             async move {
                 let share = memory.share(LONG, peer).await.unwrap();
-                lock(order).push(peer);
+                order.lock().unwrap().push(peer);
                 drop(share);
             }
         });
@@ -310,7 +295,7 @@ mod tests {
             drop(first);
         };
         tokio::join!(futures::future::join_all(calls), release);
-        assert_eq!(lock(&order).first(), Some(&OTHER));
+        assert_eq!(order.lock().unwrap().first(), Some(&OTHER));
         assert!(memory.is_unused());
     }
 

@@ -29,11 +29,8 @@ struct Webhook {
     webhook: Arc<str>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WebhookAndCode {
-    webhook: Arc<str>,
-    code: u16,
-}
+/// One more label.
+type Label<V> = [(&'static str, V); 1];
 
 /// Labels of conversions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -46,31 +43,24 @@ pub(super) struct Conversion {
     pub(super) to: &'static str,
 }
 
+/// Labels of admission decisions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ConversionResult {
-    kind: &'static str,
-    from: &'static str,
-    to: &'static str,
-    result: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Decision {
-    kind: &'static str,
-    version: &'static str,
-    operation: &'static str,
-    reason: &'static str,
+pub(super) struct Decision {
+    pub(super) kind: &'static str,
+    pub(super) version: &'static str,
+    pub(super) operation: &'static str,
+    pub(super) reason: &'static str,
 }
 
 /// All metrics of the webhook server. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     latency: Family<Webhook, Histogram, fn() -> Histogram>,
-    requests: Family<WebhookAndCode, Counter>,
+    requests: Family<(Webhook, Label<u16>), Counter>,
     in_flight: Family<Webhook, Gauge>,
-    admission_panics: Counter,
-    conversion_panics: Counter,
-    conversions: Family<ConversionResult, Counter>,
+    pub(super) admission_panics: Counter,
+    pub(super) conversion_panics: Counter,
+    conversions: Family<(Conversion, Label<&'static str>), Counter>,
     data_left_out: Family<Conversion, Counter>,
     decisions: Family<Decision, Counter>,
     /// Metrics of the listener.
@@ -153,108 +143,72 @@ impl Metrics {
 
     /// Creates the series of one endpoint with the value 0.
     pub(super) fn endpoint(&self, path: &str) -> EndpointMetrics {
-        let webhook: Arc<str> = path.into();
-        let label = Webhook {
-            webhook: Arc::clone(&webhook),
+        let webhook = Webhook {
+            webhook: path.into(),
         };
-        let code = |code| {
-            let webhook = Arc::clone(&webhook);
-            self.requests
-                .get_or_create_owned(&WebhookAndCode { webhook, code })
-        };
-        code(500);
+        let code = |code| (webhook.clone(), [("code", code)]);
+        self.requests.get_or_create_owned(&code(500));
         EndpointMetrics {
-            ok: code(200),
-            latency: self.latency.get_or_create_owned(&label),
-            in_flight: self.in_flight.get_or_create_owned(&label),
+            ok: self.requests.get_or_create_owned(&code(200)),
+            latency: self.latency.get_or_create_owned(&webhook),
+            in_flight: self.in_flight.get_or_create_owned(&webhook),
             requests: self.requests.clone(),
             webhook,
         }
     }
 
-    pub(super) fn panicked(&self, in_conversion: bool) {
-        match in_conversion {
-            true => self.conversion_panics.inc(),
-            false => self.admission_panics.inc(),
-        };
-    }
-
-    pub(super) fn decided(
-        &self,
-        kind: &'static str,
-        version: &'static str,
-        operation: &'static str,
-        reason: &'static str,
-    ) {
-        let decision = Decision {
-            kind,
-            version,
-            operation,
-            reason,
-        };
-        self.decisions.get_or_create(&decision).inc();
+    pub(super) fn decided(&self, decision: &Decision) {
+        self.decisions.get_or_create(decision).inc();
     }
 
     /// Records converted `objects`, or the failure of a call.
-    pub(super) fn converted(&self, conversion: Conversion, succeeded: bool, objects: u64) {
-        let Conversion { kind, from, to } = conversion;
-        let result = if succeeded { "success" } else { "failure" };
-        let labels = ConversionResult {
-            kind,
-            from,
-            to,
-            result,
-        };
+    pub(super) fn converted(&self, conversion: Conversion, result: &'static str, objects: u64) {
+        let labels = (conversion, [("result", result)]);
         self.conversions.get_or_create(&labels).inc_by(objects);
     }
 
     pub(super) fn data_left_out(&self, conversion: Conversion, objects: u64) {
-        self.data_left_out
-            .get_or_create(&conversion)
-            .inc_by(objects);
+        if objects > 0 {
+            let counter = self.data_left_out.get_or_create(&conversion);
+            counter.inc_by(objects);
+        }
     }
 }
 
 /// The series of one endpoint.
 #[derive(Debug)]
 pub(super) struct EndpointMetrics {
-    webhook: Arc<str>,
+    webhook: Webhook,
     latency: Histogram,
     in_flight: Gauge,
     ok: Counter,
-    requests: Family<WebhookAndCode, Counter>,
+    requests: Family<(Webhook, Label<u16>), Counter>,
 }
 
 impl EndpointMetrics {
     /// Counts a call as in flight until the returned guard is dropped, also if the client disconnects.
-    pub(super) fn started(&self) -> InFlight {
+    pub(super) fn started(&self) -> InFlight<'_> {
         self.in_flight.inc();
-        InFlight {
-            in_flight: self.in_flight.clone(),
-        }
+        InFlight(&self.in_flight)
     }
 
     pub(super) fn answered(&self, code: u16, duration: Duration) {
         self.latency.observe(duration.as_secs_f64());
         if code == 200 {
             self.ok.inc();
-            return;
+        } else {
+            let labels = (self.webhook.clone(), [("code", code)]);
+            self.requests.get_or_create(&labels).inc();
         }
-        let webhook = Arc::clone(&self.webhook);
-        self.requests
-            .get_or_create(&WebhookAndCode { webhook, code })
-            .inc();
     }
 }
 
 /// A call in flight.
 #[derive(Debug)]
-pub(super) struct InFlight {
-    in_flight: Gauge,
-}
+pub(super) struct InFlight<'m>(&'m Gauge);
 
-impl Drop for InFlight {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.in_flight.dec();
+        self.0.dec();
     }
 }

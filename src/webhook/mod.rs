@@ -20,8 +20,8 @@ mod tls;
 
 pub use metrics::Metrics;
 pub use routes::Handlers;
+pub use tls::TlsVersion;
 pub(crate) use tls::server_config;
-pub use tls::{TlsError, TlsVersion};
 
 use std::io;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ pub use crate::server::Stopping;
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The TLS library does not support the configuration.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
     /// The operating system rejects the listener.
     #[error("cannot listen for webhook calls")]
     Listener(#[from] io::Error),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, Response, StatusCode, header};
+use axum::http::{Response, StatusCode, header};
 use axum::routing::post;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ use tracing::{Instrument as _, info_span};
 
 use super::admission::{self, Admission};
 use super::answer::Answer;
-use super::body::{self, Wanted, Whole};
+use super::body::{self, BodyLimits, Text};
 use super::conversion::{self, Converter};
 use super::memory::{Memory, Share};
 use super::metrics::{EndpointMetrics, Metrics};
@@ -57,34 +57,31 @@ impl Handlers {
     /// The endpoints of `kinds`: one for the admission of each version, and one for all conversions.
     /// `max_replicas` is the maximum number of pods per resource, 0 for no limit.
     pub fn new(kinds: &[&'static Kind], max_replicas: u32, metrics: &Metrics) -> Self {
-        let endpoint = |path: String, task| {
-            let series = metrics.endpoint(&path);
-            let metrics = metrics.clone();
-            Arc::new(Endpoint {
-                path,
-                task,
-                series,
-                metrics,
-            })
-        };
-        let versions = kinds
-            .iter()
-            .flat_map(|kind| [(*kind, &kind.spoke), (*kind, &kind.hub)]);
-        let mut endpoints: Vec<_> = versions
-            .map(|(kind, version)| {
+        let admissions = kinds.iter().flat_map(|kind| {
+            [&kind.spoke, &kind.hub].map(|version| {
                 let task = Task::Admit(Admission {
                     kind,
                     version,
                     max_replicas,
                 });
-                endpoint(paths::validate(kind, version), task)
+                (paths::validate(kind, version), task)
             })
-            .collect();
+        });
         let kinds = kinds.to_vec();
-        let convert = Task::Convert(Converter { kinds });
-        endpoints.push(endpoint(paths::CONVERT.to_owned(), convert));
+        let conversion = (
+            paths::CONVERT.to_owned(),
+            Task::Convert(Converter { kinds }),
+        );
+        let endpoint = |(path, task): (String, Task)| {
+            Arc::new(Endpoint {
+                series: metrics.endpoint(&path),
+                metrics: metrics.clone(),
+                path,
+                task,
+            })
+        };
         Self {
-            endpoints,
+            endpoints: admissions.chain([conversion]).map(endpoint).collect(),
             metrics: metrics.clone(),
         }
     }
@@ -113,15 +110,15 @@ impl Handlers {
             router = router.route(&path, handler);
         }
         router
-            .fallback(async || refused(StatusCode::NOT_FOUND, "there is no such endpoint"))
+            .fallback(async || rejected(StatusCode::NOT_FOUND, "there is no such endpoint"))
             .method_not_allowed_fallback(async || {
-                refused(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent by POST")
+                rejected(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent by POST")
             })
     }
 }
 
-fn refused(code: StatusCode, message: &str) -> Response<Body> {
-    Answer::refusal(code, message).into_response(Share::default(), None)
+fn rejected(code: StatusCode, message: &str) -> Response<Body> {
+    Answer::rejection(code, message).into_response(Share::default(), None)
 }
 
 async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Response<Body> {
@@ -141,110 +138,81 @@ async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Resp
     let slot = request.extensions().get::<Arc<Slot>>().cloned();
     let answered = async {
         match read(&endpoint, &memory, request).await {
-            Ok(body) => answer(&endpoint, &memory, body).await,
-            Err(refusal) => (refusal, Share::default()),
+            Ok((body, share)) => answer(&endpoint, &memory, body, share).await,
+            Err(rejection) => (rejection, Share::default()),
         }
     };
     let (answer, share) = answered.instrument(span.clone()).await;
+    let status = answer.status.as_u16();
     // Unsigned numbers become text in a trace.
-    let status = i64::from(answer.status.as_u16());
-    span.record("http.response.status_code", status);
+    span.record("http.response.status_code", i64::from(status));
     if answer.status.is_server_error() {
         span.record("otel.status_code", "ERROR");
     }
-    endpoint
-        .series
-        .answered(answer.status.as_u16(), began.elapsed());
+    endpoint.series.answered(status, began.elapsed());
     answer.into_response(share, slot)
 }
 
 /// Reads the body of a request with valid headers.
-async fn read(endpoint: &Endpoint, memory: &Memory, request: Request) -> Result<Whole, Answer> {
+async fn read(
+    endpoint: &Endpoint,
+    memory: &Memory,
+    request: Request,
+) -> Result<(Text, Share), Answer> {
     let (parts, body) = request.into_parts();
-    if !is_json(&parts.headers) {
+    let header = |name| parts.headers.get(name)?.to_str().ok();
+    let media_type = header(header::CONTENT_TYPE).and_then(|value| value.split(';').next());
+    let encoding = header(header::CONTENT_ENCODING).unwrap_or("identity");
+    let is_json =
+        media_type.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"));
+    if !is_json || !encoding.eq_ignore_ascii_case("identity") {
         let message = "reviews are sent as application/json, without a Content-Encoding";
-        return Err(Answer::refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+        return Err(Answer::rejection(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            message,
+        ));
     }
-    let declared = parts
-        .headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok())
-        // A number that overflows exceeds any limit.
-        .map(|length| length.parse().unwrap_or(usize::MAX));
-    let wanted = Wanted {
-        declared,
-        limit: endpoint.task.limit(),
-        copies: endpoint.task.copies(),
-    };
-    let slot = parts.extensions.get::<Arc<Slot>>();
-    body::read(memory, body, wanted, slot.map(Arc::as_ref))
+    // A number that overflows exceeds any limit.
+    let declared =
+        header(header::CONTENT_LENGTH).map(|length| length.parse().unwrap_or(usize::MAX));
+    let slot = parts.extensions.get::<Arc<Slot>>().map(Arc::as_ref);
+    body::read(memory, body, declared, endpoint.task.limits(), slot)
         .await
-        .map_err(|error| Answer::refusal(error.code(), error.to_string()))
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let value = |name| {
-        let value = headers.get(name)?;
-        value.to_str().ok()
-    };
-    let media_type = value(header::CONTENT_TYPE).and_then(|value| value.split(';').next());
-    let encoding = value(header::CONTENT_ENCODING).unwrap_or("identity");
-    media_type.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
-        && encoding.eq_ignore_ascii_case("identity")
+        .map_err(|error| Answer::rejection(error.code(), &error.to_string()))
 }
 
 /// The answer to `body`, and the share of memory that the answer takes.
-async fn answer(endpoint: &Arc<Endpoint>, memory: &Memory, mut body: Whole) -> (Answer, Share) {
-    let answer = |endpoint: &Endpoint, body: &mut Whole| {
-        let mut share = std::mem::take(&mut body.share);
-        (endpoint.answer(body.bytes(), &mut share), share)
-    };
-    if body.bytes().len() < LARGE_BODY {
-        return answer(endpoint, &mut body);
+async fn answer(
+    endpoint: &Arc<Endpoint>,
+    memory: &Memory,
+    body: Text,
+    mut share: Share,
+) -> (Answer, Share) {
+    if body.as_ref().len() < LARGE_BODY {
+        return (endpoint.answer(body.as_ref(), &mut share), share);
     }
     let endpoint = Arc::clone(endpoint);
     let turn = memory.turn().await;
     spawn_blocking(move || {
-        let answered = answer(&endpoint, &mut body);
+        let answer = endpoint.answer(body.as_ref(), &mut share);
         drop((body, turn));
-        answered
+        (answer, share)
     })
     .await
     .unwrap_or_else(|_| {
         let code = StatusCode::INTERNAL_SERVER_ERROR;
-        let refusal = Answer::refusal(code, "the server is stopping");
-        (refusal, Share::default())
+        let rejection = Answer::rejection(code, "the server is stopping");
+        (rejection, Share::default())
     })
 }
 
 impl Task {
-    fn limit(&self) -> usize {
-        match self {
-            Self::Admit(_) => ADMISSION_BODY,
-            Self::Convert(_) => CONVERSION_BODY,
-        }
-    }
-
-    /// See [`Wanted::copies`].
-    fn copies(&self) -> usize {
-        match self {
-            Self::Admit(_) => 1,
-            Self::Convert(_) => 2,
-        }
-    }
-
-    fn answer(&self, body: &str, metrics: &Metrics, share: &mut Share) -> Answer {
-        match self {
-            Self::Admit(admission) => admission.answer(body, metrics),
-            Self::Convert(converter) => converter.answer(body, metrics, share),
-        }
-    }
-
-    fn panicked(&self, body: &str) -> Answer {
-        match self {
-            Self::Admit(_) => admission::panicked(body),
-            Self::Convert(_) => conversion::panicked(body),
-        }
+    fn limits(&self) -> BodyLimits {
+        let (bytes, copies) = match self {
+            Self::Admit(_) => (ADMISSION_BODY, 1),
+            Self::Convert(_) => (CONVERSION_BODY, 2),
+        };
+        BodyLimits { bytes, copies }
     }
 }
 
@@ -252,13 +220,16 @@ impl Endpoint {
     /// `share` grows with the answer.
     fn answer(&self, body: &[u8], share: &mut Share) -> Answer {
         let Ok(body) = std::str::from_utf8(body) else {
-            return Answer::refusal(StatusCode::BAD_REQUEST, "the body is not UTF-8");
+            return Answer::rejection(StatusCode::BAD_REQUEST, "the body is not UTF-8");
         };
         if is_too_deep(body) {
             let message = format!("the body is nested more than {MOST_NESTED} levels deep");
-            return Answer::refusal(StatusCode::BAD_REQUEST, message);
+            return Answer::rejection(StatusCode::BAD_REQUEST, &message);
         }
-        self.guarded(body, |body| self.task.answer(body, &self.metrics, share))
+        self.guarded(body, |body| match &self.task {
+            Task::Admit(admission) => admission.answer(body, &self.metrics),
+            Task::Convert(converter) => converter.answer(body, &self.metrics, share),
+        })
     }
 
     /// Returns the result of `answer`, or an error response if it panics. It shares no state that a
@@ -266,12 +237,19 @@ impl Endpoint {
     fn guarded(&self, body: &str, answer: impl FnOnce(&str) -> Answer) -> Answer {
         catch_unwind(AssertUnwindSafe(|| answer(body))).unwrap_or_else(|_| {
             static PANICKED: LogLimit = LogLimit::new();
-            let in_conversion = matches!(self.task, Task::Convert(_));
-            self.metrics.panicked(in_conversion);
             if let Some(omitted) = PANICKED.admit() {
                 tracing::error!(path = self.path, omitted, "a webhook call panicked");
             }
-            self.task.panicked(body)
+            match self.task {
+                Task::Admit(_) => {
+                    self.metrics.admission_panics.inc();
+                    admission::panicked(body)
+                }
+                Task::Convert(_) => {
+                    self.metrics.conversion_panics.inc();
+                    conversion::panicked(body)
+                }
+            }
         })
     }
 }

@@ -18,42 +18,30 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// An unknown or unsupported TLS version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("give VersionTLS12 or VersionTLS13")]
-pub struct UnknownTlsVersion;
-
 impl FromStr for TlsVersion {
-    type Err = UnknownTlsVersion;
+    type Err = &'static str;
 
     /// Parses the names that the Kubernetes components accept, or the bare number.
-    fn from_str(text: &str) -> Result<Self, UnknownTlsVersion> {
+    fn from_str(text: &str) -> Result<Self, &'static str> {
         match text {
             "VersionTLS12" | "1.2" => Ok(Self::Tls12),
             "VersionTLS13" | "1.3" => Ok(Self::Tls13),
-            _ => Err(UnknownTlsVersion),
+            _ => Err("give VersionTLS12 or VersionTLS13"),
         }
     }
 }
 
-/// The TLS library does not support the configuration.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot set up TLS")]
-pub struct TlsError(#[from] rustls::Error);
-
 /// The TLS configuration of a server that resolves `certificates` at each handshake.
 ///
 /// # Errors
-/// [`TlsError`]
+/// The TLS library does not support the configuration.
 pub(crate) fn server_config(
     certificates: Arc<dyn ResolvesServerCert>,
     minimum: TlsVersion,
-) -> Result<Arc<ServerConfig>, TlsError> {
-    const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
-    const NEWEST: &[&SupportedProtocolVersion] = &[&TLS13];
-    let versions = match minimum {
-        TlsVersion::Tls12 => BOTH,
-        TlsVersion::Tls13 => NEWEST,
+) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let versions: &[&SupportedProtocolVersion] = match minimum {
+        TlsVersion::Tls12 => &[&TLS13, &TLS12],
+        TlsVersion::Tls13 => &[&TLS13],
     };
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(versions)?

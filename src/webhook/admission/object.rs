@@ -5,26 +5,12 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Admission;
 use super::review::Request;
+use super::{Admission, Rejected};
 use crate::api::conversion::{DATA_ANNOTATION, MOST_VALUES};
 use crate::api::raw::{Envelope, Members, has_at_most};
 use crate::json::Json;
 use crate::webhook::answer::beginning_of;
-
-/// The object does not match its review.
-#[derive(Debug)]
-pub(super) struct Malformed {
-    pub(super) message: String,
-}
-
-impl Malformed {
-    pub(super) fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-        }
-    }
-}
 
 /// An object of a request. Only the requested fields are parsed.
 #[derive(Debug)]
@@ -33,10 +19,10 @@ pub(super) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    pub(super) fn read(place: &str, object: Option<&'a RawValue>) -> Result<Self, Malformed> {
+    pub(super) fn read(place: &str, object: Option<&'a RawValue>) -> Result<Self, Rejected> {
         let envelope = object.and_then(|object| serde_json::from_str(object.get()).ok());
         let Envelope(object) =
-            envelope.ok_or_else(|| Malformed::new(format!("{place} is no object")))?;
+            envelope.ok_or_else(|| Rejected::malformed(format!("{place} is no object")))?;
         Ok(Self { object })
     }
 
@@ -53,7 +39,7 @@ impl<'a> Object<'a> {
     }
 
     /// Checks that the object matches the kind and version of the endpoint.
-    pub(super) fn must_be(&self, admission: &Admission) -> Result<(), Malformed> {
+    pub(super) fn must_be(&self, admission: &Admission) -> Result<(), Rejected> {
         let kind = admission.kind;
         let api_version = self.text("apiVersion").unwrap_or_default();
         let is_ours = api_version
@@ -63,7 +49,7 @@ impl<'a> Object<'a> {
             && self.text("kind").as_deref() == Some(kind.kind);
         match is_ours {
             true => Ok(()),
-            false => Err(Malformed::new(format!(
+            false => Err(Rejected::malformed(format!(
                 "this endpoint checks objects of apiVersion {} and kind {} only",
                 kind.api_version(admission.version),
                 kind.kind
@@ -86,12 +72,12 @@ impl<'a> Object<'a> {
     }
 
     /// The spec; null if there is none.
-    pub(super) fn spec(&self) -> Result<Value, Malformed> {
+    pub(super) fn spec(&self) -> Result<Value, Rejected> {
         if !has_at_most(MOST_VALUES, self.spec_text()) {
-            return Err(Malformed::new("the spec holds too many values"));
+            return Err(Rejected::malformed("the spec holds too many values"));
         }
         serde_json::from_str(self.spec_text()).map_err(|error| {
-            Malformed::new(format!("cannot read the spec: {}", beginning_of(&error)))
+            Rejected::malformed(format!("cannot read the spec: {}", beginning_of(&error)))
         })
     }
 

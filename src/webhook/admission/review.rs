@@ -1,33 +1,36 @@
-//! `admission.k8s.io/v1` AdmissionReview: the fields that are read, and those of the response. Objects
-//! are not parsed.
+//! `admission.k8s.io/v1` AdmissionReview: the fields that are read, and the response. Objects are not
+//! parsed.
 
+use std::borrow::Cow;
+
+use kube::core::Status;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::api::raw::{Structured, Text};
-use crate::webhook::answer::Status;
+use crate::webhook::answer::{Answer, beginning_of, uid_of};
 
-pub(super) const API_VERSION: &str = "admission.k8s.io/v1";
-pub(super) const KIND: &str = "AdmissionReview";
+const API_VERSION: &str = "admission.k8s.io/v1";
+const KIND: &str = "AdmissionReview";
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct AdmissionReview<'a> {
+struct AdmissionReview<'a> {
     #[serde(borrow)]
-    pub(super) api_version: Option<Text<'a>>,
+    api_version: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) kind: Option<Text<'a>>,
+    kind: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) request: Option<Structured<Request<'a>>>,
+    request: Option<Structured<Request<'a>>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Request<'a> {
     #[serde(borrow)]
-    pub(super) uid: Text<'a>,
+    uid: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) operation: Option<Text<'a>>,
+    operation: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) sub_resource: Option<Text<'a>>,
     #[serde(borrow)]
@@ -38,73 +41,61 @@ pub(super) struct Request<'a> {
     pub(super) old_object: Option<&'a RawValue>,
 }
 
-/// The operation on the object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
-    Create,
-    Update,
-    Delete,
-    Connect,
+/// Returns the uid and the request of the review in `body`, or why it is not a review.
+pub(super) fn parse(body: &str) -> Result<(Cow<'_, str>, Request<'_>), String> {
+    let Structured::<AdmissionReview<'_>>(review) =
+        serde_json::from_str(body).map_err(|error| {
+            let error = beginning_of(&error);
+            format!("cannot read the body as an {KIND}: {error}")
+        })?;
+    let mut request = review.request.map(|Structured(request)| request);
+    let uid = request.as_mut().map(|request| request.uid.take());
+    let uid = uid_of([API_VERSION, KIND], [review.api_version, review.kind], uid)?;
+    Ok((uid, request.ok_or("the review has no request")?))
 }
 
-impl Operation {
-    pub(super) fn of(name: &str) -> Option<Self> {
-        [Self::Create, Self::Update, Self::Delete, Self::Connect]
-            .into_iter()
-            .find(|operation| operation.name() == name)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Create => "CREATE",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-            Self::Connect => "CONNECT",
-        }
+impl Request<'_> {
+    /// The operation, or `unknown`.
+    pub(super) fn operation(&self) -> &'static str {
+        let name = self.operation.as_ref().map(|Text(name)| name);
+        let mut known = ["CREATE", "UPDATE", "DELETE", "CONNECT"].into_iter();
+        known
+            .find(|known| name.is_some_and(|name| name == known))
+            .unwrap_or("unknown")
     }
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct AnsweredReview<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    response: Response<'a>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Response<'a> {
-    uid: &'a str,
-    allowed: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<Status>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) warnings: Vec<String>,
-}
-
-impl<'a> AnsweredReview<'a> {
-    pub(super) fn of(response: Response<'a>) -> Self {
-        Self {
-            api_version: API_VERSION,
-            kind: KIND,
-            response,
-        }
+/// The answer to the request with this uid: its warnings, or why it is rejected.
+pub(super) fn answer(uid: &str, result: Result<Vec<String>, Box<Status>>) -> Answer {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct AnsweredReview<'a> {
+        api_version: &'static str,
+        kind: &'static str,
+        response: Response<'a>,
     }
-}
-
-impl<'a> Response<'a> {
-    pub(super) fn allowed(uid: &'a str) -> Self {
-        Self {
+    #[derive(Serialize)]
+    struct Response<'a> {
+        uid: &'a str,
+        allowed: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<Box<Status>>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
+    }
+    let allowed = result.is_ok();
+    let (warnings, status) = match result {
+        Ok(warnings) => (warnings, None),
+        Err(status) => (Vec::new(), Some(status)),
+    };
+    Answer::review(&AnsweredReview {
+        api_version: API_VERSION,
+        kind: KIND,
+        response: Response {
             uid,
-            allowed: true,
-            status: None,
-            warnings: Vec::new(),
-        }
-    }
-
-    pub(super) fn refuse(&mut self, status: Status) {
-        self.allowed = false;
-        self.status = Some(status);
-    }
+            allowed,
+            status,
+            warnings,
+        },
+    })
 }

@@ -5,10 +5,9 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
-use super::Admission;
-use super::carried::{carried_errors, dropped_errors, room_errors};
-use super::object::{Malformed, Object};
-use super::review::{Operation, Request};
+use super::object::Object;
+use super::review::Request;
+use super::{Admission, Rejected, Subject};
 use crate::api::conversion::{DATA_ANNOTATION, at, other_spec};
 use crate::api::replicas::{Pods, within_limit};
 use crate::api::validation::{
@@ -18,52 +17,39 @@ use crate::api::validation::{
 /// The node ports of most clusters: the API server's default `--service-node-port-range`.
 const NODE_PORTS: RangeInclusive<i64> = 30_000..=32_767;
 
-/// The decision on a request.
+/// The decision to allow a request.
 #[derive(Debug)]
-pub(super) enum Decision {
-    Allowed {
-        /// One word, for metrics.
-        reason: &'static str,
-        /// Warnings for the user.
-        warnings: Vec<String>,
-    },
-    Refused(Refusal),
-}
-
-/// The rejected object, and the reasons.
-#[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct Allowed {
     /// One word, for metrics.
     pub(super) reason: &'static str,
-    pub(super) group: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) name: String,
-    /// At least one.
-    pub(super) errors: Vec<FieldError>,
-}
-
-fn allowed(reason: &'static str) -> Decision {
-    Decision::Allowed {
-        reason,
-        warnings: Vec::new(),
-    }
+    /// Warnings for the user.
+    pub(super) warnings: Vec<String>,
 }
 
 pub(super) fn decide(
     admission: &Admission,
-    operation: Operation,
+    operation: &str,
     request: &Request<'_>,
-) -> Result<Decision, Malformed> {
-    let subresource = request.sub_resource.as_ref().map_or("", |text| &text.0);
-    let is_update = match operation {
-        Operation::Create => false,
-        Operation::Update => true,
-        Operation::Delete | Operation::Connect => return Ok(allowed("not_checked")),
+) -> Result<Allowed, Rejected> {
+    let allowed = |reason| {
+        let warnings = Vec::new();
+        Ok(Allowed { reason, warnings })
     };
+    let is_update = match operation {
+        "CREATE" => false,
+        "UPDATE" => true,
+        "DELETE" | "CONNECT" => return allowed("not_checked"),
+        _ => {
+            return Err(Rejected::malformed(
+                "request.operation is none that is known",
+            ));
+        }
+    };
+    let subresource = request.sub_resource.as_ref().map_or("", |text| &text.0);
     let (group, kind) = match subresource {
         "" => (admission.kind.group, admission.kind.kind),
         "scale" => ("autoscaling", "Scale"),
-        _ => return Ok(allowed("not_checked")),
+        _ => return allowed("not_checked"),
     };
     let new = Object::read("request.object", request.object)?;
     let old = match is_update {
@@ -71,176 +57,162 @@ pub(super) fn decide(
         false => None,
     };
     if old.as_ref().is_some_and(|old| old.is_as(&new)) {
-        return Ok(allowed("unchanged"));
+        return allowed("unchanged");
     }
-    let result = if subresource == "scale" {
-        scaled(admission, &new, old.as_ref())?
-    } else {
-        new.must_be(admission)?;
-        // The removal of finalizers must succeed, whatever the spec.
-        if is_update && new.is_being_deleted() {
-            return Ok(allowed("deletion"));
-        }
-        written(admission, &new, old.as_ref(), request)?
-    };
-    Ok(match result {
-        Ok(warnings) if warnings.is_empty() => allowed("valid"),
-        Ok(warnings) => Decision::Allowed {
-            reason: "warned",
-            warnings,
-        },
-        Err((reason, errors)) => Decision::Refused(Refusal {
-            reason,
-            group,
-            kind,
-            name: new.name(request),
-            errors,
-        }),
-    })
-}
-
-/// Warnings, or the reason for metrics and the errors.
-type RuleResult = Result<Vec<String>, (&'static str, Vec<FieldError>)>;
-
-/// Decides on a resource of this operator.
-fn written(
-    admission: &Admission,
-    new: &Object<'_>,
-    old: Option<&Object<'_>>,
-    request: &Request<'_>,
-) -> Result<RuleResult, Malformed> {
-    let version = admission.version;
+    let name = new.name(request);
+    let subject = Subject { group, kind, name };
+    if subresource == "scale" {
+        check_scale(admission, &subject, &new, old.as_ref())?;
+        return allowed("valid");
+    }
+    new.must_be(admission)?;
+    // The removal of finalizers must succeed, whatever the spec.
+    if is_update && new.is_being_deleted() {
+        return allowed("deletion");
+    }
     let spec = match new.spec() {
-        Err(_) if old.is_some_and(|old| old.has_spec_of(new)) => return Ok(Ok(Vec::new())),
+        Err(_) if old.as_ref().is_some_and(|old| old.has_spec_of(&new)) => return allowed("valid"),
         spec => spec?,
     };
-    // Skip the comparison if the old value cannot be read.
-    let old_spec = old.and_then(|old| old.spec().ok());
-    let errors = match &old_spec {
-        Some(old) => update_errors(&version.spec, &spec, old),
-        None => spec_errors(&version.spec, &spec),
+    let old = old.and_then(|object| {
+        let spec = object.spec().ok()?;
+        Some(Resource { object, spec })
+    });
+    let new = Resource { object: new, spec };
+    let write = Write {
+        admission,
+        new,
+        old,
     };
-    if !errors.is_empty() {
-        return Ok(Err(("invalid", errors)));
+    write.check(&subject)?;
+    match write.node_port_warning() {
+        None => allowed("valid"),
+        Some(warning) => Ok(Allowed {
+            reason: "warned",
+            warnings: vec![warning],
+        }),
     }
-    if let Some(error) = too_many_pods(admission, &spec, old_spec.as_ref()) {
-        return Ok(Err(("replicas_over_limit", vec![error])));
-    }
-    let before = old.zip(old_spec.as_ref());
-    if let Some(error) = unfit_name(admission, (new, &spec), before, &new.name(request)) {
-        return Ok(Err(("service_name", vec![error])));
-    }
-    let errors = carried_errors(admission, (new, &spec), before);
-    if !errors.is_empty() {
-        return Ok(Err(("conversion_data", errors)));
-    }
-    let mut errors = room_errors(admission, &spec, new, old);
-    if let Some(old) = old {
-        errors.extend(dropped_errors(admission, &spec, (new, old)));
-    }
-    if !errors.is_empty() {
-        return Ok(Err(("conversion_data", errors)));
-    }
-    Ok(Ok(node_port_warning(admission, &spec, old_spec.as_ref())
-        .into_iter()
-        .collect()))
 }
 
-/// Decides on an `autoscaling/v1` Scale, written by `kubectl scale` and autoscalers.
-fn scaled(
+/// Checks an `autoscaling/v1` Scale, written by `kubectl scale` and autoscalers.
+fn check_scale(
     admission: &Admission,
+    subject: &Subject,
     new: &Object<'_>,
     old: Option<&Object<'_>>,
-) -> Result<RuleResult, Malformed> {
+) -> Result<(), Rejected> {
     // Go omits zero values.
     let replicas = |object: &Object<'_>| match object.spec()?.get("replicas") {
         None | Some(Value::Null) => Ok(0),
         Some(replicas) => replicas
             .as_i64()
-            .ok_or_else(|| Malformed::new("spec.replicas of the Scale is no whole number")),
+            .ok_or_else(|| Rejected::malformed("spec.replicas of the Scale is no whole number")),
     };
     let wanted = replicas(new)?;
     let stored = old.map(replicas).transpose()?;
-    let is_lowered = stored.is_some_and(|stored| wanted <= stored);
-    Ok(match within_limit(wanted, admission.max_replicas) {
-        Err(not_allowed) if wanted < 0 || !is_lowered => {
-            let error = FieldError {
-                field: "spec.replicas".to_owned(),
-                reason: ErrorReason::Invalid,
-                value: Some(wanted.into()),
-                detail: not_allowed.to_string(),
-            };
-            let reason = match wanted < 0 {
-                true => "invalid",
-                false => "replicas_over_limit",
-            };
-            Err((reason, vec![error]))
-        }
-        _ => Ok(Vec::new()),
-    })
-}
-
-/// An error if there are more pods than the limit and more than before: scaling down is always allowed.
-fn too_many_pods(admission: &Admission, spec: &Value, old: Option<&Value>) -> Option<FieldError> {
-    let pods = &admission.version.pods;
-    let wanted = pods.wanted(spec)?;
-    let not_allowed = within_limit(wanted, admission.max_replicas).err()?;
-    if old
-        .and_then(|old| pods.wanted(old))
-        .is_some_and(|stored| wanted <= stored)
-    {
-        return None;
-    }
-    let (field, value) = pods.blamed(spec);
-    let detail = match pods {
-        Pods::Counted(_) => not_allowed.to_string(),
-        Pods::Derived { .. } => format!("gives {wanted} pods, which {not_allowed}"),
+    let reason = match wanted < 0 {
+        true => "invalid",
+        false if stored.is_some_and(|stored| wanted <= stored) => return Ok(()),
+        false => "replicas_over_limit",
     };
-    Some(FieldError {
-        field,
+    let not_allowed = within_limit(wanted, admission.max_replicas).err();
+    let error = not_allowed.map(|not_allowed| FieldError {
+        field: "spec.replicas".to_owned(),
         reason: ErrorReason::Invalid,
-        value: value.cloned(),
-        detail,
-    })
+        value: Some(wanted.into()),
+        detail: not_allowed.to_string(),
+    });
+    subject.check(reason, error)
 }
 
-/// An error if the new name is not valid for a Service. An empty name has not been generated yet.
-fn unfit_name(
-    admission: &Admission,
-    new: (&Object<'_>, &Value),
-    old: Option<(&Object<'_>, &Value)>,
-    name: &str,
-) -> Option<FieldError> {
-    let error = service_name_error(name)?;
-    let is_needed = |(object, spec)| needs_service(admission, object, spec);
-    let is_new = is_needed(new) && !old.is_some_and(is_needed);
-    (is_new && !name.is_empty()).then_some(error)
+/// A write of a resource of this operator.
+pub(super) struct Write<'r, 'a> {
+    pub(super) admission: &'r Admission,
+    pub(super) new: Resource<'a>,
+    /// The resource before an update; `None` if its spec cannot be read, so that nothing is compared.
+    pub(super) old: Option<Resource<'a>>,
 }
 
-/// Whether a resource gets a Service: by its spec, or by the hub spec with the fields in its annotation.
-fn needs_service(admission: &Admission, object: &Object<'_>, spec: &Value) -> bool {
-    let (kind, version) = (admission.kind, admission.version);
-    let by_annotation = || {
-        let data = object.annotation(DATA_ANNOTATION)?;
-        let hub = other_spec(kind, version, spec, Some(&data));
-        Some(kind.hub.service_name.is_needed(&hub))
-    };
-    version.service_name.is_needed(spec)
-        || version.name != kind.hub.name && by_annotation().unwrap_or(false)
+/// A resource and its parsed spec.
+pub(super) struct Resource<'a> {
+    pub(super) object: Object<'a>,
+    pub(super) spec: Value,
 }
 
-/// A warning if most clusters would reject a node port. Only a warning, since the API server's range is
-/// not known.
-fn node_port_warning(admission: &Admission, spec: &Value, old: Option<&Value>) -> Option<String> {
-    let path = admission.version.node_port?;
-    let port = at(spec, path)?.as_i64()?;
-    let before = old.and_then(|old| at(old, path)?.as_i64());
-    if NODE_PORTS.contains(&port) || before == Some(port) {
-        return None;
+impl Write<'_, '_> {
+    fn check(&self, subject: &Subject) -> Result<(), Rejected> {
+        let (schema, spec) = (&self.admission.version.spec, &self.new.spec);
+        let errors = match &self.old {
+            Some(old) => update_errors(schema, spec, &old.spec),
+            None => spec_errors(schema, spec),
+        };
+        subject.check("invalid", errors)?;
+        subject.check("replicas_over_limit", self.replicas_error())?;
+        subject.check("service_name", self.name_error(&subject.name))?;
+        subject.check("conversion_data", self.annotation_errors())?;
+        let room = self.room_errors().into_iter();
+        subject.check("conversion_data", room.chain(self.dropped_error()))
     }
-    let (first, last) = (NODE_PORTS.start(), NODE_PORTS.end());
-    let field = path.join(".");
-    Some(format!(
-        "spec.{field}: {port} is outside of {first}-{last}, the node ports of most clusters"
-    ))
+
+    /// An error if there are more pods than the limit and more than before: scaling down is always
+    /// allowed.
+    fn replicas_error(&self) -> Option<FieldError> {
+        let pods = &self.admission.version.pods;
+        let wanted = pods.wanted(&self.new.spec)?;
+        let not_allowed = within_limit(wanted, self.admission.max_replicas).err()?;
+        let stored = self.old.as_ref().and_then(|old| pods.wanted(&old.spec));
+        if stored.is_some_and(|stored| wanted <= stored) {
+            return None;
+        }
+        let (field, value) = pods.blamed(&self.new.spec);
+        let detail = match pods {
+            Pods::Counted(_) => not_allowed.to_string(),
+            Pods::Derived { .. } => format!("gives {wanted} pods, which {not_allowed}"),
+        };
+        Some(FieldError {
+            field,
+            reason: ErrorReason::Invalid,
+            value: value.cloned(),
+            detail,
+        })
+    }
+
+    /// An error if the resource newly gets a Service and its name is not valid for one. An empty name
+    /// has not been generated yet.
+    fn name_error(&self, name: &str) -> Option<FieldError> {
+        let error = service_name_error(name)?;
+        let needs_service = |resource| self.needs_service(resource);
+        let is_new = needs_service(&self.new) && !self.old.as_ref().is_some_and(needs_service);
+        (is_new && !name.is_empty()).then_some(error)
+    }
+
+    /// Whether a resource gets a Service: by its spec, or by the hub spec with the fields in its
+    /// annotation.
+    fn needs_service(&self, resource: &Resource<'_>) -> bool {
+        let Admission { kind, version, .. } = self.admission;
+        let by_annotation = || {
+            let data = resource.object.annotation(DATA_ANNOTATION)?;
+            let hub = other_spec(kind, version, &resource.spec, Some(&data));
+            Some(kind.hub.service_name.is_needed(&hub))
+        };
+        version.service_name.is_needed(&resource.spec)
+            || version.name != kind.hub.name && by_annotation().unwrap_or(false)
+    }
+
+    /// A warning if most clusters would reject a node port. Only a warning, since the API server's
+    /// range is not known.
+    fn node_port_warning(&self) -> Option<String> {
+        let path = self.admission.version.node_port?;
+        let port = at(&self.new.spec, path)?.as_i64()?;
+        let before = self.old.as_ref();
+        let before = before.and_then(|old| at(&old.spec, path)?.as_i64());
+        if NODE_PORTS.contains(&port) || before == Some(port) {
+            return None;
+        }
+        let (first, last) = (NODE_PORTS.start(), NODE_PORTS.end());
+        let field = path.join(".");
+        Some(format!(
+            "spec.{field}: {port} is outside of {first}-{last}, the node ports of most clusters"
+        ))
+    }
 }

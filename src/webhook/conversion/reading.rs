@@ -1,37 +1,69 @@
 //! Reads a ConversionReview in one pass and passes on each object when it is read, so that only one
 //! parsed object is in memory at a time. Converts nothing itself.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::Deserialize as _;
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use serde_json::value::RawValue;
 
-use super::{Review, Work};
-use crate::api::raw::{Envelope, Text, Unquoted};
+use super::{API_VERSION, KIND, Work};
+use crate::api::raw::{Text, Unquoted};
+use crate::webhook::answer::{beginning_of, uid_of};
 
-/// Reads the whole review.
-pub(super) struct ReviewSeed<'w, 'c> {
-    pub(super) work: &'w mut Work<'c>,
+/// A review without its objects.
+pub(super) struct Review<'a> {
+    api_version: Option<Text<'a>>,
+    kind: Option<Text<'a>>,
+    /// The uid of the request, if they exist.
+    request: Option<Option<Text<'a>>>,
 }
 
-/// Reads `request` and its uid.
-struct RequestSeed<'w, 'c> {
-    work: &'w mut Work<'c>,
+impl<'a> Review<'a> {
+    /// Reads the whole review, and converts its objects with `work`.
+    pub(super) fn read(body: &'a str, work: Option<&mut Work<'_>>) -> serde_json::Result<Self> {
+        let mut deserializer = serde_json::Deserializer::from_str(body);
+        let review = Unquoted(ReviewVisitor(work)).deserialize(&mut deserializer)?;
+        deserializer.end()?;
+        Ok(review)
+    }
+
+    /// The uid for the answer, if the review is valid.
+    pub(super) fn uid(self) -> Result<Cow<'a, str>, String> {
+        let found = [self.api_version, self.kind];
+        uid_of([API_VERSION, KIND], found, self.request)
+    }
 }
 
-/// Reads `request.objects`, and converts each to this version.
-struct ObjectsSeed<'w, 'c> {
+/// The uid of the review in `body`, or why it is not a review. Does not read the objects.
+pub(super) fn uid_in(body: &str) -> Result<Cow<'_, str>, String> {
+    let review = Review::read(body, None).map_err(|error| {
+        let error = beginning_of(&error);
+        format!("cannot read the body as a {KIND}: {error}")
+    })?;
+    review.uid()
+}
+
+/// Without [`Work`], the objects are not read.
+struct ReviewVisitor<'w, 'c>(Option<&'w mut Work<'c>>);
+
+/// Reads `request`; returns its uid, if they exist.
+struct RequestVisitor<'w, 'c>(Option<&'w mut Work<'c>>);
+
+/// Reads `request.objects`, and converts each to the version `desired`.
+struct ObjectsVisitor<'w, 'c> {
     work: &'w mut Work<'c>,
     desired: &'w str,
 }
 
-/// Reads one object and converts it.
-struct ObjectSeed<'w, 'c> {
-    work: &'w mut Work<'c>,
-    desired: &'w str,
+impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Unquoted<V> {
+    type Value = V::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
 }
 
 /// Sets a field that may occur once, as serde's derived code does.
@@ -46,106 +78,85 @@ fn set_once<T, E: serde::de::Error>(
     }
 }
 
-impl<'de> DeserializeSeed<'de> for ReviewSeed<'_, '_> {
-    type Value = Review<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Review<'de>, D::Error> {
-        deserializer.deserialize_any(Unquoted(self))
-    }
-}
-
-impl<'de> Visitor<'de> for ReviewSeed<'_, '_> {
+impl<'de> Visitor<'de> for ReviewVisitor<'_, '_> {
     type Value = Review<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a ConversionReview")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Review<'de>, A::Error> {
-        let mut review = Review::default();
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Review<'de>, A::Error> {
+        let (mut api_version, mut kind, mut request) = (None, None, None);
         while let Some(Text(name)) = map.next_key()? {
             match name.as_ref() {
-                "apiVersion" => {
-                    set_once(&mut review.api_version, map.next_value()?, "apiVersion")?;
-                }
-                "kind" => set_once(&mut review.kind, map.next_value()?, "kind")?,
+                "apiVersion" => set_once(&mut api_version, map.next_value()?, "apiVersion")?,
+                "kind" => set_once(&mut kind, map.next_value()?, "kind")?,
                 "request" => {
-                    let request = RequestSeed { work: self.work };
-                    set_once(&mut review.uid, map.next_value_seed(request)?, "request")?;
+                    let visitor = RequestVisitor(self.0.as_deref_mut());
+                    set_once(
+                        &mut request,
+                        map.next_value_seed(Unquoted(visitor))?,
+                        "request",
+                    )?;
                 }
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        Ok(review)
+        Ok(Review {
+            api_version: api_version.flatten(),
+            kind: kind.flatten(),
+            request: request.flatten(),
+        })
     }
 }
 
-impl<'de> DeserializeSeed<'de> for RequestSeed<'_, '_> {
-    type Value = Option<Text<'de>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(Unquoted(self))
-    }
-}
-
-impl<'de> Visitor<'de> for RequestSeed<'_, '_> {
-    type Value = Option<Text<'de>>;
+impl<'de> Visitor<'de> for RequestVisitor<'_, '_> {
+    type Value = Option<Option<Text<'de>>>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a ConversionRequest")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut uid = None;
-        let mut desired: Option<Text<'de>> = None;
-        let mut early: Option<&'de RawValue> = None;
-        let mut has_objects = false;
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut uid, mut desired, mut objects) = (None, None::<Text<'de>>, None);
         while let Some(Text(name)) = map.next_key()? {
-            match name.as_ref() {
-                "uid" => set_once(&mut uid, map.next_value()?, "uid")?,
-                "desiredAPIVersion" => {
+            match (name.as_ref(), self.0.as_deref_mut()) {
+                ("uid", _) => set_once(&mut uid, map.next_value()?, "uid")?,
+                ("desiredAPIVersion", Some(_)) => {
                     set_once(&mut desired, map.next_value()?, "desiredAPIVersion")?;
                 }
-                "objects" if has_objects => return Err(A::Error::duplicate_field("objects")),
-                "objects" => {
-                    has_objects = true;
-                    match &desired {
-                        Some(Text(desired)) => map.next_value_seed(ObjectsSeed {
-                            work: self.work,
-                            desired,
-                        })?,
-                        // Go writes the version first, but members of JSON objects have no order.
-                        None => early = Some(map.next_value()?),
-                    }
+                ("objects", Some(work)) => {
+                    // Go writes the version first, but members of JSON objects have no order.
+                    let early: Option<&'de RawValue> = match &desired {
+                        Some(Text(desired)) => {
+                            map.next_value_seed(Unquoted(ObjectsVisitor { work, desired }))?;
+                            None
+                        }
+                        None => Some(map.next_value()?),
+                    };
+                    set_once(&mut objects, early, "objects")?;
                 }
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        let Some(Text(desired)) = desired else {
-            return Err(A::Error::missing_field("desiredAPIVersion"));
-        };
-        if let Some(objects) = early {
-            let objects_seed = ObjectsSeed {
-                work: self.work,
-                desired: &desired,
-            };
-            objects_seed
-                .deserialize(&mut serde_json::Deserializer::from_str(objects.get()))
-                .map_err(A::Error::custom)?;
+        if let Some(work) = self.0 {
+            let Text(desired) =
+                &desired.ok_or_else(|| A::Error::missing_field("desiredAPIVersion"))?;
+            if let Some(objects) = objects.flatten() {
+                Unquoted(ObjectsVisitor { work, desired })
+                    .deserialize(&mut serde_json::Deserializer::from_str(objects.get()))
+                    .map_err(A::Error::custom)?;
+            }
         }
-        Ok(uid)
+        Ok(Some(uid.flatten()))
     }
 }
 
-impl<'de> DeserializeSeed<'de> for ObjectsSeed<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(Unquoted(self))
-    }
-}
-
-impl<'de> Visitor<'de> for ObjectsSeed<'_, '_> {
+impl<'de> Visitor<'de> for ObjectsVisitor<'_, '_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -158,26 +169,12 @@ impl<'de> Visitor<'de> for ObjectsSeed<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut objects: A) -> Result<(), A::Error> {
-        loop {
-            let object = ObjectSeed {
-                work: self.work,
-                desired: self.desired,
-            };
-            if objects.next_element_seed(object)?.is_none() {
-                return Ok(());
+        while let Some(object) = objects.next_element()? {
+            if let Err(failure) = self.work.convert(object, self.desired) {
+                self.work.failure = Some(failure);
+                return Err(A::Error::custom("the call has failed"));
             }
         }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for ObjectSeed<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        let object = Envelope::deserialize(deserializer)?;
-        self.work.convert(object, self.desired).map_err(|failure| {
-            self.work.failure = Some(failure);
-            D::Error::custom("the call has failed")
-        })
+        Ok(())
     }
 }

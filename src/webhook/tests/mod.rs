@@ -1,7 +1,7 @@
 //! The whole server over real TLS connections: responses and robustness.
 
 mod admission;
-mod carried;
+mod annotation;
 mod conversion;
 mod malformed;
 mod rules;
