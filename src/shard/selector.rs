@@ -80,28 +80,21 @@ fn invalid(part: &str, reason: &'static str) -> InvalidSelector {
 
 /// The requirements: the parts between the commas that are not in parentheses.
 fn split(selector: &str) -> Result<Vec<&str>, InvalidSelector> {
-    let mut inside = false;
-    for one in selector.chars() {
-        inside = match one {
-            '(' if inside => return Err(invalid(selector, "a parenthesis within parentheses")),
-            ')' if !inside => return Err(invalid(selector, "a ) without its (")),
-            '(' => true,
-            ')' => false,
-            _ => inside,
-        };
-    }
-    if inside {
-        return Err(invalid(selector, "a ( without its )"));
-    }
-    let at_comma = |one: char| {
-        match one {
-            '(' => inside = true,
-            ')' => inside = false,
+    let (mut is_inside, mut error) = (false, None);
+    let is_separator = |one: char| {
+        match (one, is_inside) {
+            ('(', true) => _ = error.get_or_insert("a parenthesis within parentheses"),
+            (')', false) => _ = error.get_or_insert("a ) without its ("),
+            ('(' | ')', _) => is_inside = !is_inside,
             _ => {}
         }
-        one == ',' && !inside
+        one == ',' && !is_inside
     };
-    Ok(selector.split(at_comma).map(str::trim).collect())
+    let parts = selector.split(is_separator).map(str::trim).collect();
+    match error.or(is_inside.then_some("a ( without its )")) {
+        None => Ok(parts),
+        Some(reason) => Err(invalid(selector, reason)),
+    }
 }
 
 fn requirement(part: &str) -> Result<Requirement<'_>, InvalidSelector> {
@@ -167,10 +160,7 @@ fn is_key(key: &str) -> bool {
     };
     let is_label = |label: &str| {
         let is_inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
-        label.bytes().all(is_inner)
-            && !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
+        !label.is_empty() && label.bytes().all(is_inner) && label.trim_matches('-') == label
     };
     let is_domain = |prefix: &str| prefix.len() <= 253 && prefix.split('.').all(is_label);
     !matches!(key, "in" | "notin")
@@ -181,14 +171,12 @@ fn is_key(key: &str) -> bool {
 
 /// Whether `value` can be the value of a label, or the name of its key.
 fn is_value(value: &str) -> bool {
-    let is_outer = |byte: &u8| byte.is_ascii_alphanumeric();
-    let bytes = value.as_bytes();
-    bytes.len() <= 63
-        && bytes
-            .iter()
-            .all(|byte| is_outer(byte) || matches!(byte, b'-' | b'_' | b'.'))
-        && bytes.first().is_none_or(is_outer)
-        && bytes.last().is_none_or(is_outer)
+    let is_inner_only = |one| matches!(one, '-' | '_' | '.');
+    value.len() <= 63
+        && value
+            .chars()
+            .all(|one| one.is_ascii_alphanumeric() || is_inner_only(one))
+        && value.trim_matches(is_inner_only) == value
 }
 
 #[cfg(test)]

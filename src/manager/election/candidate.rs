@@ -29,20 +29,27 @@ const SILENCE: u32 = 3;
 
 /// The three durations of the election, longest first.
 #[derive(Debug, Clone, Copy, Hash)]
-pub(super) struct Terms {
+pub(super) struct Timing {
     /// How long other processes wait for a lease that is not renewed.
-    pub(super) lease: Duration,
+    pub(super) lease_duration: Duration,
     /// How long the holder acts after its last renewal.
     pub(super) renew_deadline: Duration,
     /// Time between two renewals, and between two attempts.
-    pub(super) retry: Duration,
+    pub(super) retry_period: Duration,
+}
+
+impl Timing {
+    /// Deadline of one request: a renewal that fails can be repeated in time.
+    pub(super) fn call_deadline(self) -> Duration {
+        self.renew_deadline / 2
+    }
 }
 
 /// The defaults of controller-runtime.
-pub(super) const TERMS: Terms = Terms {
-    lease: Duration::from_secs(15),
+pub(super) const TIMING: Timing = Timing {
+    lease_duration: Duration::from_secs(15),
     renew_deadline: Duration::from_secs(10),
-    retry: Duration::from_secs(2),
+    retry_period: Duration::from_secs(2),
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -77,7 +84,7 @@ struct Sent {
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Candidate {
     identity: Arc<str>,
-    terms: Terms,
+    timing: Timing,
     /// From 0 to 1, anew at each call.
     jitter: fn() -> f64,
     role: Role,
@@ -102,10 +109,15 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// A standby without a known lease. `identity` is unique among all processes, at all times.
-    pub(super) fn new(identity: Arc<str>, terms: Terms, jitter: fn() -> f64, now: Moment) -> Self {
+    pub(super) fn new(
+        identity: Arc<str>,
+        timing: Timing,
+        jitter: fn() -> f64,
+        now: Moment,
+    ) -> Self {
         Candidate {
             identity,
-            terms,
+            timing,
             jitter,
             role: Role::Standby,
             known: Known::Nothing,
@@ -126,8 +138,8 @@ impl Candidate {
     pub(super) fn leads_until(&self) -> Option<(Moment, Moment)> {
         match self.role {
             Role::Leading { renewed } if !self.is_resigning => Some((
-                renewed + self.terms.renew_deadline,
-                renewed + self.terms.lease,
+                renewed + self.timing.renew_deadline,
+                renewed + self.timing.lease_duration,
             )),
             _ => None,
         }
@@ -208,7 +220,7 @@ impl Candidate {
         }
         let deadline = self.deadline();
         if self.in_flight.is_some() {
-            return Next::Wait(deadline.unwrap_or(now + self.terms.lease));
+            return Next::Wait(deadline.unwrap_or(now + self.timing.lease_duration));
         }
         let Some((due, request)) = self.plan(now) else {
             self.role = Role::Done;
@@ -228,7 +240,7 @@ impl Candidate {
 
     fn deadline(&self) -> Option<Moment> {
         match self.role {
-            Role::Leading { renewed } => Some(renewed + self.terms.renew_deadline),
+            Role::Leading { renewed } => Some(renewed + self.timing.renew_deadline),
             _ => None,
         }
     }
@@ -270,15 +282,15 @@ impl Candidate {
             return is_mine.then(|| (now, replace(Change::Release)));
         }
         if let Role::Leading { renewed } = self.role {
-            return Some((renewed + self.terms.retry, replace(Change::Renew)));
+            return Some((renewed + self.timing.retry_period, replace(Change::Renew)));
         }
         let transitions = record.transitions.saturating_add(i32::from(!is_mine));
         let take = replace(Change::Take { transitions });
         if is_mine || record.holder.is_empty() {
             return Some((now, take));
         }
-        let expires = changed + record.duration.unwrap_or(self.terms.lease);
-        let silent = self.heard + self.terms.retry * SILENCE;
+        let expires = changed + record.duration.unwrap_or(self.timing.lease_duration);
+        let silent = self.heard + self.timing.retry_period * SILENCE;
         Some(match now >= expires || expires <= silent {
             true => (expires, take),
             false => (silent, Request::Read),
@@ -317,7 +329,9 @@ impl Candidate {
             // It may have existed until just now.
             Known::Nothing => now,
             Known::Absent { free } => *free,
-            Known::Lease { lease, .. } => now + lease.record.duration.unwrap_or(self.terms.lease),
+            Known::Lease { lease, .. } => {
+                now + lease.record.duration.unwrap_or(self.timing.lease_duration)
+            }
         };
         self.known = Known::Absent { free };
     }
@@ -340,7 +354,7 @@ impl Candidate {
                 self.has_released = true;
                 self.role = Role::Done;
             }
-            _ if is_latest && now < at + self.terms.renew_deadline => {
+            _ if is_latest && now < at + self.timing.renew_deadline => {
                 self.role = Role::Leading { renewed: at };
             }
             _ => {}
@@ -356,7 +370,7 @@ impl Candidate {
             return;
         }
         self.has_failed = false;
-        let retry = self.terms.retry;
+        let retry = self.timing.retry_period;
         self.paused_until = now
             + match self.role {
                 _ if self.is_resigning => retry / 8,

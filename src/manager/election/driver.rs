@@ -12,7 +12,7 @@ use kube::runtime::watcher;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::candidate::{Candidate, Loss, Next, Reply, Request, Terms};
+use super::candidate::{Candidate, Loss, Next, Reply, Request};
 use super::clock::Moment;
 use super::fence::Fence;
 use super::lease::{LeaseError, Leases, lease, version_of};
@@ -53,19 +53,14 @@ type Call = BoxFuture<'static, Result<Option<Object>, LeaseError>>;
 
 impl Driver {
     /// A standby that has sent no request.
-    pub(super) fn new(
-        leases: Leases,
-        terms: Terms,
-        metrics: Metrics,
-        clock: fn() -> Moment,
-    ) -> Self {
-        let identity = Arc::clone(&leases.identity);
+    pub(super) fn new(leases: Leases, metrics: Metrics, clock: fn() -> Moment) -> Self {
+        let (identity, timing) = (Arc::clone(&leases.identity), leases.timing);
         Driver {
-            candidate: Candidate::new(identity, terms, fastrand::f64, clock()),
+            candidate: Candidate::new(identity, timing, fastrand::f64, clock()),
             leases,
             latest: None,
             read_from: None,
-            fence: Arc::new(Fence::new(terms, clock)),
+            fence: Arc::new(Fence::new(timing, clock)),
             begun: watch::Sender::new(false),
             metrics,
             clock,
@@ -81,8 +76,8 @@ impl Driver {
 
     /// Runs until `resign` ends, then releases the lease if this process holds it.
     ///
+    /// # Errors
     /// [`ElectionLost`]: no write may start any more.
-    /// [`ElectionLost`]: nothing may be written any more.
     pub(crate) async fn run(
         mut self,
         resign: impl Future<Output = ()>,
@@ -108,10 +103,16 @@ impl Driver {
                 }
                 Next::Wait(wake) => wake,
                 Next::Done => {
-                    self.ended();
+                    if self.candidate.has_released() {
+                        tracing::info!(lease = self.leases.name, "the lease is released");
+                    }
                     return Ok(());
                 }
-                Next::Lost(loss) => return Err(self.lost(loss)),
+                Next::Lost(loss) => {
+                    let lost = ElectionLost(loss);
+                    tracing::error!(lease = self.leases.name, "{lost}; this process ends");
+                    return Err(lost);
+                }
             };
             let answered = async {
                 match &mut call {
@@ -146,16 +147,18 @@ impl Driver {
     }
 
     fn answered(&mut self, answer: Result<Option<Object>, LeaseError>) {
-        let mut found = None;
         let read_from = self.read_from.take();
-        let reply = match answer {
+        let reply = match &answer {
+            Ok(Some(object)) => Reply::Lease(lease(object)),
+            Ok(None) => Reply::Absent,
+            Err(_) => Reply::Failed,
+        };
+        match &answer {
             Ok(object) => {
                 if std::mem::take(&mut self.logged.is_failing) {
                     tracing::info!("the lease is available again");
                 }
-                found = object;
-                let version = found.as_ref().map(version_of);
-                if let Some((version, known)) = version.zip(read_from)
+                if let Some((version, known)) = object.as_ref().map(version_of).zip(read_from)
                     && version < known
                 {
                     // A read from etcd is as new as its request. So etcd was restored from a backup,
@@ -167,34 +170,27 @@ impl Driver {
                     );
                     self.candidate.rewind(version);
                 }
-                found
-                    .as_ref()
-                    .map_or(Reply::Absent, |object| Reply::Lease(lease(object)))
             }
             Err(error) if error.is_conflict() => {
-                tracing::debug!(
-                    error = error_report(&error),
-                    "another process wrote the lease"
-                );
-                Reply::Failed
+                let error = error_report(error);
+                tracing::debug!(error, "another process wrote the lease");
             }
             Err(error) => {
-                let is_known = std::mem::replace(&mut self.logged.is_failing, true);
-                let (error, lease) = (error_report(&error), &self.leases.name);
-                match is_known {
+                let (lease, namespace) = (&self.leases.name, &self.leases.namespace);
+                let error = error_report(error);
+                match std::mem::replace(&mut self.logged.is_failing, true) {
                     true => tracing::debug!(lease, error, "the lease request failed again"),
                     false => tracing::warn!(
                         lease,
-                        namespace = self.leases.namespace,
+                        namespace,
                         error,
                         "the lease request failed; retrying"
                     ),
                 }
-                Reply::Failed
             }
-        };
+        }
         self.candidate.replied((self.clock)(), reply);
-        self.keep(found);
+        self.keep(answer.ok().flatten());
     }
 
     fn watched(&mut self, event: watcher::Result<Option<Object>>) {
@@ -224,35 +220,21 @@ impl Driver {
         let until = self.candidate.leads_until();
         self.fence.set(until.map(|(begin, _)| begin));
         let leads = until.is_some();
-        let holder = self.candidate.holder();
-        if leads && !self.logged.leads {
-            self.metrics.leads.set(1);
+        self.metrics.leads.set(leads.into());
+        let has_led = std::mem::replace(&mut self.logged.leads, leads);
+        let (lease, holder) = (&self.leases.name, self.candidate.holder());
+        let is_new = *holder != self.logged.holder;
+        if leads && !has_led {
             self.begun.send_replace(true);
-            tracing::info!(lease = self.leases.name, "became leader");
-        } else if !leads && *holder != self.logged.holder && *holder != *self.leases.identity {
+            tracing::info!(lease, "became leader");
+        } else if !leads && is_new && *holder != *self.leases.identity {
             match holder.is_empty() {
-                true => tracing::info!(lease = self.leases.name, "there is no leader"),
-                false => tracing::info!(lease = self.leases.name, holder, "standing by"),
+                true => tracing::info!(lease, "there is no leader"),
+                false => tracing::info!(lease, holder, "standing by"),
             }
         }
-        if !leads && self.logged.leads {
-            self.metrics.leads.set(0);
-        }
-        self.logged.leads = leads;
-        if *holder != self.logged.holder {
+        if is_new {
             self.logged.holder = holder.to_owned();
         }
-    }
-
-    fn ended(&self) {
-        if self.candidate.has_released() {
-            tracing::info!(lease = self.leases.name, "the lease is released");
-        }
-    }
-
-    fn lost(&self, loss: Loss) -> ElectionLost {
-        let lost = ElectionLost(loss);
-        tracing::error!(lease = self.leases.name, "{lost}; this process ends");
-        lost
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::candidate::Terms;
+use super::candidate::Timing;
 use super::clock::Moment;
 use crate::controller::MayWrite;
 
@@ -19,10 +19,10 @@ pub(super) struct Fence {
 
 impl Fence {
     /// A closed fence.
-    pub(super) fn new(terms: Terms, clock: fn() -> Moment) -> Self {
+    pub(super) fn new(timing: Timing, clock: fn() -> Moment) -> Self {
         Fence {
             closes: AtomicU64::new(0),
-            gap: terms.lease.saturating_sub(terms.renew_deadline),
+            gap: timing.lease_duration.saturating_sub(timing.renew_deadline),
             clock,
         }
     }

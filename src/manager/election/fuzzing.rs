@@ -33,7 +33,7 @@ pub enum Told<'a> {
 /// leader.
 pub fn follow(told: &[Told<'_>]) -> usize {
     let mut now = Moment(Duration::from_secs(1000));
-    let mut candidate = Candidate::new(IDENTITY.into(), candidate::TERMS, || 0.5, now);
+    let mut candidate = Candidate::new(IDENTITY.into(), candidate::TIMING, || 0.5, now);
     let (mut led, mut was_leading, mut is_over) = (0, false, false);
     let mut asked: Option<Request> = None;
     for one in told {

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{ObjectMeta, PostParams};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::candidate::{Change, Lease, Record, Request};
+use super::candidate::{Change, Lease, Record, Request, Timing};
+use crate::api_server::{Answer, ApiRequest, RequestError, found};
 use crate::controller::cache::informer::WATCH_SECONDS;
 
 /// The field manager of the Lease.
@@ -35,33 +36,27 @@ pub(super) struct Leases {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) identity: Arc<str>,
-    /// Duration of the lease, in whole seconds.
-    pub(super) duration: Duration,
-    /// Deadline of one call.
-    pub(super) deadline: Duration,
+    /// The duration of the lease is in whole seconds.
+    pub(super) timing: Timing,
 }
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LeaseError {
-    /// No answer in time.
-    #[error("no answer within {} s", .0.as_secs_f64())]
-    Timeout(Duration),
     /// The lease to replace is not the one last seen.
     #[error("the lease has been modified")]
     Outdated,
-    /// The API server rejected it, or cannot be reached.
+    /// The request failed.
     #[error(transparent)]
-    Call(#[from] Box<kube::Error>),
+    Request(#[from] RequestError),
 }
 
 impl LeaseError {
     /// A conflict with another process, which is normal in an election.
     pub(super) fn is_conflict(&self) -> bool {
         match self {
-            Self::Timeout(_) => false,
             Self::Outdated => true,
-            Self::Call(error) => matches!(&**error, kube::Error::Api(status) if status.code == 409),
+            Self::Request(error) => error.is_conflict(),
         }
     }
 }
@@ -74,29 +69,45 @@ impl Leases {
         request: Request,
         latest: Option<Object>,
     ) -> Result<Option<Object>, LeaseError> {
-        let api = Api::<Object>::namespaced(self.calls.clone(), &self.namespace);
-        let parameters = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
-        let exchange = async {
-            match &request {
-                Request::Read => Ok(api.get_opt(&self.name).await.map_err(Box::new)?),
-                Request::Create { transitions } => {
-                    let object = self.created(*transitions);
-                    let created = api.create(&parameters, &object).await.map_err(Box::new)?;
-                    Ok(Some(created))
-                }
-                Request::Replace { version, change } => {
-                    let latest = latest.filter(|object| version_of(object) == *version);
-                    let object = self.changed(latest.ok_or(LeaseError::Outdated)?, change);
-                    let replaced = api.replace(&self.name, &parameters, &object).await;
-                    Ok(Some(replaced.map_err(Box::new)?))
-                }
+        let Self {
+            namespace, name, ..
+        } = &self;
+        let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+        let parameters = format!("?fieldManager={FIELD_MANAGER}");
+        let (verb, method, path, object) = match &request {
+            Request::Read => ("read", Method::GET, format!("/{name}"), None),
+            Request::Create { transitions } => {
+                let mut object = Object::default();
+                object.metadata.namespace = Some(namespace.clone());
+                object.metadata.name = Some(name.clone());
+                let transitions = *transitions;
+                let object = self.changed(object, &Change::Take { transitions });
+                ("create", Method::POST, parameters, Some(object))
+            }
+            Request::Replace { version, change } => {
+                let latest = latest.filter(|object| version_of(object) == *version);
+                let object = self.changed(latest.ok_or(LeaseError::Outdated)?, change);
+                (
+                    "replace",
+                    Method::PUT,
+                    format!("/{name}{parameters}"),
+                    Some(object),
+                )
             }
         };
-        let ended = timeout(self.deadline, exchange).await;
-        ended.unwrap_or(Err(LeaseError::Timeout(self.deadline)))
+        // A Lease can always be encoded.
+        let body = object.map(|object| serde_json::to_string(&object).unwrap_or_default());
+        let action = format!("{verb} the Lease {namespace}/{name}");
+        let call = ApiRequest {
+            body: body.as_deref(),
+            deadline: self.timing.call_deadline(),
+            ..ApiRequest::new(action, method, leases + &path)
+        };
+        let object = call.send(&self.calls).await.and_then(Answer::object);
+        Ok(match request {
+            Request::Read => found(object)?,
+            Request::Create { .. } | Request::Replace { .. } => Some(object?),
+        })
     }
 
     /// The lease after each change; `None` after its deletion.
@@ -108,20 +119,18 @@ impl Leases {
         };
         let mut is_there = false;
         let events = watcher(api, config).try_filter_map(move |event| {
-            let told = match event {
-                Event::Init => {
-                    is_there = false;
-                    None
-                }
-                Event::InitApply(object) => {
-                    is_there = true;
-                    Some(Some(object))
-                }
-                Event::Apply(object) => Some(Some(object)),
-                Event::InitDone if is_there => None,
-                Event::InitDone | Event::Delete(_) => Some(None),
+            match event {
+                Event::Init => is_there = false,
+                Event::InitApply(_) => is_there = true,
+                _ => {}
+            }
+            let changed = match event {
+                Event::InitApply(object) | Event::Apply(object) => Some(Some(object)),
+                Event::InitDone if !is_there => Some(None),
+                Event::Delete(_) => Some(None),
+                Event::Init | Event::InitDone => None,
             };
-            async { Ok(told) }
+            async { Ok(changed) }
         });
         // The watcher itself retries at once.
         events.then(|event| async {
@@ -132,24 +141,11 @@ impl Leases {
         })
     }
 
-    fn created(&self, transitions: i32) -> Object {
-        let metadata = ObjectMeta {
-            namespace: Some(self.namespace.clone()),
-            name: Some(self.name.clone()),
-            ..ObjectMeta::default()
-        };
-        let object = Object {
-            metadata,
-            spec: None,
-        };
-        self.changed(object, &Change::Take { transitions })
-    }
-
     /// The same object with its new spec. Its uid and resourceVersion stay in it: without the
     /// first, the API server would create a Lease that was deleted.
     fn changed(&self, mut object: Object, change: &Change) -> Object {
         let now = Some(MicroTime(Timestamp::now()));
-        let seconds = i32::try_from(self.duration.as_secs()).unwrap_or(i32::MAX);
+        let seconds = i32::try_from(self.timing.lease_duration.as_secs()).unwrap_or(i32::MAX);
         let spec = object.spec.get_or_insert_with(LeaseSpec::default);
         spec.renew_time.clone_from(&now);
         spec.lease_duration_seconds = Some(seconds);

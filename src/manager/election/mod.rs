@@ -17,7 +17,6 @@ mod tests;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
-use kube::Client;
 use prometheus_client::registry::Registry;
 
 use super::cluster::{self, Clients, ClusterError};
@@ -26,7 +25,7 @@ use super::requests::RequestCounter;
 use crate::config::{Config, LeaderElection};
 use crate::packaging::names;
 use crate::shard::{self, Shard};
-use candidate::TERMS;
+use candidate::TIMING;
 use clock::Moment;
 pub(super) use driver::{Driver, ElectionLost};
 use lease::Leases;
@@ -46,13 +45,7 @@ pub enum ElectionError {
 }
 
 /// An election that is ready to run.
-pub(super) struct Election {
-    calls: Client,
-    watches: Client,
-    namespace: String,
-    /// Name of the Lease.
-    name: String,
-}
+pub(super) struct Election(Leases);
 
 impl Election {
     /// The election of the configuration, if any.
@@ -70,28 +63,22 @@ impl Election {
         let namespace = namespace.clone().or_else(pod_namespace);
         let namespace = namespace.ok_or(ElectionError::NoNamespace)?;
         // Its own connections: a renewal does not wait for other requests.
-        let (kubeconfig, limit) = (config.kubeconfig.as_deref(), TERMS.renew_deadline / 2);
-        Ok(Some(Self {
+        let (kubeconfig, limit) = (config.kubeconfig.as_deref(), TIMING.call_deadline());
+        Ok(Some(Self(Leases {
             calls: cluster::connect_once_more(kubeconfig, requests, limit).await?,
             watches: clients.watches.clone(),
             namespace,
             name: lease(config),
-        }))
+            identity: identity(),
+            timing: TIMING,
+        })))
     }
 
     /// The driver.
     pub(super) fn driver(self, registry: &mut Registry) -> Driver {
-        let metrics = metrics::Metrics::registered(registry, &self.name);
-        let leases = Leases {
-            calls: self.calls,
-            watches: self.watches,
-            namespace: self.namespace,
-            name: self.name,
-            identity: identity(),
-            duration: TERMS.lease,
-            deadline: TERMS.renew_deadline / 2,
-        };
-        Driver::new(leases, TERMS, metrics, Moment::now)
+        let Self(leases) = self;
+        let metrics = metrics::Metrics::registered(registry, &leases.name);
+        Driver::new(leases, metrics, Moment::now)
     }
 }
 

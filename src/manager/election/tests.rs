@@ -5,6 +5,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
+use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -126,11 +127,10 @@ fn start(server: &Shared, name: &str) -> Running {
         namespace: "ns".to_owned(),
         name: "lease".to_owned(),
         identity: name.into(),
-        duration: TERMS.lease,
-        deadline: TERMS.renew_deadline / 2,
+        timing: TIMING,
     };
     let metrics = metrics::Metrics::registered(&mut Registry::default(), "lease");
-    let driver = Driver::new(leases, TERMS, metrics, paused_clock);
+    let driver = Driver::new(leases, metrics, paused_clock);
     let leadership = driver.leadership();
     let (resign, resigned) = oneshot::channel();
     let task = tokio::spawn(driver.run(async {
@@ -222,10 +222,10 @@ async fn a_leader_without_an_answer_is_lost_ten_seconds_after_its_last_renewal()
 
 #[tokio::test(start_paused = true)]
 async fn the_fence_is_shut_by_the_clock_also_while_the_election_stands_still() {
-    let fence = fence::Fence::new(TERMS, paused_clock);
+    let fence = fence::Fence::new(TIMING, paused_clock);
     assert_eq!(fence.time_left(), None);
-    fence.set(Some(paused_clock() + TERMS.renew_deadline));
-    assert_eq!(fence.time_left(), Some(TERMS.lease));
+    fence.set(Some(paused_clock() + TIMING.renew_deadline));
+    assert_eq!(fence.time_left(), Some(TIMING.lease_duration));
     sleep(Duration::from_millis(9_999)).await;
     assert_eq!(fence.time_left(), Some(Duration::from_millis(5_001)));
     sleep(Duration::from_millis(1)).await;

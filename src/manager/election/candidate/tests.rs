@@ -13,7 +13,7 @@ const fn at(second: u64) -> Moment {
 }
 
 fn candidate(now: Moment) -> Candidate {
-    Candidate::new("me".into(), TERMS, || 0.0, now)
+    Candidate::new("me".into(), TIMING, || 0.0, now)
 }
 
 fn held(version: u64, holder: &str, renewed: i64) -> Lease {

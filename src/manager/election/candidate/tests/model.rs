@@ -20,10 +20,10 @@ mod writers;
 use super::*;
 
 /// One tick of time is a second of these.
-const SHORT: Terms = Terms {
-    lease: seconds(3),
+const SHORT: Timing = Timing {
+    lease_duration: seconds(3),
     renew_deadline: seconds(2),
-    retry: seconds(1),
+    retry_period: seconds(1),
 };
 
 /// The clock of each process has one of these offsets to the model's time.

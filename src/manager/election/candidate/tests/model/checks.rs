@@ -27,7 +27,7 @@ fn check(candidates: usize, is_direct: bool, budget: Budget) {
     assert_eq!(violation.map(last), None, "two writers");
     assert_eq!(stuck.map(last), None, "nobody comes to lead");
     assert!(explored.states > 1000, "it explores");
-    assert!(explored.longest_wait <= 2 * SHORT.lease.as_secs() + 1);
+    assert!(explored.longest_wait <= 2 * SHORT.lease_duration.as_secs() + 1);
 }
 
 #[test]

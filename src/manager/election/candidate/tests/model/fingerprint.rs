@@ -66,10 +66,10 @@ fn visit(
                 changed,
             } => {
                 lease(known);
-                moment(changed, offset, SHORT.lease);
+                moment(changed, offset, SHORT.lease_duration);
             }
         }
-        let deadline = candidate.terms.renew_deadline;
+        let deadline = candidate.timing.renew_deadline;
         if let Role::Leading { renewed } = &mut candidate.role {
             moment(renewed, offset, deadline);
         }

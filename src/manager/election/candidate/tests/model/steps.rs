@@ -8,15 +8,15 @@ fn identity(process: usize, incarnation: u8) -> Arc<str> {
 
 impl World {
     pub(super) fn new(setting: Setting) -> Self {
-        let terms = match setting.broken {
-            Broken::NoGap => Terms {
-                renew_deadline: SHORT.lease + seconds(1),
+        let timing = match setting.broken {
+            Broken::NoGap => Timing {
+                renew_deadline: SHORT.lease_duration + seconds(1),
                 ..SHORT
             },
             _ => SHORT,
         };
         let processes = (0..setting.candidates).map(|number| Process {
-            candidate: Candidate::new(identity(number, 0), terms, || 0.0, at(OFFSETS[number])),
+            candidate: Candidate::new(identity(number, 0), timing, || 0.0, at(OFFSETS[number])),
             request: None,
             reply: None,
             straggler: None,
@@ -57,7 +57,7 @@ impl World {
             _ => return Reply::Failed,
         };
         let (holder, duration) = match held {
-            true => (Arc::clone(&candidate.identity), SHORT.lease),
+            true => (Arc::clone(&candidate.identity), SHORT.lease_duration),
             false => ("".into(), seconds(1)),
         };
         self.version += 1;
@@ -208,7 +208,7 @@ impl World {
                 version: process.candidate.version + 1,
                 record: Record {
                     holder: Arc::clone(&process.candidate.identity),
-                    duration: Some(SHORT.lease),
+                    duration: Some(SHORT.lease_duration),
                     transitions: 0,
                     renewed: 0,
                 },
@@ -222,10 +222,10 @@ impl World {
         self.budget.crash -= 1;
         self.incarnation += 1;
         let now = self.now(number);
-        let terms = self.processes[number].candidate.terms;
+        let timing = self.processes[number].candidate.timing;
         let name = identity(number, self.incarnation);
         let process = &mut self.processes[number];
-        process.candidate = Candidate::new(name, terms, || 0.0, now);
+        process.candidate = Candidate::new(name, timing, || 0.0, now);
         (process.request, process.reply, process.straggler) = (None, None, None);
         process.is_resigning = false;
     }
