@@ -70,17 +70,17 @@ pub(crate) const SHARED_BYTES: usize = 24 * MIB;
 /// Maximum body that is served concurrently. Larger ones are served one at a time.
 pub(crate) const SHARED_BODY: usize = 8 * MIB;
 /// Memory for a request that is served alone, body and response.
-pub(crate) const ALONE_BYTES: usize = CONVERSION_BODY + 66 * MIB;
+pub(crate) const EXCLUSIVE_BYTES: usize = CONVERSION_BODY + 66 * MIB;
 /// Memory is charged in steps of this size as bytes arrive.
 pub(crate) const STEP_BYTES: usize = 64 * KIB;
 /// Maximum size of an object to convert. An API server stores at most 3 MiB.
 pub(crate) const OBJECT_BYTES: usize = 7 * MIB;
 /// Maximum number of responses to large bodies that are computed at the same time, on one thread
 /// each. More would not be faster, and each needs 2 MiB besides body and response.
-pub(crate) const TURNS: usize = 4;
+pub(crate) const COMPUTATIONS: usize = 4;
 /// Memory of one such computation besides body and response: the tree of one spec, and an object.
 #[cfg(test)]
-pub(crate) const TURN_BYTES: usize = 2 * MIB;
+pub(crate) const COMPUTATION_BYTES: usize = 2 * MIB;
 
 #[cfg(test)]
 mod tests {
@@ -102,8 +102,8 @@ mod tests {
                 connections(WEBHOOKS, TLS_CONNECTION_BYTES + FREE_BYTES),
             ),
             ("calls that share", SHARED_BYTES),
-            ("the call that is alone", ALONE_BYTES),
-            ("work on large calls", TURNS * TURN_BYTES),
+            ("the call that is alone", EXCLUSIVE_BYTES),
+            ("work on large calls", COMPUTATIONS * COMPUTATION_BYTES),
         ]
     }
 

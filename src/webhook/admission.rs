@@ -51,7 +51,7 @@ impl Admission {
             Err(message) => return Answer::rejection(StatusCode::BAD_REQUEST, &message),
         };
         let operation = request.operation();
-        let (reason, result) = match rules::decide(self, operation, &request) {
+        let (reason, result) = match rules::decide(self, operation, request) {
             Ok(Allowed { reason, warnings }) => (reason, Ok(warnings)),
             Err(Rejected { reason, status }) => (reason, Err(status)),
         };

@@ -11,9 +11,9 @@ use kube::core::Status;
 use serde::Serialize;
 use serde_json::json;
 
-use super::body::Text;
+use super::body::Buffer;
 use super::memory::Share;
-use crate::api::raw;
+use crate::api::raw::Text;
 use crate::bounded;
 use crate::budget::FREE_BYTES;
 use crate::server::{Slot, long_body};
@@ -31,7 +31,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    pub(super) body: Text,
+    pub(super) body: Buffer,
 }
 
 /// A failure with this code, and the reason that belongs to it in apimachinery's
@@ -59,12 +59,12 @@ impl Answer {
                 let message = format!("cannot write the answer: {error}");
                 Self::rejection(StatusCode::INTERNAL_SERVER_ERROR, &message)
             },
-            |body| Self::text(Text::Collected(body)),
+            |body| Self::text(Buffer::Collected(body)),
         )
     }
 
     /// A review that is already encoded as JSON.
-    pub(super) fn text(body: Text) -> Self {
+    pub(super) fn text(body: Buffer) -> Self {
         let status = StatusCode::OK;
         Self { status, body }
     }
@@ -78,7 +78,7 @@ impl Answer {
         });
         Self {
             status,
-            body: Text::Collected(body.to_string().into_bytes()),
+            body: Buffer::Collected(body.to_string().into_bytes()),
         }
     }
 
@@ -90,7 +90,7 @@ impl Answer {
                 share.shrink_to(length);
                 long_body(text, share, slot)
             }
-            Text::Collected(text) => Body::from(text),
+            Buffer::Collected(text) => Body::from(text),
             text => Body::from(Bytes::copy_from_slice(text.as_ref())),
         };
         let mut response = Response::new(body);
@@ -108,8 +108,8 @@ impl Answer {
 /// `request` is the uid of the request, if there is a request.
 pub(super) fn uid_of<'a>(
     expected: [&str; 2],
-    found: [Option<raw::Text<'_>>; 2],
-    request: Option<Option<raw::Text<'a>>>,
+    found: [Option<Text<'_>>; 2],
+    request: Option<Option<Text<'a>>>,
 ) -> Result<Cow<'a, str>, String> {
     let [api_version, kind] = expected;
     if found.map(|text| text.map(|text| text.0)) != expected.map(|text| Some(Cow::Borrowed(text))) {
@@ -118,7 +118,7 @@ pub(super) fn uid_of<'a>(
         ));
     }
     match request.ok_or("the review has no request")? {
-        Some(raw::Text(uid)) if !uid.is_empty() && uid.len() <= MOST_UID => Ok(uid),
+        Some(Text(uid)) if !uid.is_empty() && uid.len() <= MOST_UID => Ok(uid),
         _ => Err("request.uid is missing, empty or too long".to_owned()),
     }
 }
@@ -141,7 +141,7 @@ mod tests {
             let peer = std::net::Ipv4Addr::LOCALHOST.into();
             let mut share = memory.share(SHARED_BODY, peer).await.unwrap();
             share.try_grow(SHARED_BODY).unwrap();
-            let answer = Answer::text(Text::Collected(vec![b'x'; length]));
+            let answer = Answer::text(Buffer::Collected(vec![b'x'; length]));
             let response = answer.into_response(share, None);
             assert_eq!(memory.is_unused(), !is_held, "{length}");
             let body = axum::body::to_bytes(response.into_body(), length)

@@ -14,7 +14,7 @@ use memmap2::{Advice, MmapMut, MmapOptions};
 use tokio::time::{Instant, timeout_at};
 
 use super::memory::{Memory, NoMemory, Share};
-use crate::budget::{FREE_BYTES, STEP_BYTES, UNDECLARED_BODY};
+use crate::budget::{FREE_BYTES, SHARED_BODY, STEP_BYTES, UNDECLARED_BODY};
 use crate::server::{MIN_BYTES, Slot, WINDOW};
 
 /// Longest time from the header of a request to the end of its body.
@@ -66,9 +66,9 @@ pub(super) struct BodyLimits {
 
 /// The storage of a body or an answer.
 #[derive(Debug)]
-pub(super) enum Text {
+pub(super) enum Buffer {
     /// One chunk: most bodies.
-    Piece(Bytes),
+    Chunk(Bytes),
     /// A short body of several chunks.
     Collected(Vec<u8>),
     /// A long body.
@@ -84,10 +84,10 @@ pub(super) struct Mapped {
     populated: usize,
 }
 
-impl AsRef<[u8]> for Text {
+impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
         match self {
-            Self::Piece(bytes) => bytes,
+            Self::Chunk(bytes) => bytes,
             Self::Collected(bytes) => bytes,
             Self::Mapped(mapped) => mapped.map.get(..mapped.filled).unwrap_or_default(),
         }
@@ -129,26 +129,26 @@ impl Mapped {
     }
 }
 
-impl Text {
+impl Buffer {
     /// Appends `more`; `most` is the maximum total length.
     fn push(&mut self, more: Bytes, most: usize) -> Result<(), BodyError> {
         let length = self.as_ref().len() + more.len();
         match self {
-            Self::Piece(bytes) if bytes.is_empty() => *self = Self::Piece(more),
+            Self::Chunk(bytes) if bytes.is_empty() => *self = Self::Chunk(more),
             Self::Collected(bytes) if length <= FREE_BYTES => bytes.extend_from_slice(&more),
             Self::Mapped(mapped) => {
                 if !mapped.push(&more) {
                     return Err(BodyError::TooLarge { limit: most });
                 }
             }
-            Self::Piece(bytes) if length <= FREE_BYTES => {
+            Self::Chunk(bytes) if length <= FREE_BYTES => {
                 // A declared length alone reserves no memory.
                 let mut collected = Vec::with_capacity(most.min(FREE_BYTES));
                 collected.extend_from_slice(bytes);
                 collected.extend_from_slice(&more);
                 *self = Self::Collected(collected);
             }
-            Self::Piece(_) | Self::Collected(_) => {
+            Self::Chunk(_) | Self::Collected(_) => {
                 let mut mapped = Mapped::new(most).map_err(BodyError::NotMapped)?;
                 mapped.push(self.as_ref());
                 *self = Self::Mapped(mapped);
@@ -171,7 +171,7 @@ pub(super) async fn read(
     declared: Option<usize>,
     limits: BodyLimits,
     slot: Option<&Slot>,
-) -> Result<(Text, Share), BodyError> {
+) -> Result<(Buffer, Share), BodyError> {
     let most = declared.unwrap_or(UNDECLARED_BODY);
     if most > limits.bytes {
         return Err(BodyError::TooLarge {
@@ -180,13 +180,14 @@ pub(super) async fn read(
     }
     let peer = slot.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), Slot::peer);
     // The client has no deadline while the server waits for memory.
-    slot.inspect(|slot| slot.works());
+    let waiting = slot.filter(|_| most > SHARED_BODY);
+    waiting.inspect(|slot| slot.works());
     let mut share = memory.share(most, peer).await?;
-    slot.inspect(|slot| slot.reads_body());
-    let mut pace = Pace::begin(most);
+    waiting.inspect(|slot| slot.reads_body());
+    let mut rate = TransferRate::new(most);
     let mut chunks = body.into_data_stream();
-    let mut text = Text::Piece(Bytes::new());
-    while let Some(chunk) = pace.next(&mut chunks).await? {
+    let mut text = Buffer::Chunk(Bytes::new());
+    while let Some(chunk) = rate.next(&mut chunks).await? {
         let length = text.as_ref().len() + chunk.len();
         // HTTP ends a body at its declared length, so only an undeclared body can be longer.
         if length > most {
@@ -197,7 +198,7 @@ pub(super) async fn read(
             slot.inspect(|slot| slot.works());
             let began = Instant::now();
             share.grow(total, peer).await?;
-            pace.rested(began.elapsed());
+            rate.extend(began.elapsed());
             slot.inspect(|slot| slot.reads_body());
         }
         text.push(chunk, most)?;
@@ -207,17 +208,17 @@ pub(super) async fn read(
 }
 
 /// Checks the transfer rate of a body.
-struct Pace {
+struct TransferRate {
     deadline: Instant,
     window: Instant,
     /// Bytes since the start of the window.
     bytes: usize,
 }
 
-impl Pace {
+impl TransferRate {
     /// For a body of at most `most` bytes. A small one takes no shared memory, so it has no minimum
     /// rate: on a machine that is short of CPU, the API server may need more than a window for it.
-    fn begin(most: usize) -> Self {
+    fn new(most: usize) -> Self {
         let deadline = Instant::now() + BODY_TIMEOUT;
         Self {
             deadline,
@@ -230,7 +231,7 @@ impl Pace {
     }
 
     /// Extends the deadlines by a time in which the client could not send.
-    fn rested(&mut self, time: Duration) {
+    fn extend(&mut self, time: Duration) {
         self.deadline += time;
         self.window += time;
     }
@@ -262,11 +263,15 @@ mod tests {
     use futures::stream;
 
     use super::*;
-    use crate::budget::{CONVERSION_BODY, SHARED_BODY};
+    use crate::budget::CONVERSION_BODY;
 
     const LARGEST: usize = CONVERSION_BODY;
 
-    async fn read(memory: &Memory, body: Body, length: usize) -> Result<(Text, Share), BodyError> {
+    async fn read(
+        memory: &Memory,
+        body: Body,
+        length: usize,
+    ) -> Result<(Buffer, Share), BodyError> {
         let limits = BodyLimits {
             bytes: LARGEST,
             copies: 2,
@@ -283,26 +288,26 @@ mod tests {
 
     #[test]
     fn small_chunks_are_collected_and_a_long_body_is_mapped() {
-        let mut text = Text::Piece(Bytes::new());
+        let mut text = Buffer::Chunk(Bytes::new());
         let half = || Bytes::from(vec![b'x'; FREE_BYTES / 2]);
-        let is = |text: &Text| match text {
-            Text::Piece(_) => "a piece",
-            Text::Collected(_) => "collected",
-            Text::Mapped(_) => "mapped",
+        let is = |text: &Buffer| match text {
+            Buffer::Chunk(_) => "a chunk",
+            Buffer::Collected(_) => "collected",
+            Buffer::Mapped(_) => "mapped",
         };
         let most = 4 * FREE_BYTES;
-        for expected in ["a piece", "collected", "mapped", "mapped"] {
+        for expected in ["a chunk", "collected", "mapped", "mapped"] {
             text.push(half(), most).unwrap();
             assert_eq!(is(&text), expected);
         }
-        let mut text = Text::Piece(Bytes::new());
-        for expected in ["a piece", "collected", "collected", "collected", "mapped"] {
+        let mut text = Buffer::Chunk(Bytes::new());
+        for expected in ["a chunk", "collected", "collected", "collected", "mapped"] {
             text.push(Bytes::from(vec![b'x'; FREE_BYTES / 4]), most)
                 .unwrap();
             assert_eq!(is(&text), expected);
         }
         assert_eq!(text.as_ref().len(), FREE_BYTES / 4 * 5);
-        let mut text = Text::Piece(Bytes::from(vec![b'x'; FREE_BYTES]));
+        let mut text = Buffer::Chunk(Bytes::from(vec![b'x'; FREE_BYTES]));
         text.push(Bytes::from_static(b"x"), most).unwrap();
         assert_eq!(is(&text), "mapped");
     }
@@ -310,11 +315,11 @@ mod tests {
     /// A body of which each chunk comes just in time, and a server that keeps the client waiting.
     #[tokio::test(start_paused = true)]
     async fn time_in_which_the_client_could_not_send_is_no_time_of_its_own() {
-        let mut pace = Pace::begin(LARGEST);
-        let (window, deadline) = (pace.window, pace.deadline);
-        pace.rested(WINDOW * 3);
-        assert_eq!(pace.window, window + WINDOW * 3);
-        assert_eq!(pace.deadline, deadline + WINDOW * 3);
+        let mut rate = TransferRate::new(LARGEST);
+        let (window, deadline) = (rate.window, rate.deadline);
+        rate.extend(WINDOW * 3);
+        assert_eq!(rate.window, window + WINDOW * 3);
+        assert_eq!(rate.deadline, deadline + WINDOW * 3);
     }
 
     #[tokio::test(start_paused = true)]

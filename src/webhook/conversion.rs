@@ -23,7 +23,7 @@ use std::fmt;
 use axum::http::StatusCode;
 
 use super::answer::{Answer, beginning_of};
-use super::body::{Mapped, Text};
+use super::body::{Buffer, Mapped};
 use super::memory::{NoMemory, Share};
 use super::metrics::{Conversion, Metrics};
 use crate::api::Kind;
@@ -269,10 +269,10 @@ impl<'c> Work<'c> {
         write_text(&mut self.out, uid);
         self.out.extend_from_slice(b"}}");
         let Some(mut before) = self.before else {
-            return Answer::text(Text::Collected(self.out));
+            return Answer::text(Buffer::Collected(self.out));
         };
         match before.push(&self.out) {
-            true => Answer::text(Text::Mapped(before)),
+            true => Answer::text(Buffer::Mapped(before)),
             false => busy(),
         }
     }

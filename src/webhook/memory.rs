@@ -13,7 +13,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
-use crate::budget::{ALONE_BYTES, FREE_BYTES, SHARED_BODY, SHARED_BYTES, STEP_BYTES, TURNS};
+use crate::budget::{
+    COMPUTATIONS, EXCLUSIVE_BYTES, FREE_BYTES, SHARED_BODY, SHARED_BYTES, STEP_BYTES,
+};
 
 /// Longest wait for memory. The API server waits 5 s for an admission.
 pub(super) const SHORT_WAIT: Duration = Duration::from_secs(3);
@@ -39,7 +41,7 @@ pub(super) struct Memory {
     shared: Arc<Semaphore>,
     exclusive: Arc<ExclusiveBudget>,
     /// Permits to compute answers to large bodies.
-    turns: Arc<Semaphore>,
+    computations: Arc<Semaphore>,
 }
 
 /// The memory of one call, released on drop.
@@ -55,7 +57,7 @@ impl Default for Memory {
         Self {
             shared: Arc::new(Semaphore::new(SHARED_BYTES)),
             exclusive: Arc::default(),
-            turns: Arc::new(Semaphore::new(TURNS)),
+            computations: Arc::new(Semaphore::new(COMPUTATIONS)),
         }
     }
 }
@@ -64,7 +66,7 @@ impl Memory {
     /// A share for a body of at most `most` bytes; waits for the exclusive budget if that is long.
     pub(super) async fn share(&self, most: usize, peer: IpAddr) -> Result<Share, NoMemory> {
         let exclusive = match most > SHARED_BODY {
-            true => Some(wait(LONG_WAIT, self.exclusive.turn(peer)).await?),
+            true => Some(wait(LONG_WAIT, self.exclusive.acquire(peer)).await?),
             false => None,
         };
         Ok(Share {
@@ -75,8 +77,8 @@ impl Memory {
     }
 
     /// A permit to compute the answer to a large body; waits until one is free.
-    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.turns).acquire_owned().await.ok()
+    pub(super) async fn computation(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.computations).acquire_owned().await.ok()
     }
 
     #[cfg(test)]
@@ -99,7 +101,7 @@ impl Share {
     /// Its maximum in bytes.
     pub(super) fn limit(&self) -> usize {
         match self.exclusive {
-            Some(_) => ALONE_BYTES,
+            Some(_) => EXCLUSIVE_BYTES,
             None => SHARED_BYTES,
         }
     }
@@ -143,11 +145,11 @@ impl Share {
             (Err(NoMemory::Busy), Some(memory)) => {
                 let missing = self.missing(total)?;
                 let shared = Arc::clone(&memory.shared).acquire_many_owned(missing);
-                let exclusive = wait(SHORT_WAIT, memory.exclusive.turn(peer));
+                let exclusive = wait(SHORT_WAIT, memory.exclusive.acquire(peer));
                 tokio::select! {
                     Ok(more) = shared => self.add(more),
-                    turn = exclusive => {
-                        self.exclusive = Some(turn?);
+                    permit = exclusive => {
+                        self.exclusive = Some(permit?);
                         self.shared = None;
                     }
                 }
@@ -193,7 +195,7 @@ impl ExclusiveBudget {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn turn(self: &Arc<Self>, peer: IpAddr) -> ExclusivePermit {
+    async fn acquire(self: &Arc<Self>, peer: IpAddr) -> ExclusivePermit {
         loop {
             let receiver = {
                 let mut queue = self.lock();
@@ -208,8 +210,8 @@ impl ExclusiveBudget {
                 queue.waiting.push((peer, sender));
                 receiver
             };
-            if let Ok(turn) = receiver.await {
-                return turn;
+            if let Ok(permit) = receiver.await {
+                return permit;
             }
         }
     }
@@ -269,7 +271,7 @@ mod tests {
         let calls = (0..20).map(async |_| {
             let mut share = memory.share(SHARED_BODY, OTHER).await.unwrap();
             share.grow(SHARED_BODY, OTHER).await.unwrap();
-            assert_eq!(share.limit(), ALONE_BYTES, "alone");
+            assert_eq!(share.limit(), EXCLUSIVE_BYTES, "alone");
             tokio::time::sleep(SHORT_WAIT / 30).await;
         });
         futures::future::join_all(calls).await;
@@ -328,7 +330,7 @@ mod tests {
         share.shrink_to(1);
         assert!(memory.is_unused());
         let mut exclusive = memory.share(LONG, PEER).await.unwrap();
-        assert!(exclusive.try_grow(ALONE_BYTES).is_ok());
-        assert!(exclusive.try_grow(ALONE_BYTES + 1).is_err());
+        assert!(exclusive.try_grow(EXCLUSIVE_BYTES).is_ok());
+        assert!(exclusive.try_grow(EXCLUSIVE_BYTES + 1).is_err());
     }
 }

@@ -63,7 +63,7 @@ pub async fn serve(
         tls: Some(server_config(certificates, minimum)?),
         router: handlers.router(),
         limits: WEBHOOKS,
-        counters: handlers.metrics().server.clone(),
+        counters: handlers.counters,
         stopping,
     };
     Ok(serving.run(shutdown).await?)

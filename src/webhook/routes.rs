@@ -16,7 +16,7 @@ use tracing::{Instrument as _, info_span};
 
 use super::admission::{self, Admission};
 use super::answer::Answer;
-use super::body::{self, BodyLimits, Text};
+use super::body::{self, BodyLimits, Buffer};
 use super::conversion::{self, Converter};
 use super::memory::{Memory, Share};
 use super::metrics::{EndpointMetrics, Metrics};
@@ -25,7 +25,7 @@ use super::paths;
 use crate::api::Kind;
 use crate::budget::{ADMISSION_BODY, CONVERSION_BODY};
 use crate::log_limit::LogLimit;
-use crate::server::Slot;
+use crate::server::{Counters, Slot};
 use crate::trace_target::{TRACES, adopt};
 
 /// Bodies of at least this size are handled on a blocking thread: they take a millisecond, which would
@@ -36,7 +36,8 @@ const LARGE_BODY: usize = 256 * 1024;
 #[derive(Debug, Clone)]
 pub struct Handlers {
     endpoints: Vec<Arc<Endpoint>>,
-    metrics: Metrics,
+    /// Metrics of the listener.
+    pub(super) counters: Counters,
 }
 
 #[derive(Debug)]
@@ -45,6 +46,8 @@ struct Endpoint {
     task: Task,
     series: EndpointMetrics,
     metrics: Metrics,
+    /// Shared by all endpoints.
+    memory: Memory,
 }
 
 #[derive(Debug)]
@@ -72,22 +75,20 @@ impl Handlers {
             paths::CONVERT.to_owned(),
             Task::Convert(Converter { kinds }),
         );
+        let memory = Memory::default();
         let endpoint = |(path, task): (String, Task)| {
             Arc::new(Endpoint {
                 series: metrics.endpoint(&path),
                 metrics: metrics.clone(),
+                memory: memory.clone(),
                 path,
                 task,
             })
         };
         Self {
             endpoints: admissions.chain([conversion]).map(endpoint).collect(),
-            metrics: metrics.clone(),
+            counters: metrics.server.clone(),
         }
-    }
-
-    pub(super) fn metrics(&self) -> &Metrics {
-        &self.metrics
     }
 
     /// The response to `body` at `path`: HTTP status and JSON, or `None` if there is no such endpoint.
@@ -101,13 +102,10 @@ impl Handlers {
 
     /// The routes. A request carries the [`Slot`] of its connection as an extension.
     pub(super) fn router(&self) -> Router {
-        let memory = Memory::default();
         let mut router = Router::new();
         for endpoint in &self.endpoints {
-            let (endpoint, memory) = (Arc::clone(endpoint), memory.clone());
-            let path = endpoint.path.clone();
-            let handler = post(move |request| call(endpoint, memory, request));
-            router = router.route(&path, handler);
+            let (path, endpoint) = (&endpoint.path, Arc::clone(endpoint));
+            router = router.route(path, post(move |request| call(endpoint, request)));
         }
         router
             .fallback(async || rejected(StatusCode::NOT_FOUND, "there is no such endpoint"))
@@ -121,7 +119,7 @@ fn rejected(code: StatusCode, message: &str) -> Response<Body> {
     Answer::rejection(code, message).into_response(Share::default(), None)
 }
 
-async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Response<Body> {
+async fn call(endpoint: Arc<Endpoint>, request: Request) -> Response<Body> {
     let began = Instant::now();
     let _in_flight = endpoint.series.started();
     let span = info_span!(
@@ -137,8 +135,8 @@ async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Resp
     adopt(&span, request.headers());
     let slot = request.extensions().get::<Arc<Slot>>().cloned();
     let answered = async {
-        match read(&endpoint, &memory, request).await {
-            Ok((body, share)) => answer(&endpoint, &memory, body, share).await,
+        match read(&endpoint, request).await {
+            Ok((body, share)) => answer(&endpoint, body, share).await,
             Err(rejection) => (rejection, Share::default()),
         }
     };
@@ -154,11 +152,7 @@ async fn call(endpoint: Arc<Endpoint>, memory: Memory, request: Request) -> Resp
 }
 
 /// Reads the body of a request with valid headers.
-async fn read(
-    endpoint: &Endpoint,
-    memory: &Memory,
-    request: Request,
-) -> Result<(Text, Share), Answer> {
+async fn read(endpoint: &Endpoint, request: Request) -> Result<(Buffer, Share), Answer> {
     let (parts, body) = request.into_parts();
     let header = |name| parts.headers.get(name)?.to_str().ok();
     let media_type = header(header::CONTENT_TYPE).and_then(|value| value.split(';').next());
@@ -176,26 +170,27 @@ async fn read(
     let declared =
         header(header::CONTENT_LENGTH).map(|length| length.parse().unwrap_or(usize::MAX));
     let slot = parts.extensions.get::<Arc<Slot>>().map(Arc::as_ref);
-    body::read(memory, body, declared, endpoint.task.limits(), slot)
-        .await
-        .map_err(|error| Answer::rejection(error.code(), &error.to_string()))
+    body::read(
+        &endpoint.memory,
+        body,
+        declared,
+        endpoint.task.limits(),
+        slot,
+    )
+    .await
+    .map_err(|error| Answer::rejection(error.code(), &error.to_string()))
 }
 
 /// The answer to `body`, and the share of memory that the answer takes.
-async fn answer(
-    endpoint: &Arc<Endpoint>,
-    memory: &Memory,
-    body: Text,
-    mut share: Share,
-) -> (Answer, Share) {
+async fn answer(endpoint: &Arc<Endpoint>, body: Buffer, mut share: Share) -> (Answer, Share) {
     if body.as_ref().len() < LARGE_BODY {
         return (endpoint.answer(body.as_ref(), &mut share), share);
     }
     let endpoint = Arc::clone(endpoint);
-    let turn = memory.turn().await;
+    let permit = endpoint.memory.computation().await;
     spawn_blocking(move || {
         let answer = endpoint.answer(body.as_ref(), &mut share);
-        drop((body, turn));
+        drop((body, permit));
         (answer, share)
     })
     .await

@@ -3,12 +3,10 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
-use serde_json::value::RawValue;
 
-use super::review::Request;
 use super::{Admission, Rejected};
 use crate::api::conversion::{DATA_ANNOTATION, MOST_VALUES};
-use crate::api::raw::{Envelope, Members, has_at_most};
+use crate::api::raw::{Envelope, Members, Text, has_at_most};
 use crate::json::Json;
 use crate::webhook::answer::beginning_of;
 
@@ -19,10 +17,10 @@ pub(super) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    pub(super) fn read(place: &str, object: Option<&'a RawValue>) -> Result<Self, Rejected> {
-        let envelope = object.and_then(|object| serde_json::from_str(object.get()).ok());
-        let Envelope(object) =
-            envelope.ok_or_else(|| Rejected::malformed(format!("{place} is no object")))?;
+    pub(super) fn read(place: &str, object: Option<Envelope<'a>>) -> Result<Self, Rejected> {
+        let Some(Envelope(object)) = object else {
+            return Err(Rejected::malformed(format!("{place} is no object")));
+        };
         Ok(Self { object })
     }
 
@@ -81,14 +79,11 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// The name; empty if it has not been generated yet.
-    pub(super) fn name(&self, request: &Request<'_>) -> String {
-        let name = self.object.pointer("/metadata/name");
-        match (name.and_then(Json::text), &request.name) {
-            (Some(name), _) => name.into_owned(),
-            (None, Some(name)) => name.0.to_string(),
-            (None, None) => String::new(),
-        }
+    /// The name, or else the `requested` one; empty if it has not been generated yet.
+    pub(super) fn name(&self, requested: Option<Text<'_>>) -> String {
+        let name = self.object.pointer("/metadata/name").and_then(Json::text);
+        let requested = requested.map(|Text(name)| name);
+        name.or(requested).unwrap_or_default().into_owned()
     }
 
     pub(super) fn is_being_deleted(&self) -> bool {

@@ -29,7 +29,7 @@ pub(super) struct Allowed {
 pub(super) fn decide(
     admission: &Admission,
     operation: &str,
-    request: &Request<'_>,
+    request: Request<'_>,
 ) -> Result<Allowed, Rejected> {
     let allowed = |reason| {
         let warnings = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn decide(
     if old.as_ref().is_some_and(|old| old.is_as(&new)) {
         return allowed("unchanged");
     }
-    let name = new.name(request);
+    let name = new.name(request.name);
     let subject = Subject { group, kind, name };
     if subresource == "scale" {
         check_scale(admission, &subject, &new, old.as_ref())?;

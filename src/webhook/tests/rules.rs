@@ -153,12 +153,12 @@ async fn a_review_without_a_kind_an_operation_or_a_uid_is_refused() {
         (
             "/request/uid",
             json!(""),
-            "request.uid is empty or too long",
+            "request.uid is missing, empty or too long",
         ),
         (
             "/request/uid",
             json!("u".repeat(257)),
-            "request.uid is empty or too long",
+            "request.uid is missing, empty or too long",
         ),
     ] {
         let mut review = good.clone();
