@@ -197,7 +197,7 @@ pub(super) async fn read(
         if let Err(NoMemory::Busy) = share.try_grow(total) {
             slot.inspect(|slot| slot.works());
             let began = Instant::now();
-            share.grow(total, peer).await?;
+            share.grow(memory, total, peer).await?;
             rate.extend(began.elapsed());
             slot.inspect(|slot| slot.reads_body());
         }
@@ -239,21 +239,16 @@ impl TransferRate {
     async fn next(&mut self, chunks: &mut BodyDataStream) -> Result<Option<Bytes>, BodyError> {
         loop {
             let until = self.window.min(self.deadline);
-            match timeout_at(until, chunks.next()).await {
-                Ok(None) => return Ok(None),
-                Ok(Some(chunk)) => {
-                    let chunk = chunk.map_err(BodyError::Broken)?;
-                    self.bytes = self.bytes.saturating_add(chunk.len());
-                    return Ok(Some(chunk));
-                }
-                Err(_elapsed) if self.bytes < MIN_BYTES || self.window > self.deadline => {
-                    return Err(BodyError::TooSlow);
-                }
-                Err(_elapsed) => {
-                    self.window += WINDOW;
-                    self.bytes = 0;
-                }
+            if let Ok(chunk) = timeout_at(until, chunks.next()).await {
+                let chunk = chunk.transpose().map_err(BodyError::Broken)?;
+                self.bytes += chunk.as_ref().map_or(0, Bytes::len);
+                return Ok(chunk);
             }
+            if self.bytes < MIN_BYTES || self.window > self.deadline {
+                return Err(BodyError::TooSlow);
+            }
+            self.window += WINDOW;
+            self.bytes = 0;
         }
     }
 }

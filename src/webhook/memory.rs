@@ -47,9 +47,9 @@ pub(super) struct Memory {
 /// The memory of one call, released on drop.
 #[derive(Debug, Default)]
 pub(super) struct Share {
+    /// `None` with the exclusive budget, and for a call that is not limited.
     shared: Option<OwnedSemaphorePermit>,
     exclusive: Option<ExclusivePermit>,
-    memory: Option<Memory>,
 }
 
 impl Default for Memory {
@@ -65,15 +65,12 @@ impl Default for Memory {
 impl Memory {
     /// A share for a body of at most `most` bytes; waits for the exclusive budget if that is long.
     pub(super) async fn share(&self, most: usize, peer: IpAddr) -> Result<Share, NoMemory> {
-        let exclusive = match most > SHARED_BODY {
-            true => Some(wait(LONG_WAIT, self.exclusive.acquire(peer)).await?),
-            false => None,
-        };
-        Ok(Share {
-            shared: None,
-            exclusive,
-            memory: Some(self.clone()),
-        })
+        let mut share = Share::default();
+        match most > SHARED_BODY {
+            true => share.exclusive = Some(wait(LONG_WAIT, self.exclusive.acquire(peer)).await?),
+            false => share.shared = Arc::clone(&self.shared).try_acquire_many_owned(0).ok(),
+        }
+        Ok(share)
     }
 
     /// A permit to compute the answer to a large body; waits until one is free.
@@ -93,7 +90,8 @@ async fn wait<T>(time: Duration, turn: impl Future<Output = T>) -> Result<T, NoM
 
 impl Share {
     /// Its part of the shared budget.
-    pub(super) fn bytes(&self) -> usize {
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
         let permit = self.shared.as_ref();
         permit.map_or(0, OwnedSemaphorePermit::num_permits)
     }
@@ -112,51 +110,45 @@ impl Share {
         if total > limit {
             return Err(NoMemory::OverLimit { limit });
         }
-        if self.exclusive.is_some() || self.memory.is_none() {
+        let Some(shared) = &self.shared else {
             return Ok(0);
-        }
+        };
         let needed = total.saturating_sub(2 * FREE_BYTES);
-        let needed = needed.next_multiple_of(STEP_BYTES);
-        let missing = needed.min(SHARED_BYTES).saturating_sub(self.bytes());
+        let needed = needed.next_multiple_of(STEP_BYTES).min(SHARED_BYTES);
+        let missing = needed.saturating_sub(shared.num_permits());
         u32::try_from(missing).map_err(|_| NoMemory::OverLimit { limit })
-    }
-
-    fn add(&mut self, more: OwnedSemaphorePermit) {
-        match &mut self.shared {
-            Some(permit) => permit.merge(more),
-            None => self.shared = Some(more),
-        }
     }
 
     /// Grows to `total` bytes if they are free.
     pub(super) fn try_grow(&mut self, total: usize) -> Result<(), NoMemory> {
         let missing = self.missing(total)?;
-        if let (Some(memory), 1..) = (&self.memory, missing) {
-            let shared = Arc::clone(&memory.shared);
-            let more = shared.try_acquire_many_owned(missing);
-            self.add(more.map_err(|_| NoMemory::Busy)?);
+        if let (Some(shared), 1..) = (&mut self.shared, missing) {
+            let more = Arc::clone(shared.semaphore()).try_acquire_many_owned(missing);
+            shared.merge(more.map_err(|_| NoMemory::Busy)?);
         }
         Ok(())
     }
 
-    /// Grows to `total` bytes; waits for them, or for the exclusive budget.
-    pub(super) async fn grow(&mut self, total: usize, peer: IpAddr) -> Result<(), NoMemory> {
-        match (self.try_grow(total), self.memory.clone()) {
-            (Err(NoMemory::Busy), Some(memory)) => {
-                let missing = self.missing(total)?;
-                let shared = Arc::clone(&memory.shared).acquire_many_owned(missing);
-                let exclusive = wait(SHORT_WAIT, memory.exclusive.acquire(peer));
-                tokio::select! {
-                    Ok(more) = shared => self.add(more),
-                    permit = exclusive => {
-                        self.exclusive = Some(permit?);
-                        self.shared = None;
-                    }
-                }
-                Ok(())
+    /// Grows to `total` bytes of `memory`; waits for them, or for the exclusive budget.
+    pub(super) async fn grow(
+        &mut self,
+        memory: &Memory,
+        total: usize,
+        peer: IpAddr,
+    ) -> Result<(), NoMemory> {
+        let missing = self.missing(total)?;
+        let grown = self.try_grow(total);
+        let (Err(NoMemory::Busy), Some(shared)) = (grown, &mut self.shared) else {
+            return grown;
+        };
+        tokio::select! {
+            Ok(more) = Arc::clone(&memory.shared).acquire_many_owned(missing) => shared.merge(more),
+            permit = wait(SHORT_WAIT, memory.exclusive.acquire(peer)) => {
+                self.exclusive = Some(permit?);
+                self.shared = None;
             }
-            (grown, _) => grown,
         }
+        Ok(())
     }
 
     /// Releases the bytes beyond `total`.
@@ -165,9 +157,9 @@ impl Share {
         if needed == 0 {
             self.exclusive = None;
         }
-        let spare = self.bytes().saturating_sub(needed);
-        if let Some(permit) = &mut self.shared {
-            drop(permit.split(spare));
+        if let Some(shared) = &mut self.shared {
+            let spare = shared.num_permits().saturating_sub(needed);
+            drop(shared.split(spare));
         }
     }
 }
@@ -266,11 +258,11 @@ mod tests {
     async fn calls_that_find_nothing_left_are_served_alone_one_after_the_other() {
         let memory = Memory::default();
         let mut all = memory.share(SHARED_BODY, PEER).await.unwrap();
-        all.grow(SHARED_BYTES, PEER).await.unwrap();
+        all.grow(&memory, SHARED_BYTES, PEER).await.unwrap();
         assert!(all.bytes() >= SHARED_BYTES - 2 * FREE_BYTES);
         let calls = (0..20).map(async |_| {
             let mut share = memory.share(SHARED_BODY, OTHER).await.unwrap();
-            share.grow(SHARED_BODY, OTHER).await.unwrap();
+            share.grow(&memory, SHARED_BODY, OTHER).await.unwrap();
             assert_eq!(share.limit(), EXCLUSIVE_BYTES, "alone");
             tokio::time::sleep(SHORT_WAIT / 30).await;
         });
