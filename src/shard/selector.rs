@@ -192,7 +192,7 @@ mod tests {
         canonical(selector).expect(selector)
     }
 
-    fn refused(selector: &str) -> InvalidSelector {
+    fn rejected(selector: &str) -> InvalidSelector {
         canonical(selector).expect_err(selector)
     }
 
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_selector_is_refused_with_the_part_and_the_reason() {
+    fn an_invalid_selector_is_rejected_with_the_part_and_the_reason() {
         for (selector, part, reason) in [
             ("a,,b", "\"\"", "between two commas"),
             ("a,", "\"\"", "between two commas"),
@@ -249,7 +249,7 @@ mod tests {
             ("a in b)", "b)", "without its ("),
             ("a>1", "\"a>1\"", "not supported"),
         ] {
-            let said = refused(selector).to_string();
+            let said = rejected(selector).to_string();
             assert!(said.contains(part) && said.contains(reason), "{said}");
         }
         let long = "x".repeat(64);
@@ -259,7 +259,7 @@ mod tests {
             assert_eq!(canonical(&selector).is_ok(), is_domain, "{selector}");
         }
         let many: Vec<_> = (0..200).map(|n| format!("key-{n}=v")).collect();
-        assert!(refused(&many.join(",")).to_string().contains("1024"));
+        assert!(rejected(&many.join(",")).to_string().contains("1024"));
     }
 
     /// The canonical form is a fixed point, whatever the order of requirements and values.

@@ -115,7 +115,7 @@ impl Metrics {
         );
         registry.register(
             "quartet_operator_conversion_data_left_out",
-            "Objects converted without the fields that the version lacks, for want of room in their annotations",
+            "Objects converted without the fields that the version lacks, because their annotations have no room",
             metrics.data_left_out.clone(),
         );
         registry.register(
@@ -130,12 +130,12 @@ impl Metrics {
         );
         registry.register(
             "quartet_operator_webhook_connections_evicted",
-            "Connections that were closed, for the time they kept the server waiting, to make room for others",
+            "Connections that waited longest for their client and were closed for new ones",
             metrics.server.evicted.clone(),
         );
         registry.register(
             "quartet_operator_webhook_handshake_errors",
-            "TLS handshakes that failed; many of them mean that the caBundle is not that of our certificate",
+            "TLS handshakes that failed; many of them mean that the caBundle does not match the certificate",
             metrics.server.handshake_errors.clone(),
         );
         metrics

@@ -13,9 +13,11 @@ const MOST_UNCHECKED: usize = 1024 * 1024;
 /// Whether reading `body` may take much more memory than `body`, because of its nesting.
 pub(super) fn is_too_deep(body: &str) -> bool {
     let json = body.as_bytes();
-    // Counting is much faster than parsing.
+    // Counting is much faster than parsing. A short body is not even counted.
     let opening = |bracket| memchr_iter(bracket, json).count();
-    opening(b'[') + opening(b'{') > MOST_UNCHECKED && is_deeper_than(MOST_NESTED, json)
+    json.len() > MOST_UNCHECKED
+        && opening(b'[') + opening(b'{') > MOST_UNCHECKED
+        && is_deeper_than(MOST_NESTED, json)
 }
 
 /// Exact up to the first syntax error, where the parser stops.
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_long_body_that_is_nested_deep_is_refused() {
+    fn only_a_long_body_that_is_nested_deep_is_rejected() {
         let brackets = "[".repeat(MOST_UNCHECKED + 1);
         assert!(is_too_deep(&brackets));
         assert!(!is_too_deep(&brackets[1..]), "short");

@@ -4,18 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use futures::{Stream, StreamExt as _};
 use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client};
 use tokio::time::sleep;
 
 use super::candidate::{Change, Lease, Record, Request, Timing};
 use crate::api_server::{Answer, ApiRequest, RequestError, found};
-use crate::controller::cache::informer::WATCH_SECONDS;
 
 /// The field manager of the Lease.
 const FIELD_MANAGER: &str = "quartet-operator-leader-election";
@@ -31,7 +30,7 @@ const RELEASED_SECONDS: i32 = 1;
 pub(super) struct Leases {
     /// Must not retry.
     pub(super) calls: Client,
-    /// Must have no read timeout below a minute.
+    /// Its read timeout limits how long a dead watch goes unnoticed.
     pub(super) watches: Client,
     pub(super) namespace: String,
     pub(super) name: String,
@@ -110,30 +109,12 @@ impl Leases {
         })
     }
 
-    /// The lease after each change; `None` after its deletion.
+    /// The lease after each change; `None` after its deletion. A watch that hangs only costs reads: see
+    /// `candidate`.
     pub(super) fn watch(&self) -> impl Stream<Item = watcher::Result<Option<Object>>> + use<> {
-        let api = Api::<Object>::namespaced(self.watches.clone(), &self.namespace);
-        let config = watcher::Config {
-            timeout: Some(WATCH_SECONDS),
-            ..watcher::Config::default().fields(&format!("metadata.name={}", self.name))
-        };
-        let mut is_there = false;
-        let events = watcher(api, config).try_filter_map(move |event| {
-            match event {
-                Event::Init => is_there = false,
-                Event::InitApply(_) => is_there = true,
-                _ => {}
-            }
-            let changed = match event {
-                Event::InitApply(object) | Event::Apply(object) => Some(Some(object)),
-                Event::InitDone if !is_there => Some(None),
-                Event::Delete(_) => Some(None),
-                Event::Init | Event::InitDone => None,
-            };
-            async { Ok(changed) }
-        });
+        let api = Api::namespaced(self.watches.clone(), &self.namespace);
         // The watcher itself retries at once.
-        events.then(|event| async {
+        watch_object(api, &self.name).then(|event| async {
             if event.is_err() {
                 sleep(WATCH_PAUSE.mul_f64(1.0 + fastrand::f64())).await;
             }

@@ -45,7 +45,7 @@ type Shared = Arc<Mutex<Server>>;
 
 impl Server {
     fn answer(&mut self, method: &Method, body: Value) -> (u16, Value) {
-        let refuse = |code: u16| {
+        let reject = |code: u16| {
             let reason = match code {
                 404 => "NotFound",
                 409 => "Conflict",
@@ -58,16 +58,16 @@ impl Server {
             (code, status)
         };
         if self.behavior == Some(Behavior::Forbids) {
-            return refuse(403);
+            return reject(403);
         }
         let held = self.lease.as_ref();
         let is_latest = held.is_some_and(|lease| {
             lease["metadata"]["resourceVersion"] == body["metadata"]["resourceVersion"]
         });
         match *method {
-            Method::GET => held.map_or_else(|| refuse(404), |lease| (200, lease.clone())),
-            Method::POST if held.is_some() => refuse(409),
-            Method::PUT if !is_latest => refuse(409),
+            Method::GET => held.map_or_else(|| reject(404), |lease| (200, lease.clone())),
+            Method::POST if held.is_some() => reject(409),
+            Method::PUT if !is_latest => reject(409),
             _ => (200, self.store(body)),
         }
     }

@@ -12,25 +12,23 @@ use crate::webhook::answer::beginning_of;
 
 /// An object of a request. Only the requested fields are parsed.
 #[derive(Debug)]
-pub(super) struct Object<'a> {
-    object: Json<'a>,
-}
+pub(super) struct Object<'a>(Json<'a>);
 
 impl<'a> Object<'a> {
     pub(super) fn read(place: &str, object: Option<Envelope<'a>>) -> Result<Self, Rejected> {
         let Some(Envelope(object)) = object else {
-            return Err(Rejected::malformed(format!("{place} is no object")));
+            return Err(Rejected::malformed(format!("{place} is not an object")));
         };
-        Ok(Self { object })
+        Ok(Self(object))
     }
 
     fn text(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.object.get(name)?.text()
+        self.0.get(name)?.text()
     }
 
     /// The JSON of the member at a path such as `/metadata/name`.
     fn json(&self, path: &str) -> Option<&'a str> {
-        match self.object.pointer(path)? {
+        match self.0.pointer(path)? {
             Json::Unparsed(text) => Some(text),
             _ => None,
         }
@@ -81,7 +79,7 @@ impl<'a> Object<'a> {
 
     /// The name, or else the `requested` one; empty if it has not been generated yet.
     pub(super) fn name(&self, requested: Option<Text<'_>>) -> String {
-        let name = self.object.pointer("/metadata/name").and_then(Json::text);
+        let name = self.0.pointer("/metadata/name").and_then(Json::text);
         let requested = requested.map(|Text(name)| name);
         name.or(requested).unwrap_or_default().into_owned()
     }

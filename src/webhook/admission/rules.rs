@@ -40,9 +40,7 @@ pub(super) fn decide(
         "UPDATE" => true,
         "DELETE" | "CONNECT" => return allowed("not_checked"),
         _ => {
-            return Err(Rejected::malformed(
-                "request.operation is none that is known",
-            ));
+            return Err(Rejected::malformed("request.operation is unknown"));
         }
     };
     let subresource = request.sub_resource.as_ref().map_or("", |text| &text.0);
@@ -106,7 +104,7 @@ fn check_scale(
         None | Some(Value::Null) => Ok(0),
         Some(replicas) => replicas
             .as_i64()
-            .ok_or_else(|| Rejected::malformed("spec.replicas of the Scale is no whole number")),
+            .ok_or_else(|| Rejected::malformed("spec.replicas of the Scale is not an integer")),
     };
     let wanted = replicas(new)?;
     let stored = old.map(replicas).transpose()?;

@@ -22,7 +22,7 @@ pub(super) fn message(response: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_negative_size_is_refused_in_the_words_of_the_api_server() {
+async fn a_negative_size_is_rejected_in_the_words_of_the_api_server() {
     let server = Server::start().await;
     let object = memcached("v1alpha1", json!({"size": -1}));
     let response = asked(&server, MEMCACHED_SPOKE, &creation(&object)).await;
@@ -90,7 +90,7 @@ async fn several_errors_are_told_together() {
 }
 
 #[tokio::test]
-async fn deletions_connects_and_status_are_never_refused_whatever_the_object() {
+async fn deletions_connects_and_status_are_never_rejected_whatever_the_object() {
     let server = Server::start().await;
     let broken = memcached("v1alpha1", json!({"size": -1}));
     for object in [&broken, &Value::Null, &json!([1])] {
@@ -137,7 +137,7 @@ async fn an_update_that_leaves_what_is_wrong_alone_passes() {
 }
 
 #[tokio::test]
-async fn more_pods_than_the_limit_are_refused_but_fewer_than_before_are_not() {
+async fn more_pods_than_the_limit_are_rejected_but_fewer_than_before_are_not() {
     let server = Server::start_with(TlsVersion::Tls12, 10).await;
     let of = |size: i64| memcached("v1alpha1", json!({"size": size}));
     let create = async |size| {
@@ -262,7 +262,7 @@ async fn a_node_port_that_most_clusters_refuse_is_a_warning_once() {
 }
 
 #[tokio::test]
-async fn a_name_that_no_service_can_have_is_refused_where_a_service_is_new() {
+async fn a_name_that_no_service_can_have_is_rejected_where_a_service_is_new() {
     let server = Server::start().await;
     let of = |enabled: Value| {
         let mut object = memcached(
@@ -272,18 +272,18 @@ async fn a_name_that_no_service_can_have_is_refused_where_a_service_is_new() {
         object["metadata"]["name"] = json!("1.x");
         object
     };
-    let refused = asked(&server, MEMCACHED_HUB, &creation(&of(json!(true)))).await;
+    let rejected = asked(&server, MEMCACHED_HUB, &creation(&of(json!(true)))).await;
     assert!(
-        message(&refused)
+        message(&rejected)
             .contains("metadata.name: Invalid value: \"1.x\": must be a DNS-1035 label")
     );
-    let refused = asked(
+    let rejected = asked(
         &server,
         MEMCACHED_HUB,
         &update(&of(json!(false)), &of(json!(true))),
     )
     .await;
-    assert!(message(&refused).contains("metadata.name"));
+    assert!(message(&rejected).contains("metadata.name"));
     for enabled in [json!(false), Value::Null] {
         let allowed = asked(&server, MEMCACHED_HUB, &creation(&of(enabled))).await;
         assert_eq!(message(&allowed), "");

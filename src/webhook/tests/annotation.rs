@@ -25,9 +25,9 @@ async fn fields_in_the_annotation_are_validated_like_those_of_the_spec() {
     let server = Server::start().await;
     let wrong = json!({"v1": {"memory": -5}}).to_string();
     let right = json!({"v1": {"memory": 5}}).to_string();
-    let refused = asked(&server, MEMCACHED_SPOKE, &creation(&with_data(1, &wrong))).await;
+    let rejected = asked(&server, MEMCACHED_SPOKE, &creation(&with_data(1, &wrong))).await;
     let detail = "spec.memory of v1: Invalid value: -5: must be greater than or equal to 1";
-    let said = message(&refused);
+    let said = message(&rejected);
     assert!(
         said.contains(&format!("metadata.annotations[{DATA_ANNOTATION}]")) && said.contains(detail),
         "{said}"
@@ -43,8 +43,8 @@ async fn fields_in_the_annotation_are_validated_like_those_of_the_spec() {
         assert_eq!(message(&allowed), "", "{review}");
     }
     let review = update(&with_data(1, &right), &with_data(1, &wrong));
-    let refused = asked(&server, MEMCACHED_SPOKE, &review).await;
-    assert!(message(&refused).contains(detail));
+    let rejected = asked(&server, MEMCACHED_SPOKE, &review).await;
+    assert!(message(&rejected).contains(detail));
 }
 
 #[tokio::test]
@@ -99,8 +99,8 @@ async fn fields_that_the_other_version_lacks_need_room_beside_other_annotations(
         (1, creation(&annotated(Some(64), room + 1))),
         (7, update(&full, &annotated(Some(64), room + 7))),
     ] {
-        let refused = asked(&server, MEMCACHED_HUB, &review).await;
-        let said = message(&refused);
+        let rejected = asked(&server, MEMCACHED_HUB, &review).await;
+        let said = message(&rejected);
         assert!(
             said.contains("metadata.annotations: Too long: may not be more than 262144 bytes")
                 && said.contains(&format!("remove at least {over} bytes of annotations")),
@@ -122,7 +122,7 @@ async fn fields_that_the_other_version_lacks_need_room_beside_other_annotations(
 /// With field managers in both versions, the API server converts the object to the other version and
 /// back before admission, and fields that found no room are gone.
 #[tokio::test]
-async fn an_apply_that_would_lose_fields_for_lack_of_room_is_refused() {
+async fn an_apply_that_would_lose_fields_for_lack_of_room_is_rejected() {
     let server = Server::start().await;
     let room = ANNOTATIONS_LIMIT_BYTES - needed();
     let managed = |version: &str, others: usize| {
@@ -136,11 +136,11 @@ async fn an_apply_that_would_lose_fields_for_lack_of_room_is_refused() {
         message(&answer).to_owned()
     };
     let (both, lost) = (managed("v1alpha1", room), annotated(None, room + 5));
-    let refused = said(&both, &lost).await;
+    let rejected = said(&both, &lost).await;
     assert!(
-        refused.contains("fields of the spec that v1alpha1 lacks have no room")
-            && refused.contains("remove at least 5 bytes of annotations first"),
-        "{refused}"
+        rejected.contains("fields of the spec that v1alpha1 lacks have no room")
+            && rejected.contains("remove at least 5 bytes of annotations first"),
+        "{rejected}"
     );
     // There is room; no field is lost; no manager wrote in the other version.
     assert_eq!(said(&both, &annotated(None, room)).await, "");

@@ -59,7 +59,7 @@ async fn exchange(server: &Server, request: &[u8]) -> std::io::Result<Reply> {
 }
 
 /// A rejection is a `metav1.Status` with the same code.
-fn assert_refused(reply: &Reply, code: u16, what: &str) {
+fn assert_rejected(reply: &Reply, code: u16, what: &str) {
     assert_eq!(reply.code, code, "{what}: {reply:?}");
     let status = reply.json();
     assert_eq!(status["kind"], "Status", "{what}");
@@ -105,7 +105,7 @@ async fn what_is_no_review_is_a_bad_request() {
             for body in &bodies {
                 let reply = send(&server, path, "application/json", body).await;
                 let shown = String::from_utf8_lossy(body.get(..99).unwrap_or(body));
-                assert_refused(&reply, 400, &format!("{path} {shown}"));
+                assert_rejected(&reply, 400, &format!("{path} {shown}"));
             }
         }
     })
@@ -162,7 +162,7 @@ async fn a_review_whose_object_makes_no_sense_is_answered_with_its_uid() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_paths_methods_and_media_are_refused_by_their_codes() {
+async fn other_paths_methods_and_media_are_rejected_by_their_codes() {
     let server = Server::start().await;
     for path in [
         "/",
@@ -171,7 +171,7 @@ async fn other_paths_methods_and_media_are_refused_by_their_codes() {
         "/validate-cache-example-com-v2-memcached",
     ] {
         let reply = send(&server, path, "application/json", b"{}").await;
-        assert_refused(&reply, 404, path);
+        assert_rejected(&reply, 404, path);
     }
     for path in ENDPOINTS {
         for media in [
@@ -181,16 +181,16 @@ async fn other_paths_methods_and_media_are_refused_by_their_codes() {
             "application/jsonp",
             "application",
         ] {
-            assert_refused(&send(&server, path, media, b"{}").await, 415, media);
+            assert_rejected(&send(&server, path, media, b"{}").await, 415, media);
         }
         for media in ["application/json; charset=utf-8", "Application/JSON"] {
-            assert_refused(&send(&server, path, media, b"{}").await, 400, media);
+            assert_rejected(&send(&server, path, media, b"{}").await, 400, media);
         }
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
              content-encoding: gzip\r\ncontent-length: 2\r\n\r\n{{}}"
         );
-        assert_refused(
+        assert_rejected(
             &exchange(&server, request.as_bytes()).await.unwrap(),
             415,
             "gzip",
@@ -199,14 +199,14 @@ async fn other_paths_methods_and_media_are_refused_by_their_codes() {
             let request =
                 format!("{method} {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n");
             let reply = exchange(&server, request.as_bytes()).await.unwrap();
-            assert_refused(&reply, 405, method);
+            assert_rejected(&reply, 405, method);
             assert_eq!(reply.header("allow"), Some("POST"));
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_over_the_limit_are_refused_declared_or_not() {
+async fn bodies_over_the_limit_are_rejected_declared_or_not() {
     const MIB: usize = 1024 * 1024;
     let server = Server::start().await;
     unaffected(&server, async {
@@ -224,7 +224,7 @@ async fn bodies_over_the_limit_are_refused_declared_or_not() {
                 let reply = exchange(&server, head.as_bytes()).await.unwrap();
                 match length {
                     0 | usize::MAX => assert!([400, 431].contains(&reply.code), "{reply:?}"),
-                    _ => assert_refused(&reply, 413, &declared),
+                    _ => assert_rejected(&reply, 413, &declared),
                 }
             }
             let chunked = |chunks: usize| {
@@ -241,13 +241,13 @@ async fn bodies_over_the_limit_are_refused_declared_or_not() {
             // A body without a declared length may have 1 MiB.
             for (chunks, code) in [(16, 400), (17, 411)] {
                 let reply = exchange(&server, &chunked(chunks)).await.unwrap();
-                assert_refused(&reply, code, "chunked");
+                assert_rejected(&reply, code, "chunked");
             }
         }
         // A body of exactly the limit is read.
         let body = vec![b' '; 7 * MIB];
         let reply = send(&server, MEMCACHED_SPOKE, "application/json", &body).await;
-        assert_refused(&reply, 400, "at the limit");
+        assert_rejected(&reply, 400, "at the limit");
     })
     .await;
 }
@@ -278,7 +278,7 @@ async fn what_is_no_http_of_ours_is_hung_up_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn http_2_old_tls_and_no_tls_are_refused_in_the_handshake() {
+async fn http_2_old_tls_and_no_tls_are_rejected_in_the_handshake() {
     let server = Server::start_with(TlsVersion::Tls13, 0).await;
     let mut http_2 = server.tls.clone();
     http_2.alpn_protocols = vec![b"h2".to_vec()];

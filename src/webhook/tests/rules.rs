@@ -87,7 +87,7 @@ async fn an_object_is_going_away_only_with_a_time_of_its_deletion() {
 }
 
 #[tokio::test]
-async fn a_spec_of_too_many_values_is_refused_unless_it_was_there() {
+async fn a_spec_of_too_many_values_is_rejected_unless_it_was_there() {
     let server = Server::start().await;
     let object = |label: &str| {
         let values = vec![0; MOST_VALUES + 1];
@@ -95,15 +95,15 @@ async fn a_spec_of_too_many_values_is_refused_unless_it_was_there() {
         object["metadata"]["annotations"] = json!({"a": label});
         object
     };
-    let refused = asked(&server, MEMCACHED_HUB, &creation(&object("b"))).await;
-    assert_eq!(refused["status"]["code"], 400);
-    assert_eq!(message(&refused), "the spec holds too many values");
+    let rejected = asked(&server, MEMCACHED_HUB, &creation(&object("b"))).await;
+    assert_eq!(rejected["status"]["code"], 400);
+    assert_eq!(message(&rejected), "the spec holds too many values");
     let review = update(&object("b"), &object("c"));
     let allowed = asked(&server, MEMCACHED_HUB, &review).await;
     assert_eq!(message(&allowed), "");
     let small = memcached("v1", json!({"replicas": 1}));
-    let refused = asked(&server, MEMCACHED_HUB, &update(&small, &object("b"))).await;
-    assert_eq!(refused["status"]["code"], 400);
+    let rejected = asked(&server, MEMCACHED_HUB, &update(&small, &object("b"))).await;
+    assert_eq!(rejected["status"]["code"], 400);
     // An old value that cannot be read is nothing to compare with.
     let review = update(&object("b"), &memcached("v1", json!({"replicas": -1})));
     assert!(message(&asked(&server, MEMCACHED_HUB, &review).await).contains(INVALID));
@@ -125,7 +125,7 @@ async fn a_scale_is_checked_and_other_subresources_are_not() {
     };
     let (code, text) = said("scale", json!(1), json!("many")).await;
     assert_eq!(code, 400);
-    assert_eq!(text, "spec.replicas of the Scale is no whole number");
+    assert_eq!(text, "spec.replicas of the Scale is not an integer");
     assert_eq!(said("scale", json!(1), Value::Null).await.1, "");
     assert_eq!(said("scale", json!(11), json!(11)).await.1, "", "unchanged");
     let (code, text) = said("scale", json!(10), json!(11)).await;
@@ -135,7 +135,7 @@ async fn a_scale_is_checked_and_other_subresources_are_not() {
 }
 
 #[tokio::test]
-async fn a_review_without_a_kind_an_operation_or_a_uid_is_refused() {
+async fn a_review_without_a_kind_an_operation_or_a_uid_is_rejected() {
     let server = Server::start().await;
     let good = creation(&memcached("v1alpha1", json!({"size": 1})));
     for (path, value, text) in [
@@ -173,6 +173,6 @@ async fn a_review_without_a_kind_an_operation_or_a_uid_is_refused() {
     review["request"]["uid"] = json!("u".repeat(256));
     assert_eq!(message(&asked(&server, MEMCACHED_SPOKE, &review).await), "");
     review["request"]["operation"] = json!("PATCH");
-    let refused = asked(&server, MEMCACHED_SPOKE, &review).await;
-    assert_eq!(message(&refused), "request.operation is none that is known");
+    let rejected = asked(&server, MEMCACHED_SPOKE, &review).await;
+    assert_eq!(message(&rejected), "request.operation is unknown");
 }
