@@ -219,13 +219,14 @@ impl TransferRate {
     /// For a body of at most `most` bytes. A small one takes no shared memory, so it has no minimum
     /// rate: on a machine that is short of CPU, the API server may need more than a window for it.
     fn new(most: usize) -> Self {
-        let deadline = Instant::now() + BODY_TIMEOUT;
+        let now = Instant::now();
+        let window = match most <= FREE_BYTES {
+            true => BODY_TIMEOUT,
+            false => WINDOW,
+        };
         Self {
-            deadline,
-            window: match most <= FREE_BYTES {
-                true => deadline,
-                false => Instant::now() + WINDOW,
-            },
+            deadline: now + BODY_TIMEOUT,
+            window: now + window,
             bytes: 0,
         }
     }

@@ -33,7 +33,7 @@ use crate::bounded::shortened;
 use crate::budget::{OBJECT_BYTES, STEP_BYTES};
 use crate::json::Json;
 use crate::log_limit::LogLimit;
-use reading::{Review, uid_in};
+use reading::{read, uid_in};
 
 const API_VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "ConversionReview";
@@ -68,10 +68,10 @@ impl Converter {
     ) -> Result<Answer, String> {
         static FAILED: LogLimit = LogLimit::new();
         let mut work = Work::new(self, body.len(), share);
-        let review = Review::read(body, Some(&mut work));
-        match (review, work.failure.take()) {
-            (Ok(review), None) => {
-                let uid = review.uid()?;
+        let uid = read(body, Some(&mut work));
+        match (uid, work.failure.take()) {
+            (Ok(uid), None) => {
+                let uid = uid?;
                 for (conversion, objects, lost) in &work.converted {
                     metrics.converted(*conversion, "success", *objects);
                     metrics.data_left_out(*conversion, *lost);

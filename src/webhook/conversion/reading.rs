@@ -13,40 +13,26 @@ use super::{API_VERSION, KIND, Work};
 use crate::api::raw::{Text, Unquoted};
 use crate::webhook::answer::{beginning_of, uid_of};
 
-/// A review without its objects.
-pub(super) struct Review<'a> {
-    api_version: Option<Text<'a>>,
-    kind: Option<Text<'a>>,
-    /// The uid of the request, if they exist.
-    request: Option<Option<Text<'a>>>,
+/// The uid of a review, or why it is not a review.
+type Uid<'a> = Result<Cow<'a, str>, String>;
+
+/// Reads the whole review, and converts its objects with `work`.
+pub(super) fn read<'a>(body: &'a str, work: Option<&mut Work<'_>>) -> serde_json::Result<Uid<'a>> {
+    let mut deserializer = serde_json::Deserializer::from_str(body);
+    let uid = Unquoted(ReviewVisitor(work)).deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(uid)
 }
 
-impl<'a> Review<'a> {
-    /// Reads the whole review, and converts its objects with `work`.
-    pub(super) fn read(body: &'a str, work: Option<&mut Work<'_>>) -> serde_json::Result<Self> {
-        let mut deserializer = serde_json::Deserializer::from_str(body);
-        let review = Unquoted(ReviewVisitor(work)).deserialize(&mut deserializer)?;
-        deserializer.end()?;
-        Ok(review)
-    }
-
-    /// The uid for the answer, if the review is valid.
-    pub(super) fn uid(self) -> Result<Cow<'a, str>, String> {
-        let found = [self.api_version, self.kind];
-        uid_of([API_VERSION, KIND], found, self.request)
-    }
-}
-
-/// The uid of the review in `body`, or why it is not a review. Does not read the objects.
-pub(super) fn uid_in(body: &str) -> Result<Cow<'_, str>, String> {
-    let review = Review::read(body, None).map_err(|error| {
+/// The uid of the review in `body`. Does not read the objects.
+pub(super) fn uid_in(body: &str) -> Uid<'_> {
+    read(body, None).unwrap_or_else(|error| {
         let error = beginning_of(&error);
-        format!("cannot read the body as a {KIND}: {error}")
-    })?;
-    review.uid()
+        Err(format!("cannot read the body as a {KIND}: {error}"))
+    })
 }
 
-/// Without [`Work`], the objects are not read.
+/// Reads the review; returns its uid. Without [`Work`], the objects are not read.
 struct ReviewVisitor<'w, 'c>(Option<&'w mut Work<'c>>);
 
 /// Reads `request`; returns its uid, if they exist.
@@ -79,13 +65,13 @@ fn set_once<T, E: serde::de::Error>(
 }
 
 impl<'de> Visitor<'de> for ReviewVisitor<'_, '_> {
-    type Value = Review<'de>;
+    type Value = Uid<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a ConversionReview")
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Review<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Uid<'de>, A::Error> {
         let (mut api_version, mut kind, mut request) = (None, None, None);
         while let Some(Text(name)) = map.next_key()? {
             match name.as_ref() {
@@ -102,11 +88,8 @@ impl<'de> Visitor<'de> for ReviewVisitor<'_, '_> {
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        Ok(Review {
-            api_version: api_version.flatten(),
-            kind: kind.flatten(),
-            request: request.flatten(),
-        })
+        let found = [api_version.flatten(), kind.flatten()];
+        Ok(uid_of([API_VERSION, KIND], found, request.flatten()))
     }
 }
 
