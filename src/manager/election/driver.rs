@@ -1,12 +1,11 @@
 //! Runs the rules of the election: sends their requests, one at a time, passes replies and events of
 //! the watch to them, and opens and closes the fence.
 
-use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 
-use futures::StreamExt as _;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Fuse};
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::runtime::watcher;
 use tokio::sync::watch;
@@ -49,7 +48,8 @@ struct Logged {
     is_failing: bool,
 }
 
-type Call = BoxFuture<'static, Result<Option<Object>, LeaseError>>;
+/// A request in progress, if any.
+type Call = Fuse<BoxFuture<'static, Result<Option<Object>, LeaseError>>>;
 
 impl Driver {
     /// A standby that has sent no request.
@@ -89,16 +89,15 @@ impl Driver {
             "taking part in the leader election"
         );
         let mut events = pin!(self.leases.watch());
-        let mut resign = pin!(resign);
-        let mut is_resigning = false;
-        let mut call: Option<Call> = None;
+        let mut resign = pin!(resign.fuse());
+        let mut call: Call = Fuse::terminated();
         loop {
             let now = (self.clock)();
             let next = self.candidate.next(now);
             self.publish();
             let wake = match next {
                 Next::Send(request) => {
-                    call = Some(self.send(request));
+                    call = self.send(request);
                     continue;
                 }
                 Next::Wait(wake) => wake,
@@ -114,24 +113,12 @@ impl Driver {
                     return Err(lost);
                 }
             };
-            let answered = async {
-                match &mut call {
-                    Some(call) => call.await,
-                    None => pending().await,
-                }
-            };
             // Replies first: they are older than the timer.
             tokio::select! {
                 biased;
-                answer = answered => {
-                    call = None;
-                    self.answered(answer);
-                }
+                answer = &mut call => self.answered(answer),
                 Some(event) = events.next() => self.watched(event),
-                () = &mut resign, if !is_resigning => {
-                    is_resigning = true;
-                    self.candidate.resign((self.clock)());
-                }
+                () = &mut resign => self.candidate.resign((self.clock)()),
                 () = sleep(wake.since(now)) => {}
             }
         }
@@ -143,7 +130,7 @@ impl Driver {
             self.metrics.slow.inc();
         }
         let (leases, latest) = (self.leases.clone(), self.latest.clone());
-        Box::pin(leases.send(request, latest))
+        leases.send(request, latest).boxed().fuse()
     }
 
     fn answered(&mut self, answer: Result<Option<Object>, LeaseError>) {
