@@ -346,7 +346,7 @@ GENERATE = $(CARGO_TARGET_DIR)/debug/generate
 # For a version that the changelog does not know yet.
 DATED = SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)'
 RELEASE_FLAGS = --version='$(VERSION)' --image='$(IMG)' --bundle-image='$(BUNDLE_IMG)' \
-	--catalog-image='$(CATALOG_IMG)' --channels='$(CHANNELS)' \
+	--channels='$(CHANNELS)' \
 	--default-channel='$(DEFAULT_CHANNEL)' --platforms='$(PLATFORMS)' \
 	$(if $(filter true,$(USE_IMAGE_DIGESTS)),--use-image-digests)
 

@@ -2,19 +2,16 @@
 //! (CRDs, rules, webhooks, alerts) are copied from `config` to `files` of the chart, where the
 //! templates read them. `tests/install` compares the output of Helm with the installer.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 
 use super::manifest::{Manifest, ManifestError};
-use super::olm::csv::OLDEST_KUBERNETES;
-use super::project::project;
-use super::release::Release;
+use super::release::{Release, image_parts};
+use super::template::{self, config_text};
 
-macro_rules! hand_written {
-    ($($path:literal),* $(,)?) => { [$(($path, include_str!(concat!("chart/", $path)))),*] };
-}
-
-/// The hand-written files, with their paths in the chart.
-const HAND_WRITTEN: [(&str, &str); 15] = hand_written![
+/// The files in `chart`.
+const HAND_WRITTEN: [&str; 15] = [
     ".helmignore",
     "Chart.yaml",
     "values.yaml",
@@ -44,91 +41,55 @@ const COPIED: [&str; 8] = [
     "prometheus/rules.yaml",
 ];
 
-/// The files of the chart of `release`, with their paths in its directory. `config` contains
-/// every file of `config`.
+/// The files of the chart of `release`, with their paths in its directory, from the files of
+/// `config`, of which `generated` are for `release`.
 ///
 /// # Errors
-/// The operand images have no YAML form, which a test excludes.
+/// A file cannot be read.
 pub(super) fn files(
-    config: &[Manifest],
+    generated: &[Manifest],
     release: &Release,
 ) -> Result<Vec<Manifest>, ManifestError> {
-    let fields = fields(release)?;
-    let hand_written = HAND_WRITTEN.iter().map(|(path, text)| Manifest {
-        path: path.into(),
-        text: fill_placeholders(text, &fields),
-    });
-    let copied = config.iter().filter_map(|manifest| {
-        Some(Manifest {
-            path: format!("files/{}", chart_path(manifest)?).into(),
-            text: manifest.text.clone(),
-        })
-    });
-    Ok(hand_written.chain(copied).collect())
+    let fields = fields(release);
+    let mut files = Vec::new();
+    for path in HAND_WRITTEN {
+        let text = template::text(&format!("chart/{path}"), &fields)?;
+        files.push(Manifest::new(path, text));
+    }
+    for path in COPIED {
+        let text = config_text(generated, path)?;
+        files.push(Manifest::new(format!("files/{path}"), text));
+    }
+    // Their number depends on the list of operators.
+    for Manifest { path, text } in generated {
+        let path = path.to_string_lossy();
+        let copy = match path.rsplit_once('/') {
+            Some(("crd/bases", file)) => format!("crd/{file}"),
+            Some(("rbac", file)) if text.contains("/aggregate-to-") => format!("user-roles/{file}"),
+            _ => continue,
+        };
+        files.push(Manifest::new(format!("files/{copy}"), text.clone()));
+    }
+    Ok(files)
 }
 
-/// The path of a file of `config` below `files`; `None` if no template reads it.
-fn chart_path(manifest: &Manifest) -> Option<String> {
-    let path = manifest.path.to_str()?;
-    if let Some(file) = path.strip_prefix("crd/bases/") {
-        return Some(format!("crd/{file}"));
-    }
-    match path.strip_prefix("rbac/") {
-        Some(file) if manifest.text.contains("/aggregate-to-") => {
-            Some(format!("user-roles/{file}"))
-        }
-        _ => COPIED.contains(&path).then(|| path.to_owned()),
-    }
-}
-
-/// The placeholders `$…$` that depend on `release`, and their values.
-fn fields(release: &Release) -> Result<[(&'static str, String); 10], ManifestError> {
-    let mut images = Map::new();
-    for operand in &release.operands {
-        images.insert(operand.name(), operand.image.clone().into());
-    }
-    let images = Manifest::with_heading("values.yaml", "", &Value::Object(images))?;
-    let indented: Vec<_> = images.text.lines().map(|it| format!("  {it}")).collect();
+/// The fields of the hand-written files.
+fn fields(release: &Release) -> Value {
+    let mut fields = release.fields();
+    let operands = release.operands.iter();
+    let operands: Vec<_> = operands.map(|it| (it.name(), it.image.as_str())).collect();
+    let names: Vec<_> = operands.iter().map(|(name, _)| name.as_str()).collect();
+    fields["OPERANDS"] = names.join("|").into();
+    let images: BTreeMap<_, _> = operands.iter().cloned().collect();
+    let images = images.iter().map(|(name, it)| format!("  {name}: {it}"));
+    fields["OPERAND_IMAGES"] = images.collect::<Vec<_>>().join("\n").into();
     let (repository, tag, digest) = image_parts(&release.image);
-    let usual_tag = format!("v{}", release.version);
-    let operands = release.operands.iter().map(|operand| operand.name());
-    let operands: Vec<_> = operands.collect();
-    Ok([
-        ("VERSION", release.version.clone()),
-        ("OLDEST_KUBERNETES", OLDEST_KUBERNETES.to_owned()),
-        ("REPOSITORY", project().repository.clone()),
-        ("IMAGE_REPOSITORY", repository.to_owned()),
-        (
-            "IMAGE_TAG",
-            match tag == usual_tag {
-                true => String::new(),
-                false => tag.to_owned(),
-            },
-        ),
-        ("IMAGE_DIGEST", digest.to_owned()),
-        ("OPERAND_IMAGES", indented.join("\n")),
-        ("ARCHITECTURES", release.architectures().join(", ")),
-        ("SYSTEMS", release.systems().join(", ")),
-        ("OPERANDS", operands.join("|")),
-    ])
-}
-
-fn fill_placeholders(text: &str, fields: &[(&str, String)]) -> String {
-    let mut text = text.to_owned();
-    for (name, value) in fields {
-        text = text.replace(&format!("${name}$"), value);
-    }
-    text
-}
-
-/// Repository, tag and digest of an image; absent parts are empty.
-fn image_parts(image: &str) -> (&str, &str, &str) {
-    let (named, digest) = image.split_once('@').unwrap_or((image, ""));
-    match named.rsplit_once(':') {
-        // A colon before a slash separates the port of the registry.
-        Some((repository, tag)) if !tag.contains('/') => (repository, tag, digest),
-        _ => (named, "", digest),
-    }
+    // Without a tag, that of the chart's version.
+    let is_usual = tag == format!("v{}", release.version);
+    fields["IMAGE_REPOSITORY"] = repository.into();
+    fields["IMAGE_TAG"] = if is_usual { "" } else { tag }.into();
+    fields["IMAGE_DIGEST"] = digest.into();
+    fields
 }
 
 #[cfg(test)]
@@ -137,22 +98,10 @@ mod tests {
     use crate::packaging::tests::release;
 
     fn text(release: &Release, path: &str) -> String {
-        let config = crate::packaging::config(release).unwrap();
+        let config = crate::packaging::manifests(release).unwrap();
         let files = files(&config, release).unwrap();
         let file = files.iter().find(|it| it.path.to_str() == Some(path));
         file.unwrap_or_else(|| panic!("no {path}")).text.clone()
-    }
-
-    #[test]
-    fn an_image_is_a_repository_a_tag_and_a_digest() {
-        for (image, parts) in [
-            ("registry:5000/a/b:v1", ("registry:5000/a/b", "v1", "")),
-            ("registry:5000/a/b", ("registry:5000/a/b", "", "")),
-            ("a/b@sha256:12", ("a/b", "", "sha256:12")),
-            ("a/b:v1@sha256:12", ("a/b", "v1", "sha256:12")),
-        ] {
-            assert_eq!(image_parts(image), parts, "{image}");
-        }
     }
 
     #[test]
@@ -171,23 +120,6 @@ mod tests {
         release.image = "registry.example.com:5000/team/manager:v9".to_owned();
         let expected = ["registry.example.com:5000/team/manager", "v9", ""];
         assert_eq!(image(&release), expected);
-    }
-
-    #[test]
-    fn every_word_is_filled_in() {
-        let release = release();
-        let config = crate::packaging::config(&release).unwrap();
-        for file in files(&config, &release).unwrap() {
-            let words = file.text.split('$').skip(1).step_by(2);
-            let is_word = |it: &str| {
-                !it.is_empty()
-                    && it
-                        .bytes()
-                        .all(|one| one.is_ascii_uppercase() || one == b'_')
-            };
-            let left: Vec<_> = words.filter(|it| is_word(it)).collect();
-            assert_eq!(left, [""; 0], "{}", file.path.display());
-        }
     }
 
     #[test]

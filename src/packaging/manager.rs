@@ -4,59 +4,31 @@
 
 use serde_json::{Value, json};
 
-use super::by_hand;
 use super::manifest::{Manifest, ManifestError};
-use super::names::{CONTAINER, DEPLOYMENT, NAMESPACE};
 use super::release::Release;
+use super::template;
 
-/// A strategic merge patch of the pods of an object. Items of lists are merged by name.
-pub(super) fn patch(api_version: &str, kind: &str, name: &str, pod: &Value) -> Value {
-    json!({
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": { "name": name, "namespace": NAMESPACE },
-        "spec": { "template": { "spec": pod } },
-    })
-}
-
-/// Images, and node affinity for the platforms of the manager's image.
-fn release_patch(release: &Release) -> Value {
-    let operands = release.operands.iter();
-    let variables = operands.map(|it| json!({ "name": it.variable, "value": it.image }));
-    let container = json!({
-        "name": CONTAINER,
-        "image": release.image,
-        "env": variables.collect::<Vec<_>>(),
-    });
-    let affinity = json!({ "nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [{
-            "matchExpressions": [
-                { "key": "kubernetes.io/arch", "operator": "In", "values": release.architectures() },
-                { "key": "kubernetes.io/os", "operator": "In", "values": release.systems() },
-            ],
-        }] },
-    } });
-    let pod = json!({ "affinity": affinity, "containers": [container] });
-    patch("apps/v1", "Deployment", DEPLOYMENT, &pod)
-}
+/// The additions to the Deployment in `config/default`.
+const SELF_MANAGED: &str = "default/manager_certificates_patch.yaml";
 
 /// The Deployment, without a mount of the webhook certificate.
 ///
 /// # Errors
-/// `config/manager/manager.yaml` is not YAML.
+/// A file cannot be read, or is not YAML.
 pub(super) fn deployment(release: &Release) -> Result<Value, ManifestError> {
-    let mut deployment = by_hand::object(by_hand::DEPLOYMENT)?;
-    merge(&mut deployment, release_patch(release));
+    let mut deployment = template::config("manager/manager.yaml")?;
+    let patch = template::object("release/manager_patch.yaml", &release.fields())?;
+    merge(&mut deployment, patch);
     Ok(deployment)
 }
 
 /// The Deployment of a manager that generates its own webhook certificate.
 ///
 /// # Errors
-/// A file of `config` is not YAML.
+/// A file cannot be read, or is not YAML.
 pub(super) fn self_managed(release: &Release) -> Result<Value, ManifestError> {
     let mut deployment = deployment(release)?;
-    merge(&mut deployment, by_hand::object(by_hand::SELF_MANAGED)?);
+    merge(&mut deployment, template::config(SELF_MANAGED)?);
     Ok(deployment)
 }
 
@@ -89,25 +61,10 @@ fn named(item: &Value) -> Option<&str> {
 /// A `kustomization.yaml` of the overlay at `path` with another image.
 ///
 /// # Errors
-/// It has no YAML form, which a test excludes.
+/// The template cannot be read.
 pub fn deployed(path: &str, image: &str) -> Result<Manifest, ManifestError> {
-    let pod = json!({ "containers": [{ "name": CONTAINER, "image": image }] });
-    let patch = patch("apps/v1", "Deployment", DEPLOYMENT, &pod);
-    Manifest::with_heading(
-        "kustomization.yaml",
-        "",
-        &json!({
-            "apiVersion": "kustomize.config.k8s.io/v1beta1",
-            "kind": "Kustomization",
-            "resources": [path],
-            "patches": [{ "patch": patch.to_string() }],
-        }),
-    )
-}
-
-/// The generated file below `config/manager`.
-pub(super) fn manifest(release: &Release) -> Result<Manifest, ManifestError> {
-    Manifest::object("manager/release_patch.yaml", &release_patch(release))
+    let fields = json!({ "OVERLAY": path, "IMAGE": image });
+    template::manifest("kustomization.yaml", "release/deployed.yaml", &fields)
 }
 
 #[cfg(test)]

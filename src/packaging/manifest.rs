@@ -1,12 +1,11 @@
 //! A generated file, and serialization to YAML: stable, sorted by name, and safe for YAML 1.1
 //! parsers, for which a bare `yes` or `12:30` is not a string.
 
-use std::io;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::{Number, Value};
-use thiserror::Error;
 
 /// A generated file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,52 +16,37 @@ pub struct Manifest {
     pub text: String,
 }
 
-/// Manifests could not be generated, written or compared.
-#[derive(Debug, Error)]
-pub enum ManifestError {
-    /// A value cannot be serialized to JSON.
-    #[error("cannot turn {path} into JSON: {source}")]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: serde_json::Error,
-    },
-    /// A value cannot be serialized to YAML.
-    #[error("cannot turn {path} into YAML: {source}")]
-    Yaml {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: serde_saphyr::ser::Error,
-    },
-    /// A file of the repository cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A file of the repository is not YAML.
-    #[error("{path} is not YAML: {source}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: Box<serde_saphyr::Error>,
-    },
-    /// The file cannot be written.
-    #[error("cannot write {path}: {source}")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+/// A file cannot be read, parsed, generated or written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {path}: {source}")]
+pub struct ManifestError {
+    action: &'static str,
+    path: PathBuf,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl ManifestError {
+    /// Wraps the cause of a failed `action` on the file at `path`.
+    pub(super) fn on<E: Into<Box<dyn Error + Send + Sync>>>(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(E) -> Self {
+        let path = path.into();
+        move |source| Self {
+            action,
+            path,
+            source: source.into(),
+        }
+    }
 }
 
 impl Manifest {
+    /// A file with this text.
+    pub(super) fn new(path: impl Into<PathBuf>, text: String) -> Self {
+        let path = path.into();
+        Self { path, text }
+    }
+
     /// One object, as a YAML document with a leading `---`, as in controller-gen.
     ///
     /// # Errors
@@ -85,20 +69,10 @@ impl Manifest {
     ) -> Result<Self, ManifestError> {
         let path = path.into();
         // Through JSON, whose objects are sorted by name.
-        let value = serde_json::to_value(object).map_err(|source| ManifestError::Json {
-            path: path.clone(),
-            source,
-        })?;
-        let yaml = serde_saphyr::to_string(&whole_numbers(value)).map_err(|source| {
-            ManifestError::Yaml {
-                path: path.clone(),
-                source,
-            }
-        })?;
-        Ok(Self {
-            path,
-            text: format!("{heading}{yaml}"),
-        })
+        let value = serde_json::to_value(object).map_err(ManifestError::on("serialize", &path))?;
+        let yaml = serde_saphyr::to_string(&whole_numbers(value))
+            .map_err(ManifestError::on("serialize", &path))?;
+        Ok(Self::new(path, format!("{heading}{yaml}")))
     }
 
     /// Writes the file below `root`, and creates its directories.
@@ -110,7 +84,7 @@ impl Manifest {
         let folder = path.parent().unwrap_or(root);
         std::fs::create_dir_all(folder)
             .and_then(|()| std::fs::write(&path, &self.text))
-            .map_err(|source| ManifestError::Write { path, source })
+            .map_err(ManifestError::on("write", path.clone()))
     }
 
     /// Reports whether the file below `root` has other content or does not exist.

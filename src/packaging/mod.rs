@@ -1,140 +1,154 @@
-//! The manifests, generated from the Rust types of the manager and from hand-written files of
-//! `config`. Used by the generator (`src/bin/generate`) and by tests. Depends on `api`,
-//! `operators` and constants; writes no files itself.
+//! The manifests, generated from the Rust types of the manager, templates, and hand-written files
+//! of `config`. Used by the generator (`src/bin/generate`) and by tests; the manager uses the
+//! CRDs, the webhook configuration and the names. Depends on `api`, `operators`, rules and
+//! constants; writes no files itself.
+#![allow(clippy::indexing_slicing, reason = "fields of objects, in the generator alone")]
 
-mod by_hand;
 mod chart;
 pub mod crd;
 mod installer;
+mod kinds;
 pub mod manager;
 pub mod manifest;
-mod migration;
 pub mod names;
 pub mod olm;
 mod project;
-pub mod rbac;
+mod rbac;
 mod reference;
 pub mod release;
 pub mod sample;
+mod schema;
+mod template;
 pub mod webhook;
 
 use std::path::Path;
 
-use crate::api::Kind;
-use crate::operators::OPERATORS;
-
+pub use kinds::kinds;
 pub use manifest::{Manifest, ManifestError};
+pub use olm::community;
 pub use release::{Release, ReleaseError};
 
-/// The kinds in all manifests, in the order of the list of operators.
-pub fn kinds() -> Vec<&'static Kind> {
-    OPERATORS.iter().map(|operator| operator.kind()).collect()
-}
+/// The files of `config` that depend on the release only, with their templates.
+const OF_RELEASE: [(&str, &str); 6] = [
+    ("manager/release_patch.yaml", "release/manager_patch.yaml"),
+    (
+        "migrate-storage/release_patch.yaml",
+        "release/migration_patch.yaml",
+    ),
+    ("olm/catalog_source.yaml", "olm/catalog_source.yaml"),
+    ("olm/subscription.yaml", "olm/subscription.yaml"),
+    ("olm-v1/cluster_catalog.yaml", "olm/cluster_catalog.yaml"),
+    (
+        "olm-v1/cluster_extension.yaml",
+        "olm/cluster_extension.yaml",
+    ),
+];
 
 /// Every generated file under `config/`, in a stable order. The other files there are written by
 /// hand.
 ///
 /// # Errors
-/// A type cannot be written as YAML, which a test excludes.
+/// As [`files`].
 pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     let kinds = kinds();
+    let samples = kinds.iter().map(|kind| sample::file(kind, &kind.spoke));
     let mut manifests = crd::manifests(&kinds)?;
-    manifests.extend(sample::manifests(&kinds)?);
-    manifests.push(webhook::manifest(&kinds)?);
-    manifests.extend(rbac::manifests(&kinds)?);
-    manifests.push(manager::manifest(release)?);
-    manifests.extend(olm::manifests(&kinds, release)?);
-    manifests.extend(migration::manifests(&kinds, release)?);
+    manifests.push(crd::kustomization(
+        "samples/kustomization.yaml",
+        "# The samples for all forms of our CRDs. The samples of the new versions require the CRDs of\n\
+         # config/crd; apply them by file name.\n",
+        &samples.collect::<Vec<_>>(),
+    )?);
+    let webhooks = webhook::validating_webhook_configuration(&kinds);
+    manifests.push(Manifest::object("webhook/manifests.yaml", &webhooks)?);
+    manifests.extend(rbac::manifests()?);
+    manifests.extend(olm::installer_roles()?);
+    for (path, template) in OF_RELEASE {
+        manifests.push(template::manifest(path, template, &release.fields())?);
+    }
     Ok(manifests)
 }
 
 /// Every generated file, with its path below the root of the repository, in a stable order.
 ///
 /// # Errors
-/// A type cannot be written as YAML or JSON, which a test excludes.
+/// A file of the repository cannot be read, or a type cannot be written as YAML or JSON, which a
+/// test excludes.
 pub fn files(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
-    let mut files: Vec<Manifest> = manifests(release)?
-        .into_iter()
-        .map(below("config"))
-        .collect();
-    files.extend(installer(release)?.map(below("dist")));
-    files.extend(chart(release)?.into_iter().map(below("dist/chart")));
+    let mut files = below("config", manifests(release)?);
+    files.extend(below("dist", installer(release)?));
+    files.extend(below("dist/chart", chart(release)?));
     files.extend(bundle(release, Path::new("bundle"))?);
     files.extend(catalog(release, Path::new("catalog"))?);
-    files.push(reference::manifest(&kinds()));
+    files.push(reference::manifest()?);
     Ok(files)
 }
 
 /// The bundle in `folder`, and the Dockerfile of its image next to it.
 ///
 /// # Errors
-/// A type cannot be written as YAML, which a test excludes.
+/// As [`files`].
 pub fn bundle(release: &Release, folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
-    let files = olm::bundle::files(&kinds(), release)?;
-    let dockerfile = olm::bundle::dockerfile(folder, release);
-    Ok(with_dockerfile(files, dockerfile, folder))
+    with_dockerfile(
+        olm::bundle(release)?,
+        "olm/bundle.Dockerfile",
+        release,
+        folder,
+    )
 }
 
 /// The catalog in `folder`, and the Dockerfile of its image next to it.
 ///
 /// # Errors
-/// A type cannot be written as YAML, which a test excludes.
+/// As [`files`].
 pub fn catalog(release: &Release, folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
-    let files = olm::catalog::files(&kinds(), release)?;
-    Ok(with_dockerfile(
-        files,
-        olm::catalog::dockerfile(folder),
+    with_dockerfile(
+        olm::catalog(release)?,
+        "olm/catalog.Dockerfile",
+        release,
         folder,
-    ))
+    )
 }
 
-/// The files for a pull request to the community catalogs.
-///
-/// # Errors
-/// A type cannot be written as YAML, which a test excludes.
-pub fn community(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
-    olm::community::files(&kinds(), release)
+/// `files` in `folder`. The parent of the folder is the build context.
+fn with_dockerfile(
+    files: Vec<Manifest>,
+    template: &str,
+    release: &Release,
+    folder: &Path,
+) -> Result<Vec<Manifest>, ManifestError> {
+    let mut fields = release.fields();
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    fields["FOLDER"] = name.as_ref().into();
+    let mut files = below(folder, files);
+    let path = folder.with_file_name(format!("{name}.Dockerfile"));
+    files.push(Manifest::new(path, template::text(template, &fields)?));
+    Ok(files)
 }
 
-fn with_dockerfile(files: Vec<Manifest>, dockerfile: Manifest, folder: &Path) -> Vec<Manifest> {
-    let mut files: Vec<Manifest> = files.into_iter().map(below(folder)).collect();
-    let parent = folder.parent().unwrap_or(Path::new(""));
-    files.extend([dockerfile].map(below(parent)));
-    files
-}
-
-fn below(folder: impl AsRef<Path>) -> impl Fn(Manifest) -> Manifest {
-    move |manifest| Manifest {
-        path: folder.as_ref().join(manifest.path),
-        ..manifest
-    }
+fn below(folder: impl AsRef<Path>, files: impl IntoIterator<Item = Manifest>) -> Vec<Manifest> {
+    let below = |file: Manifest| Manifest {
+        path: folder.as_ref().join(file.path),
+        ..file
+    };
+    files.into_iter().map(below).collect()
 }
 
 /// `install.yaml` of `release`, which installs everything, and the list of images.
 ///
 /// # Errors
-/// A type cannot be written as YAML, which a test excludes.
+/// As [`files`].
 pub fn installer(release: &Release) -> Result<[Manifest; 2], ManifestError> {
-    let images = Manifest {
-        path: "images.txt".into(),
-        text: release.list_of_images(),
-    };
-    Ok([installer::manifest(&config(release)?, release)?, images])
+    let images = Manifest::new("images.txt", release.list_of_images());
+    Ok([installer::manifest(&manifests(release)?, release)?, images])
 }
 
 /// The Helm chart of `release`, with the paths in its directory.
 ///
 /// # Errors
-/// A type cannot be written as YAML, which a test excludes.
+/// As [`files`].
 pub fn chart(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
-    chart::files(&config(release)?, release)
-}
-
-/// The input of installer and chart: all files of `config`, hand-written and generated.
-fn config(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
-    let mut config = manifests(release)?;
-    config.extend(by_hand::manifests());
-    Ok(config)
+    chart::files(&manifests(release)?, release)
 }
 
 #[cfg(test)]

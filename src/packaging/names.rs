@@ -34,9 +34,13 @@ pub const READYZ: &str = "readyz";
 /// The manager's Deployment. Without dots: otherwise OLM would create a Service with another name
 /// than it tells the API server.
 pub const DEPLOYMENT: &str = "quartet-operator-controller-manager";
-/// Its container.
-pub const CONTAINER: &str = "manager";
 /// Grace period of the manager's pod, in seconds: the default of Kubernetes. A stop takes up to
 /// 9.5 s, so the scaffold's 10 s are not enough for a slow node or a `preStop` hook. A test
 /// compares the sum of the phases of the stop with this value.
 pub const TERMINATION_GRACE_SECONDS: u64 = 30;
+/// Oldest version of Kubernetes on which the whole test suite has passed.
+pub(super) const OLDEST_KUBERNETES: &str = "1.34.0";
+/// The OpenShift version with that Kubernetes. Without a maximum, the catalogs of all later
+/// versions include the bundle. Those of earlier versions do not, since it cannot be installed
+/// there.
+pub(super) const OLDEST_OPENSHIFT: &str = "v4.21";

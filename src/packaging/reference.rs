@@ -1,190 +1,118 @@
-//! `docs/api.md`: every field of every version, as its schema says. Pure.
-#![allow(clippy::indexing_slicing, reason = "fields of JSON literals, in the generator alone")]
-
-use std::fmt::Write as _;
+//! `docs/api.md`: every field of every version, as its schema says. Its texts are the templates in
+//! `reference`.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
+use serde_json::{Value, json};
 
-use super::manifest::Manifest;
-use super::olm::descriptor::{is_refused, part};
+use super::kinds::kinds;
+use super::manifest::{Manifest, ManifestError};
 use super::sample::sample;
+use super::schema::{self, Field, is_rejected};
+use super::template;
 use crate::api::{Kind, Version};
 
-const INTRODUCTION: &str = "\
-# API reference
-
-Generated from the schemas in the CRDs (`make manifests`), which the API server validates. Every kind
-is served in both of its versions, and every object can be read and written in either. *Required*
-fields have no default; all other fields are optional.
-
-Columns: *bounds* are checked when an object is written. *default* contains a default that the API
-server writes into the object; a default that the operator uses when the field is absent is in the
-description.
-";
-
 /// `docs/api.md`.
-pub(super) fn manifest(kinds: &[&Kind]) -> Manifest {
-    let mut text = INTRODUCTION.to_owned();
-    text.push_str("\n| kind | versions | stored |\n|---|---|---|\n");
-    for kind in kinds {
-        line(
-            &mut text,
-            &[
-                format!(
-                    "[{}](#{}) `{}`",
-                    kind.kind,
-                    kind.controller_name(),
-                    kind.group
-                ),
-                format!("{}, {}", link(kind, &kind.spoke), link(kind, &kind.hub)),
-                format!("`{}`", kind.hub.name),
-            ],
-        );
+///
+/// # Errors
+/// A template or sample cannot be read.
+pub(super) fn manifest() -> Result<Manifest, ManifestError> {
+    let (mut rows, mut blocks) = (Vec::new(), Vec::new());
+    for kind in kinds() {
+        let anchor = kind.controller_name();
+        let link = |version: &Version| format!("[`{0}`](#{anchor}-{0})", version.name);
+        rows.push(row(&[
+            format!("[{}](#{anchor}) `{}`", kind.kind, kind.group),
+            format!("{}, {}", link(&kind.spoke), link(&kind.hub)),
+            format!("`{}`", kind.hub.name),
+        ]));
+        let crd = kind.crd(&kind.hub);
+        let short_names = crd.spec.names.short_names.clone().unwrap_or_default();
+        let fields = json!({
+            "KIND": kind.kind,
+            "DESCRIPTION": schema::description(&crd),
+            "PLURAL": kind.plural,
+            "SHORT_NAMES": short_names.join("`, `"),
+        });
+        blocks.push(block("kind", &fields)?);
+        for version in [&kind.spoke, &kind.hub] {
+            blocks.extend(of_version(kind, version)?);
+        }
     }
-    for kind in kinds {
-        of_kind(&mut text, kind);
-    }
-    Manifest {
-        path: "docs/api.md".into(),
-        text,
-    }
+    let fields = json!({ "ROWS": rows.join("\n"), "KINDS": blocks.join("\n\n") });
+    let text = template::text("reference/index.md", &fields)?;
+    Ok(Manifest::new("docs/api.md", text))
 }
 
-fn link(kind: &Kind, version: &Version) -> String {
-    format!(
-        "[`{}`](#{}-{})",
-        version.name,
-        kind.controller_name(),
-        version.name
-    )
+/// A part of the document, from a template in `reference`.
+fn block(template: &str, fields: &Value) -> Result<String, ManifestError> {
+    let text = template::text(&format!("reference/{template}.md"), fields)?;
+    Ok(text.trim_end().to_owned())
 }
 
-/// Appends a paragraph. Writing to a String cannot fail.
-fn push(text: &mut String, paragraph: &str) {
-    let _ = writeln!(text, "\n{paragraph}");
-}
-
-fn line(text: &mut String, cells: &[String]) {
-    let _ = writeln!(text, "| {} |", cells.join(" | "));
-}
-
-fn of_kind(text: &mut String, kind: &Kind) {
-    push(text, &format!("## {}", kind.kind));
-    let crd = kind.crd(&kind.hub);
-    let description = root(&crd).and_then(|it| it.description.clone());
-    push(text, &description.unwrap_or_default());
-    let names = crd.spec.names.short_names.unwrap_or_default();
-    push(
-        text,
-        &format!(
-            "`kubectl get {}`, or `{}` for short; `kubectl get quartet` shows it with the other kinds.",
-            kind.plural,
-            names.join("`, `")
-        ),
-    );
-    for version in [&kind.spoke, &kind.hub] {
-        of_version(text, kind, version);
-    }
-}
-
-fn of_version(text: &mut String, kind: &Kind, version: &Version) {
+fn of_version(kind: &Kind, version: &Version) -> Result<Vec<String>, ManifestError> {
     let crd = kind.crd(version);
-    push(text, &format!("### {} {}", kind.kind, version.name));
-    push(
-        text,
-        &format!("`apiVersion: {}`", kind.api_version(version)),
-    );
-    if let Ok(sample) = sample(kind, version)
-        && let Ok(yaml) = serde_saphyr::to_string(&sample["spec"])
-    {
-        let indented = yaml.lines().map(|line| format!("  {line}\n"));
-        let spec = indented.collect::<String>();
-        push(text, &format!("```yaml\nspec:\n{spec}```"));
-    }
-    if let Some(scale) = scale(&crd) {
-        push(text, &format!("`kubectl scale` writes `{scale}`."));
-    }
-    for name in ["spec", "status"] {
-        table(text, name, part(&crd, name));
-    }
-    let mut refused = Vec::new();
-    each_field(part(&crd, "spec"), "spec", &mut |path, schema, _| {
-        if is_refused(schema) {
-            refused.push(format!("`{path}`"));
-        }
+    let sample = json!({ "spec": sample(kind, version)?["spec"] });
+    let sample = Manifest::with_heading("docs/api.md", "", &sample)?.text;
+    let fields = json!({
+        "KIND": kind.kind,
+        "VERSION": version.name,
+        "API_VERSION": kind.api_version(version),
+        "SAMPLE": sample.trim_end(),
+        "SCALE": schema::scale(&crd),
+        "SPEC": rows(&crd, "spec"),
+        "STATUS": rows(&crd, "status"),
+        "REJECTED": schema::fields(&crd, "spec")
+            .iter()
+            .filter(|field| is_rejected(field.schema))
+            .map(|field| format!("`spec.{}`", field.path))
+            .collect::<Vec<_>>(),
     });
-    if !refused.is_empty() {
-        push(
-            text,
-            &format!(
-                "Writing {}, which only the other version has, is rejected; the error says what to \
-                 do instead.",
-                refused.join(", ")
-            ),
-        );
+    let mut blocks = vec![block("version", &fields)?];
+    if !fields["SCALE"].is_null() {
+        blocks.push(block("scale", &fields)?);
     }
+    blocks.push(block("fields", &fields)?);
+    if fields["REJECTED"] != json!([]) {
+        blocks.push(block("rejected", &fields)?);
+    }
+    Ok(blocks)
 }
 
-fn scale(crd: &CustomResourceDefinition) -> Option<String> {
-    let subresources = crd.spec.versions.first()?.subresources.as_ref()?;
-    let path = &subresources.scale.as_ref()?.spec_replicas_path;
-    Some(path.trim_start_matches('.').to_owned())
-}
-
-fn root(crd: &CustomResourceDefinition) -> Option<&JSONSchemaProps> {
-    let schema = crd.spec.versions.first()?.schema.as_ref()?;
-    schema.open_api_v3_schema.as_ref()
-}
-
-fn table(text: &mut String, name: &str, schema: Option<&JSONSchemaProps>) {
-    push(text, "| field | type | bounds | default | description |");
-    text.push_str("|---|---|---|---|---|\n");
-    each_field(schema, name, &mut |path, schema, required| {
-        if is_refused(schema) {
-            return;
-        }
-        let default = match (&schema.default, required) {
+/// The rows of the table of `spec` or `status`.
+fn rows(crd: &CustomResourceDefinition, part: &str) -> String {
+    let fields = schema::fields(crd, part).into_iter();
+    let fields = fields.filter(|field| !is_rejected(field.schema));
+    let rows = fields.map(|field| {
+        let Field {
+            path,
+            schema,
+            is_required,
+        } = field;
+        let default = match (&schema.default, is_required) {
             (Some(default), _) => format!("`{}`", default.0),
             (None, true) => "*required*".to_owned(),
             (None, false) => String::new(),
         };
-        let description = schema.description.clone().unwrap_or_default();
-        line(
-            text,
-            &[
-                format!("`{path}`"),
-                type_name(schema),
-                bounds(schema).join(", "),
-                default,
-                cell(&description),
-            ],
-        );
+        row(&[
+            format!("`{part}.{}`", path.replace("[0]", "[]")),
+            type_name(schema),
+            bounds(schema).join(", "),
+            default,
+            cell(schema.description.as_deref().unwrap_or_default()),
+        ])
     });
+    rows.collect::<Vec<_>>().join("\n")
+}
+
+fn row(cells: &[String]) -> String {
+    format!("| {} |", cells.join(" | "))
 }
 
 /// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
-}
-
-/// Calls `visit` for every field below `schema`, with whether it is required.
-fn each_field(
-    schema: Option<&JSONSchemaProps>,
-    prefix: &str,
-    visit: &mut impl FnMut(&str, &JSONSchemaProps, bool),
-) {
-    let Some(schema) = schema else { return };
-    for (name, field) in schema.properties.iter().flatten() {
-        let path = format!("{prefix}.{name}");
-        let required = schema.required.iter().flatten().any(|it| it == name);
-        visit(&path, field, required);
-        each_field(Some(field), &path, visit);
-        if let Some(JSONSchemaPropsOrArray::Schema(items)) = &field.items {
-            each_field(Some(items), &format!("{path}[]"), visit);
-        }
-    }
 }
 
 fn type_name(schema: &JSONSchemaProps) -> String {
@@ -211,35 +139,28 @@ fn bounds(schema: &JSONSchemaProps) -> Vec<String> {
         let choices = choices.iter().map(|choice| format!("`{}`", choice.0));
         bounds.push(choices.collect::<Vec<_>>().join(" "));
     }
-    match (schema.minimum, schema.maximum) {
-        (Some(min), Some(max)) => bounds.push(format!("{} to {}", min as i64, max as i64)),
-        (Some(min), None) => bounds.push(format!("from {}", min as i64)),
-        (None, Some(max)) => bounds.push(format!("to {}", max as i64)),
-        (None, None) => {}
-    }
-    let of = |min: Option<i64>, max: Option<i64>, what: &str| match (min, max) {
-        (Some(min), Some(max)) => Some(format!("{min} to {max} {what}")),
-        (Some(min), None) => Some(format!("from {min} {what}")),
-        (None, Some(max)) => Some(format!("up to {max} {what}")),
+    let range = |min: Option<i64>, max: Option<i64>, up_to: &str, what: &str| match (min, max) {
+        (Some(min), Some(max)) => Some(format!("{min} to {max}{what}")),
+        (Some(min), None) => Some(format!("from {min}{what}")),
+        (None, Some(max)) => Some(format!("{up_to} {max}{what}")),
         (None, None) => None,
     };
-    bounds.extend(of(schema.min_length, schema.max_length, "characters"));
-    bounds.extend(of(schema.min_items, schema.max_items, "items"));
-    bounds.extend(of(schema.min_properties, schema.max_properties, "entries"));
+    let of = |min, max, what| range(min, max, "up to", what);
+    let [min, max] = [schema.minimum, schema.maximum].map(|it| it.map(|it| it as i64));
+    bounds.extend(range(min, max, "to", ""));
+    bounds.extend(of(schema.min_length, schema.max_length, " characters"));
+    bounds.extend(of(schema.min_items, schema.max_items, " items"));
+    bounds.extend(of(schema.min_properties, schema.max_properties, " entries"));
     if let Some(pattern) = &schema.pattern {
         bounds.push(format!("`{}`", cell(pattern)));
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items
         && items.properties.is_none()
     {
-        let items = bounds_of_items(items);
-        bounds.extend(items);
+        let of_item = self::bounds(items);
+        if !of_item.is_empty() {
+            bounds.push(format!("each {}", of_item.join(", ")));
+        }
     }
     bounds
-}
-
-/// Bounds of the items of a list of plain values.
-fn bounds_of_items(items: &JSONSchemaProps) -> Option<String> {
-    let bounds = bounds(items);
-    (!bounds.is_empty()).then(|| format!("each {}", bounds.join(", ")))
 }

@@ -1,12 +1,15 @@
 //! The release to package: version, date, images and channels. Pure; the generator reads the
 //! options of the user.
 
+use std::collections::BTreeSet;
+
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use serde_json::{Value, json};
 
-use super::names::PROJECT;
+use super::names::{OLDEST_KUBERNETES, OLDEST_OPENSHIFT, PROJECT};
 use super::project::project;
-use crate::operators::OPERATORS;
+use crate::operators::{OPERATORS, OperandImage};
 
 /// One version of the product.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,14 +18,10 @@ pub struct Release {
     pub version: String,
     /// Release time, as an RFC 3339 time in UTC.
     pub created: String,
-    /// The previous version, without a `v`; `None` for the first.
-    pub replaces: Option<String>,
     /// The manager's image.
     pub image: String,
     /// The bundle's image.
     pub bundle_image: String,
-    /// The catalog's image.
-    pub catalog_image: String,
     /// The tag of the catalog that moves with every patch release of this minor version. A
     /// CatalogSource uses it.
     pub catalog_following: String,
@@ -99,32 +98,28 @@ impl Release {
         let mut earlier: Vec<String> = dated.into_iter().map(|(name, _)| name).collect();
         earlier.retain(|name| number(name) < Some(this));
         earlier.sort_by_key(|name| number(name));
-        let operands = OPERATORS.iter().filter_map(|operator| operator.image());
         let image = |suffix: &str| format!("{}{suffix}:v{version}", project().images);
         let (major, minor, _) = this;
         // A channel tells how stable its releases are.
-        let channels: &[&str] = match major {
-            0 => &["candidate"],
-            _ => &["stable", "candidate"],
+        let channels = match major {
+            0 => vec!["candidate".to_owned()],
+            _ => vec!["stable".to_owned(), "candidate".to_owned()],
         };
-        let channels: Vec<String> = channels.iter().map(ToString::to_string).collect();
+        let images = OPERATORS.iter().filter_map(|operator| operator.image());
+        let operand = |image: &OperandImage| Operand {
+            variable: image.variable,
+            image: image.default.to_owned(),
+        };
         Ok(Self {
             version: version.to_owned(),
             created: created.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            replaces: earlier.last().cloned(),
             image: image(""),
             bundle_image: image("-bundle"),
-            catalog_image: image("-catalog"),
             catalog_following: format!("{}-catalog:v{major}.{minor}", project().images),
             default_channel: channels.first().cloned().unwrap_or_default(),
             channels,
-            platforms: vec![Platform::linux("amd64"), Platform::linux("arm64")],
-            operands: operands
-                .map(|image| Operand {
-                    variable: image.variable,
-                    image: image.default.to_owned(),
-                })
-                .collect(),
+            platforms: ["amd64", "arm64"].map(Platform::linux).into(),
+            operands: images.map(operand).collect(),
             earlier,
         })
     }
@@ -151,14 +146,6 @@ impl Release {
         }
     }
 
-    /// Its maturity in the terms of a ClusterServiceVersion, derived from the version number.
-    pub fn maturity(&self) -> &'static str {
-        match number(&self.version) {
-            Some((1.., _, _)) => "stable",
-            _ => "alpha",
-        }
-    }
-
     /// Name of its ClusterServiceVersion.
     pub fn csv_name(&self) -> String {
         csv_name(&self.version)
@@ -174,13 +161,12 @@ impl Release {
         without_duplicates(self.platforms.iter().map(|it| it.os.as_str()))
     }
 
-    /// Every image that a mirror needs, with its purpose.
-    pub fn related_images(&self) -> Vec<(String, &str)> {
-        let mut images = vec![("manager".to_owned(), self.image.as_str())];
-        for operand in &self.operands {
-            images.push((operand.name(), operand.image.as_str()));
-        }
-        images
+    /// The images that its pods run, with their purposes.
+    fn related_images(&self) -> Vec<(String, &str)> {
+        let manager = ("manager".to_owned(), self.image.as_str());
+        let operands = self.operands.iter();
+        let operands = operands.map(|operand| (operand.name(), operand.image.as_str()));
+        [manager].into_iter().chain(operands).collect()
     }
 
     /// The list of images for a mirror, including bundle and catalog: one per line, without
@@ -190,6 +176,42 @@ impl Release {
         let of_olm = [&self.bundle_image, &self.catalog_following].map(String::as_str);
         let images = without_duplicates(related.chain(of_olm)).into_iter();
         images.map(|image| format!("{image}\n")).collect()
+    }
+
+    /// The fields of the templates.
+    pub(super) fn fields(&self) -> Value {
+        let project = project();
+        let related = || self.related_images().into_iter();
+        // Mirroring for an air-gapped cluster requires digests.
+        let disconnected = related().all(|(_, it)| it.contains("@sha256:"));
+        let related = related().map(|(name, image)| json!({ "name": name, "image": image }));
+        let variables = self.operands.iter();
+        let variables = variables.map(|it| json!({ "name": it.variable, "value": it.image }));
+        json!({
+            "VERSION": self.version,
+            "CREATED": self.created,
+            "CSV_NAME": self.csv_name(),
+            "REPLACES": self.earlier.last().map(|it| csv_name(it)),
+            "SKIP_RANGE": skip_range(&self.version),
+            "MATURITY": if self.version.starts_with("0.") { "alpha" } else { "stable" },
+            "IMAGE": self.image,
+            "BUNDLE_IMAGE": self.bundle_image,
+            "CATALOG_FOLLOWING": self.catalog_following,
+            "CHANNELS": self.channels,
+            "CHANNEL_LIST": self.channels.join(","),
+            "DEFAULT_CHANNEL": self.default_channel,
+            "ARCHITECTURES": self.architectures(),
+            "SYSTEMS": self.systems(),
+            "OPERAND_VARIABLES": variables.collect::<Vec<_>>(),
+            "RELATED_IMAGES": related.collect::<Vec<_>>(),
+            "DISCONNECTED": disconnected.to_string(),
+            "OLDEST_KUBERNETES": OLDEST_KUBERNETES,
+            "OLDEST_OPENSHIFT": OLDEST_OPENSHIFT,
+            "REPOSITORY": project.repository,
+            "MAINTAINER": project.maintainer,
+            "EMAIL": project.email,
+            "REVIEWERS": project.reviewers(),
+        })
     }
 }
 
@@ -203,14 +225,19 @@ pub(super) fn skip_range(version: &str) -> String {
     format!(">=0.0.0 <{version}")
 }
 
-fn without_duplicates<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut unique = Vec::new();
-    for word in words {
-        if !unique.contains(&word) {
-            unique.push(word);
-        }
+/// Repository, tag and digest of an image; absent parts are empty.
+pub fn image_parts(image: &str) -> (&str, &str, &str) {
+    let (named, digest) = image.split_once('@').unwrap_or((image, ""));
+    match named.rsplit_once(':') {
+        // A colon before a slash separates the port of the registry.
+        Some((repository, tag)) if !tag.contains('/') => (repository, tag, digest),
+        _ => (named, "", digest),
     }
-    unique
+}
+
+fn without_duplicates<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = BTreeSet::new();
+    words.filter(|word| seen.insert(*word)).collect()
 }
 
 impl Operand {
@@ -236,139 +263,38 @@ impl std::str::FromStr for Platform {
     type Err = ReleaseError;
 
     fn from_str(text: &str) -> Result<Self, ReleaseError> {
-        let word =
-            |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        match text.split_once('/') {
-            Some((os, architecture)) if word(os) && word(architecture) => Ok(Self {
-                os: os.to_owned(),
-                architecture: architecture.to_owned(),
-            }),
-            _ => Err(ReleaseError::Platform(text.to_owned())),
-        }
+        let is_word = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric());
+        let (os, architecture) = text
+            .split_once('/')
+            .filter(|(os, architecture)| is_word(os) && is_word(architecture))
+            .ok_or_else(|| ReleaseError::Platform(text.to_owned()))?;
+        Ok(Self {
+            os: os.to_owned(),
+            architecture: architecture.to_owned(),
+        })
     }
 }
 
 /// The three numbers of a version, for comparison. Pre-releases are not published.
 fn number(version: &str) -> Option<(u32, u32, u32)> {
-    let mut parts = version.split('.').map(|part| {
-        let digits = part.bytes().all(|byte| byte.is_ascii_digit());
-        let canonical = part == "0" || !part.starts_with('0');
-        part.parse().ok().filter(|_: &u32| digits && canonical)
-    });
-    let mut next = || parts.next().flatten();
-    let number = (next()?, next()?, next()?);
-    parts.next().is_none().then_some(number)
+    let part = |part: &str| part.parse().ok().filter(|it: &u32| it.to_string() == part);
+    let parts: Option<Vec<u32>> = version.split('.').map(part).collect();
+    match parts?[..] {
+        [major, minor, patch] => Some((major, minor, patch)),
+        _ => None,
+    }
 }
 
 /// The versions and dates in headings such as `## 0.1.0 – 2026-11-21` of a changelog.
 fn dated_versions(changelog: &str) -> Vec<(String, Date)> {
-    let headings = changelog
-        .lines()
-        .filter_map(|line| line.strip_prefix("## "));
-    headings
-        .filter_map(|heading| {
-            let (version, date) = heading.split_once([' ', '–', '-'])?;
-            let date = date.trim_start_matches([' ', '–', '-']).trim();
-            number(version)?;
-            Some((version.to_owned(), date.parse().ok()?))
-        })
-        .collect()
+    let dated = |line: &str| {
+        let (version, date) = line.strip_prefix("## ")?.split_once([' ', '–', '-'])?;
+        number(version)?;
+        let date = date.trim_start_matches([' ', '–', '-']).trim();
+        Some((version.to_owned(), date.parse().ok()?))
+    };
+    changelog.lines().filter_map(dated).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CHANGELOG: &str = "# Changelog\n\n## 0.10.0 – unreleased\n\n## 0.2.0 – 2027-01-05\n\n\
-                             ## 0.1.0 – 2026-11-21\n### Added\n## Other – 2026-01-01\n";
-
-    #[test]
-    fn a_release_has_the_date_of_its_heading_and_follows_the_one_before() {
-        let release = Release::new("0.2.0", CHANGELOG, Some(0)).unwrap();
-        assert_eq!(release.created, "2027-01-05T00:00:00Z");
-        assert_eq!(release.replaces.as_deref(), Some("0.1.0"));
-        assert_eq!(
-            release.bundle_image,
-            "ghcr.io/quartet-operator/quartet-operator-bundle:v0.2.0"
-        );
-        let first = Release::new("0.1.0", CHANGELOG, None).unwrap();
-        assert_eq!(first.replaces, None);
-    }
-
-    #[test]
-    fn one_without_a_dated_heading_needs_the_build_systems_date() {
-        let missing = Err(ReleaseError::Date("0.10.0".to_owned()));
-        assert_eq!(Release::new("0.10.0", CHANGELOG, None), missing);
-        let release = Release::new("0.10.0", CHANGELOG, Some(86_399)).unwrap();
-        assert_eq!(release.created, "1970-01-01T23:59:59Z");
-        // Ordered by number: 0.10 comes after 0.2.
-        assert_eq!(release.earlier, ["0.1.0", "0.2.0"]);
-    }
-
-    #[test]
-    fn what_is_no_version_is_refused() {
-        for version in [
-            "v0.1.0",
-            "0.1",
-            "0.1.0.0",
-            "0.01.0",
-            "0.1.x",
-            "",
-            "0.1.0-rc1",
-            "+1.0.0",
-        ] {
-            let refused = Err(ReleaseError::Version(version.to_owned()));
-            assert_eq!(Release::new(version, CHANGELOG, Some(0)), refused);
-        }
-    }
-
-    #[test]
-    fn a_platform_is_a_system_and_a_processor() {
-        assert_eq!("linux/amd64".parse(), Ok(Platform::linux("amd64")));
-        for platform in ["linux", "linux/", "/amd64", "linux/arm/v7", "linux amd64"] {
-            let refused = Err(ReleaseError::Platform(platform.to_owned()));
-            assert_eq!(platform.parse::<Platform>(), refused);
-        }
-    }
-
-    #[test]
-    fn the_default_channel_is_one_of_the_channels() {
-        let mut release = Release::new("0.1.0", CHANGELOG, None).unwrap();
-        assert_eq!(release.check_channels(), Ok(()));
-        release.default_channel = "fast".to_owned();
-        let refused = release.check_channels().unwrap_err().to_string();
-        assert_eq!(
-            refused,
-            "the default channel \"fast\" is none of the channels candidate"
-        );
-    }
-
-    #[test]
-    fn a_version_below_1_is_alpha_and_in_no_channel_called_stable() {
-        let early = Release::new("0.2.0", CHANGELOG, None).unwrap();
-        assert_eq!(early.maturity(), "alpha");
-        assert_eq!(early.channels, ["candidate"]);
-        assert_eq!(early.default_channel, "candidate");
-        let first = Release::new("1.0.0", CHANGELOG, Some(0)).unwrap();
-        assert_eq!(first.maturity(), "stable");
-        assert_eq!(first.channels, ["stable", "candidate"]);
-        assert_eq!(first.default_channel, "stable");
-    }
-
-    #[test]
-    fn every_patch_release_of_a_minor_version_moves_the_same_tag_of_the_catalog() {
-        for version in ["0.2.0", "0.2.7"] {
-            let release = Release::new(version, CHANGELOG, Some(0)).unwrap();
-            assert_eq!(
-                release.catalog_following,
-                "ghcr.io/quartet-operator/quartet-operator-catalog:v0.2"
-            );
-        }
-    }
-
-    #[test]
-    fn the_version_of_the_sources_has_a_date() {
-        let changelog = include_str!("../../CHANGELOG.md");
-        Release::of_sources(changelog).unwrap();
-    }
-}
+mod tests;

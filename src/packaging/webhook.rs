@@ -5,8 +5,9 @@ use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, RuleWithOperations, ServiceReference, ValidatingWebhook,
     ValidatingWebhookConfiguration, WebhookClientConfig,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::manifest::{Manifest, ManifestError};
+use super::kinds::crd_name;
 use super::names::{
     NAMESPACE, PROJECT, WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT,
 };
@@ -25,65 +26,63 @@ const TIMEOUT_SECONDS: i32 = 5;
 const FEW_ANNOTATIONS: usize = 24;
 const SHORT_ANNOTATION: usize = 2048;
 
-/// The match conditions, by name. Requests that need no validation are not sent, so that they
-/// succeed without a webhook server, in particular a foreground deletion, which removes
-/// finalizers by updates.
+/// The match conditions. Requests that need no validation are not sent, so that they succeed
+/// without a webhook server, in particular a foreground deletion, which removes finalizers by
+/// updates.
 ///
 /// An update needs validation if it changes the spec, the conversion data (a part of the spec),
 /// or annotations that may leave no room for conversion data.
-fn match_conditions() -> [(&'static str, String); 2] {
+fn match_conditions() -> Vec<MatchCondition> {
     let data = format!("metadata.?annotations[?'{DATA_ANNOTATION}']");
     let annotations = "metadata.?annotations.orValue({})";
-    [
-        (
+    let needs_answer = format!(
+        "request.operation != 'UPDATE' || has(object.spec) != has(oldObject.spec) \
+         || (has(object.spec) && object.spec != oldObject.spec) \
+         || object.{data} != oldObject.{data} \
+         || (object.{annotations} != oldObject.{annotations} \
+         && (size(object.{annotations}) > {FEW_ANNOTATIONS} \
+         || object.{annotations}.exists(key, \
+         size(object.metadata.annotations[key]) > {SHORT_ANNOTATION})))"
+    );
+    let condition = |name: &str, expression: &str| MatchCondition {
+        name: name.to_owned(),
+        expression: expression.to_owned(),
+    };
+    vec![
+        condition(
             "not-being-deleted",
-            "!has(object.metadata.deletionTimestamp)".to_owned(),
+            "!has(object.metadata.deletionTimestamp)",
         ),
-        (
-            "needs-answer",
-            format!(
-                "request.operation != 'UPDATE' || has(object.spec) != has(oldObject.spec) \
-                 || (has(object.spec) && object.spec != oldObject.spec) \
-                 || object.{data} != oldObject.{data} \
-                 || (object.{annotations} != oldObject.{annotations} \
-                 && (size(object.{annotations}) > {FEW_ANNOTATIONS} \
-                 || object.{annotations}.exists(key, \
-                 size(object.metadata.annotations[key]) > {SHORT_ANNOTATION})))"
-            ),
-        ),
+        condition("needs-answer", &needs_answer),
     ]
 }
 
 /// The webhooks of all kinds.
 pub fn validating_webhook_configuration(kinds: &[&Kind]) -> ValidatingWebhookConfiguration {
-    let versions = kinds
-        .iter()
-        .flat_map(|kind| [(*kind, &kind.spoke), (*kind, &kind.hub)]);
-    let mut configuration = ValidatingWebhookConfiguration {
-        webhooks: Some(
-            versions
-                .map(|(kind, version)| webhook(kind, version))
-                .collect(),
-        ),
-        ..ValidatingWebhookConfiguration::default()
-    };
-    configuration.metadata.name = Some(WEBHOOK_CONFIGURATION.to_owned());
-    configuration.metadata.labels = Some(
-        [
-            ("app.kubernetes.io/name", PROJECT),
-            ("app.kubernetes.io/managed-by", "kustomize"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into(),
-    );
-    configuration
+    let of_kind = |kind: &&Kind| [webhook(kind, &kind.spoke), webhook(kind, &kind.hub)];
+    let labels = [
+        ("app.kubernetes.io/name", PROJECT),
+        ("app.kubernetes.io/managed-by", "kustomize"),
+    ];
+    ValidatingWebhookConfiguration {
+        metadata: ObjectMeta {
+            name: Some(WEBHOOK_CONFIGURATION.to_owned()),
+            labels: Some(
+                labels
+                    .map(|(name, value)| (name.into(), value.into()))
+                    .into(),
+            ),
+            ..ObjectMeta::default()
+        },
+        webhooks: Some(kinds.iter().flat_map(of_kind).collect()),
+    }
 }
 
 /// The objects with a caBundle.
 pub fn registered(kinds: &[&Kind]) -> Vec<Registered> {
     let crds = kinds
         .iter()
-        .map(|kind| Registered::Converted(format!("{}.{}", kind.plural, kind.group)));
+        .map(|kind| Registered::Converted(crd_name(kind)));
     let configuration = Registered::Validating(WEBHOOK_CONFIGURATION.to_owned());
     crds.chain([configuration]).collect()
 }
@@ -93,10 +92,6 @@ fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {
     if has_scale(version) {
         resources.push(format!("{}/scale", kind.plural));
     }
-    let conditions = match_conditions().map(|(name, expression)| MatchCondition {
-        name: name.to_owned(),
-        expression,
-    });
     ValidatingWebhook {
         name: format!(
             "v{}-{}.{}",
@@ -118,7 +113,7 @@ fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {
         // With Equivalent, the default, the webhooks of both versions would be called for each
         // write, one of them with an object of the other version.
         match_policy: Some("Exact".to_owned()),
-        match_conditions: Some(conditions.into()),
+        match_conditions: Some(match_conditions()),
         rules: Some(vec![RuleWithOperations {
             api_groups: Some(vec![kind.group.to_owned()]),
             api_versions: Some(vec![version.name.to_owned()]),
@@ -134,18 +129,7 @@ fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {
 
 /// Reports whether `kubectl scale` works on this version.
 pub(super) fn has_scale(version: &Version) -> bool {
-    let crd = (version.derived)();
-    crd.spec
-        .versions
-        .iter()
-        .filter_map(|version| version.subresources.as_ref())
-        .any(|subresources| subresources.scale.is_some())
-}
-
-/// The generated file in `webhook`.
-pub(super) fn manifest(kinds: &[&Kind]) -> Result<Manifest, ManifestError> {
-    Manifest::object(
-        "webhook/manifests.yaml",
-        &validating_webhook_configuration(kinds),
-    )
+    let versions = (version.derived)().spec.versions;
+    let mut subresources = versions.iter().filter_map(|it| it.subresources.as_ref());
+    subresources.any(|it| it.scale.is_some())
 }

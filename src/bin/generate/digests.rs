@@ -4,7 +4,7 @@
 use std::io;
 use std::process::Command;
 
-use quartet_operator::packaging::Release;
+use quartet_operator::packaging::release::{Release, image_parts};
 
 /// Timeout of a request to a registry, in seconds.
 const TIMEOUT: &str = "60s";
@@ -46,14 +46,8 @@ pub(crate) fn by_digest(image: &str) -> Result<String, DigestError> {
     };
     // For a multi-platform image, the digest of its list.
     let skopeo = Command::new("skopeo")
-        .args([
-            "--command-timeout",
-            TIMEOUT,
-            "inspect",
-            "--no-tags",
-            "--format",
-            "{{.Digest}}",
-        ])
+        .args(["--command-timeout", TIMEOUT, "inspect", "--no-tags"])
+        .args(["--format", "{{.Digest}}"])
         .arg(format!("docker://{image}"))
         .output()
         .map_err(|source| DigestError::NoSkopeo {
@@ -67,26 +61,6 @@ pub(crate) fn by_digest(image: &str) -> Result<String, DigestError> {
     if !digest.starts_with("sha256:") {
         return Err(unreachable(&format!("skopeo printed {digest:?}")));
     }
-    Ok(format!("{}@{digest}", without_tag(image)))
-}
-
-/// `registry:5000/name:tag` without its tag.
-fn without_tag(image: &str) -> &str {
-    match image.rsplit_once(':') {
-        Some((name, tag)) if !tag.contains('/') => name,
-        _ => image,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_tag;
-
-    #[test]
-    fn a_port_is_no_tag() {
-        assert_eq!(without_tag("registry:5000/a/b:v1"), "registry:5000/a/b");
-        assert_eq!(without_tag("registry:5000/a/b"), "registry:5000/a/b");
-        assert_eq!(without_tag("nginx:1.28"), "nginx");
-        assert_eq!(without_tag("nginx"), "nginx");
-    }
+    let (repository, _, _) = image_parts(image);
+    Ok(format!("{repository}@{digest}"))
 }

@@ -32,55 +32,28 @@ enum What {
         check: bool,
     },
     /// Write the bundle, and its Dockerfile next to it.
-    Bundle {
-        #[command(flatten)]
-        release: ReleaseFlags,
-        /// Output directory.
-        #[arg(long, default_value = "bundle")]
-        output: PathBuf,
-    },
+    #[command(mut_arg("output", |output| output.required(false).default_value("bundle")))]
+    Bundle(ReleaseFlags),
     /// Write the file-based catalog, and its Dockerfile next to it.
-    Catalog {
-        #[command(flatten)]
-        release: ReleaseFlags,
-        /// Output directory.
-        #[arg(long, default_value = "catalog")]
-        output: PathBuf,
-    },
+    #[command(mut_arg("output", |output| output.required(false).default_value("catalog")))]
+    Catalog(ReleaseFlags),
     /// Write the directory of this version for a community catalog.
-    Community {
-        #[command(flatten)]
-        release: ReleaseFlags,
-        /// Clone of the catalog's repository.
-        #[arg(long)]
-        output: PathBuf,
-    },
+    #[command(mut_arg("output", |output| output.help("Clone of the catalog's repository")))]
+    Community(ReleaseFlags),
     /// Write install.yaml, which installs everything, and the list of images next to it.
-    Installer {
-        #[command(flatten)]
-        release: ReleaseFlags,
-        /// Output directory.
-        #[arg(long, default_value = "dist")]
-        output: PathBuf,
-    },
+    #[command(mut_arg("output", |output| output.required(false).default_value("dist")))]
+    Installer(ReleaseFlags),
     /// Write the Helm chart.
-    Chart {
-        #[command(flatten)]
-        release: ReleaseFlags,
-        /// Output directory.
-        #[arg(long, default_value = "dist/chart")]
-        output: PathBuf,
-    },
+    #[command(mut_arg("output", |output| output.required(false).default_value("dist/chart")))]
+    Chart(ReleaseFlags),
     /// Write a kustomization of an overlay with this image, for `kubectl apply -k`.
+    #[command(mut_arg("output", |output| output.required(false).default_value("target/deploy")))]
     Deployment {
         #[command(flatten)]
-        release: ReleaseFlags,
+        flags: ReleaseFlags,
         /// The overlay, relative to the output directory, as kustomize requires.
         #[arg(long, default_value = "../../config/default")]
         overlay: String,
-        /// Output directory.
-        #[arg(long, default_value = "target/deploy")]
-        output: PathBuf,
     },
 }
 
@@ -97,9 +70,6 @@ struct ReleaseFlags {
     /// Image of the bundle.
     #[arg(long, default_value = "")]
     bundle_image: String,
-    /// Image of the catalog.
-    #[arg(long, default_value = "")]
-    catalog_image: String,
     /// Channels, separated by commas.
     #[arg(long, default_value = "")]
     channels: String,
@@ -112,6 +82,9 @@ struct ReleaseFlags {
     /// Platforms, e.g. linux/amd64,linux/arm64.
     #[arg(long, default_value = "")]
     platforms: String,
+    /// Output directory.
+    #[arg(long)]
+    output: PathBuf,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -139,6 +112,7 @@ fn main() -> ExitCode {
 }
 
 fn run(what: What) -> Result<(), Failure> {
+    let here = Path::new(".");
     match what {
         What::Manifests { root, check } => {
             let files = packaging::files(&Release::of_sources(CHANGELOG)?)?;
@@ -147,56 +121,40 @@ fn run(what: What) -> Result<(), Failure> {
                 false => write(&files, &root),
             }
         }
-        What::Bundle { release, output } => {
-            let release = release.read()?;
-            write(&packaging::bundle(&release, &output)?, Path::new("."))
-        }
-        What::Catalog { release, output } => {
-            let is_by_digest = release.use_image_digests;
-            let mut release = release.read()?;
-            if is_by_digest {
+        What::Bundle(flags) => write(&packaging::bundle(&flags.read()?, &flags.output)?, here),
+        What::Catalog(flags) => {
+            let mut release = flags.read()?;
+            if flags.use_image_digests {
                 release.bundle_image = digests::by_digest(&release.bundle_image)?;
             }
-            write(&packaging::catalog(&release, &output)?, Path::new("."))
+            write(&packaging::catalog(&release, &flags.output)?, here)
         }
-        What::Community { release, output } => {
-            write(&packaging::community(&release.read()?)?, &output)
-        }
-        What::Installer { release, output } => {
-            write(&packaging::installer(&release.read()?)?, &output)
-        }
-        What::Chart { release, output } => write(&packaging::chart(&release.read()?)?, &output),
-        What::Deployment {
-            release,
-            overlay,
-            output,
-        } => {
-            let file = packaging::manager::deployed(&overlay, &release.read()?.image)?;
-            write(&[file], &output)
+        What::Community(flags) => write(&packaging::community(&flags.read()?)?, &flags.output),
+        What::Installer(flags) => write(&packaging::installer(&flags.read()?)?, &flags.output),
+        What::Chart(flags) => write(&packaging::chart(&flags.read()?)?, &flags.output),
+        What::Deployment { flags, overlay } => {
+            let file = packaging::manager::deployed(&overlay, &flags.read()?.image)?;
+            write(&[file], &flags.output)
         }
     }
 }
 
 impl ReleaseFlags {
-    fn read(self) -> Result<Release, Failure> {
+    fn read(&self) -> Result<Release, Failure> {
         let mut release = Release::new(&self.version, CHANGELOG, epoch()?)?;
-        for (given, image) in [
-            (self.image, &mut release.image),
-            (self.bundle_image, &mut release.bundle_image),
-            (self.catalog_image, &mut release.catalog_image),
-        ] {
-            if !given.is_empty() {
-                *image = given;
-            }
-        }
         if !self.channels.is_empty() {
             let channels = self.channels.split(',').map(|it| it.trim().to_owned());
             release.channels = channels.collect();
-        }
-        if !self.default_channel.is_empty() {
-            release.default_channel = self.default_channel;
-        } else if !self.channels.is_empty() {
             release.default_channel = release.channels.first().cloned().unwrap_or_default();
+        }
+        for (given, setting) in [
+            (&self.image, &mut release.image),
+            (&self.bundle_image, &mut release.bundle_image),
+            (&self.default_channel, &mut release.default_channel),
+        ] {
+            if !given.is_empty() {
+                setting.clone_from(given);
+            }
         }
         release.check_channels()?;
         if !self.platforms.is_empty() {
@@ -221,10 +179,7 @@ fn epoch() -> Result<Option<i64>, Failure> {
 }
 
 fn write(files: &[Manifest], root: &Path) -> Result<(), Failure> {
-    for file in files {
-        file.write(root)?;
-    }
-    Ok(())
+    Ok(files.iter().try_for_each(|file| file.write(root))?)
 }
 
 fn compare(files: &[Manifest], root: &Path) -> Result<(), Failure> {

@@ -23,7 +23,7 @@ fn container() -> Value {
 
 /// The additions of `default`.
 fn certificate_mode() -> (String, String) {
-    let patch = by_hand::object(by_hand::SELF_MANAGED).unwrap();
+    let patch = template::config(SELF_MANAGED).unwrap();
     let variable = &patch["spec"]["template"]["spec"]["containers"][0]["env"][0];
     let text = |field: &str| variable[field].as_str().unwrap().to_owned();
     (text("name"), text("value"))

@@ -2,9 +2,11 @@
 //! schema, so that every field has one. The URNs are those of OpenShift's console.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+    CustomResourceDefinition, JSONSchemaProps,
 };
 use serde_json::{Value, json};
+
+use crate::packaging::schema::{self, Field, is_rejected};
 
 const TECTONIC: &str = "urn:alm:descriptor:com.tectonic.ui:";
 const KUBERNETES: &str = "urn:alm:descriptor:io.kubernetes:";
@@ -21,50 +23,49 @@ const ADVANCED: [&str; 5] = [
 /// `specDescriptors` of the only version of `crd`: every field, including nested fields and
 /// fields of list items.
 pub(super) fn of_spec(crd: &CustomResourceDefinition) -> Vec<Value> {
-    let count = count(crd);
-    let mut descriptors = Vec::new();
-    walk(part(crd, "spec"), "", &mut |path, schema| {
-        let mut urns = spec_urns(path, schema, count.as_deref());
-        let top = path.split(['.', '[']).next().unwrap_or(path);
+    let count = schema::scale(crd).and_then(|it| it.strip_prefix("spec."));
+    let fields = schema::fields(crd, "spec").into_iter();
+    let descriptors = fields.map(|Field { path, schema, .. }| {
+        let mut urns = match count == Some(path.as_str()) {
+            true => vec![format!("{TECTONIC}podCount")],
+            false => spec_urns(&path, schema),
+        };
+        let top = path.split(['.', '[']).next().unwrap_or(&path);
         if ADVANCED.contains(&top) {
             urns.push(format!("{TECTONIC}advanced"));
         }
-        descriptors.push(descriptor(path, schema, &urns));
-        true
+        descriptor(&path, schema, &urns)
     });
-    descriptors
+    descriptors.collect()
 }
 
 /// `statusDescriptors`: every field, without the fields of conditions, which the console shows.
 pub(super) fn of_status(crd: &CustomResourceDefinition) -> Vec<Value> {
-    let mut descriptors = Vec::new();
-    walk(part(crd, "status"), "", &mut |path, schema| {
-        let urn = match path {
+    let fields = schema::fields(crd, "status").into_iter();
+    let fields = fields.filter(|field| !field.path.contains('.'));
+    let descriptors = fields.map(|Field { path, schema, .. }| {
+        let urn = match path.as_str() {
             "conditions" => "urn:alm:descriptor:io.kubernetes.conditions",
             _ => "urn:alm:descriptor:text",
         };
-        descriptors.push(descriptor(path, schema, &[urn.to_owned()]));
-        false
+        descriptor(&path, schema, &[urn.to_owned()])
     });
-    descriptors
+    descriptors.collect()
 }
 
 /// Splits a name in camel case into words: `perPodQPS` is `Per Pod QPS`.
 pub(super) fn words(name: &str) -> String {
-    let characters: Vec<char> = name.chars().collect();
     let mut words = String::new();
-    for (index, character) in characters.iter().enumerate() {
-        let before = index
-            .checked_sub(1)
-            .and_then(|before| characters.get(before));
-        let begins = character.is_uppercase() && before.is_some_and(|it| it.is_lowercase());
-        if begins {
+    let mut previous: Option<char> = None;
+    for character in name.chars() {
+        if character.is_uppercase() && previous.is_some_and(char::is_lowercase) {
             words.push(' ');
         }
-        match before {
+        match previous {
             None => words.extend(character.to_uppercase()),
-            Some(_) => words.push(*character),
+            Some(_) => words.push(character),
         }
+        previous = Some(character);
     }
     words
 }
@@ -82,19 +83,10 @@ fn descriptor(path: &str, schema: &JSONSchemaProps, urns: &[String]) -> Value {
     descriptor
 }
 
-/// A field of another version, which the schema has so that writing it is rejected.
-pub(in crate::packaging) fn is_refused(schema: &JSONSchemaProps) -> bool {
-    let rules = schema.x_kubernetes_validations.iter().flatten();
-    rules.into_iter().any(|rule| rule.rule == "false")
-}
-
-fn spec_urns(path: &str, schema: &JSONSchemaProps, count: Option<&str>) -> Vec<String> {
+fn spec_urns(path: &str, schema: &JSONSchemaProps) -> Vec<String> {
     let widget = |name: &str| vec![format!("{TECTONIC}{name}")];
-    if is_refused(schema) {
+    if is_rejected(schema) {
         return widget("hidden");
-    }
-    if Some(path) == count {
-        return widget("podCount");
     }
     if let Some(choices) = &schema.enum_ {
         if path == "imagePullPolicy" {
@@ -112,44 +104,5 @@ fn spec_urns(path: &str, schema: &JSONSchemaProps, count: Option<&str>) -> Vec<S
         (_, Some("integer")) => widget("number"),
         (_, Some("string")) => widget("text"),
         _ => Vec::new(),
-    }
-}
-
-/// The field that `kubectl scale` writes, relative to `spec`.
-fn count(crd: &CustomResourceDefinition) -> Option<String> {
-    let subresources = crd.spec.versions.first()?.subresources.as_ref()?;
-    let path = &subresources.scale.as_ref()?.spec_replicas_path;
-    path.strip_prefix(".spec.").map(ToOwned::to_owned)
-}
-
-/// `spec` or `status` in the schema of the only version of `crd`.
-pub(in crate::packaging) fn part<'a>(
-    crd: &'a CustomResourceDefinition,
-    name: &str,
-) -> Option<&'a JSONSchemaProps> {
-    let schema = crd.spec.versions.first()?.schema.as_ref()?;
-    let properties = schema.open_api_v3_schema.as_ref()?.properties.as_ref()?;
-    properties.get(name)
-}
-
-/// Calls `visit` for every field below `schema`, in the order of their paths. Visits nested
-/// fields if it returns true.
-pub(in crate::packaging) fn walk(
-    schema: Option<&JSONSchemaProps>,
-    prefix: &str,
-    visit: &mut impl FnMut(&str, &JSONSchemaProps) -> bool,
-) {
-    let Some(schema) = schema else { return };
-    for (name, field) in schema.properties.iter().flatten() {
-        let path = match prefix {
-            "" => name.clone(),
-            prefix => format!("{prefix}.{name}"),
-        };
-        if visit(&path, field) {
-            walk(Some(field), &path, visit);
-            if let Some(JSONSchemaPropsOrArray::Schema(items)) = &field.items {
-                walk(Some(items), &format!("{path}[0]"), visit);
-            }
-        }
     }
 }

@@ -9,8 +9,8 @@ use super::{committed, object};
 use crate::config::SERVING_CERTS;
 use crate::packaging::kinds;
 use crate::packaging::names::{
-    DEPLOYMENT, METRICS_PATH, METRICS_PORT, METRICS_READER, METRICS_SERVICE, NAMESPACE, PROJECT,
-    SERVICE_ACCOUNT, TERMINATION_GRACE_SECONDS, WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE,
+    DEPLOYMENT, LEASE, METRICS_PATH, METRICS_PORT, METRICS_READER, METRICS_SERVICE, NAMESPACE,
+    PROJECT, SERVICE_ACCOUNT, TERMINATION_GRACE_SECONDS, WEBHOOK_CONFIGURATION, WEBHOOK_SERVICE,
     WEBHOOK_SERVICE_PORT,
 };
 
@@ -84,6 +84,28 @@ fn what_selects_pods_selects_the_managers() {
 fn objects_have_the_names_that_the_manager_knows() {
     for (file, pointer, expected) in [
         ("manager/namespace.yaml", "/metadata/name", NAMESPACE),
+        ("manager/release_patch.yaml", "/metadata/name", DEPLOYMENT),
+        ("olm/subscription.yaml", "/spec/sourceNamespace", NAMESPACE),
+        (
+            "olm-v1/cluster_extension.yaml",
+            "/spec/namespace",
+            NAMESPACE,
+        ),
+        (
+            "rbac/service_account.yaml",
+            "/metadata/name",
+            SERVICE_ACCOUNT,
+        ),
+        (
+            "rbac/leader_election_role.yaml",
+            "/rules/1/resourceNames/0",
+            LEASE,
+        ),
+        (
+            "rbac/metrics_reader_role.yaml",
+            "/rules/0/nonResourceURLs/0",
+            METRICS_PATH,
+        ),
         ("manager/manager.yaml", "/metadata/name", DEPLOYMENT),
         (
             "manager/manager.yaml",

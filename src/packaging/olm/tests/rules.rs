@@ -8,7 +8,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{list, repository_file, texts, the_csv};
-use crate::packaging::olm::csv::{OLDEST_KUBERNETES, OLDEST_OPENSHIFT, PACKAGE};
+use crate::packaging::names::{DEPLOYMENT, NAMESPACE, OLDEST_KUBERNETES, OLDEST_OPENSHIFT};
+use crate::packaging::olm::PACKAGE;
 use crate::packaging::tests::release;
 use crate::packaging::{Release, bundle, catalog, community, kinds, webhook};
 
@@ -119,6 +120,10 @@ fn the_community_pipeline_has_nothing_to_warn_of() {
     // The tile of a catalog shows about 135 characters.
     assert!((10..=135).contains(&annotation("description").len()));
     assert!(!list(&csv["spec"]["keywords"]).is_empty());
+    assert_eq!(
+        annotation("operatorframework.io/suggested-namespace"),
+        NAMESPACE
+    );
     for value in csv["metadata"]["annotations"].as_object().unwrap().values() {
         assert!(value.is_string(), "an annotation is a text: {value}");
     }
@@ -219,6 +224,7 @@ fn olm_has_nothing_to_refuse_in_the_webhooks() {
             .find(|port| port["name"] == "webhook-server");
         assert_eq!(definition["targetPort"], port.unwrap()["containerPort"]);
     }
+    assert_eq!(deployment["name"], DEPLOYMENT);
     assert!(!deployment["name"].as_str().unwrap().contains('.'));
     assert_eq!(
         deployment["spec"]["template"]["spec"]["volumes"],

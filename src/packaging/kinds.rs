@@ -1,0 +1,25 @@
+//! The kinds in all manifests, in the order of the list of operators.
+
+use crate::api::{Kind, Version};
+use crate::operators::OPERATORS;
+
+/// The kinds.
+pub fn kinds() -> Vec<&'static Kind> {
+    OPERATORS.iter().map(|operator| operator.kind()).collect()
+}
+
+/// Both versions of each kind.
+pub(super) fn versions() -> impl Iterator<Item = (&'static Kind, &'static Version)> {
+    let both = |kind: &'static Kind| [(kind, &kind.spoke), (kind, &kind.hub)];
+    kinds().into_iter().flat_map(both)
+}
+
+/// The names of the CRDs, e.g. `memcacheds.cache.example.com`.
+pub(super) fn crd_names() -> Vec<String> {
+    kinds().into_iter().map(crd_name).collect()
+}
+
+/// The name of the CRD of a kind.
+pub(super) fn crd_name(kind: &Kind) -> String {
+    format!("{}.{}", kind.plural, kind.group)
+}

@@ -1,0 +1,12 @@
+# The image of the catalog, which serves the catalog.
+ARG OPM_IMAGE=quay.io/operator-framework/opm:v1.73.0
+FROM ${OPM_IMAGE} AS builder
+ADD $FOLDER$ /configs
+RUN ["/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"]
+
+FROM ${OPM_IMAGE}
+ENTRYPOINT ["/bin/opm"]
+CMD ["serve", "/configs", "--cache-dir=/tmp/cache"]
+COPY --from=builder /configs /configs
+COPY --from=builder /tmp/cache /tmp/cache
+LABEL operators.operatorframework.io.index.configs.v1=/configs
