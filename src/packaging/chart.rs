@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::manifest::{Manifest, ManifestError};
-use super::release::{Release, image_parts};
+use super::release::{Operand, Release, image_parts};
 use super::template::{self, config_text};
 
 /// The files in `chart`.
@@ -75,21 +75,21 @@ pub(super) fn files(
 
 /// The fields of the hand-written files.
 fn fields(release: &Release) -> Value {
-    let mut fields = release.fields();
     let operands = release.operands.iter();
-    let operands: Vec<_> = operands.map(|it| (it.name(), it.image.as_str())).collect();
-    let names: Vec<_> = operands.iter().map(|(name, _)| name.as_str()).collect();
-    fields["OPERANDS"] = names.join("|").into();
-    let images: BTreeMap<_, _> = operands.iter().cloned().collect();
+    let images: BTreeMap<_, _> = operands.map(|it| (it.name(), &it.image)).collect();
     let images = images.iter().map(|(name, it)| format!("  {name}: {it}"));
-    fields["OPERAND_IMAGES"] = images.collect::<Vec<_>>().join("\n").into();
+    let operands = release.operands.iter().map(Operand::name);
     let (repository, tag, digest) = image_parts(&release.image);
     // Without a tag, that of the chart's version.
     let is_usual = tag == format!("v{}", release.version);
-    fields["IMAGE_REPOSITORY"] = repository.into();
-    fields["IMAGE_TAG"] = if is_usual { "" } else { tag }.into();
-    fields["IMAGE_DIGEST"] = digest.into();
-    fields
+    let fields = json!({
+        "OPERANDS": operands.collect::<Vec<_>>().join("|"),
+        "OPERAND_IMAGES": images.collect::<Vec<_>>().join("\n"),
+        "IMAGE_REPOSITORY": repository,
+        "IMAGE_TAG": if is_usual { "" } else { tag },
+        "IMAGE_DIGEST": digest,
+    });
+    template::with(release.fields(), fields)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ const SELF_MANAGED: &str = "default/manager_certificates_patch.yaml";
 /// A file cannot be read, or is not YAML.
 pub(super) fn deployment(release: &Release) -> Result<Value, ManifestError> {
     let mut deployment = template::config("manager/manager.yaml")?;
-    let patch = template::object("release/manager_patch.yaml", &release.fields())?;
+    let patch = template::object("config/manager/release_patch.yaml", &release.fields())?;
     merge(&mut deployment, patch);
     Ok(deployment)
 }

@@ -23,25 +23,28 @@ pub mod webhook;
 
 use std::path::Path;
 
+use serde_json::json;
+
 pub use kinds::kinds;
 pub use manifest::{Manifest, ManifestError};
 pub use olm::community;
 pub use release::{Release, ReleaseError};
 
-/// The files of `config` that depend on the release only, with their templates.
-const OF_RELEASE: [(&str, &str); 6] = [
-    ("manager/release_patch.yaml", "release/manager_patch.yaml"),
-    (
-        "migrate-storage/release_patch.yaml",
-        "release/migration_patch.yaml",
-    ),
-    ("olm/catalog_source.yaml", "olm/catalog_source.yaml"),
-    ("olm/subscription.yaml", "olm/subscription.yaml"),
-    ("olm-v1/cluster_catalog.yaml", "olm/cluster_catalog.yaml"),
-    (
-        "olm-v1/cluster_extension.yaml",
-        "olm/cluster_extension.yaml",
-    ),
+/// The files of `config` that have a template in `src/packaging/config`.
+const TEMPLATES: [&str; 13] = [
+    "manager/release_patch.yaml",
+    "migrate-storage/release_patch.yaml",
+    "migrate-storage/role.yaml",
+    "namespaced/role.yaml",
+    "olm/catalog_source.yaml",
+    "olm/subscription.yaml",
+    "olm-v1/cluster_catalog.yaml",
+    "olm-v1/cluster_extension.yaml",
+    "olm-v1/cluster_role.yaml",
+    "olm-v1/role.yaml",
+    "rbac/role.yaml",
+    "rbac-self-managed/webhook_certificate_role.yaml",
+    "rbac-self-managed/webhook_registration_role.yaml",
 ];
 
 /// Every generated file under `config/`, in a stable order. The other files there are written by
@@ -61,10 +64,14 @@ pub fn manifests(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
     )?);
     let webhooks = webhook::validating_webhook_configuration(&kinds);
     manifests.push(Manifest::object("webhook/manifests.yaml", &webhooks)?);
-    manifests.extend(rbac::manifests()?);
-    manifests.extend(olm::installer_roles()?);
-    for (path, template) in OF_RELEASE {
-        manifests.push(template::manifest(path, template, &release.fields())?);
+    manifests.extend(rbac::user_manifests()?);
+    let mut fields = release.fields();
+    for (name, rules) in rbac::rules().into_iter().chain(olm::installer_rules()?) {
+        fields[name] = rules.into();
+    }
+    for path in TEMPLATES {
+        let template = format!("config/{path}");
+        manifests.push(template::manifest(path, &template, &fields)?);
     }
     Ok(manifests)
 }
@@ -89,12 +96,8 @@ pub fn files(release: &Release) -> Result<Vec<Manifest>, ManifestError> {
 /// # Errors
 /// As [`files`].
 pub fn bundle(release: &Release, folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
-    with_dockerfile(
-        olm::bundle(release)?,
-        "olm/bundle.Dockerfile",
-        release,
-        folder,
-    )
+    let template = "olm/bundle.Dockerfile";
+    with_dockerfile(olm::bundle(release)?, template, release, folder)
 }
 
 /// The catalog in `folder`, and the Dockerfile of its image next to it.
@@ -102,12 +105,8 @@ pub fn bundle(release: &Release, folder: &Path) -> Result<Vec<Manifest>, Manifes
 /// # Errors
 /// As [`files`].
 pub fn catalog(release: &Release, folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
-    with_dockerfile(
-        olm::catalog(release)?,
-        "olm/catalog.Dockerfile",
-        release,
-        folder,
-    )
+    let template = "olm/catalog.Dockerfile";
+    with_dockerfile(olm::catalog(release)?, template, release, folder)
 }
 
 /// `files` in `folder`. The parent of the folder is the build context.
@@ -117,9 +116,8 @@ fn with_dockerfile(
     release: &Release,
     folder: &Path,
 ) -> Result<Vec<Manifest>, ManifestError> {
-    let mut fields = release.fields();
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    fields["FOLDER"] = name.as_ref().into();
+    let fields = template::with(release.fields(), json!({ "FOLDER": name }));
     let mut files = below(folder, files);
     let path = folder.with_file_name(format!("{name}.Dockerfile"));
     files.push(Manifest::new(path, template::text(template, &fields)?));

@@ -1,6 +1,6 @@
-//! RBAC roles that follow from the code, with the names and files of a kubebuilder scaffold: of
-//! the manager in two profiles, of the storage migration, and for users. Bindings and the other
-//! roles are hand-written files of `config`.
+//! RBAC rules that follow from the code: of the manager in two profiles, of the storage migration,
+//! and for users. Their roles are templates, with the names and files of a kubebuilder scaffold;
+//! bindings and the other roles are hand-written files of `config`.
 //!
 //! *core* (`rbac`) is sufficient if another program creates the webhook certificate;
 //! *self-managed* (`rbac-self-managed`) adds the rules for `--cert-mode=self-managed`. The rules
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::crd::kustomization;
 use super::kinds::{crd_names, kinds};
 use super::manifest::{Manifest, ManifestError};
-use super::names::NAMESPACE;
+use super::names::PROJECT;
 use super::template;
 use super::webhook::{has_scale, registered};
 use crate::api::Kind;
@@ -70,16 +70,23 @@ pub(super) fn roles_beside_the_manager() -> Result<Vec<Value>, ManifestError> {
     Ok(roles)
 }
 
-/// The roles for users, each with its file in `rbac`. They are added to built-in roles.
+/// The roles for users, each with its file in `rbac`.
 fn user_roles() -> Result<Vec<(String, Value)>, ManifestError> {
     let mut roles = Vec::new();
     for kind in kinds() {
         for (person, built_in) in [("admin", "admin"), ("editor", "edit"), ("viewer", "view")] {
             let name = kind.controller_name();
-            let rules = user_rules(kind, built_in);
-            let mut role = role("ClusterRole", &format!("{name}-{person}-role"), rules)?;
-            let label = format!("rbac.authorization.k8s.io/aggregate-to-{built_in}");
-            role["metadata"]["labels"][label] = "true".into();
+            let mut labels = json!({
+                "app.kubernetes.io/name": PROJECT,
+                "app.kubernetes.io/managed-by": "kustomize",
+            });
+            labels[format!("rbac.authorization.k8s.io/aggregate-to-{built_in}")] = "true".into();
+            let fields = json!({
+                "NAME": format!("{name}-{person}-role"),
+                "LABELS": labels,
+                "RULES": user_rules(kind, built_in),
+            });
+            let role = template::object("rbac/user_role.yaml", &fields)?;
             roles.push((format!("{name}_{person}_role.yaml"), role));
         }
     }
@@ -137,53 +144,20 @@ fn values(rules: impl IntoIterator<Item = impl serde::Serialize>) -> Vec<Value> 
     rules.into_iter().map(|rule| json!(rule)).collect()
 }
 
-/// The ClusterRole or Role `quartet-operator-<name>`.
-pub(super) fn role(kind: &str, name: &str, rules: Vec<Value>) -> Result<Value, ManifestError> {
-    let namespace = (kind == "Role").then_some(NAMESPACE);
-    let fields = json!({ "KIND": kind, "NAME": name, "NAMESPACE": namespace, "RULES": rules });
-    template::object("rbac/role.yaml", &fields)
+/// The rules of the roles with a template, by placeholder.
+pub(super) fn rules() -> [(&'static str, Vec<Value>); 4] {
+    let registration = registered_rights(&registered(&kinds()));
+    [
+        ("CONTROLLER_RULES", controller_rules()),
+        ("REGISTRATION_RULES", values(registration)),
+        ("CERTIFICATE_RULES", values(secret_rights(SECRET))),
+        ("MIGRATION_RULES", migration_rules()),
+    ]
 }
 
-/// The files of `rbac` and `rbac-self-managed`, and the roles of `namespaced` and
-/// `migrate-storage`.
-pub(super) fn manifests() -> Result<Vec<Manifest>, ManifestError> {
-    let registration = values(registered_rights(&registered(&kinds())));
-    let certificate = values(secret_rights(SECRET));
+/// The roles for users, and the list of all files of `rbac`.
+pub(super) fn user_manifests() -> Result<Vec<Manifest>, ManifestError> {
     let mut manifests = Vec::new();
-    for (path, kind, name, rules) in [
-        (
-            "rbac/role.yaml",
-            "ClusterRole",
-            "manager-role",
-            controller_rules(),
-        ),
-        (
-            "namespaced/role.yaml",
-            "Role",
-            "manager-role",
-            controller_rules(),
-        ),
-        (
-            "rbac-self-managed/webhook_registration_role.yaml",
-            "ClusterRole",
-            "webhook-registration-role",
-            registration,
-        ),
-        (
-            "rbac-self-managed/webhook_certificate_role.yaml",
-            "Role",
-            "webhook-certificate-role",
-            certificate,
-        ),
-        (
-            "migrate-storage/role.yaml",
-            "ClusterRole",
-            "storage-migration",
-            migration_rules(),
-        ),
-    ] {
-        manifests.push(Manifest::object(path, &role(kind, name, rules)?)?);
-    }
     let mut resources = CORE.map(ToOwned::to_owned).to_vec();
     for (file, role) in user_roles()? {
         manifests.push(Manifest::object(format!("rbac/{file}"), &role)?);

@@ -42,6 +42,14 @@ pub(super) fn manifest(
     Manifest::object(path, &object(template, fields)?)
 }
 
+/// `fields` and more of them.
+pub(super) fn with(mut fields: Value, more: Value) -> Value {
+    if let (Value::Object(fields), Value::Object(more)) = (&mut fields, more) {
+        fields.extend(more);
+    }
+    fields
+}
+
 /// The object in a hand-written file of `config`.
 pub(super) fn config(path: &str) -> Result<Value, ManifestError> {
     parse(&format!("config/{path}"), &NO_FIELDS)

@@ -47,16 +47,6 @@ fn entries(release: &Release) -> Vec<Value> {
 /// The fields of the release and of the spec of its ClusterServiceVersion.
 fn fields(release: &Release) -> Result<Value, ManifestError> {
     let csv = csv(release)?;
-    let mut fields = release.fields();
-    for (name, value) in csv["spec"].as_object().into_iter().flatten() {
-        fields[name] = value.clone();
-    }
-    let annotations = &csv["metadata"]["annotations"];
-    fields["annotations"] = annotations.clone();
-    fields["labels"] = csv["metadata"]["labels"].clone();
-    fields["SUMMARY"] = annotations["description"].clone();
-    fields["ICON"] = csv["spec"]["icon"][0].clone();
-
     let apis = versions().map(|(kind, version)| {
         let value = json!({ "group": kind.group, "kind": kind.kind, "version": version.name });
         json!({ "type": "olm.gvk", "value": value })
@@ -64,7 +54,6 @@ fn fields(release: &Release) -> Result<Value, ManifestError> {
     let mut apis: Vec<_> = apis.collect();
     // opm sorts them as text.
     apis.sort_by_key(ToString::to_string);
-    fields["APIS"] = apis.into();
 
     let mut images = csv["spec"]["relatedImages"]
         .as_array()
@@ -73,6 +62,18 @@ fn fields(release: &Release) -> Result<Value, ManifestError> {
     images.push(json!({ "image": release.bundle_image, "name": "" }));
     // As in opm; equal images keep the order of the ClusterServiceVersion.
     images.sort_by_key(|it| it["image"].as_str().map(ToOwned::to_owned));
-    fields["IMAGES"] = images.into();
-    Ok(fields)
+
+    let metadata = &csv["metadata"];
+    let fields = template::with(release.fields(), csv["spec"].clone());
+    Ok(template::with(
+        fields,
+        json!({
+            "annotations": metadata["annotations"],
+            "labels": metadata["labels"],
+            "SUMMARY": metadata["annotations"]["description"],
+            "ICON": csv["spec"]["icon"][0],
+            "APIS": apis,
+            "IMAGES": images,
+        }),
+    ))
 }

@@ -32,39 +32,22 @@ pub fn csv(release: &Release) -> Result<Value, ManifestError> {
     let kinds = kinds();
     let names: Vec<_> = kinds.iter().map(|kind| kind.kind).collect();
     let controllers: Vec<_> = kinds.iter().map(|kind| kind.controller_name()).collect();
-    let mut fields = release.fields();
-    for (name, value) in [
-        ("KINDS", json!(names)),
-        ("CONTROLLERS", json!(controllers)),
-        ("LABELS", labels(release).into()),
-        ("EXAMPLES", examples()?.into()),
-        (
-            "NAMESPACE",
-            template::config("manager/namespace.yaml")?
-                .to_string()
-                .into(),
-        ),
-        (
-            "DESCRIPTION",
-            template::read("src/packaging/olm/description.md")?.into(),
-        ),
-        (
-            "ICON",
-            json!(ByteString(template::read("docs/icon.svg")?.into())),
-        ),
-        ("OWNED", owned().into()),
-        (
-            "DEPLOYMENT_LABELS",
-            deployment["metadata"]["labels"].clone(),
-        ),
-        ("DEPLOYMENT_SPEC", deployment["spec"].clone()),
-        ("CLUSTER_RULES", rbac::cluster_rules()?.into()),
-        ("NAMESPACE_RULES", rbac::namespace_rules()?.into()),
-        ("WEBHOOKS", webhook_definitions()?.into()),
-    ] {
-        fields[name] = value;
-    }
-    template::object("olm/base.yaml", &fields)
+    let fields = json!({
+        "KINDS": names,
+        "CONTROLLERS": controllers,
+        "LABELS": labels(release),
+        "EXAMPLES": examples()?,
+        "NAMESPACE": template::config("manager/namespace.yaml")?.to_string(),
+        "DESCRIPTION": template::read("src/packaging/olm/description.md")?,
+        "ICON": ByteString(template::read("docs/icon.svg")?.into()),
+        "OWNED": owned(),
+        "DEPLOYMENT_LABELS": deployment["metadata"]["labels"],
+        "DEPLOYMENT_SPEC": deployment["spec"],
+        "CLUSTER_RULES": rbac::cluster_rules()?,
+        "NAMESPACE_RULES": rbac::namespace_rules()?,
+        "WEBHOOKS": webhook_definitions()?,
+    });
+    template::object("olm/base.yaml", &template::with(release.fields(), fields))
 }
 
 /// One sample of each version of each kind, as the text of a JSON array.

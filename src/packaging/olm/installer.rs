@@ -1,4 +1,4 @@
-//! The generated roles in `config/olm-v1`, of the ServiceAccount that OLM v1 installs with. The
+//! The rules of the roles in `config/olm-v1`, of the ServiceAccount that OLM v1 installs with. The
 //! rules are those that the documentation of OLM v1 derives from a bundle
 //! (howto/derive-service-account): to manage each object, and to grant what the bundle grants.
 
@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{PACKAGE, objects};
 use crate::packaging::kinds::{crd_names, kinds};
-use crate::packaging::manifest::{Manifest, ManifestError};
+use crate::packaging::manifest::ManifestError;
 use crate::packaging::names::{DEPLOYMENT, SERVICE_ACCOUNT, WEBHOOK_SERVICE};
-use crate::packaging::rbac::{self, named, role, rule};
+use crate::packaging::rbac::{self, named, rule};
 use crate::packaging::webhook::validating_webhook_configuration;
 
 /// Objects of one type that OLM v1 creates from the bundle: group, resource and names. Without
@@ -104,15 +104,14 @@ fn cluster_rules(bundled: &[Value]) -> Result<Vec<Value>, ManifestError> {
     Ok(rules)
 }
 
-/// Its ClusterRole, and its Role in the namespace of the manager.
-pub(in crate::packaging) fn installer_roles() -> Result<[Manifest; 2], ManifestError> {
+/// The rules of its ClusterRole, and of its Role in the namespace of the manager, by placeholder.
+pub(in crate::packaging) fn installer_rules()
+-> Result<[(&'static str, Vec<Value>); 2], ManifestError> {
     let bundled = objects()?;
     let sets = namespaced(&bundled).into_iter();
     let namespace_rules = sets.flat_map(|set| management_rules(set, &["create"]));
-    let cluster_role = role("ClusterRole", "installer", cluster_rules(&bundled)?)?;
-    let namespace_role = role("Role", "installer", namespace_rules.collect())?;
     Ok([
-        Manifest::object("olm-v1/cluster_role.yaml", &cluster_role)?,
-        Manifest::object("olm-v1/role.yaml", &namespace_role)?,
+        ("INSTALLER_CLUSTER_RULES", cluster_rules(&bundled)?),
+        ("INSTALLER_RULES", namespace_rules.collect()),
     ])
 }

@@ -15,7 +15,7 @@ use super::release::Release;
 use super::{crd, rbac, template};
 
 pub(super) use catalog::catalog;
-pub(super) use installer::installer_roles;
+pub(super) use installer::installer_rules;
 
 /// The name of the package.
 const PACKAGE: &str = PROJECT;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{list, texts};
 use crate::packaging::tests::release;
-use crate::packaging::{bundle, catalog, olm};
+use crate::packaging::{self, bundle, catalog};
 
 /// The content of the bundle image: the ClusterServiceVersion, and the other objects.
 fn the_bundle() -> (Value, Vec<Value>) {
@@ -279,7 +279,7 @@ fn the_installer_may_make_what_the_bundle_holds_and_grant_what_it_grants() {
         cluster.extend_from_slice(list(&role["rules"]));
     }
 
-    let manifests = olm::installer_roles().unwrap();
+    let manifests = packaging::manifests(&release()).unwrap();
     let committed = |file: &str| -> Value {
         let file = manifests
             .iter()
