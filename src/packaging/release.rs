@@ -118,7 +118,7 @@ impl Release {
             catalog_following: format!("{}-catalog:v{major}.{minor}", project().images),
             default_channel: channels.first().cloned().unwrap_or_default(),
             channels,
-            platforms: ["amd64", "arm64"].map(Platform::linux).into(),
+            platforms: platforms("linux/amd64,linux/arm64")?,
             operands: images.map(operand).collect(),
             earlier,
         })
@@ -249,30 +249,20 @@ impl Operand {
     }
 }
 
-impl Platform {
-    /// Linux on this architecture.
-    fn linux(architecture: &str) -> Self {
-        Self {
-            os: "linux".to_owned(),
-            architecture: architecture.to_owned(),
-        }
-    }
-}
-
-impl std::str::FromStr for Platform {
-    type Err = ReleaseError;
-
-    fn from_str(text: &str) -> Result<Self, ReleaseError> {
-        let is_word = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric());
-        let (os, architecture) = text
-            .split_once('/')
-            .filter(|(os, architecture)| is_word(os) && is_word(architecture))
-            .ok_or_else(|| ReleaseError::Platform(text.to_owned()))?;
-        Ok(Self {
+/// The platforms in a list such as `linux/amd64,linux/arm64`.
+///
+/// # Errors
+/// [`ReleaseError::Platform`]: one is not `os/architecture`.
+pub fn platforms(list: &str) -> Result<Vec<Platform>, ReleaseError> {
+    let is_word = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric());
+    let platform = |text: &str| match text.split_once('/') {
+        Some((os, architecture)) if is_word(os) && is_word(architecture) => Ok(Platform {
             os: os.to_owned(),
             architecture: architecture.to_owned(),
-        })
-    }
+        }),
+        _ => Err(ReleaseError::Platform(text.to_owned())),
+    };
+    list.split(',').map(platform).collect()
 }
 
 /// The three numbers of a version, for comparison. Pre-releases are not published.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use quartet_operator::packaging::{self, Manifest, ManifestError, Release, ReleaseError};
+use quartet_operator::packaging::{self, Manifest, ManifestError, Release, ReleaseError, release};
 
 const CHANGELOG: &str = include_str!("../../../CHANGELOG.md");
 
@@ -158,8 +158,7 @@ impl ReleaseFlags {
         }
         release.check_channels()?;
         if !self.platforms.is_empty() {
-            let platforms = self.platforms.split(',').map(str::parse);
-            release.platforms = platforms.collect::<Result<_, _>>()?;
+            release.platforms = release::platforms(&self.platforms)?;
         }
         if self.use_image_digests {
             digests::resolve(&mut release)?;
@@ -184,9 +183,8 @@ fn write(files: &[Manifest], root: &Path) -> Result<(), Failure> {
 
 fn compare(files: &[Manifest], root: &Path) -> Result<(), Failure> {
     let stale = files.iter().filter(|file| file.is_stale(root));
-    let names: Vec<_> = stale
-        .map(|file| format!("stale: {}", root.join(&file.path).display()))
-        .collect();
+    let stale = stale.map(|file| format!("stale: {}", root.join(&file.path).display()));
+    let names: Vec<_> = stale.collect();
     match names.is_empty() {
         true => Ok(()),
         false => Err(Failure::Stale(names.join("\n"))),

@@ -1,5 +1,6 @@
 //! Manifests for OLM: the bundle with its ClusterServiceVersion, the catalog, and the roles that
-//! OLM v1 installs with. Pure. The rules for bundles are cited where they apply.
+//! OLM v1 installs with. The texts are templates. Used by `packaging` alone. The rules for bundles are
+//! cited where they apply.
 
 mod catalog;
 pub mod csv;

@@ -47,10 +47,22 @@ fn what_is_no_version_is_refused() {
 
 #[test]
 fn a_platform_is_a_system_and_a_processor() {
-    assert_eq!("linux/amd64".parse(), Ok(Platform::linux("amd64")));
-    for platform in ["linux", "linux/", "/amd64", "linux/arm/v7", "linux amd64"] {
-        let refused = Err(ReleaseError::Platform(platform.to_owned()));
-        assert_eq!(platform.parse::<Platform>(), refused);
+    let platform = Platform {
+        os: "linux".to_owned(),
+        architecture: "amd64".to_owned(),
+    };
+    assert_eq!(platforms("linux/amd64"), Ok(vec![platform]));
+    for platform in [
+        "linux",
+        "linux/",
+        "/amd64",
+        "linux/arm/v7",
+        "linux amd64",
+        "",
+    ] {
+        let rejected = Err(ReleaseError::Platform(platform.to_owned()));
+        assert_eq!(platforms(platform), rejected);
+        assert_eq!(platforms(&format!("linux/amd64,{platform}")), rejected);
     }
 }
 
