@@ -1,13 +1,12 @@
 //! The configuration: every flag and environment variable, validated before anything starts.
 //!
-//! `flags` holds the values as given. [`Config`] is the validated result; no other code reads the
-//! environment. No other I/O: this module opens no file and binds no port.
+//! `flags` holds the values as given; [`Config`] is the validated result. Opens no file and binds no
+//! port. The variables of OpenTelemetry are read by its SDK, see `manager/traces.rs`.
 
 mod address;
 mod command;
 mod flags;
 mod scaffold;
-mod traces;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -17,7 +16,6 @@ pub use address::{BindAddress, InvalidAddress};
 pub use command::{Command, MigrateStorage};
 use flags::{CertMode, Flags};
 pub use flags::{HEALTH_ADDRESS, LogFormat, LogLevel, SERVING_CERTS, WEBHOOK_PORT};
-pub use traces::{InvalidTraces, Sampler, Traces};
 
 use crate::certificates::{Files, WebhookUrl};
 use crate::operators::{OPERATORS, Operator, Settings};
@@ -59,8 +57,6 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Minimum severity of logged events.
     pub log_level: LogLevel,
-    /// Export of traces; `None` disables it.
-    pub traces: Option<Traces>,
     /// Flags that were given but have no effect.
     pub ignored_flags: Vec<&'static str>,
 }
@@ -158,9 +154,6 @@ pub enum ConfigError {
     /// `--watch-label-selector` is not a label selector.
     #[error("--watch-label-selector: {0}")]
     InvalidLabelSelector(#[from] InvalidSelector),
-    /// An OpenTelemetry variable has an invalid value.
-    #[error(transparent)]
-    Traces(#[from] InvalidTraces),
 }
 
 impl Config {
@@ -203,7 +196,6 @@ impl Config {
             shard: Shard::of(&flags.watch_label_selector)?,
             log_format: flags.log_format,
             log_level: flags.log_level,
-            traces: Traces::from_environment(|name| std::env::var_os(name))?,
             ignored_flags: flags.scaffold.ignored(),
         })
     }

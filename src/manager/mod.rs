@@ -69,20 +69,23 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, Cluste
 /// # Errors
 /// [`RunError`], for the exit code.
 pub fn run(config: Config) -> Result<(), RunError> {
-    let traces = config.traces.as_ref().map(Traces::prepare).transpose();
-    let tracer = match &traces {
-        Ok(Some(traces)) => Some(traces.tracer()),
-        Ok(None) | Err(_) => None,
+    let (format, level) = (config.log_format, config.log_level);
+    let prepared = runtime().and_then(|runtime| {
+        let traces = telemetry::logged(format, level, || Traces::prepare(runtime.handle()))?;
+        Ok((runtime, traces))
+    });
+    let tracer = match &prepared {
+        Ok((_, Some(traces))) => Some(traces.tracer()),
+        Ok((_, None)) | Err(_) => None,
     };
-    let log = telemetry::start(config.log_format, config.log_level, tracer);
+    let log = telemetry::start(format, level, tracer);
     for flag in &config.ignored_flags {
         tracing::warn!(
             flag,
             "this flag of a kubebuilder scaffold has no effect here"
         );
     }
-    let result = traces.map_err(RunError::from).and_then(|traces| {
-        let runtime = runtime()?;
+    let result = prepared.and_then(|(runtime, traces)| {
         let has_webhooks = config.webhook_address.is_some();
         let webhooks = has_webhooks.then(webhook_runtime).transpose()?;
         let of_webhooks = webhooks.as_ref().map(Runtime::handle);
@@ -135,7 +138,7 @@ async fn start_and_stop(
     if let Some(traces) = traces {
         traces.register(&mut registry);
         let stop = process.traces.shutdown();
-        process.traces.start("traces", traces.export(stop));
+        process.traces.start("traces", traces.run(stop));
     }
     let mut ready = readiness(process.stopping());
     if let Some((listener, runtime)) = webhooks.zip(webhook_runtime) {

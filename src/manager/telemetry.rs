@@ -9,7 +9,7 @@ use std::panic::{self, PanicHookInfo};
 
 use opentelemetry_sdk::trace::SdkTracer;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::Dispatch;
+use tracing::dispatcher::{self, Dispatch};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::Targets;
@@ -28,30 +28,38 @@ pub(super) struct LogControl {
     level: LogLevel,
 }
 
+/// Calls `prepare`, and sends its log events to standard error. For what happens before [`start`].
+pub(super) fn logged<T>(format: LogFormat, level: LogLevel, prepare: impl FnOnce() -> T) -> T {
+    let lines = lines(format).with_filter(LevelFilter::from(level));
+    dispatcher::with_default(&subscriber(lines, None), prepare)
+}
+
 /// Sends log events to standard error, and spans to `tracer` if there is one. Only the first call in a
 /// process has an effect.
 pub(super) fn start(format: LogFormat, level: LogLevel, tracer: Option<SdkTracer>) -> LogControl {
     let (filter, control) = reload::Layer::new(filter(level));
-    let subscriber = match format {
-        LogFormat::Json => {
-            let lines = fmt::layer().event_format(JsonLines).with_writer(io::stderr);
-            subscriber(lines.with_filter(filter), tracer)
-        }
-        LogFormat::Text => {
-            let colours = io::IsTerminal::is_terminal(&io::stderr());
-            let lines = fmt::layer()
-                .with_ansi(colours)
-                .fmt_fields(fmt::format::debug_fn(write_text).delimited(" "))
-                .with_writer(io::stderr);
-            subscriber(lines.with_filter(filter), tracer)
-        }
-    };
+    let subscriber = subscriber(lines(format).with_filter(filter), tracer);
     if subscriber.try_init().is_ok() {
         panic::set_hook(Box::new(log_panic));
     }
     LogControl {
         filter: control,
         level,
+    }
+}
+
+/// Lines on standard error.
+fn lines(format: LogFormat) -> Box<dyn Layer<Registry> + Send + Sync> {
+    match format {
+        LogFormat::Json => {
+            let lines = fmt::layer().event_format(JsonLines).with_writer(io::stderr);
+            lines.boxed()
+        }
+        LogFormat::Text => fmt::layer()
+            .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
+            .fmt_fields(fmt::format::debug_fn(write_text).delimited(" "))
+            .with_writer(io::stderr)
+            .boxed(),
     }
 }
 
@@ -101,8 +109,8 @@ impl LogControl {
     }
 }
 
-/// kube's client logs each failed request as an error, and returns it too. Its caller logs the error
-/// with the object and the reaction, so the first line is omitted.
+/// kube's client and the SDK of OpenTelemetry log each failed request, and return the error too. Their
+/// callers log it with the object and the reaction, so the first line is omitted.
 fn filter(level: LogLevel) -> Targets {
     let targets = Targets::new()
         .with_default(LevelFilter::from(level))
@@ -110,7 +118,8 @@ fn filter(level: LogLevel) -> Targets {
         .with_target(TRACES, LevelFilter::OFF);
     match level {
         LogLevel::Error | LogLevel::Warn | LogLevel::Info => {
-            targets.with_target("kube_client::client", LevelFilter::OFF)
+            let targets = targets.with_target("kube_client::client", LevelFilter::OFF);
+            targets.with_target("opentelemetry", LevelFilter::OFF)
         }
         LogLevel::Debug | LogLevel::Trace => targets,
     }
@@ -144,7 +153,7 @@ pub(crate) mod tests {
 
     use opentelemetry::trace::TracerProvider as _;
     use opentelemetry_sdk::trace::SdkTracerProvider;
-    use tracing::{Level, dispatcher, info_span};
+    use tracing::{Level, info_span};
 
     use super::*;
 
@@ -218,6 +227,8 @@ pub(crate) mod tests {
         assert!(
             filter(LogLevel::Debug).would_enable("kube_client::client::builder", &Level::ERROR)
         );
+        assert!(!filter(LogLevel::Info).would_enable("opentelemetry_sdk", &Level::ERROR));
+        assert!(!filter(LogLevel::Info).would_enable("opentelemetry-otlp", &Level::WARN));
         assert!(filter(LogLevel::Info).would_enable("quartet_operator::manager", &Level::INFO));
         assert!(!filter(LogLevel::Info).would_enable("quartet_operator::manager", &Level::DEBUG));
     }

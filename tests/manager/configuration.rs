@@ -155,6 +155,25 @@ fn traces_that_cannot_be_exported_as_configured_exit_64_and_bind_no_port() {
 }
 
 #[test]
+fn the_sdk_warns_of_variables_for_traces_that_it_does_not_support() {
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
+    for (variable, value) in [
+        ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+    ] {
+        let said = refusal(&[], &[endpoint, (variable, value)]);
+        let warning = said.lines().find(|line| line.contains("WARN"));
+        let warning = warning.expect("a warning");
+        assert!(warning.contains(variable), "{warning}");
+        assert!(said.contains("set KUBECONFIG"), "{said}");
+        let disabled = ("OTEL_SDK_DISABLED", "true");
+        let said = refusal(&[], &[endpoint, (variable, value), disabled]);
+        assert!(!said.contains(variable), "{said}");
+    }
+}
+
+#[test]
 fn a_leader_election_whose_lease_is_nowhere_exits_64_with_the_way_out() {
     let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
     let said = refusal(&["--leader-elect", "--kubeconfig", &kubeconfig.file], &[]);

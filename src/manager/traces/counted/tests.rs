@@ -1,0 +1,169 @@
+//! The SDK's processor with a scripted exporter. Its thread cannot be paused: the tests wait for what it
+//! does, and only the one of a stop measures time.
+
+use std::sync::mpsc;
+
+use futures::FutureExt as _;
+use opentelemetry::trace::{Tracer as _, TracerProvider as _};
+use opentelemetry_sdk::error::OTelSdkError;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::*;
+use crate::manager::shutdown::shutdown;
+use crate::manager::telemetry::tests::log_lines;
+use crate::manager::traces::{LAST_EXPORT, Traces};
+
+/// Default of `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
+const BATCH: usize = 512;
+
+/// Reports each batch, and waits for a permit.
+#[derive(Debug)]
+struct Collector {
+    batches: mpsc::Sender<usize>,
+    permits: Arc<Semaphore>,
+    is_down: Arc<AtomicBool>,
+}
+
+impl SpanExporter for Collector {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let _ = self.batches.send(batch.len());
+        self.permits.acquire().await.unwrap().forget();
+        match self.is_down.load(Ordering::SeqCst) {
+            true => Err(OTelSdkError::InternalFailure("no".to_owned())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A provider that exports to a [`Collector`].
+struct Fixture {
+    traces: Traces,
+    batches: mpsc::Receiver<usize>,
+    permits: Arc<Semaphore>,
+    is_down: Arc<AtomicBool>,
+}
+
+impl Fixture {
+    fn new(sampler: Sampler, permits: usize) -> Self {
+        let (sender, batches) = mpsc::channel();
+        let (permits, is_down) = (Arc::new(Semaphore::new(permits)), Arc::default());
+        let collector = Collector {
+            batches: sender,
+            permits: Arc::clone(&permits),
+            is_down: Arc::clone(&is_down),
+        };
+        let spans = Spans::default();
+        let provider = SdkTracerProvider::builder()
+            .with_sampler(sampler)
+            .with_span_processor(spans.processor(collector))
+            .build();
+        Self {
+            traces: Traces { provider, spans },
+            batches,
+            permits,
+            is_down,
+        }
+    }
+
+    fn end_spans(&self, count: usize) {
+        let tracer = self.traces.provider.tracer("test");
+        for _ in 0..count {
+            drop(tracer.start("a"));
+        }
+    }
+
+    /// Spans that were exported, failed and were dropped.
+    fn counted(&self) -> [u64; 3] {
+        let ended = &self.traces.spans.ended;
+        ["exported", "failed", "dropped"]
+            .map(|result| ended.get_or_create(&Labels { result }).get())
+    }
+}
+
+#[test]
+fn exported_spans_are_counted_and_those_that_are_not_sampled_are_not() {
+    for (sampler, exported) in [(Sampler::AlwaysOn, 3), (Sampler::AlwaysOff, 0)] {
+        let fixture = Fixture::new(sampler, 9);
+        fixture.end_spans(3);
+        fixture.traces.provider.force_flush().unwrap();
+        assert_eq!(fixture.counted(), [exported, 0, 0]);
+    }
+}
+
+#[test]
+fn spans_that_a_collector_does_not_accept_are_counted_and_wait_for_nothing() {
+    let fixture = Fixture::new(Sampler::AlwaysOn, 0);
+    fixture.end_spans(BATCH);
+    assert_eq!(fixture.batches.recv(), Ok(BATCH));
+    // The first batch is in progress; the queue holds its capacity and no more.
+    fixture.end_spans(QUEUE + 7);
+    assert_eq!(fixture.counted(), [0, 0, 7]);
+    fixture.is_down.store(true, Ordering::SeqCst);
+    fixture.permits.add_permits(9);
+    let _ = fixture.traces.provider.force_flush();
+    assert_eq!(fixture.counted(), [0, (BATCH + QUEUE) as u64, 7]);
+    fixture.is_down.store(false, Ordering::SeqCst);
+    fixture.end_spans(1);
+    fixture.traces.provider.force_flush().unwrap();
+    assert_eq!(fixture.counted(), [1, (BATCH + QUEUE) as u64, 7]);
+}
+
+#[test]
+fn a_collector_that_goes_away_and_comes_back_is_logged_once_each() {
+    let (lines, writer) = log_lines();
+    tracing::subscriber::with_default(writer, || {
+        let (batches, _received) = mpsc::channel();
+        let is_down = Arc::new(AtomicBool::new(false));
+        let exporter = CountedExporter {
+            exporter: Collector {
+                batches,
+                permits: Arc::new(Semaphore::new(9)),
+                is_down: Arc::clone(&is_down),
+            },
+            spans: Spans::default(),
+            is_away: AtomicBool::new(false),
+        };
+        for down in [false, true, false, true, true, false, false] {
+            is_down.store(down, Ordering::SeqCst);
+            let exported = exporter.export(Vec::new()).now_or_never();
+            assert_eq!(exported.map(|exported| exported.is_err()), Some(down));
+        }
+    });
+    let lines = lines.written();
+    let expected = ["traces cannot be exported", "traces are exported again"].repeat(2);
+    assert_eq!(lines.len(), expected.len(), "{lines:?}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.contains(expected), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_stop_exports_the_remaining_spans() {
+    let fixture = Fixture::new(Sampler::AlwaysOn, 9);
+    fixture.end_spans(BATCH + 2);
+    let (stopper, stop) = shutdown();
+    stopper.stop();
+    let Ok(()) = fixture.traces.run(stop).await;
+    assert_eq!(fixture.batches.iter().sum::<usize>(), BATCH + 2);
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_collector_that_hangs() {
+    for in_progress in [0, BATCH] {
+        let fixture = Fixture::new(Sampler::AlwaysOn, 0);
+        fixture.end_spans(in_progress);
+        if in_progress > 0 {
+            assert_eq!(fixture.batches.recv(), Ok(in_progress));
+        }
+        fixture.end_spans(1);
+        let (stopper, stop) = shutdown();
+        stopper.stop();
+        let began = Instant::now();
+        let Ok(()) = fixture.traces.run(stop).await;
+        let took = began.elapsed();
+        assert!(took >= LAST_EXPORT && took < 3 * LAST_EXPORT, "{took:?}");
+        fixture.permits.add_permits(9);
+    }
+}
