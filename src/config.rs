@@ -9,8 +9,8 @@ mod flags;
 mod scaffold;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 pub use address::{BindAddress, InvalidAddress};
 pub use command::{Command, MigrateStorage};
@@ -158,7 +158,7 @@ pub enum ConfigError {
 
 impl Config {
     fn check(flags: Flags) -> Result<Self, ConfigError> {
-        if flags.scaffold.enable_http2 {
+        if flags.scaffold.enable_http2.0 {
             return Err(ConfigError::Http2);
         }
         let settings = Settings {
@@ -170,7 +170,7 @@ impl Config {
         let metrics_security = metrics_security(&flags);
         let metrics_address = flags.metrics_bind_address.0;
         let health_address = flags.health_probe_bind_address.0;
-        let webhook_address = flags.enable_webhooks.then_some(BindAddress {
+        let webhook_address = flags.enable_webhooks.0.then_some(BindAddress {
             host: None,
             port: flags.webhook_port,
         });
@@ -210,29 +210,35 @@ fn leader_election(
     let namespace = named.into_iter().flatten().find(|name| !name.is_empty());
     match namespace {
         Some(name) if !is_dns_label(&name) => Err(ConfigError::LeaseNamespace(name)),
-        namespace => Ok(flags.leader_elect.then_some(LeaderElection { namespace })),
+        namespace => Ok(flags.leader_elect.0.then_some(LeaderElection { namespace })),
     }
 }
 
 fn metrics_security(flags: &Flags) -> MetricsSecurity {
-    if !flags.metrics_secure {
+    if !flags.metrics_secure.0 {
         return MetricsSecurity::Plain;
     }
     if flags.metrics_cert_path.is_empty() {
         return MetricsSecurity::SelfSigned;
     }
-    let folder = PathBuf::from(&flags.metrics_cert_path);
-    MetricsSecurity::Directory(Files {
-        certificate: folder.join(or_default(&flags.metrics_cert_name, "tls.crt")),
-        key: folder.join(or_default(&flags.metrics_cert_key, "tls.key")),
-    })
+    let (name, key) = (&flags.metrics_cert_name, &flags.metrics_cert_key);
+    MetricsSecurity::Directory(files(&flags.metrics_cert_path, name, key))
+}
+
+/// An empty name is the default one.
+fn files(folder: &OsStr, certificate: &OsStr, key: &OsStr) -> Files {
+    let folder = Path::new(folder);
+    Files {
+        certificate: folder.join(or_default(certificate, "tls.crt")),
+        key: folder.join(or_default(key, "tls.key")),
+    }
 }
 
 /// Returns `given`, or the default if it is empty, as in the scaffold's `--webhook-cert-path=""`.
-fn or_default(given: &OsString, default: &str) -> PathBuf {
+fn or_default<'a>(given: &'a OsStr, default: &'a str) -> &'a OsStr {
     match given.is_empty() {
-        true => PathBuf::from(default),
-        false => PathBuf::from(given),
+        true => OsStr::new(default),
+        false => given,
     }
 }
 
@@ -242,7 +248,7 @@ fn certificates(flags: &Flags) -> Result<CertificateSource, ConfigError> {
             CertMode::SelfManaged => Err(ConfigError::UrlAndSelfManaged),
             CertMode::Directory => Ok(CertificateSource::Url {
                 url,
-                force: flags.webhook_url_force,
+                force: flags.webhook_url_force.0,
             }),
         };
     }
@@ -250,10 +256,8 @@ fn certificates(flags: &Flags) -> Result<CertificateSource, ConfigError> {
         CertMode::SelfManaged => CertificateSource::SelfManaged,
         CertMode::Directory => {
             let folder = or_default(&flags.webhook_cert_path, flags::SERVING_CERTS);
-            CertificateSource::Directory(Files {
-                certificate: folder.join(or_default(&flags.webhook_cert_name, "tls.crt")),
-                key: folder.join(or_default(&flags.webhook_cert_key, "tls.key")),
-            })
+            let (name, key) = (&flags.webhook_cert_name, &flags.webhook_cert_key);
+            CertificateSource::Directory(files(folder, name, key))
         }
     })
 }

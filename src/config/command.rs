@@ -7,7 +7,7 @@ use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Subcommand};
 
-use super::flags::Flags;
+use super::flags::{BOOL, Flags};
 use super::{Config, ConfigError, given};
 
 /// The validated command.
@@ -75,8 +75,18 @@ impl Command {
     pub fn from_arguments(
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, ConfigError> {
-        // Treats an empty variable as unset, as in a manifest whose value was left blank.
         let command = Flags::command().mut_args(|flag| {
+            // `--help` shows no values of the environment, which would differ between machines.
+            let flag = flag.hide_env_values(true);
+            let is_boolean = flag.get_value_names().is_some_and(|names| names == [BOOL]);
+            let flag = match is_boolean {
+                true => flag
+                    .num_args(0..=1)
+                    .require_equals(true)
+                    .default_missing_value("true"),
+                false => flag,
+            };
+            // Treats an empty variable as unset, as in a manifest whose value was left blank.
             let value = flag.get_env().and_then(std::env::var_os);
             match value.is_some_and(|value| value.is_empty()) {
                 true => flag.env(Resettable::Reset),

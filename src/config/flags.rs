@@ -4,8 +4,9 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::{Parser, ValueEnum};
 
 use super::address::OptionalAddress;
 use super::command::Subcommands;
@@ -39,152 +40,120 @@ pub(super) struct Flags {
     pub(super) subcommand: Option<Subcommands>,
 
     /// Address of /metrics, e.g. ":8443"; "0" disables it.
-    #[arg(long, env, hide_env_values = true, value_name = "ADDRESS", default_value = "0")]
+    #[arg(long, env, value_name = "ADDRESS", default_value = "0")]
     pub(super) metrics_bind_address: OptionalAddress,
 
     /// Serve /metrics over HTTPS, to clients that are authorized to get the nonResourceURL
     /// /metrics; false serves plain HTTP without access control.
-    #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "true",
-          num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          action = ArgAction::Set, value_parser = go_bool)]
-    pub(super) metrics_secure: bool,
+    #[arg(long, env, value_name = BOOL, default_value = "true")]
+    pub(super) metrics_secure: GoBool,
 
     /// Directory of the certificate and key of /metrics. Default: a certificate generated in
     /// memory.
-    #[arg(long, env, hide_env_values = true, value_name = "FOLDER", default_value = "")]
+    #[arg(long, env, value_name = "FOLDER", default_value = "")]
     pub(super) metrics_cert_path: OsString,
 
     /// File name of the certificate chain in that directory.
-    #[arg(long, env, hide_env_values = true, value_name = "FILE", default_value = "tls.crt")]
+    #[arg(long, env, value_name = "FILE", default_value = "tls.crt")]
     pub(super) metrics_cert_name: OsString,
 
     /// File name of the key in that directory.
-    #[arg(long, env, hide_env_values = true, value_name = "FILE", default_value = "tls.key")]
+    #[arg(long, env, value_name = "FILE", default_value = "tls.key")]
     pub(super) metrics_cert_key: OsString,
 
     /// Address of /healthz and /readyz; "0" disables them.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "ADDRESS",
-        default_value = HEALTH_ADDRESS
-    )]
+    #[arg(long, env, value_name = "ADDRESS", default_value = HEALTH_ADDRESS)]
     pub(super) health_probe_bind_address: OptionalAddress,
 
     /// Enable leader election: of several replicas, only the holder of the Lease
     /// quartet-operator.example.com reconciles. With --watch-label-selector, the name of the Lease
     /// ends in an identity of that selector.
-    #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "false",
-          num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          action = ArgAction::Set, value_parser = go_bool)]
-    pub(super) leader_elect: bool,
+    #[arg(long, env, value_name = BOOL, default_value = "false")]
+    pub(super) leader_elect: GoBool,
 
     /// Namespace of that Lease. Default: POD_NAMESPACE, then the namespace of the pod.
-    #[arg(long, env, hide_env_values = true, value_name = "NAMESPACE", default_value = "")]
+    #[arg(long, env, value_name = "NAMESPACE", default_value = "")]
     pub(super) leader_election_namespace: String,
 
     /// Serve admission and conversion webhooks. Use false only with the CRDs of
     /// config/crd-original, or beside another manager that serves them.
-    #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "true",
-          num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          action = ArgAction::Set, value_parser = go_bool)]
-    pub(super) enable_webhooks: bool,
+    #[arg(long, env, value_name = BOOL, default_value = "true")]
+    pub(super) enable_webhooks: GoBool,
 
     /// Port of the webhook server, on all interfaces; 0 lets the system choose one.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "PORT",
-        default_value_t = WEBHOOK_PORT
-    )]
+    #[arg(long, env, value_name = "PORT", default_value_t = WEBHOOK_PORT)]
     pub(super) webhook_port: u16,
 
     /// Minimum TLS version: VersionTLS12 or VersionTLS13.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "VERSION",
-        default_value = "VersionTLS12"
-    )]
+    #[arg(long, env, value_name = "VERSION", default_value = "VersionTLS12")]
     pub(super) tls_min_version: TlsVersion,
 
     /// Source of the webhook server's certificate.
-    #[arg(long, env, hide_env_values = true, value_name = "MODE", default_value = "directory")]
+    #[arg(long, env, value_name = "MODE", default_value = "directory")]
     pub(super) cert_mode: CertMode,
 
     /// Directory of the webhook server's certificate and key, with --cert-mode=directory.
-    #[arg(
-        long,
-        env,
-        hide_env_values = true,
-        value_name = "FOLDER",
-        default_value = SERVING_CERTS
-    )]
+    #[arg(long, env, value_name = "FOLDER", default_value = SERVING_CERTS)]
     pub(super) webhook_cert_path: OsString,
 
     /// File name of the certificate chain in that directory.
-    #[arg(long, env, hide_env_values = true, value_name = "FILE", default_value = "tls.crt")]
+    #[arg(long, env, value_name = "FILE", default_value = "tls.crt")]
     pub(super) webhook_cert_name: OsString,
 
     /// File name of the key in that directory.
-    #[arg(long, env, hide_env_values = true, value_name = "FILE", default_value = "tls.key")]
+    #[arg(long, env, value_name = "FILE", default_value = "tls.key")]
     pub(super) webhook_cert_key: OsString,
 
     /// For a process outside the cluster: the URL https://HOST:PORT at which the API server calls
     /// the webhook server, with a generated certificate. Allowed only if the API server is on
     /// this machine.
-    #[arg(long, env, hide_env_values = true, value_name = "URL")]
+    #[arg(long, env, value_name = "URL")]
     pub(super) webhook_url: Option<WebhookUrl>,
 
     /// Allow --webhook-url with an API server on another machine.
-    #[arg(long, env, hide_env_values = true, value_name = "BOOL", default_value = "false",
-          num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          action = ArgAction::Set, value_parser = go_bool)]
-    pub(super) webhook_url_force: bool,
+    #[arg(long, env, value_name = BOOL, default_value = "false")]
+    pub(super) webhook_url_force: GoBool,
 
     /// Kubeconfig file. Default: KUBECONFIG, then the pod's service account, then ~/.kube/config.
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
 
     /// Controllers to run, separated by commas, e.g. "memcached,nginx"; "*" means all.
-    #[arg(long, env, hide_env_values = true, value_name = "NAMES", default_value = "*")]
+    #[arg(long, env, value_name = "NAMES", default_value = "*")]
     pub(super) controllers: String,
 
     /// Maximum number of concurrent reconciles of one kind.
-    #[arg(long, env, hide_env_values = true, value_name = "N", default_value_t = 5,
+    #[arg(long, env, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(super) max_concurrent_reconciles: u16,
 
     /// Maximum number of resources of one kind that roll out a changed default of the operator
     /// (such as a new operand image) at the same time; 0 means no limit. Does not limit changes
     /// of a resource's own spec.
-    #[arg(long, env, hide_env_values = true, value_name = "N", default_value_t = 10)]
+    #[arg(long, env, value_name = "N", default_value_t = 10)]
     pub(super) max_concurrent_rollouts: u16,
 
     /// Maximum number of pods of one resource; 0 means no limit.
-    #[arg(long, env, hide_env_values = true, value_name = "N", default_value_t = MAX_REPLICAS,
+    #[arg(long, env, value_name = "N", default_value_t = MAX_REPLICAS,
           value_parser = clap::value_parser!(u32).range(0..=i64::from(i32::MAX)))]
     pub(super) max_replicas: u32,
 
     /// Namespaces whose resources are reconciled, separated by commas; empty means all.
-    #[arg(long, env, hide_env_values = true, value_name = "NAMES", default_value = "")]
+    #[arg(long, env, value_name = "NAMES", default_value = "")]
     pub(super) watch_namespace: String,
 
     /// Label selector of the resources that are reconciled, e.g. "example.com/shard=a" or
     /// "!example.com/shard"; empty means all. Managers with other selectors reconcile the others:
     /// each selector has a Lease, field managers and metrics of its own.
-    #[arg(long, env, hide_env_values = true, value_name = "SELECTOR", default_value = "")]
+    #[arg(long, env, value_name = "SELECTOR", default_value = "")]
     pub(super) watch_label_selector: String,
 
     /// Format of log lines.
-    #[arg(long, env, hide_env_values = true, value_name = "FORMAT", default_value = "json")]
+    #[arg(long, env, value_name = "FORMAT", default_value = "json")]
     pub(super) log_format: LogFormat,
 
     /// Minimum severity of logged events.
-    #[arg(long, env, hide_env_values = true, value_name = "LEVEL", default_value = "info")]
+    #[arg(long, env, value_name = "LEVEL", default_value = "info")]
     pub(super) log_level: LogLevel,
 
     #[command(flatten)]
@@ -225,11 +194,21 @@ pub enum LogLevel {
     Trace,
 }
 
-/// Parses the spellings that Go's `strconv.ParseBool` accepts.
-pub(super) fn go_bool(text: &str) -> Result<bool, &'static str> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("give true or false"),
+/// A boolean in the spellings that Go's `strconv.ParseBool` accepts. A flag without a value is true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GoBool(pub(super) bool);
+
+/// The name of such a value in `--help`.
+pub(super) const BOOL: &str = "BOOL";
+
+impl FromStr for GoBool {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Self(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Self(false)),
+            _ => Err("give true or false"),
+        }
     }
 }

@@ -2,25 +2,21 @@
 //! accepted, so that the arguments of an existing Deployment keep working: a flag with an
 //! equivalent has its meaning, any other causes a warning.
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 
-use super::flags::{LogFormat, LogLevel, go_bool};
+use super::flags::{BOOL, GoBool, LogFormat, LogLevel};
 
 /// The flags as given.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Flags of a kubebuilder scaffold")]
 pub(super) struct ScaffoldFlags {
     /// HTTP/2 is not supported; true is an error.
-    #[arg(long, value_name = "BOOL", default_value = "false",
-          num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          action = ArgAction::Set, value_parser = go_bool)]
-    pub(super) enable_http2: bool,
+    #[arg(long, value_name = BOOL, default_value = "false")]
+    pub(super) enable_http2: GoBool,
 
     /// Same as --log-format=text --log-level=debug, unless those are given.
-    #[arg(long, value_name = "BOOL", default_value = "false",
-          num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          action = ArgAction::Set, value_parser = go_bool)]
-    zap_devel: bool,
+    #[arg(long, value_name = BOOL, default_value = "false")]
+    zap_devel: GoBool,
 
     /// Same as --log-format, unless that is given.
     #[arg(long, value_name = "ENCODER")]
@@ -65,12 +61,12 @@ impl ScaffoldFlags {
         match self.zap_encoder {
             Some(Encoder::Json) => Some(LogFormat::Json),
             Some(Encoder::Console) => Some(LogFormat::Text),
-            None => self.zap_devel.then_some(LogFormat::Text),
+            None => self.zap_devel.0.then_some(LogFormat::Text),
         }
     }
 
     pub(super) fn log_level(&self) -> Option<LogLevel> {
-        let devel = self.zap_devel.then_some(LogLevel::Debug);
+        let devel = self.zap_devel.0.then_some(LogLevel::Debug);
         self.zap_log_level.or(devel)
     }
 

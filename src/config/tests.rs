@@ -94,7 +94,7 @@ fn a_bare_boolean_is_true_and_does_not_swallow_the_next_argument() {
 fn the_namespace_of_the_lease_is_given_by_the_flag_before_the_pod() {
     let namespace = |flag: &str, pod: Option<&str>| {
         let flag = format!("--leader-election-namespace={flag}");
-        let flags = Flags::try_parse_from(["manager", "--leader-elect", &flag]).unwrap();
+        let flags = Flags::try_parse_from(["manager", "--leader-elect=true", &flag]).unwrap();
         let election = leader_election(&flags, pod.map(str::to_owned));
         election.map(|election| election.unwrap().namespace)
     };
