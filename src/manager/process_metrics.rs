@@ -19,61 +19,38 @@ pub(super) struct ProcessMetrics;
 
 impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), Error> {
-        if let Ok(status) = fs::read_to_string("/proc/self/status") {
-            for (name, help, field) in [
-                (
-                    "process_resident_memory_bytes",
-                    "Resident memory size in bytes",
-                    "VmRSS:",
-                ),
-                (
-                    "process_virtual_memory_bytes",
-                    "Virtual memory size in bytes",
-                    "VmSize:",
-                ),
-            ] {
-                if let Some(bytes) =
-                    kibibytes(&status, field).and_then(|size| size.checked_mul(1024))
-                {
-                    write(&mut encoder, name, help, &ConstGauge::new(bytes))?;
-                }
+        let read = |file| fs::read_to_string(file).unwrap_or_default();
+        let (status, stat) = (read("/proc/self/status"), read("/proc/self/stat"));
+        let descriptors = fs::read_dir("/proc/self/fd").map(Iterator::count).ok();
+        // One of them is the descriptor of the directory that is read.
+        let open = descriptors.and_then(|count| u64::try_from(count.saturating_sub(1)).ok());
+        for (name, help, value) in [
+            (
+                "process_resident_memory_bytes",
+                "Resident memory size in bytes",
+                bytes(&status, "VmRSS:"),
+            ),
+            (
+                "process_virtual_memory_bytes",
+                "Virtual memory size in bytes",
+                bytes(&status, "VmSize:"),
+            ),
+            ("process_open_fds", "Number of open file descriptors", open),
+        ] {
+            if let Some(value) = value {
+                write(&mut encoder, name, help, &ConstGauge::new(value))?;
             }
         }
-        if let Ok(stat) = fs::read_to_string("/proc/self/stat") {
-            if let Some(seconds) = cpu_seconds(&stat) {
-                let help = "Total user and system CPU time spent in seconds";
-                write(
-                    &mut encoder,
-                    "process_cpu_seconds",
-                    help,
-                    &ConstCounter::new(seconds),
-                )?;
-            }
-            let boot = fs::read_to_string("/proc/stat")
-                .ok()
-                .and_then(|stat| boot_time(&stat));
-            if let Some(start) = boot
-                .zip(start_after_boot(&stat))
-                .map(|(boot, since)| boot + since)
-            {
-                let help = "Start time of the process since unix epoch in seconds";
-                write(
-                    &mut encoder,
-                    "process_start_time_seconds",
-                    help,
-                    &ConstGauge::new(start),
-                )?;
-            }
+        if let Some(seconds) = cpu_seconds(&stat) {
+            let help = "Total user and system CPU time spent in seconds";
+            let value = ConstCounter::new(seconds);
+            write(&mut encoder, "process_cpu_seconds", help, &value)?;
         }
-        if let Ok(descriptors) = fs::read_dir("/proc/self/fd") {
-            // One of them is the descriptor of the directory that is read.
-            let open = u64::try_from(descriptors.count().saturating_sub(1)).unwrap_or(u64::MAX);
-            write(
-                &mut encoder,
-                "process_open_fds",
-                "Number of open file descriptors",
-                &ConstGauge::new(open),
-            )?;
+        let start = boot_time(&read("/proc/stat")).zip(start_after_boot(&stat));
+        if let Some((boot, since)) = start {
+            let help = "Start time of the process since unix epoch in seconds";
+            let value = ConstGauge::new(boot + since);
+            write(&mut encoder, "process_start_time_seconds", help, &value)?;
         }
         Ok(())
     }
@@ -88,10 +65,11 @@ fn write(
     metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
 }
 
-/// A line such as `VmRSS:      8192 kB` of `/proc/self/status`.
-fn kibibytes(status: &str, field: &str) -> Option<u64> {
+/// The bytes in a line such as `VmRSS:      8192 kB` of `/proc/self/status`.
+fn bytes(status: &str, field: &str) -> Option<u64> {
     let value = status.lines().find_map(|line| line.strip_prefix(field))?;
-    value.trim().strip_suffix(" kB")?.trim().parse().ok()
+    let kibibytes: u64 = value.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
 }
 
 /// The fields of `/proc/self/stat` from the third on, after the name in parentheses, which may contain
@@ -142,10 +120,10 @@ mod tests {
     #[test]
     fn memory_is_read_in_kibibytes() {
         assert_eq!(
-            kibibytes("Name:\ta\nVmRSS:\t    8192 kB\n", "VmRSS:"),
-            Some(8192)
+            bytes("Name:\ta\nVmRSS:\t    8192 kB\n", "VmRSS:"),
+            Some(8192 * 1024)
         );
-        assert_eq!(kibibytes("Name:\ta\n", "VmRSS:"), None);
+        assert_eq!(bytes("Name:\ta\n", "VmRSS:"), None);
     }
 
     #[test]

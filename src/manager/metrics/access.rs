@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::Client;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::cache::Cache;
-use super::reviews::{self, DEADLINE, ReviewError, User};
+use super::reviews::{self, DEADLINE, ReviewError};
 
 /// How long the answer to a TokenReview is cached.
 const TOKEN_TTL: Duration = Duration::from_secs(60);
@@ -40,7 +41,7 @@ type Key = [u8; 32];
 /// Decides who may read the metrics.
 pub(super) struct Access {
     client: Client,
-    tokens: Cache<Key, Option<Arc<User>>>,
+    tokens: Cache<Key, Option<Arc<UserInfo>>>,
     rights: Cache<Key, bool>,
     permits: Arc<Semaphore>,
     /// Whether the last review failed. Only a change is logged.
@@ -90,11 +91,11 @@ impl Access {
             .map_err(Denied::Unknown)?
         {
             true => Ok(()),
-            false => Err(Denied::Forbidden(user.username.clone())),
+            false => Err(Denied::Forbidden(user.username.clone().unwrap_or_default())),
         }
     }
 
-    async fn user(&self, token: &str) -> Result<Option<Arc<User>>, ReviewError> {
+    async fn user(&self, token: &str) -> Result<Option<Arc<UserInfo>>, ReviewError> {
         let key = digest(&[token]);
         if let Some(known) = self.tokens.get(&key, Instant::now()) {
             return Ok(known);
@@ -106,7 +107,7 @@ impl Access {
         Ok(user)
     }
 
-    async fn may(&self, user: &User, verb: &str, path: &str) -> Result<bool, ReviewError> {
+    async fn may(&self, user: &UserInfo, verb: &str, path: &str) -> Result<bool, ReviewError> {
         let who = serde_json::to_string(user).unwrap_or_default();
         let key = digest(&[&who, verb, path]);
         if let Some(known) = self.rights.get(&key, Instant::now()) {

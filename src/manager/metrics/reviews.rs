@@ -1,126 +1,104 @@
-//! The two questions that the API server answers about a caller: whose token is this, and may
-//! that user read these metrics? Each has a deadline and is asked once: who scrapes will ask
-//! again.
+//! The two reviews that the API server makes for the metrics: a TokenReview finds the user of a token,
+//! and a SubjectAccessReview says what the user may do. Each has a deadline and is sent once; the next
+//! scrape sends it again. Used by `access`.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::Method;
+use k8s_openapi::Resource;
+use k8s_openapi::api::authentication::v1::{TokenReview, UserInfo};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
 use kube::Client;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::api_server::{Answer, ApiRequest, RequestError};
 use crate::error_report::error_report;
 
-/// Longest wait for one answer; two of them fit into the 10 s that Prometheus waits.
+/// Longest wait for one response; two of them fit into the 10 s that Prometheus waits.
 pub(super) const DEADLINE: Duration = Duration::from_secs(4);
 
-/// Whose token it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct User {
-    pub(super) username: String,
-    uid: String,
-    groups: Vec<String>,
-    extra: BTreeMap<String, Vec<String>>,
-}
-
-/// Why there is no answer.
+/// Why a review has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReviewError {
-    /// This process may not ask.
+    /// This process may not create reviews.
     #[error(
         "the manager may not create {0}: give its ServiceAccount that right, for instance by a \
          ClusterRoleBinding to system:auth-delegator"
     )]
     Forbidden(&'static str),
-    /// The API server did not answer in time.
+    /// The API server did not respond in time.
     #[error("no answer to {0} within {secs} s", secs = DEADLINE.as_secs())]
     Timeout(&'static str),
-    /// The API server cannot be asked, or says that it has a fault.
+    /// The API server is unavailable, or reports an error.
     #[error("{0}")]
     Failed(String),
 }
 
-/// The user of the token; `None` if the token is not valid.
+/// The user of the token, with a name; `None` if the token is not valid.
 ///
 /// # Errors
-/// [`ReviewError`]: nothing is known.
+/// [`ReviewError`]
 pub(super) async fn authenticate(
     client: &Client,
     token: &str,
-) -> Result<Option<User>, ReviewError> {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Status {
-        authenticated: bool,
-        user: User,
-    }
-    let spec = json!({"token": token});
-    let Status {
-        authenticated,
-        user,
-    } = review(client, "authentication.k8s.io", "TokenReview", spec).await?;
-    // A name is what makes a user; the API server never leaves it out.
-    Ok((authenticated && !user.username.is_empty()).then_some(user))
+) -> Result<Option<UserInfo>, ReviewError> {
+    let mut review = TokenReview::default();
+    review.spec.token = Some(token.to_owned());
+    let status = create(client, &review).await?.status.unwrap_or_default();
+    let is_authenticated = status.authenticated == Some(true);
+    let user = status.user.filter(|_| is_authenticated);
+    Ok(user.filter(|user| user.username.as_ref().is_some_and(|name| !name.is_empty())))
 }
 
-/// Whether `user` may `verb` the URL `path`.
+/// Reports whether `user` may `verb` the URL `path`.
 ///
 /// # Errors
-/// [`ReviewError`]: nothing is known.
+/// [`ReviewError`]
 pub(super) async fn authorize(
     client: &Client,
-    user: &User,
+    user: &UserInfo,
     verb: &str,
     path: &str,
 ) -> Result<bool, ReviewError> {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Status {
-        allowed: bool,
-        denied: bool,
-    }
-    let User {
-        username,
-        uid,
-        groups,
-        extra,
-    } = user;
-    let spec = json!({
-        "user": username, "uid": uid, "groups": groups, "extra": extra,
-        "nonResourceAttributes": {"path": path, "verb": verb},
-    });
-    let status: Status =
-        review(client, "authorization.k8s.io", "SubjectAccessReview", spec).await?;
-    Ok(status.allowed && !status.denied)
+    let user = user.clone();
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: user.username,
+            uid: user.uid,
+            groups: user.groups,
+            extra: user.extra,
+            non_resource_attributes: Some(NonResourceAttributes {
+                path: Some(path.to_owned()),
+                verb: Some(verb.to_owned()),
+            }),
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    let status = create(client, &review).await?.status.unwrap_or_default();
+    Ok(status.allowed && status.denied != Some(true))
 }
 
-/// Creates a review and returns its status.
-async fn review<S: for<'a> Deserialize<'a>>(
+/// Creates a review; returns it with its status.
+async fn create<R: Resource + Serialize + DeserializeOwned>(
     client: &Client,
-    group: &str,
-    kind: &'static str,
-    spec: Value,
-) -> Result<S, ReviewError> {
-    let body = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "spec": spec});
-    #[derive(Deserialize)]
-    struct Review<S> {
-        status: S,
-    }
-    let target = format!("/apis/{group}/v1/{}s", kind.to_lowercase());
+    review: &R,
+) -> Result<R, ReviewError> {
+    let target = format!("/apis/{}/{}", R::API_VERSION, R::URL_PATH_SEGMENT);
+    let failed = |error: &dyn std::error::Error| ReviewError::Failed(error_report(error));
+    let body = serde_json::to_string(review).map_err(|error| failed(&error))?;
     let request = ApiRequest {
-        body: Some(&body.to_string()),
+        body: Some(&body),
         deadline: DEADLINE,
-        ..ApiRequest::new(format!("create {kind}"), Method::POST, target)
+        ..ApiRequest::new(format!("create {}", R::KIND), Method::POST, target)
     };
-    let answer = request.send(client).await.and_then(Answer::object);
-    answer
-        .map(|review: Review<S>| review.status)
-        .map_err(|error| match error {
-            error if error.is_forbidden() => ReviewError::Forbidden(kind),
-            RequestError::Timeout { .. } => ReviewError::Timeout(kind),
-            error => ReviewError::Failed(error_report(&error)),
-        })
+    let response = request.send(client).await.and_then(Answer::object);
+    response.map_err(|error| match error {
+        error if error.is_forbidden() => ReviewError::Forbidden(R::KIND),
+        RequestError::Timeout { .. } => ReviewError::Timeout(R::KIND),
+        error => failed(&error),
+    })
 }
