@@ -11,11 +11,11 @@ use hyper_util::rt::TokioExecutor;
 use kube::Client;
 use kube::client::{ClientBuilder, ConfigExt as _};
 use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use tower::layer::layer_fn;
 use tower::timeout::TimeoutLayer;
 use tower::{BoxError, ServiceBuilder};
 
 use super::requests::RequestCounter;
-use super::short_watches::ShortWatches;
 
 /// Longest wait for a TCP and TLS connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -142,9 +142,9 @@ fn client(
     let exchange = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .http1_max_buf_size(READ_BYTES)
         .build(connector);
+    let host = config.cluster_url.authority().map_or("", Authority::as_str);
     let service = ServiceBuilder::new()
-        .layer(ShortWatches)
-        .layer(requests.layer(config.cluster_url.authority().map_or("", Authority::as_str)))
+        .layer(layer_fn(|client| requests.counted(client, host)))
         .layer(TimeoutLayer::new(until_answered))
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(failed)?)

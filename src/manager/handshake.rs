@@ -1,12 +1,15 @@
 //! Checks the webhook listener: a TLS handshake on loopback, as by the API server. The names in the
 //! certificate are not checked here; the API server checks them.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use tokio::net::TcpStream;
@@ -21,29 +24,20 @@ const TIMEOUT: Duration = Duration::from_millis(800);
 /// Performs a TLS handshake with the listener at `port` of this machine.
 pub(super) async fn handshake(port: u16) -> Finding {
     let attempt = async {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let stream = TcpStream::connect(address)
-            .await
-            .map_err(|error| error.to_string())?;
-        let connector = TlsConnector::from(Arc::new(client().map_err(|error| error.to_string())?));
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        let connector = TlsConnector::from(Arc::new(client().map_err(io::Error::other)?));
         let name = ServerName::from(Ipv4Addr::LOCALHOST);
-        connector
-            .connect(name, stream)
-            .await
-            .map_err(|error| error.to_string())?;
-        Ok(())
+        connector.connect(name, stream).await.map(drop)
     };
     match timeout(TIMEOUT, attempt).await {
-        Ok(finding) => finding,
+        Ok(finding) => finding.map_err(|error| error.to_string()),
         Err(_elapsed) => Err(format!("no handshake on port {port} within {TIMEOUT:?}")),
     }
 }
 
 fn client() -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
-    let verifier = Arc::new(AnyName {
-        provider: Arc::clone(&provider),
-    });
+    let verifier = Arc::new(AnyName(provider.signature_verification_algorithms));
     let config =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(config
@@ -54,9 +48,7 @@ fn client() -> Result<ClientConfig, Error> {
 
 /// Accepts every certificate whose key signed the handshake.
 #[derive(Debug)]
-struct AnyName {
-    provider: Arc<CryptoProvider>,
-}
+struct AnyName(WebPkiSupportedAlgorithms);
 
 impl ServerCertVerifier for AnyName {
     fn verify_server_cert(
@@ -76,8 +68,7 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        verify_tls12_signature(message, certificate, signature, &self.0)
     }
 
     fn verify_tls13_signature(
@@ -86,14 +77,11 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        verify_tls13_signature(message, certificate, signature, &self.0)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
+        self.0.supported_schemes()
     }
 }
 

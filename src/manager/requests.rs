@@ -1,5 +1,5 @@
-//! `rest_client_requests_total`: counts every request to the API server when it ends, and records the
-//! date of the response. A tower layer around the client; changes neither requests nor responses.
+//! The tower layer of every client: counts each request to the API server when it ends
+//! (`rest_client_requests_total`), records the date of the response, and checks the body of a watch.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,10 +11,11 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use tower::{Layer, Service};
+use tower::Service;
 use tracing::Span;
 
 use super::server_time::ServerTime;
+use super::short_watches::{CheckedBody, checked, is_watch};
 
 /// The labels of the client-go metric of this name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -26,7 +27,7 @@ struct Labels {
     host: Arc<str>,
 }
 
-/// Counts the requests of every client that uses its layers.
+/// Counts the requests of every client that it wraps.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RequestCounter {
     requests: Family<Labels, Counter>,
@@ -50,29 +51,12 @@ impl RequestCounter {
         self.server_time.clone()
     }
 
-    /// A layer for a client of `host`.
-    pub(super) fn layer(&self, host: &str) -> CountRequests {
-        CountRequests {
-            counter: self.clone(),
-            host: host.into(),
-        }
-    }
-}
-
-/// See [`RequestCounter::layer`].
-#[derive(Debug, Clone)]
-pub(super) struct CountRequests {
-    counter: RequestCounter,
-    host: Arc<str>,
-}
-
-impl<S> Layer<S> for CountRequests {
-    type Service = Counted<S>;
-
-    fn layer(&self, inner: S) -> Counted<S> {
+    /// Counts the requests of `inner`, a client of `host`.
+    pub(super) fn counted<S>(&self, inner: S, host: &str) -> Counted<S> {
         Counted {
             inner,
-            layer: self.clone(),
+            counter: self.clone(),
+            host: host.into(),
         }
     }
 }
@@ -81,7 +65,9 @@ impl<S> Layer<S> for CountRequests {
 #[derive(Debug, Clone)]
 pub(super) struct Counted<S> {
     inner: S,
-    layer: CountRequests,
+    counter: RequestCounter,
+    /// Host and port of the API server.
+    host: Arc<str>,
 }
 
 impl<S, In, Out> Service<Request<In>> for Counted<S>
@@ -89,7 +75,7 @@ where
     S: Service<Request<In>, Response = Response<Out>>,
     S::Future: Send + 'static,
 {
-    type Response = S::Response;
+    type Response = Response<CheckedBody<Out>>;
     type Error = S::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -99,7 +85,8 @@ where
 
     fn call(&mut self, request: Request<In>) -> Self::Future {
         let method = request.method().to_string();
-        let CountRequests { counter, host } = self.layer.clone();
+        let is_watch = is_watch(request.uri());
+        let (counter, host) = (self.counter.clone(), Arc::clone(&self.host));
         // The span of the call that sends this request: kube's buffer runs in another task.
         let span = Span::current();
         let response = self.inner.call(request);
@@ -121,7 +108,7 @@ where
                 .requests
                 .get_or_create(&Labels { code, method, host })
                 .inc();
-            response
+            response.map(|response| checked(response, is_watch))
         })
     }
 }
@@ -155,7 +142,7 @@ mod tests {
     #[test]
     fn a_client_that_is_not_ready_is_not_ready_with_its_counter() {
         let counter = RequestCounter::registered(&mut Registry::default());
-        let mut busy = counter.layer("api:6443").layer(Busy);
+        let mut busy = counter.counted(Busy, "api:6443");
         let mut context = Context::from_waker(std::task::Waker::noop());
         assert!(busy.poll_ready(&mut context).is_pending());
     }
@@ -164,18 +151,16 @@ mod tests {
     async fn answers_and_failures_are_counted_with_client_go_s_labels() {
         let mut registry = Registry::default();
         let counter = RequestCounter::registered(&mut registry);
-        let answers = counter
-            .layer("api:6443")
-            .layer(tower::service_fn(async |_: Request<()>| {
-                let mut response = Response::new(());
-                *response.status_mut() = StatusCode::CONFLICT;
-                Ok::<_, std::io::Error>(response)
-            }));
-        let fails = counter
-            .layer("api:6443")
-            .layer(tower::service_fn(async |_: Request<()>| {
-                Err::<Response<()>, _>(std::io::Error::other("refused"))
-            }));
+        let answers = tower::service_fn(async |_: Request<()>| {
+            let mut response = Response::new(());
+            *response.status_mut() = StatusCode::CONFLICT;
+            Ok::<_, std::io::Error>(response)
+        });
+        let answers = counter.counted(answers, "api:6443");
+        let fails = tower::service_fn(async |_: Request<()>| {
+            Err::<Response<()>, _>(std::io::Error::other("refused"))
+        });
+        let fails = counter.counted(fails, "api:6443");
         answers
             .oneshot(Request::patch("/a").body(()).unwrap())
             .await

@@ -1,18 +1,17 @@
 //! Reports a watch that ends at once and without an event as an error, so that the retry is delayed as
 //! after other errors. `kube::runtime::watcher` treats the end of a watch as a renewal and reconnects
 //! at once: an API server or proxy that closes every watch would receive thousands of requests a
-//! second. client-go's reflector does the same (`tools/cache/reflector.go`, `VeryShortWatchError`). A
-//! tower layer around the client.
+//! second. client-go's reflector does the same (`tools/cache/reflector.go`, `VeryShortWatchError`).
+//! Used by the layer in `requests`.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::http::{Request, Response};
+use axum::http::{Response, Uri};
 use hyper::body::{Body, Bytes, Frame};
 use tokio::time::Instant;
-use tower::{BoxError, Layer, Service};
+use tower::BoxError;
 
 /// A watch that ends earlier, and before its first event, is too short.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -22,57 +21,27 @@ const SHORTEST: Duration = Duration::from_secs(1);
 #[error("the watch ended within a second and before its first event")]
 struct ShortWatch;
 
-/// A layer that turns short watches into errors.
-#[derive(Debug, Clone)]
-pub(super) struct ShortWatches;
-
-/// See [`ShortWatches`].
-#[derive(Debug, Clone)]
-pub(super) struct CheckedWatches<S> {
-    inner: S,
-}
-
-/// The body of a response.
+/// The body of a response. If it is that of a watch, a short watch is an error.
+#[derive(Debug)]
 pub(super) struct CheckedBody<B> {
     body: Pin<Box<B>>,
     /// The start of the watch; `None` for other requests, and after the first event.
     began: Option<Instant>,
 }
 
-impl<S> Layer<S> for ShortWatches {
-    type Service = CheckedWatches<S>;
-
-    fn layer(&self, inner: S) -> CheckedWatches<S> {
-        CheckedWatches { inner }
-    }
+/// Reports whether a request for `uri` starts a watch.
+pub(super) fn is_watch(uri: &Uri) -> bool {
+    let query = uri.query().unwrap_or_default();
+    query.split('&').any(|field| field == "watch=true")
 }
 
-impl<S, In, B> Service<Request<In>> for CheckedWatches<S>
-where
-    S: Service<Request<In>, Response = Response<B>>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<CheckedBody<B>>;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<In>) -> Self::Future {
-        let query = request.uri().query().unwrap_or_default();
-        let is_watch = query.split('&').any(|field| field == "watch=true");
-        let response = self.inner.call(request);
-        Box::pin(async move {
-            let response = response.await?;
-            let is_watched = is_watch && response.status().is_success();
-            Ok(response.map(|body| CheckedBody {
-                body: Box::pin(body),
-                began: is_watched.then(Instant::now),
-            }))
-        })
-    }
+/// Checks the body of `response`, which is to a watch or to another request.
+pub(super) fn checked<B>(response: Response<B>, is_watch: bool) -> Response<CheckedBody<B>> {
+    let is_watched = is_watch && response.status().is_success();
+    response.map(|body| CheckedBody {
+        body: Box::pin(body),
+        began: is_watched.then(Instant::now),
+    })
 }
 
 impl<B> CheckedBody<B> {
@@ -122,13 +91,11 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
     use std::future::poll_fn;
 
     use axum::body::Body as AnyBody;
     use futures::stream;
     use tokio::time::sleep;
-    use tower::ServiceExt as _;
 
     use super::*;
 
@@ -149,14 +116,8 @@ mod tests {
             ))
         });
         let answer = Response::new(AnyBody::from_stream(pieces));
-        let mut answer = Some(answer);
-        let inner = tower::service_fn(move |_: Request<()>| {
-            let answer = answer.take().expect("one request");
-            async move { Ok::<_, Infallible>(answer) }
-        });
-        let request = Request::get(uri).body(()).expect("a request");
-        let answered = ShortWatches.layer(inner).oneshot(request).await;
-        let mut body = answered.unwrap_or_else(|never| match never {}).into_body();
+        let is_watch = is_watch(&uri.parse().expect("a URI"));
+        let mut body = checked(answer, is_watch).into_body();
         let mut read = String::new();
         while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
             match frame {
