@@ -9,10 +9,10 @@ use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::cluster::Clients;
 use super::election::{Driver, Election, ElectionLost};
-use super::shutdown::Shutdown;
 use crate::config::Config;
 use crate::controller::{self, ControllersError, Leadership, Metrics, Options};
 
@@ -38,7 +38,7 @@ pub(super) fn run(
     clients: &Clients,
     election: Option<Election>,
     registry: &mut Registry,
-    shutdown: Shutdown,
+    stop: CancellationToken,
 ) -> impl Future<Output = Result<(), Ended>> + Send + 'static {
     let driver = election.map(|election| election.driver(registry));
     let leadership = driver.as_ref().map(Driver::leadership);
@@ -56,7 +56,7 @@ pub(super) fn run(
         leadership: leadership.unwrap_or_else(Leadership::sole),
     };
     async move {
-        let controllers = controller::run(options, shutdown.stopped());
+        let controllers = controller::run(options, stop.cancelled_owned());
         match driver {
             Some(driver) => run_elected(driver, controllers).await,
             None => Ok(controllers.await?),

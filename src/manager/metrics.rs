@@ -59,8 +59,8 @@ pub(super) fn start(
 ) {
     let (certificate, server) = ("metrics certificate", "metrics server");
     let metrics = |registry| reads.of("metrics", registry);
-    let stop = group.shutdown();
-    let shutdown = stop.clone().stopped();
+    let stop = group.stopping();
+    let shutdown = stop.clone().cancelled_owned();
     let resolver = match &config.metrics_security {
         MetricsSecurity::Plain => {
             let serving = serving(listener, router(registry, None));

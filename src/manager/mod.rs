@@ -16,7 +16,7 @@ mod requests;
 mod runtime;
 mod server_time;
 mod short_watches;
-mod shutdown;
+mod signals;
 mod supervise;
 mod telemetry;
 mod traces;
@@ -27,6 +27,7 @@ use std::path::Path;
 
 use axum::http::StatusCode;
 use tokio::runtime::{Handle, Runtime};
+use tokio_util::sync::CancellationToken;
 
 use crate::budget::HEALTH;
 use crate::certificates;
@@ -46,8 +47,7 @@ pub use listen::BindError;
 use listen::listen;
 use requests::RequestCounter;
 use runtime::{runtime, webhook_runtime};
-use shutdown::Signals;
-pub use shutdown::{Shutdown, Stopper, shutdown};
+use signals::Signals;
 use supervise::{AT_ONCE, Process};
 use telemetry::LogControl;
 use traces::Traces;
@@ -137,7 +137,7 @@ async fn start_and_stop(
     let mut process = Process::new();
     if let Some(traces) = traces {
         traces.register(&mut registry);
-        let stop = process.traces.shutdown();
+        let stop = process.traces.stopping();
         process.traces.start("traces", traces.run(stop));
     }
     let mut ready = readiness(process.stopping());
@@ -150,7 +150,7 @@ async fn start_and_stop(
         ready = webhooks.check(ready);
     }
     let controllers = &mut process.controllers;
-    let stop = controllers.shutdown();
+    let stop = controllers.stopping();
     controllers.start(
         "controllers",
         controllers::run(&config, &clients, election, &mut registry, stop.clone()),
@@ -158,7 +158,7 @@ async fn start_and_stop(
     let check = version_check::run(clients.calls.clone(), clients.server, stop);
     controllers.start("API server version check", check);
     let servers = &mut process.servers;
-    let stop = servers.shutdown();
+    let stop = servers.stopping();
     if let Some(listener) = health {
         let serving = Serving {
             name: "health",
@@ -169,7 +169,7 @@ async fn start_and_stop(
             counters: Counters::default(),
             stopping: AT_ONCE,
         };
-        servers.start("health server", serving.run(stop.stopped()));
+        servers.start("health server", serving.run(stop.cancelled_owned()));
     }
     if let Some(listener) = metrics {
         metrics::start(
@@ -185,9 +185,9 @@ async fn start_and_stop(
 }
 
 /// A check that passes until the stop begins.
-fn readiness(stopping: Shutdown) -> Endpoint {
+fn readiness(stopping: CancellationToken) -> Endpoint {
     Endpoint::new(names::READYZ).check("shutdown", StatusCode::SERVICE_UNAVAILABLE, move || {
-        match stopping.is_stopping() {
+        match stopping.is_cancelled() {
             true => Err("the process is stopping".to_owned()),
             false => Ok(()),
         }

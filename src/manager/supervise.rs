@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::RunError;
 use super::parts::{How, Parts};
-use super::shutdown::{Shutdown, Stopper, shutdown};
 use super::traces::LAST_EXPORT;
 use crate::webhook::Stopping;
 
@@ -78,10 +78,9 @@ pub(super) struct Group {
     phase: &'static str,
     /// Bound of the phase.
     limit: Duration,
-    // Dropped before the stopper, so that dropping a group does not signal its parts to stop.
     parts: Parts,
-    stopper: Stopper,
-    shutdown: Shutdown,
+    /// Cancelled when the group stops.
+    stopping: CancellationToken,
 }
 
 impl Process {
@@ -96,8 +95,8 @@ impl Process {
     }
 
     /// Notified of the stop first.
-    pub(super) fn stopping(&self) -> Shutdown {
-        self.webhooks.shutdown()
+    pub(super) fn stopping(&self) -> CancellationToken {
+        self.webhooks.stopping()
     }
 
     /// Waits for a signal or for the end of a part, and then stops all groups in order. A further
@@ -168,22 +167,20 @@ fn ignore_timeout(phase: Result<(), RunError>) -> Result<(), RunError> {
 
 impl Group {
     fn new(phase: &'static str, limit: Duration) -> Self {
-        let (stopper, shutdown) = shutdown();
         Self {
             phase,
             limit,
             parts: Parts::default(),
-            stopper,
-            shutdown,
+            stopping: CancellationToken::new(),
         }
     }
 
     /// The stop signal of its parts.
-    pub(super) fn shutdown(&self) -> Shutdown {
-        self.shutdown.clone()
+    pub(super) fn stopping(&self) -> CancellationToken {
+        self.stopping.clone()
     }
 
-    /// Starts a part, which ends soon after the signal of [`Group::shutdown`].
+    /// Starts a part, which ends soon after the signal of [`Group::stopping`].
     pub(super) fn start<E>(
         &mut self,
         name: &'static str,
@@ -210,7 +207,7 @@ impl Group {
     /// part while it stops is an error of the process.
     async fn stop(&mut self) -> Result<(), RunError> {
         let began = Instant::now();
-        self.stopper.stop();
+        self.stopping.cancel();
         if self.parts.running().is_empty() {
             return Ok(());
         }

@@ -26,8 +26,8 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use percent_encoding::percent_decode_str;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
-use super::shutdown::Shutdown;
 use counted::Spans;
 use transport::Transport;
 
@@ -107,8 +107,8 @@ impl Traces {
     ///
     /// # Errors
     /// None: an unavailable collector is not an error.
-    pub(super) async fn run(self, stop: Shutdown) -> Result<(), Infallible> {
-        stop.stopped().await;
+    pub(super) async fn run(self, stop: CancellationToken) -> Result<(), Infallible> {
+        stop.cancelled().await;
         // Blocks, and needs the runtime for its requests.
         let shutdown = move || self.provider.shutdown_with_timeout(LAST_EXPORT);
         // The exporter has logged why a batch failed.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kube::Client;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
-use super::shutdown::Shutdown;
 use crate::error_report::error_report;
 
 /// The oldest minor version of Kubernetes 1 that the CRDs and server-side apply are tested with.
@@ -20,13 +20,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub(super) async fn run(
     client: Client,
     server: String,
-    shutdown: Shutdown,
+    stop: CancellationToken,
 ) -> Result<(), Infallible> {
-    tokio::select! {
-        () = shutdown.clone().stopped() => return Ok(()),
-        () = ask_until_answered(&client, &server) => {}
-    }
-    shutdown.stopped().await;
+    stop.run_until_cancelled(ask_until_answered(&client, &server))
+        .await;
+    stop.cancelled().await;
     Ok(())
 }
 

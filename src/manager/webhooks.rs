@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use super::RunError;
 use super::cluster::Clients;
@@ -16,7 +17,6 @@ use super::handshake::handshake;
 use super::health::Endpoint;
 use super::namespace::pod_namespace;
 use super::server_time::ServerTime;
-use super::shutdown::Shutdown;
 use super::supervise::{AT_A_URL, BEHIND_A_SERVICE, Group};
 use crate::certificates::{
     self, Registration, Resolver, SECRET, SelfManaged, directory, registered, self_managed,
@@ -58,7 +58,7 @@ impl Webhooks {
             CertificateSource::Url { .. } => AT_A_URL,
             CertificateSource::Directory(_) | CertificateSource::SelfManaged => BEHIND_A_SERVICE,
         };
-        let (minimum, stop) = (config.tls_min_version, group.shutdown().stopped());
+        let (minimum, stop) = (config.tls_min_version, group.stopping().cancelled_owned());
         let listener = moved(listener, runtime).map_err(|source| RunError::System {
             doing: "move a listener to another runtime",
             source,
@@ -112,7 +112,7 @@ fn start_source(
     match &config.certificates {
         CertificateSource::Directory(files) => {
             let (resolver, run) = directory(files.clone(), metrics);
-            group.start(name, until(group.shutdown(), run));
+            group.start(name, until(group.stopping(), run));
             Ok(resolver)
         }
         CertificateSource::SelfManaged => {
@@ -124,7 +124,7 @@ fn start_source(
             };
             let (calls, watches) = (clients.calls.clone(), clients.watches.clone());
             let (resolver, run) = self_managed(options, calls, watches, metrics);
-            group.start(name, until(group.shutdown(), run));
+            group.start(name, until(group.stopping(), run));
             Ok(resolver)
         }
         CertificateSource::Url { url, force } => {
@@ -139,7 +139,7 @@ fn start_source(
                     .map(|kind| packaging::crd::both_versions(kind))
                     .collect(),
             };
-            let stop = group.shutdown().stopped();
+            let stop = group.stopping().cancelled_owned();
             let (resolver, run) = registered(options, clients.calls.clone(), metrics, stop)?;
             group.start(name, run);
             Ok(resolver)
@@ -154,13 +154,10 @@ fn own_namespace() -> String {
 
 /// Runs `run`, which never ends by itself, until the stop.
 pub(super) async fn until<E>(
-    shutdown: Shutdown,
+    stop: CancellationToken,
     run: impl Future<Output = Result<(), E>>,
 ) -> Result<(), E> {
-    tokio::select! {
-        ended = run => ended,
-        () = shutdown.stopped() => Ok(()),
-    }
+    stop.run_until_cancelled(run).await.unwrap_or(Ok(()))
 }
 
 #[cfg(test)]

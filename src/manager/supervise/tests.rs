@@ -14,8 +14,8 @@ const GRACE_PERIOD: Duration =
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// A part that ends `delay` after the stop signal.
-async fn obedient(shutdown: Shutdown, delay: Duration) -> io::Result<()> {
-    shutdown.stopped().await;
+async fn obedient(stopping: CancellationToken, delay: Duration) -> io::Result<()> {
+    stopping.cancelled().await;
     sleep(delay).await;
     Ok(())
 }
@@ -48,9 +48,9 @@ fn process(
         (&mut process.lease, "lease", lease),
         (&mut process.servers, "servers", servers),
     ] {
-        let (ends, shutdown) = (Arc::clone(&ends), group.shutdown());
+        let (ends, stopping) = (Arc::clone(&ends), group.stopping());
         group.start(name, async move {
-            obedient(shutdown, delay).await?;
+            obedient(stopping, delay).await?;
             let end = (name, millis(origin.elapsed()));
             ends.lock().unwrap().push(end);
             io::Result::Ok(())
@@ -173,9 +173,9 @@ async fn the_end_of_the_controllers_waits_for_no_webhook_calls() {
 #[tokio::test(start_paused = true)]
 async fn a_part_that_panics_while_it_stops_fails_the_stop() {
     let mut process = Process::new();
-    let shutdown = process.controllers.shutdown();
+    let stopping = process.controllers.stopping();
     process.controllers.start("clumsy", async move {
-        obedient(shutdown, Duration::ZERO).await?;
+        obedient(stopping, Duration::ZERO).await?;
         panic!("tripped");
         #[allow(unreachable_code)]
         io::Result::Ok(())

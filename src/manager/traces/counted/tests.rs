@@ -9,9 +9,9 @@ use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::manager::shutdown::shutdown;
 use crate::manager::telemetry::tests::log_lines;
 use crate::manager::traces::{LAST_EXPORT, Traces};
 
@@ -143,8 +143,8 @@ fn a_collector_that_goes_away_and_comes_back_is_logged_once_each() {
 async fn a_stop_exports_the_remaining_spans() {
     let fixture = Fixture::new(Sampler::AlwaysOn, 9);
     fixture.end_spans(BATCH + 2);
-    let (stopper, stop) = shutdown();
-    stopper.stop();
+    let stop = CancellationToken::new();
+    stop.cancel();
     let Ok(()) = fixture.traces.run(stop).await;
     assert_eq!(fixture.batches.iter().sum::<usize>(), BATCH + 2);
 }
@@ -158,8 +158,8 @@ async fn a_stop_does_not_wait_for_a_collector_that_hangs() {
             assert_eq!(fixture.batches.recv(), Ok(in_progress));
         }
         fixture.end_spans(1);
-        let (stopper, stop) = shutdown();
-        stopper.stop();
+        let stop = CancellationToken::new();
+        stop.cancel();
         let began = Instant::now();
         let Ok(()) = fixture.traces.run(stop).await;
         let took = began.elapsed();
