@@ -303,31 +303,23 @@ fn names(list: &str) -> impl Iterator<Item = &str> {
 }
 
 fn select(list: &str) -> Result<Vec<&'static dyn Operator>, ConfigError> {
-    let known: Vec<_> = OPERATORS
-        .iter()
-        .map(|operator| (operator.kind().controller_name(), *operator))
-        .collect();
-    let mut selected = BTreeSet::new();
-    for name in names(list) {
-        if name == "*" {
-            selected.extend(known.iter().map(|(name, _)| name.as_str()));
-        } else if known.iter().any(|(candidate, _)| candidate == name) {
-            selected.insert(name);
-        } else {
-            let known: Vec<_> = known.into_iter().map(|(name, _)| name).collect();
-            return Err(ConfigError::UnknownController {
-                name: name.to_owned(),
-                known: known.join(", "),
-            });
-        }
+    let name = |operator: &&'static dyn Operator| operator.kind().controller_name();
+    let known: Vec<_> = OPERATORS.iter().map(name).collect();
+    let unknown = names(list).find(|name| *name != "*" && known.iter().all(|it| it != name));
+    if let Some(name) = unknown {
+        return Err(ConfigError::UnknownController {
+            name: name.to_owned(),
+            known: known.join(", "),
+        });
     }
-    if selected.is_empty() {
-        return Err(ConfigError::NoController);
+    let is_selected = |operator: &&'static dyn Operator| {
+        names(list).any(|given| given == "*" || given == name(operator))
+    };
+    let selected: Vec<_> = OPERATORS.iter().copied().filter(is_selected).collect();
+    match selected.is_empty() {
+        true => Err(ConfigError::NoController),
+        false => Ok(selected),
     }
-    let operators = known
-        .iter()
-        .filter(|(name, _)| selected.contains(name.as_str()));
-    Ok(operators.map(|(_, operator)| *operator).collect())
 }
 
 /// The operand images in the environment. An empty variable counts as unset, as in a manifest

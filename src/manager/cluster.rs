@@ -1,7 +1,7 @@
 //! The clients of the API server: its address, the credentials, and the deadlines of all requests.
 //! Builds clients; sends no requests.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use axum::http::uri::Authority;
@@ -112,7 +112,7 @@ pub(super) async fn connect_once_more(
 
 /// The configuration of every client.
 async fn configured(kubeconfig: Option<&Path>) -> Result<Config, ClusterError> {
-    let mut config = config(kubeconfig).await?;
+    let mut config = found(kubeconfig).await?;
     config.headers.push((USER_AGENT, user_agent()));
     Ok(config)
 }
@@ -154,30 +154,19 @@ fn client(
     Ok(ClientBuilder::new(service, config.default_namespace.as_str()).build())
 }
 
-async fn config(file: Option<&Path>) -> Result<Config, ClusterError> {
-    if let Some(file) = file {
-        return from_kubeconfig(file.display().to_string(), Kubeconfig::read_from(file)).await;
-    }
-    match Kubeconfig::from_env() {
-        Ok(None) => {}
-        Ok(Some(found)) => return from_kubeconfig("KUBECONFIG".to_owned(), Ok(found)).await,
-        Err(error) => return from_kubeconfig("KUBECONFIG".to_owned(), Err(error)).await,
-    }
-    if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+async fn found(file: Option<&Path>) -> Result<Config, ClusterError> {
+    let read = |file: &Path| (file.display().to_string(), Kubeconfig::read_from(file));
+    let (origin, kubeconfig) = if let Some(file) = file {
+        read(file)
+    } else if let Some(kubeconfig) = Kubeconfig::from_env().transpose() {
+        ("KUBECONFIG".to_owned(), kubeconfig)
+    } else if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
         return Config::incluster().map_err(ClusterError::ServiceAccount);
-    }
-    match home_kubeconfig().filter(|file| file.exists()) {
-        Some(file) => {
-            from_kubeconfig(file.display().to_string(), Kubeconfig::read_from(&file)).await
-        }
-        None => Err(ClusterError::NoCluster),
-    }
-}
-
-async fn from_kubeconfig(
-    origin: String,
-    kubeconfig: Result<Kubeconfig, KubeconfigError>,
-) -> Result<Config, ClusterError> {
+    } else {
+        let file = std::env::home_dir().map(|home| home.join(".kube").join("config"));
+        let file = file.filter(|file| file.exists());
+        read(&file.ok_or(ClusterError::NoCluster)?)
+    };
     let config = match kubeconfig {
         Ok(found) => Config::from_custom_kubeconfig(found, &KubeConfigOptions::default()).await,
         Err(error) => Err(error),
@@ -186,10 +175,6 @@ async fn from_kubeconfig(
         origin,
         source: Box::new(source),
     })
-}
-
-fn home_kubeconfig() -> Option<PathBuf> {
-    std::env::home_dir().map(|home| home.join(".kube").join("config"))
 }
 
 /// The user agent, shown in the audit log and the metrics of the API server.

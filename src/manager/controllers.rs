@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -70,12 +69,10 @@ async fn run_elected(
     driver: Driver,
     controllers: impl Future<Output = Result<(), ControllersError>>,
 ) -> Result<(), Ended> {
-    let (resign, resigned) = oneshot::channel::<()>();
+    let resign = CancellationToken::new();
     // A separate task, so that the controllers cannot delay a renewal.
-    let mut election = Aborted(tokio::spawn(driver.run(async {
-        // Also when the sender is dropped; then this task is aborted.
-        let _ = resigned.await;
-    })));
+    let election = driver.run(resign.clone().cancelled_owned());
+    let mut election = Aborted(tokio::spawn(election));
     tokio::select! {
         biased;
         ended = &mut election.0 => return Ok(ended??),
@@ -91,7 +88,7 @@ async fn run_elected(
             Err(error) => return Err(error.into()),
         },
     }
-    let _ = resign.send(());
+    resign.cancel();
     match timeout(RELEASE, &mut election.0).await {
         Ok(ended) => Ok(ended??),
         Err(_elapsed) => {

@@ -69,13 +69,6 @@ impl Parts {
         })
     }
 
-    /// Waits until all parts have ended, and passes each end to `report`. Cancel-safe.
-    pub(super) async fn all_ended(&mut self, mut report: impl FnMut(Ended)) {
-        while let Some(ended) = self.next_end().await {
-            report(ended);
-        }
-    }
-
     /// Aborts the running parts at their next await point.
     pub(super) fn abort(&mut self) {
         self.tasks.abort_all();
@@ -93,14 +86,9 @@ fn panic_message(error: JoinError) -> String {
     let Ok(payload) = error.try_into_panic() else {
         return "aborted".to_owned();
     };
-    match payload.downcast::<String>() {
-        Ok(message) => *message,
-        Err(payload) => payload
-            .downcast_ref::<&str>()
-            .copied()
-            .unwrap_or("not text")
-            .to_owned(),
-    }
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("not text").to_owned()
 }
 
 impl fmt::Display for Ended {
@@ -164,7 +152,9 @@ mod tests {
         parts.start_on(&Handle::current(), "one", async { io::Result::Ok(()) });
         parts.start_on(&Handle::current(), "two", async { io::Result::Ok(()) });
         let mut ends = Vec::new();
-        parts.all_ended(|ended| ends.push(ended.part)).await;
+        while let Some(ended) = parts.next_end().await {
+            ends.push(ended.part);
+        }
         ends.sort_unstable();
         assert_eq!(ends, ["one", "two"]);
         assert!(parts.running().is_empty());

@@ -212,12 +212,14 @@ impl Group {
             return Ok(());
         }
         let mut died = None;
-        let all_ended = self.parts.all_ended(|ended| {
-            if ended.how != How::Returned {
-                tracing::error!(part = ended.part, "{ended}");
-                died.get_or_insert(RunError::Died(ended.to_string()));
+        let all_ended = async {
+            while let Some(ended) = self.parts.next_end().await {
+                if ended.how != How::Returned {
+                    tracing::error!(part = ended.part, "{ended}");
+                    died.get_or_insert(RunError::Died(ended.to_string()));
+                }
             }
-        });
+        };
         let in_time = timeout(self.limit, all_ended).await.is_ok();
         let took_ms = millis(began.elapsed());
         if !in_time {
