@@ -1,5 +1,5 @@
-//! The target of spans that are made for traces alone, and the trace that a call from outside
-//! belongs to: the log never shows them, and without an endpoint for traces they are never made.
+//! The target of spans that exist only for traces, and the parent of a span that another process names.
+//! The log omits these spans; without an endpoint for traces they are not created.
 
 use http::HeaderMap;
 use opentelemetry::propagation::TextMapPropagator as _;
@@ -8,17 +8,17 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// See above.
+/// The target of spans that exist only for traces.
 pub(crate) const TRACES: &str = "otel";
 
-/// Makes `span`, which was not entered yet, part of the trace that `headers` name, if they name
-/// one: `traceparent` of W3C Trace Context.
+/// Makes `span` part of the trace in the `traceparent` of `headers` (W3C Trace Context), if there is
+/// one. `span` must not have been entered yet.
 pub(crate) fn adopt(span: &Span, headers: &HeaderMap) {
     if span.is_disabled() || !headers.contains_key("traceparent") {
         return;
     }
     let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
-    // Only a span that is already entered refuses, or one that nobody traces.
+    // Fails only if the span was entered already, or is not traced.
     let _ = span.set_parent(parent);
 }
 

@@ -14,7 +14,7 @@ fn command(arguments: &[&str]) -> Result<Command, ConfigError> {
 fn load(arguments: &[&str]) -> Result<Config, ConfigError> {
     match command(arguments)? {
         Command::Run(config) => Ok(*config),
-        Command::MigrateStorage(_) => panic!("{arguments:?} is an subcommand"),
+        Command::MigrateStorage(_) => panic!("{arguments:?} is a subcommand"),
     }
 }
 
@@ -27,8 +27,8 @@ fn controllers(arguments: &[&str]) -> Vec<String> {
 }
 
 /// The error message for invalid arguments.
-fn refusal(arguments: &[&str]) -> String {
-    load(arguments).err().expect("must be refused").to_string()
+fn rejection(arguments: &[&str]) -> String {
+    load(arguments).err().expect("must be rejected").to_string()
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn booleans_are_spelled_as_in_go() {
             "{spelling}"
         );
     }
-    assert!(refusal(&["--leader-elect=maybe"]).contains("give true or false"));
+    assert!(rejection(&["--leader-elect=maybe"]).contains("give true or false"));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn the_last_of_two_equal_flags_wins() {
 }
 
 #[test]
-fn a_refused_value_is_named_with_its_flag() {
+fn a_rejected_value_is_named_with_its_flag() {
     for (argument, part) in [
         (
             "--health-probe-bind-address=8081",
@@ -140,7 +140,7 @@ fn a_refused_value_is_named_with_its_flag() {
             "possible values: error, warn, info, debug, trace",
         ),
     ] {
-        let message = refusal(&[argument]);
+        let message = rejection(&[argument]);
         let (flag, _) = argument.split_once('=').unwrap();
         assert!(
             message.contains(flag) && message.contains(part),
@@ -150,9 +150,9 @@ fn a_refused_value_is_named_with_its_flag() {
 }
 
 #[test]
-fn flags_that_do_not_exist_are_refused() {
-    assert!(refusal(&["--webhook-ports=9443"]).contains("--webhook-ports"));
-    assert!(refusal(&["surplus"]).contains("surplus"));
+fn flags_that_do_not_exist_are_rejected() {
+    assert!(rejection(&["--webhook-ports=9443"]).contains("--webhook-ports"));
+    assert!(rejection(&["surplus"]).contains("surplus"));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn controllers_are_selected_by_name_in_the_order_of_the_list() {
         controllers(&["--controllers=*,nginx"]).len(),
         OPERATORS.len()
     );
-    let message = refusal(&["--controllers=memcached,another"]);
+    let message = rejection(&["--controllers=memcached,another"]);
     assert!(
         message.contains("\"another\"") && message.contains("memcached, nginx"),
         "{message}"
@@ -186,14 +186,14 @@ fn namespaces_are_a_list_and_each_must_be_a_label() {
     let long = "a".repeat(64);
     for name in ["Team", "-a", "a-", "a.b", "a b", &long] {
         assert!(
-            refusal(&["--watch-namespace", name]).contains(name),
+            rejection(&["--watch-namespace", name]).contains(name),
             "{name}"
         );
     }
 }
 
 #[test]
-fn the_label_selector_is_a_shard_and_an_invalid_one_is_refused() {
+fn the_label_selector_is_a_shard_and_an_invalid_one_is_rejected() {
     assert_eq!(load(&[]).unwrap().shard, None);
     assert_eq!(load(&["--watch-label-selector="]).unwrap().shard, None);
     let shard = |selector| load(&["--watch-label-selector", selector]).unwrap().shard;
@@ -201,14 +201,14 @@ fn the_label_selector_is_a_shard_and_an_invalid_one_is_refused() {
     let selector = one.as_ref().map(Shard::selector);
     assert_eq!(selector, Some("!example.com/shard,tier in (a,b)"));
     assert_eq!(one, shard("tier in (a, b), !example.com/shard"));
-    let said = refusal(&["--watch-label-selector=tier in a"]);
+    let said = rejection(&["--watch-label-selector=tier in a"]);
     for part in ["--watch-label-selector", "\"tier in a\"", "KEY in (VALUES)"] {
         assert!(said.contains(part), "{said}");
     }
 }
 
 #[test]
-fn a_blank_image_is_the_default_and_one_with_a_blank_in_it_is_refused() {
+fn a_blank_image_is_the_default_and_one_with_a_blank_in_it_is_rejected() {
     let digest = "registry.example.com:5000/memcached@sha256:0123456789abcdef";
     let environment = |name: &str| match name {
         "MEMCACHED_IMAGE" => Some(digest.into()),
@@ -217,12 +217,12 @@ fn a_blank_image_is_the_default_and_one_with_a_blank_in_it_is_refused() {
     };
     let named = images(environment).expect("is valid");
     assert_eq!(named, [("MEMCACHED_IMAGE", digest.to_owned())].into());
-    let refused = images(|_| Some("nginx 1.28".into())).expect_err("no image has a blank");
+    let rejected = images(|_| Some("nginx 1.28".into())).expect_err("no image has a blank");
     assert!(
-        refused
+        rejected
             .to_string()
             .contains("_IMAGE: give an image reference"),
-        "{refused}"
+        "{rejected}"
     );
 }
 
@@ -245,7 +245,7 @@ fn migrate_storage(arguments: &[&str]) -> Result<MigrateStorage, ConfigError> {
 }
 
 #[test]
-fn migrate_storage_is_an_errand_with_flags_of_its_own() {
+fn migrate_storage_is_a_subcommand_with_flags_of_its_own() {
     let defaults = MigrateStorage {
         dry_run: false,
         kubeconfig: None,
@@ -262,7 +262,7 @@ fn migrate_storage_is_an_errand_with_flags_of_its_own() {
 }
 
 #[test]
-fn an_errand_with_a_flag_that_is_not_its_own_is_refused() {
+fn a_subcommand_with_a_flag_that_is_not_its_own_is_rejected() {
     for arguments in [
         &["migrate-storage", "--page-size=0"][..],
         &["migrate-storage", "--page-size=10001"],
@@ -270,9 +270,9 @@ fn an_errand_with_a_flag_that_is_not_its_own_is_refused() {
         &["--kubeconfig=admin.conf", "migrate-storage"],
         &["migrate"],
     ] {
-        let refused = command(arguments).err();
+        let rejected = command(arguments).err();
         assert!(
-            matches!(&refused, Some(ConfigError::Flags(error)) if error.exit_code() == 2),
+            matches!(&rejected, Some(ConfigError::Flags(error)) if error.exit_code() == 2),
             "{arguments:?}"
         );
     }
@@ -303,7 +303,7 @@ fn the_flags_of_a_scaffold_are_accepted_with_their_meaning_or_a_warning() {
     }
     let ours = ["--log-level=warn", "--log-format=json", "--zap-devel"];
     assert_eq!(logs(&ours), (json, LogLevel::Warn));
-    assert!(refusal(&["--zap-log-level=loud"]).contains("give debug, info"));
+    assert!(rejection(&["--zap-log-level=loud"]).contains("give debug, info"));
     let ignored = ["--zap-stacktrace-level=error", "--zap-time-encoding=epoch"];
     let config = load(&ignored).unwrap();
     assert_eq!(

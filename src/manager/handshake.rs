@@ -16,13 +16,13 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::health::Finding;
+use super::health::CheckResult;
 
 /// Timeout; the default timeout of a kubelet probe is a second.
 const TIMEOUT: Duration = Duration::from_millis(800);
 
 /// Performs a TLS handshake with the listener at `port` of this machine.
-pub(super) async fn handshake(port: u16) -> Finding {
+pub(super) async fn handshake(port: u16) -> CheckResult {
     let attempt = async {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
         let connector = TlsConnector::from(Arc::new(client().map_err(io::Error::other)?));
@@ -30,7 +30,7 @@ pub(super) async fn handshake(port: u16) -> Finding {
         connector.connect(name, stream).await.map(drop)
     };
     match timeout(TIMEOUT, attempt).await {
-        Ok(finding) => finding.map_err(|error| error.to_string()),
+        Ok(ended) => ended.map_err(|error| error.to_string()),
         Err(_elapsed) => Err(format!("no handshake on port {port} within {TIMEOUT:?}")),
     }
 }

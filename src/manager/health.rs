@@ -19,13 +19,13 @@ use futures::future::BoxFuture;
 
 /// Result of a check: success, or the reason of the failure. The reason is logged but not part of the
 /// response, which requires no authentication.
-pub(super) type Finding = Result<(), String>;
+pub(super) type CheckResult = Result<(), String>;
 
 struct Check {
     name: &'static str,
     /// The HTTP status if this check fails.
     failure: StatusCode,
-    run: Box<dyn Fn() -> BoxFuture<'static, Finding> + Send + Sync>,
+    run: Box<dyn Fn() -> BoxFuture<'static, CheckResult> + Send + Sync>,
 }
 
 /// One endpoint and its checks, in the order of the response.
@@ -52,7 +52,7 @@ impl Endpoint {
         self,
         name: &'static str,
         failure: StatusCode,
-        run: impl Fn() -> Finding + Send + Sync + 'static,
+        run: impl Fn() -> CheckResult + Send + Sync + 'static,
     ) -> Self {
         self.probe(name, failure, move || std::future::ready(run()))
     }
@@ -65,7 +65,7 @@ impl Endpoint {
         run: impl Fn() -> F + Send + Sync + 'static,
     ) -> Self
     where
-        F: Future<Output = Finding> + Send + 'static,
+        F: Future<Output = CheckResult> + Send + 'static,
     {
         let run = Box::new(move || run().boxed());
         self.checks.push(Check { name, failure, run });

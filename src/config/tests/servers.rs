@@ -16,8 +16,10 @@ fn webhooks_are_on_and_speak_tls_from_1_2_on_unless_told_otherwise() {
     );
     let config = load(&["--tls-min-version=VersionTLS13", "--webhook-port=0"]).unwrap();
     assert_eq!(config.tls_min_version, TlsVersion::Tls13);
-    assert!(refusal(&["--tls-min-version=VersionTLS11"]).contains("VersionTLS12 or VersionTLS13"));
-    assert!(refusal(&["--webhook-port=65536"]).contains("--webhook-port"));
+    assert!(
+        rejection(&["--tls-min-version=VersionTLS11"]).contains("VersionTLS12 or VersionTLS13")
+    );
+    assert!(rejection(&["--webhook-port=65536"]).contains("--webhook-port"));
 }
 
 #[test]
@@ -71,7 +73,7 @@ fn metrics_are_for_those_who_may_read_them_unless_told_otherwise() {
 
 #[test]
 fn two_servers_cannot_have_one_port() {
-    let message = refusal(&[
+    let message = rejection(&[
         "--metrics-bind-address=:8081",
         "--metrics-secure=false",
         "--health-probe-bind-address=:8081",
@@ -121,15 +123,15 @@ fn a_webhook_url_is_a_source_of_its_own() {
         };
         assert_eq!((url.host(), forced), ("127.0.0.1", force));
     }
-    assert!(refusal(&["--webhook-url=127.0.0.1:9443"]).contains("give https://HOST:PORT"));
-    assert!(refusal(&[url, "--cert-mode=self-managed"]).contains("exclude each other"));
+    assert!(rejection(&["--webhook-url=127.0.0.1:9443"]).contains("give https://HOST:PORT"));
+    assert!(rejection(&[url, "--cert-mode=self-managed"]).contains("exclude each other"));
 }
 
 #[test]
 fn http_2_is_refused_with_the_reason_and_may_be_turned_off() {
     assert!(load(&["--enable-http2=false"]).is_ok());
     for on in ["--enable-http2", "--enable-http2=true"] {
-        let said = refusal(&[on]);
+        let said = rejection(&[on]);
         assert!(said.contains("HTTP/2 is not served"), "{said}");
     }
 }
