@@ -52,7 +52,6 @@ use supervise::{AT_ONCE, Process};
 use telemetry::LogControl;
 use traces::Traces;
 pub use traces::TracesError;
-use webhooks::Webhooks;
 
 /// Clients for a subcommand. Their requests are not counted: see [`Clients`].
 ///
@@ -142,12 +141,11 @@ async fn start_and_stop(
     }
     let mut ready = readiness(process.stopping());
     if let Some((listener, runtime)) = webhooks.zip(webhook_runtime) {
-        let group = &mut process.webhooks;
+        let served = (listener, runtime);
         let measured = (&mut registry, &reads);
         let time = requests.server_time();
-        let served = (listener, runtime);
-        let webhooks = Webhooks::start(&config, &clients, served, measured, time, group)?;
-        ready = webhooks.check(ready);
+        let group = &mut process.webhooks;
+        ready = webhooks::start(&config, &clients, served, measured, time, group, ready)?;
     }
     let controllers = &mut process.controllers;
     let stop = controllers.stopping();

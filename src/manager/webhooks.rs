@@ -2,7 +2,6 @@
 //! replica, independent of caches and the lease: the informers may need the conversion webhook for
 //! their lists.
 
-use std::io;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -26,80 +25,60 @@ use crate::operators::OPERATORS;
 use crate::packaging::{self, names};
 use crate::webhook::{self, Handlers, serve};
 
-/// A running webhook server.
-pub(super) struct Webhooks {
-    resolver: Arc<Resolver>,
-    port: u16,
+/// Starts the certificate source and the server in `group`, the server on a runtime of its own. Returns
+/// `ready` with the checks of both.
+///
+/// # Errors
+/// The configured certificate source cannot be used, or the listener cannot change its runtime.
+pub(super) fn start(
+    config: &Config,
+    clients: &Clients,
+    (listener, runtime): (TcpListener, &Handle),
+    (registry, reads): (&mut Registry, &certificates::Reads),
     time: ServerTime,
+    group: &mut Group,
+    ready: Endpoint,
+) -> Result<Endpoint, RunError> {
+    let metrics = webhook::Metrics::register(registry);
+    let of_certificate = reads.of("webhook", registry);
+    let resolver = start_source(config, clients, of_certificate, group)?;
+    let port = listener.local_addr().map_or(0, |address| address.port());
+    // All kinds, whichever controllers run: stored objects of all kinds must be readable.
+    let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
+    let handlers = Handlers::new(&kinds, config.settings.max_replicas, &metrics);
+    let certificates = Arc::clone(&resolver);
+    let stopping = match config.certificates {
+        CertificateSource::Url { .. } => AT_A_URL,
+        CertificateSource::Directory(_) | CertificateSource::SelfManaged => BEHIND_A_SERVICE,
+    };
+    let (minimum, stop) = (config.tls_min_version, group.stopping().cancelled_owned());
+    let listener = listener.into_std().and_then(|listener| {
+        let _context = runtime.enter();
+        TcpListener::from_std(listener)
+    });
+    let listener = listener.map_err(|source| RunError::System {
+        doing: "move a listener to another runtime",
+        source,
+    })?;
+    group.start_on(
+        runtime,
+        "webhook server",
+        serve(listener, certificates, minimum, handlers, stopping, stop),
+    );
+    Ok(checked(ready, resolver, port, time))
 }
 
-impl Webhooks {
-    /// Starts the certificate source and the server in `group`, the server on a runtime of its own.
-    ///
-    /// # Errors
-    /// The configured certificate source cannot be used, or the listener cannot change its runtime.
-    pub(super) fn start(
-        config: &Config,
-        clients: &Clients,
-        (listener, runtime): (TcpListener, &Handle),
-        (registry, reads): (&mut Registry, &certificates::Reads),
-        time: ServerTime,
-        group: &mut Group,
-    ) -> Result<Self, RunError> {
-        let metrics = webhook::Metrics::register(registry);
-        let of_certificate = reads.of("webhook", registry);
-        let resolver = start_source(config, clients, of_certificate, group)?;
-        let port = listener.local_addr().map_or(0, |address| address.port());
-        // All kinds, whichever controllers run: stored objects of all kinds must be readable.
-        let kinds: Vec<_> = OPERATORS.iter().map(|operator| operator.kind()).collect();
-        let handlers = Handlers::new(&kinds, config.settings.max_replicas, &metrics);
-        let certificates = Arc::clone(&resolver);
-        let stopping = match config.certificates {
-            CertificateSource::Url { .. } => AT_A_URL,
-            CertificateSource::Directory(_) | CertificateSource::SelfManaged => BEHIND_A_SERVICE,
-        };
-        let (minimum, stop) = (config.tls_min_version, group.stopping().cancelled_owned());
-        let listener = moved(listener, runtime).map_err(|source| RunError::System {
-            doing: "move a listener to another runtime",
-            source,
-        })?;
-        group.start_on(
-            runtime,
-            "webhook server",
-            serve(listener, certificates, minimum, handlers, stopping, stop),
-        );
-        Ok(Self {
-            resolver,
-            port,
-            time,
-        })
-    }
-
-    /// Adds the readiness checks to `ready`: a certificate that is valid at the time of the API server,
-    /// and a listener that completes a TLS handshake.
-    pub(super) fn check(self, ready: Endpoint) -> Endpoint {
-        let Self {
-            resolver,
-            port,
-            time,
-        } = self;
-        ready.probe("webhook", StatusCode::INTERNAL_SERVER_ERROR, move || {
-            let validity = resolver
-                .check_at(time.now())
-                .map_err(|reason| reason.to_string());
-            async move {
-                validity?;
-                handshake(port).await
-            }
-        })
-    }
-}
-
-/// The listener, polled by another runtime.
-fn moved(listener: TcpListener, runtime: &Handle) -> io::Result<TcpListener> {
-    let listener = listener.into_std()?;
-    let _context = runtime.enter();
-    TcpListener::from_std(listener)
+/// Adds the readiness checks to `ready`: a certificate that is valid at the time of the API server,
+/// and a listener that completes a TLS handshake.
+fn checked(ready: Endpoint, resolver: Arc<Resolver>, port: u16, time: ServerTime) -> Endpoint {
+    ready.probe("webhook", StatusCode::INTERNAL_SERVER_ERROR, move || {
+        let validity = resolver.check_at(time.now());
+        let validity = validity.map_err(|reason| reason.to_string());
+        async move {
+            validity?;
+            handshake(port).await
+        }
+    })
 }
 
 fn start_source(
@@ -194,12 +173,8 @@ mod tests {
         time.observe(Some(
             &date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(),
         ));
-        let webhooks = Webhooks {
-            resolver,
-            port,
-            time,
-        };
-        let router = health::router([webhooks.check(Endpoint::new("readyz"))]);
+        let ready = checked(Endpoint::new("readyz"), resolver, port, time);
+        let router = health::router([ready]);
         let request = Request::get("/readyz").body(Body::empty()).unwrap();
         tokio::select! {
             answer = router.oneshot(request) => answer.unwrap().status(),
