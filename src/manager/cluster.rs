@@ -89,6 +89,8 @@ pub(super) async fn connect(
     kubeconfig: Option<&Path>,
     requests: &RequestCounter,
 ) -> Result<Clients, ClusterError> {
+    // rustls uses the first provider that is installed; another one may be linked in.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let config = configured(kubeconfig).await?;
     Ok(Clients {
         calls: client(&config, CALL_TIMEOUT, CALL_TIMEOUT, requests)?,

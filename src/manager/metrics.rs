@@ -19,14 +19,15 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use self::access::Access;
+use super::plain;
 use super::process_metrics::ProcessMetrics;
-use super::supervise::{AT_ONCE, Group};
+use super::supervise::Group;
 use super::webhooks::until;
 use crate::budget::{FREE_BYTES, METRICS};
 use crate::certificates::{self, directory, in_memory};
 use crate::config::{Config, MetricsSecurity};
 use crate::packaging::names::METRICS_PATH;
-use crate::server::{Counters, Serving, Slot, long_body};
+use crate::server::{Serving, Slot, long_body};
 use crate::shard::Shard;
 use crate::webhook::{ServeError, server_config};
 
@@ -63,7 +64,7 @@ pub(super) fn start(
     let shutdown = stop.clone().cancelled_owned();
     let resolver = match &config.metrics_security {
         MetricsSecurity::Plain => {
-            let serving = serving(listener, router(registry, None));
+            let serving = plain("metrics", listener, router(registry, None), METRICS);
             return group.start(server, serving.run(shutdown));
         }
         MetricsSecurity::SelfSigned => {
@@ -79,23 +80,12 @@ pub(super) fn start(
         }
     };
     let router = router(registry, Some(Access::new(client)));
-    let (minimum, serving) = (config.tls_min_version, serving(listener, router));
+    let minimum = config.tls_min_version;
+    let serving = plain("metrics", listener, router, METRICS);
     group.start(server, async move {
         let tls = Some(server_config(resolver, minimum)?);
         Ok::<_, ServeError>(Serving { tls, ..serving }.run(shutdown).await?)
     });
-}
-
-fn serving(listener: TcpListener, router: Router) -> Serving {
-    Serving {
-        name: "metrics",
-        listener,
-        tls: None,
-        router,
-        limits: METRICS,
-        counters: Counters::default(),
-        stopping: AT_ONCE,
-    }
 }
 
 /// The content of the endpoint, and its access control; `None` allows everyone.

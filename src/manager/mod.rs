@@ -25,7 +25,9 @@ mod webhooks;
 
 use std::path::Path;
 
+use axum::Router;
 use axum::http::StatusCode;
+use tokio::net::TcpListener;
 use tokio::runtime::{Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +36,7 @@ use crate::certificates;
 use crate::config::Config;
 pub use crate::error_report::error_report;
 use crate::packaging::names;
-use crate::server::{Counters, Serving};
+use crate::server::{Counters, Limits, Serving};
 use crate::shard::Shard;
 pub use cluster::{Clients, ClusterError};
 use election::Election;
@@ -58,8 +60,6 @@ pub use traces::TracesError;
 /// # Errors
 /// [`ClusterError`]: no client can be built.
 pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Clients, ClusterError> {
-    // rustls uses the first provider that is installed; another one may be linked in.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     cluster::connect(kubeconfig, &RequestCounter::default()).await
 }
 
@@ -114,9 +114,6 @@ async fn start_and_stop(
     };
     let mut signals = Signals::listen().map_err(refused)?;
     tokio::spawn(log.obey_signals().map_err(refused)?);
-    // rustls uses the first provider that is installed; another one may be linked in.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-
     let mut registry = metrics::registry(config.shard.as_ref());
     let requests = RequestCounter::registered(&mut registry);
     let reads = certificates::Reads::registered(&mut registry);
@@ -158,15 +155,8 @@ async fn start_and_stop(
     let servers = &mut process.servers;
     let stop = servers.stopping();
     if let Some(listener) = health {
-        let serving = Serving {
-            name: "health",
-            listener,
-            tls: None,
-            router: health::router([Endpoint::new(names::HEALTHZ), ready]),
-            limits: HEALTH,
-            counters: Counters::default(),
-            stopping: AT_ONCE,
-        };
+        let router = health::router([Endpoint::new(names::HEALTHZ), ready]);
+        let serving = plain("health", listener, router, HEALTH);
         servers.start("health server", serving.run(stop.cancelled_owned()));
     }
     if let Some(listener) = metrics {
@@ -180,6 +170,19 @@ async fn start_and_stop(
     }
 
     process.supervise(async || signals.next().await).await
+}
+
+/// A server without TLS that stops at once.
+fn plain(name: &'static str, listener: TcpListener, router: Router, limits: Limits) -> Serving {
+    Serving {
+        name,
+        listener,
+        tls: None,
+        router,
+        limits,
+        counters: Counters::default(),
+        stopping: AT_ONCE,
+    }
 }
 
 /// A check that passes until the stop begins.
