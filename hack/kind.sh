@@ -33,7 +33,7 @@ image=${IMAGE:-docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine}
 [[ $short =~ ^[a-z][a-z0-9]{0,15}$ ]] || refuse "SHORT is one word in lower case, not '$short'"
 [[ $image =~ ^[a-zA-Z0-9./_:@-]+:[A-Za-z0-9._-]+$ ]] || refuse "IMAGE has a tag, unlike '$image'"
 [ ! -e "src/api/$kind.rs" ] || refuse "src/api/$kind.rs is there already"
-! grep -qs "shortname = \"$short\"" src/api/*.rs || refuse "SHORT: another kind has the short name '$short'"
+! grep -qs "short_name: \"$short\"" src/api/*.rs || refuse "SHORT: another kind has the short name '$short'"
 ! grep -qs "plural: \"$plural\"" src/api/*.rs || refuse "PLURAL: another kind is called '$plural'"
 
 # write TEMPLATE FILE

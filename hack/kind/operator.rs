@@ -1,10 +1,9 @@
 //! The plan of a {Kind}: a Deployment. Pure data for `workload`.
 
-use super::operand::{Operand, replicas_within_limit};
-use super::plan::{Image, Plan, Program};
+use super::operand::Operand;
+use super::plan::{Plan, WorkloadDefaults};
 use super::{OperandImage, Refused, Settings};
 use crate::api::Kind;
-use crate::api::workload::PodSecurity;
 use crate::api::{kind}::{KIND, v1::{Kind}Spec};
 
 /// The operator of `{group}` {Kind}.
@@ -16,17 +15,12 @@ static IMAGE: OperandImage = OperandImage {
     default: "{image}",
 };
 
-static PROGRAM: Program = Program {
+static DEFAULTS: WorkloadDefaults = WorkloadDefaults {
     component: "{kind}",
-    port_name: "main",
+    port: 8080,
     // A non-root user of the image.
     run_as_user: 101,
-    cpu_request: "10m",
-    pod_security: PodSecurity::Restricted,
-    read_only: false,
-    health_path: None,
-    lingers_seconds: 0,
-    legacy_pod_label: None,
+    ..WorkloadDefaults::RESTRICTED
 };
 
 impl Operand for {Kind} {
@@ -35,19 +29,6 @@ impl Operand for {Kind} {
     type Spec = {Kind}Spec;
 
     fn plan(&self, spec: {Kind}Spec, settings: &Settings) -> Result<Plan, Refused> {
-        Ok(Plan {
-            program: &PROGRAM,
-            replicas: replicas_within_limit(spec.replicas.into(), "spec.replicas", settings)?,
-            image: Image::named_or(spec.image.as_ref(), settings.image(&IMAGE)),
-            command: Vec::new(),
-            args: Vec::new(),
-            container_port: 8080,
-            memory_request: "32Mi".to_owned(),
-            workload: spec.workload,
-            service: None,
-            config: None,
-            storage: None,
-            others: Vec::new(),
-        })
+        Plan::replicated(&DEFAULTS, &IMAGE, spec.workload, settings)
     }
 }

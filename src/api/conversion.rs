@@ -12,7 +12,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 pub use omitted::OMITTED;
-pub(crate) use omitted::refuse_writes;
+pub(crate) use omitted::reject_writes;
 pub use raw::{ConvertedText, MOST_VALUES, convert_into};
 
 use super::kind::{Kind, Version};
@@ -141,16 +141,17 @@ fn convert_spec<'a>(
         return ConvertedSpec { spec, data: None };
     };
     let from_spoke = from.name == kind.spoke.name;
-    let moves = || {
-        let moves = kind.moves.iter().chain([&omitted::OMITTED_MOVE]);
-        moves.map(|field| match from_spoke {
+    let paths = || {
+        let mappings = kind.field_mappings.iter();
+        let mappings = mappings.chain([&omitted::OMITTED_MAPPING]);
+        mappings.map(|field| match from_spoke {
             true => (field.spoke, field.hub),
             false => (field.hub, field.spoke),
         })
     };
     // Null and values of a wrong type are moved, too.
     let mut converted = Fields::new();
-    for (source_path, target_path) in moves() {
+    for (source_path, target_path) in paths() {
         if let Some(value) = take(&mut spec, source_path) {
             set(&mut converted, target_path, value);
         }
@@ -158,7 +159,7 @@ fn convert_spec<'a>(
     if let Some(mut restored) = data.and_then(|data| data_for(to, data)) {
         // A field that the source version has is not restored: a user has changed or removed it
         // there.
-        for (_, target_path) in moves() {
+        for (_, target_path) in paths() {
             remove(&mut restored, target_path);
         }
         fill(&mut converted, restored);
@@ -245,15 +246,6 @@ fn remove(fields: &mut Fields<'_>, path: &[&str]) {
         fields.remove(index);
     } else if let Some((_, Json::Object(inner))) = fields.get_mut(index) {
         remove(inner, rest);
-    }
-}
-
-fn version_of<'a>(kind: &'a Kind, api_version: &str) -> Option<&'a Version> {
-    let (group, version) = api_version.split_once('/')?;
-    if group == kind.group {
-        kind.version(version)
-    } else {
-        None
     }
 }
 

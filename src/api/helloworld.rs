@@ -1,15 +1,13 @@
 //! HelloWorld (`test.jiaozi.com`): types of its two versions, their bounds, and the field
 //! mapping. Data only.
 
-use kube::{CustomResource, CustomResourceExt as _};
+use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Status;
-use super::kind::{FieldMove, Kind, Version};
-use super::replicas::Pods;
-use super::schema::{IMAGE_MAX, VISIBLE};
-use super::workload::{ServiceSpec, Workload, default_replicas, replicas_or_default};
+use super::kind::{FieldMapping, Kind, Version};
+use super::workload::{ReplicatedWorkload, ServiceSpec};
 
 /// The original version.
 pub mod v1alpha1 {
@@ -17,30 +15,8 @@ pub mod v1alpha1 {
 
     /// Desired state of the HelloWorld instance.
     #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-    #[kube(
-        group = "test.jiaozi.com",
-        version = "v1alpha1",
-        kind = "HelloWorld",
-        plural = "helloworlds",
-        doc = "HelloWorld runs web servers with a welcome page, as a Deployment of the same name.",
-        namespaced,
-        shortname = "hw",
-        category = "quartet",
-        status = "Status",
-        scale(
-            spec_replicas_path = ".spec.size",
-            status_replicas_path = ".status.replicas",
-            label_selector_path = ".status.selector"
-        ),
-        printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.size"),
-        printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
-        printcolumn(
-            name = "Available",
-            type_ = "string",
-            json_path = ".status.conditions[?(@.type==\"Available\")].status"
-        ),
-        printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
-    )]
+    #[kube(group = "test.jiaozi.com", version = "v1alpha1", kind = "HelloWorld", namespaced)]
+    #[kube(status = "Status")]
     #[serde(rename_all = "camelCase")]
     pub struct HelloWorldSpec {
         /// Number of pods, from 0 to the operator's limit (--max-replicas); 0 means no pods.
@@ -56,52 +32,18 @@ pub mod v1 {
 
     /// Desired state of the HelloWorld instance.
     #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-    #[kube(
-        group = "test.jiaozi.com",
-        version = "v1",
-        kind = "HelloWorld",
-        plural = "helloworlds",
-        doc = "HelloWorld runs web servers with a welcome page, as a Deployment of the same name.",
-        namespaced,
-        shortname = "hw",
-        category = "quartet",
-        status = "Status",
-        scale(
-            spec_replicas_path = ".spec.replicas",
-            status_replicas_path = ".status.replicas",
-            label_selector_path = ".status.selector"
-        ),
-        printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
-        printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
-        printcolumn(
-            name = "Available",
-            type_ = "string",
-            json_path = ".status.conditions[?(@.type==\"Available\")].status"
-        ),
-        printcolumn(name = "Image", type_ = "string", json_path = ".spec.image", priority = 1),
-        printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
-    )]
+    #[kube(group = "test.jiaozi.com", version = "v1", kind = "HelloWorld", namespaced)]
+    #[kube(status = "Status")]
+    #[kube(printcolumn(name = "Image", type_ = "string", json_path = ".spec.image", priority = 1))]
     #[serde(rename_all = "camelCase")]
     pub struct HelloWorldSpec {
-        /// Number of pods, from 0 to the operator's limit (--max-replicas); 0 means no pods.
-        /// Default: 1.
-        #[serde(default = "default_replicas", deserialize_with = "replicas_or_default")]
-        #[schemars(range(min = 0))]
-        pub replicas: i32,
-        /// Container image. Default: the operator's image for this kind, which may change when
-        /// the operator is upgraded; set this field to pin an image.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schemars(length(min = 1, max = IMAGE_MAX), regex(pattern = VISIBLE))]
-        pub image: Option<String>,
-        /// Pod settings.
+        /// Number of pods, image and pod settings.
         #[serde(flatten)]
-        pub workload: Workload,
+        pub workload: ReplicatedWorkload,
         /// Port that the container listens on. Default: 8080.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 65_535))]
         pub port: Option<i32>,
         /// The Service of the pods. Default: no Service.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub service: Option<ServiceSpec>,
     }
 }
@@ -111,23 +53,12 @@ pub static KIND: Kind = Kind {
     group: "test.jiaozi.com",
     kind: "HelloWorld",
     plural: "helloworlds",
+    short_name: "hw",
+    description: "HelloWorld runs web servers with a welcome page, as a Deployment of the same name.",
     field_manager: "quartet-operator-helloworld",
     legacy_finalizers: &[],
-    spoke: Version::new(
-        "v1alpha1",
-        v1alpha1::HelloWorld::crd,
-        || KIND.spec_of(&KIND.spoke),
-        Pods::Counted(&["size"]),
-    ),
-    hub: Version::new(
-        "v1",
-        v1::HelloWorld::crd,
-        || KIND.spec_of(&KIND.hub),
-        Pods::Counted(&["replicas"]),
-    )
-    .with_optional_service(),
-    moves: &[FieldMove {
-        spoke: &["size"],
-        hub: &["replicas"],
-    }],
+    spoke: Version::new::<v1alpha1::HelloWorld>("v1alpha1", || KIND.spec_of(&KIND.spoke))
+        .counted_by(&["size"]),
+    hub: Version::new::<v1::HelloWorld>("v1", || KIND.spec_of(&KIND.hub)).with_optional_service(),
+    field_mappings: &[FieldMapping::new(&["size"], &["replicas"])],
 };

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
 use serde_json::Value;
 
 use super::replicas::{Path, Pods};
@@ -20,6 +21,10 @@ pub struct Kind {
     pub kind: &'static str,
     /// Plural, e.g. `memcacheds`, as in URLs and RBAC.
     pub plural: &'static str,
+    /// Short name, for `kubectl get`.
+    pub short_name: &'static str,
+    /// Description of the resource in the schema of every version.
+    pub description: &'static str,
     /// Field manager of server-side apply. Each kind has its own, so that two of our operators
     /// conflict like any two field managers.
     pub field_manager: &'static str,
@@ -30,25 +35,33 @@ pub struct Kind {
     pub spoke: Version,
     /// The storage version. The operators work on it.
     pub hub: Version,
-    /// The field mapping: where each field of the spoke's spec is in the hub's spec.
-    pub moves: &'static [FieldMove],
+    /// Where each field of the spoke's spec is in the hub's spec.
+    pub field_mappings: &'static [FieldMapping],
 }
 
 /// Where one field of the spoke's spec is in the hub's spec. Paths are relative to `spec`.
 #[derive(Debug)]
-pub struct FieldMove {
+pub struct FieldMapping {
     /// Path in the spoke version.
     pub spoke: &'static [&'static str],
     /// Path in the hub version.
     pub hub: &'static [&'static str],
 }
 
+impl FieldMapping {
+    /// A field at the path `spoke` that is at the path `hub` in the hub version.
+    pub(super) const fn new(spoke: &'static [&'static str], hub: &'static [&'static str]) -> Self {
+        Self { spoke, hub }
+    }
+}
+
 /// One served version of a kind.
 pub struct Version {
     /// E.g. `v1alpha1`.
     pub name: &'static str,
-    /// The CRD with only this version, as kube derives it from the Rust type.
-    pub derived: fn() -> CustomResourceDefinition,
+    /// The CRD with only this version, as kube derives it from the Rust type. [`Kind::crd`]
+    /// completes it.
+    pub(super) derived: fn() -> CustomResourceDefinition,
     /// Fields and bounds of its spec, read from its schema on first use.
     pub spec: LazyLock<Shape>,
     /// Where the spec sets the number of pods.
@@ -60,25 +73,32 @@ pub struct Version {
 }
 
 impl Version {
-    /// A version without a Service. `derived` is kube's `crd` of its Rust type; `spec` computes
-    /// [`Version::spec`].
-    pub(super) const fn new(
-        name: &'static str,
-        derived: fn() -> CustomResourceDefinition,
-        spec: fn() -> Shape,
-        pods: Pods,
-    ) -> Self {
+    /// A version of the Rust type `T` with the number of pods in `replicas`, and without a
+    /// Service. `spec` computes [`Version::spec`].
+    pub(super) const fn new<T: CustomResourceExt>(name: &'static str, spec: fn() -> Shape) -> Self {
         Self {
             name,
-            derived,
+            derived: T::crd,
             spec: LazyLock::new(spec),
-            pods,
+            pods: Pods::Counted(&["replicas"]),
             node_port: None,
             service_name: ServiceName::Free,
         }
     }
 
-    /// Adds a field for the node port.
+    /// Sets the field with the number of pods.
+    pub(super) const fn counted_by(mut self, path: Path) -> Self {
+        self.pods = Pods::Counted(path);
+        self
+    }
+
+    /// Sets the fields from which the number of pods follows.
+    pub(super) const fn sized_by_qps(mut self, target: Path, per_pod: Path) -> Self {
+        self.pods = Pods::Derived { target, per_pod };
+        self
+    }
+
+    /// Sets the field with the node port.
     pub(super) const fn with_node_port(mut self, path: Path) -> Self {
         self.node_port = Some(path);
         self
@@ -86,17 +106,20 @@ impl Version {
 
     /// Adds a Service if the spec has `service`, a [`ServiceSpec`](super::workload::ServiceSpec).
     pub(super) const fn with_optional_service(self) -> Self {
+        let (has, enabled) = ("service", None);
         self.with_node_port(&["service", "nodePort"])
-            .with_service(ServiceName::NeededWhen {
-                has: "service",
-                enabled: None,
-            })
+            .with_service(ServiceName::NeededWhen { has, enabled })
     }
 
     /// Adds a Service with the name of the resource.
     pub(super) const fn with_service(mut self, name: ServiceName) -> Self {
         self.service_name = name;
         self
+    }
+
+    /// Reports whether this version has the scale subresource, for `kubectl scale`.
+    pub fn has_scale(&self) -> bool {
+        matches!(self.pods, Pods::Counted(_))
     }
 
     /// Every rule that `spec` violates, with the field names of this version. Total: takes any
@@ -135,12 +158,15 @@ impl Kind {
 
     /// The fields of the original version that have another path in `version`, with a message
     /// that says what to write instead.
-    pub(super) fn moved_away_from(&self, version: &Version) -> Vec<(&'static str, String)> {
+    pub(super) fn moved_fields(&self, version: &Version) -> Vec<(&'static str, String)> {
         if version.name != self.hub.name {
             return Vec::new();
         }
-        let moved = self.moves.iter().filter(|field| field.spoke != field.hub);
-        let message = |field: &FieldMove| {
+        let moved = self
+            .field_mappings
+            .iter()
+            .filter(|field| field.spoke != field.hub);
+        let message = |field: &FieldMapping| {
             let (instead, resources) = (field.hub.join("."), self.plural);
             let (original, group) = (self.spoke.name, self.group);
             format!(

@@ -1,9 +1,5 @@
 //! The API: types of the eight versions, with schemas, defaults, conversion and validation rules.
 //! Pure: no I/O, no clock, no client. Must not depend on any other top-level module.
-#![allow(
-    clippy::duplicated_attributes,
-    reason = "false positive: the arguments of kube's printcolumn attributes are not duplicates"
-)]
 
 pub mod conversion;
 pub mod elasticweb;

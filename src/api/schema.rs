@@ -5,14 +5,15 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
-    ValidationRule,
+    CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceSubresourceScale,
+    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
 use super::kind::{Kind, Version};
 use super::quantity;
+use super::replicas::{Path, Pods};
 use super::rules::KeyRule;
 use super::shape::INT64_MAX;
 use super::validation::SERVICE_NAME_MESSAGE;
@@ -33,6 +34,10 @@ pub(super) const LABEL_MAX: u16 = 63;
 /// Longest qualified name: an optional DNS subdomain, `/`, and a label.
 pub(super) const QUALIFIED_NAME_MAX: u16 = NAME_MAX + 1 + LABEL_MAX;
 
+/// The category of all kinds: `kubectl get quartet`.
+const CATEGORY: &str = "quartet";
+/// Path of the status of the condition `Available`.
+const AVAILABLE_PATH: &str = ".status.conditions[?(@.type==\"Available\")].status";
 /// Placeholder format of a quantity, which [`crd`] replaces.
 const QUANTITY: &str = "quantity";
 
@@ -79,16 +84,67 @@ fn map(max: u16, values: &Schema) -> Schema {
 /// The CRD with only `version` of `kind`.
 pub(super) fn crd(kind: &Kind, version: &Version) -> CustomResourceDefinition {
     let mut crd = (version.derived)();
-    // Fields that the API server sets by default are omitted, as in controller-gen.
-    crd.spec.names.categories = crd.spec.names.categories.filter(|names| !names.is_empty());
-    crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
+    crd.metadata.name = Some(format!("{}.{}", kind.plural, kind.group));
+    let names = &mut crd.spec.names;
+    names.plural = kind.plural.to_owned();
+    names.list_kind = Some(format!("{}List", names.kind));
+    names.short_names = Some(vec![kind.short_name.to_owned()]);
+    names.categories = Some(vec![CATEGORY.to_owned()]);
     for derived in &mut crd.spec.versions {
+        let own = derived.additional_printer_columns.take();
+        derived.additional_printer_columns = Some(columns(version, own.unwrap_or_default()));
+        if let Pods::Counted(path) = version.pods {
+            let scale = CustomResourceSubresourceScale {
+                spec_replicas_path: spec_path(path),
+                status_replicas_path: ".status.replicas".to_owned(),
+                label_selector_path: Some(".status.selector".to_owned()),
+            };
+            derived.subresources.get_or_insert_default().scale = Some(scale);
+        }
         let schema = derived.schema.as_mut();
         if let Some(root) = schema.and_then(|schema| schema.open_api_v3_schema.as_mut()) {
             complete(root, kind, version);
         }
     }
     crd
+}
+
+/// The columns of `kubectl get`: `own`, those of the Rust type, and those of every kind. A kind whose
+/// number of pods is derived shows the latter with `-o wide` only.
+fn columns(
+    version: &Version,
+    own: Vec<CustomResourceColumnDefinition>,
+) -> Vec<CustomResourceColumnDefinition> {
+    let column = |name: &str, type_: &str, json_path: &str| CustomResourceColumnDefinition {
+        name: name.to_owned(),
+        type_: type_.to_owned(),
+        json_path: json_path.to_owned(),
+        priority: (!version.has_scale()).then_some(1),
+        ..CustomResourceColumnDefinition::default()
+    };
+    let ready = column("Ready", "integer", ".status.readyReplicas");
+    let available = column("Available", "string", AVAILABLE_PATH);
+    let age = CustomResourceColumnDefinition {
+        priority: None,
+        ..column("Age", "date", ".metadata.creationTimestamp")
+    };
+    match version.pods {
+        Pods::Counted(path) => {
+            let desired = column("Desired", "integer", &spec_path(path));
+            let of_all = [desired, ready, available].into_iter();
+            of_all.chain(own).chain([age]).collect()
+        }
+        Pods::Derived { .. } => {
+            let real_qps = column("Real QPS", "integer", ".status.realQPS");
+            let of_all = [ready, real_qps, available, age];
+            own.into_iter().chain(of_all).collect()
+        }
+    }
+}
+
+/// `path` below `spec`, as a JSON path.
+fn spec_path(path: Path) -> String {
+    format!(".spec.{}", path.join("."))
 }
 
 /// Adds to a derived schema what does not follow from the type.
@@ -106,7 +162,7 @@ fn complete(root: &mut JSONSchemaProps, kind: &Kind, version: &Version) {
     let properties = root.properties.get_or_insert_default();
     if let Some(spec) = properties.get_mut("spec") {
         let fields = spec.properties.get_or_insert_default();
-        for (name, message) in kind.moved_away_from(version) {
+        for (name, message) in kind.moved_fields(version) {
             fields
                 .entry(name.to_owned())
                 .or_insert_with(|| moved(message));
@@ -120,13 +176,15 @@ fn complete(root: &mut JSONSchemaProps, kind: &Kind, version: &Version) {
     properties.insert("metadata".to_owned(), metadata);
     root.required = None;
     root.title = None;
-    root.description = root.description.as_deref().map(one_line_per_paragraph);
+    root.description = Some(kind.description.to_owned());
     root.x_kubernetes_validations = Some(root_rules(name_rule));
 }
 
 /// Rules on the whole object. They apply only on creation: otherwise every status patch of an old
 /// object that violates one would be rejected.
-fn root_rules(needs_label: Option<String>) -> Vec<ValidationRule> {
+fn root_rules(name_rule: Option<String>) -> Vec<ValidationRule> {
+    const IS_LABEL: &str = "(size(self.metadata.name) <= 63 \
+                            && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))";
     let on_create = |cel: &str, field: &str, reason: &str, message: &str| ValidationRule {
         rule: format!("oldSelf.hasValue() || {cel}"),
         field_path: Some(field.to_owned()),
@@ -135,27 +193,17 @@ fn root_rules(needs_label: Option<String>) -> Vec<ValidationRule> {
         optional_old_self: Some(true),
         ..ValidationRule::default()
     };
-    let mut rules = vec![on_create(
-        "has(self.spec)",
-        ".spec",
-        "FieldValueRequired",
-        "must be given",
-    )];
-    let is_label = "(size(self.metadata.name) <= 63 \
-                    && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))";
-    let name_rule = needs_label.map(|needed| match needed.as_str() {
-        "true" => is_label.to_owned(),
-        needed => format!("!({needed}) || {is_label}"),
+    let has_spec = "has(self.spec)";
+    let spec = on_create(has_spec, ".spec", "FieldValueRequired", "must be given");
+    let name = name_rule.map(|needed| {
+        let cel = match needed.as_str() {
+            "true" => IS_LABEL.to_owned(),
+            needed => format!("!({needed}) || {IS_LABEL}"),
+        };
+        let (field, reason) = (".metadata.name", "FieldValueInvalid");
+        on_create(&cel, field, reason, SERVICE_NAME_MESSAGE)
     });
-    rules.extend(name_rule.map(|cel| {
-        on_create(
-            &cel,
-            ".metadata.name",
-            "FieldValueInvalid",
-            SERVICE_NAME_MESSAGE,
-        )
-    }));
-    rules
+    [spec].into_iter().chain(name).collect()
 }
 
 /// A field of another version; see [`super::shape::Shape::Moved`].
@@ -237,14 +285,12 @@ fn of_type(type_: &str) -> JSONSchemaProps {
 /// Joins the lines of each paragraph: doc comments are wrapped for the editor, and `kubectl
 /// explain` wraps for the terminal.
 fn one_line_per_paragraph(text: &str) -> String {
-    let paragraphs = text.split("\n\n").map(|paragraph| {
-        paragraph
-            .split('\n')
-            .map(str::trim)
-            .collect::<Vec<_>>()
-            .join(" ")
-    });
-    paragraphs.collect::<Vec<_>>().join("\n\n")
+    let one_line = |paragraph: &str| {
+        let lines: Vec<&str> = paragraph.split('\n').map(str::trim).collect();
+        lines.join(" ")
+    };
+    let paragraphs: Vec<String> = text.split("\n\n").map(one_line).collect();
+    paragraphs.join("\n\n")
 }
 
 /// controller-gen's description of `apiVersion`.

@@ -34,7 +34,7 @@ pub struct Status {
     #[schemars(range(min = 0, max = i32::MAX))]
     pub ready_replicas: Option<i64>,
     /// Queries per second that the ready pods can serve. Only in the schema of
-    /// [`ElasticWeb`](super::elasticweb::ElasticWebStatus).
+    /// [`QpsStatus`].
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "realQPS")]
     #[schemars(skip)]
     pub real_qps: Option<i64>,
@@ -47,6 +47,20 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = SELECTOR_MAX))]
     pub selector: Option<String>,
+}
+
+/// Observed state of the instance.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QpsStatus {
+    /// The fields that every kind has.
+    #[serde(flatten)]
+    pub status: Status,
+    /// Queries per second that the ready pods can serve: the queries per second of one pod times
+    /// the number of ready pods.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "realQPS")]
+    #[schemars(range(min = 0, max = INT64_MAX))]
+    pub real_qps: Option<i64>,
 }
 
 /// One condition of the instance.

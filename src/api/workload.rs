@@ -1,6 +1,8 @@
 //! Fields that the four storage versions share: the settings of the pods. Types, descriptions and
 //! bounds; no behavior.
 //!
+//! An optional field with `schema_with` needs `default`; otherwise schemars lists it as required.
+//!
 //! The bounds keep the fields that the original versions lack below 32 KiB of conversion data; a
 //! test of `conversion` adds them up.
 
@@ -11,9 +13,29 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::rules::NODE_PORT_HAS_ITS_TYPE;
 use super::schema::{
-    LABEL, LABEL_MAX, NAME, NAME_MAX, QUALIFIED_NAME_MAX, choice_of, labels, quantities,
+    IMAGE_MAX, LABEL, LABEL_MAX, NAME, NAME_MAX, QUALIFIED_NAME_MAX, VISIBLE, choice_of, labels,
+    quantities,
 };
 use super::shape::INT64_MAX;
+
+/// Number of pods, image and settings of the pods; part of the storage version of every kind whose
+/// pods are counted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplicatedWorkload {
+    /// Number of pods, from 0 to the operator's limit (--max-replicas); 0 means no pods.
+    /// Default: 1.
+    #[serde(default = "default_replicas", deserialize_with = "replicas_or_default")]
+    #[schemars(range(min = 0))]
+    pub replicas: i32,
+    /// Container image. Default: the operator's image for this kind, which may change when
+    /// the operator is upgraded; set this field to pin an image.
+    #[schemars(length(min = 1, max = IMAGE_MAX), regex(pattern = VISIBLE))]
+    pub image: Option<String>,
+    /// Pod settings.
+    #[serde(flatten)]
+    pub pods: Workload,
+}
 
 /// Settings of the pods except the image; part of the spec of every storage version.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,31 +43,28 @@ use super::shape::INT64_MAX;
 pub struct Workload {
     /// When the image is pulled: Always, IfNotPresent or Never. Default: Always for the tag
     /// latest, otherwise IfNotPresent, as in Kubernetes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "choice_of::<ImagePullPolicy>")]
     pub image_pull_policy: Option<ImagePullPolicy>,
     /// Up to 8 Secrets in the namespace of the instance, with credentials for private registries.
     /// Default: only those of the namespace's default ServiceAccount.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
     /// Resource requests and limits of the container. Default: small requests, listed in the
     /// operator's documentation, and no limits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     /// Scheduling constraints of the pods. Default: no constraints.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
     /// Pod Security Standard that the pods comply with. Restricted: a fixed non-root user and no
     /// capabilities. Baseline: root is allowed, with the capabilities CHOWN, SETUID, SETGID and
     /// NET_BIND_SERVICE. Default: Baseline for ElasticWeb, whose image is the user's own;
     /// Restricted for all other kinds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "choice_of::<PodSecurity>")]
     pub pod_security: Option<PodSecurity>,
 }
 
-/// When an image is pulled.
+/// When an image is pulled. The variants have the names of the Kubernetes API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ImagePullPolicy {
     /// Each time a container starts.
@@ -54,17 +73,6 @@ pub enum ImagePullPolicy {
     IfNotPresent,
     /// Never. The container cannot start on a node without the image.
     Never,
-}
-
-impl ImagePullPolicy {
-    /// The name in the Kubernetes API.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ImagePullPolicy::Always => "Always",
-            ImagePullPolicy::IfNotPresent => "IfNotPresent",
-            ImagePullPolicy::Never => "Never",
-        }
-    }
 }
 
 /// The name of an object in the same namespace.
@@ -82,19 +90,11 @@ pub struct LocalObjectReference {
 pub struct Resources {
     /// Minimum resources that are reserved for the container on its node, e.g. `cpu: 100m`.
     /// Default: small requests that the operator chooses.
-    #[serde(
-        default,
-        deserialize_with = "quantities_from_json",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "quantities_from_json")]
     #[schemars(schema_with = "quantities")]
     pub requests: Option<BTreeMap<String, String>>,
     /// Maximum resources of the container, e.g. `memory: 128Mi`. Default: no limits.
-    #[serde(
-        default,
-        deserialize_with = "quantities_from_json",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "quantities_from_json")]
     #[schemars(schema_with = "quantities")]
     pub limits: Option<BTreeMap<String, String>>,
 }
@@ -104,21 +104,18 @@ pub struct Resources {
 #[serde(rename_all = "camelCase")]
 pub struct Scheduling {
     /// Labels that a node must have to run the pods. Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(schema_with = "labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
     /// Taints of nodes that the pods tolerate; at most 16. Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub tolerations: Option<Vec<Toleration>>,
     /// How the pods are spread over zones, nodes or other topology domains; at most 8
     /// constraints. The operator sets the label selector to that of the instance. Default: the
     /// cluster's default constraints.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["topologyKey", "whenUnsatisfiable"]))]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
     /// Name of the PriorityClass of the pods. Default: the cluster's default class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = NAME_MAX), regex(pattern = NAME))]
     pub priority_class_name: Option<String>,
 }
@@ -128,24 +125,19 @@ pub struct Scheduling {
 #[serde(rename_all = "camelCase")]
 pub struct Toleration {
     /// Key of the taint. If absent, operator must be Exists, which matches every taint.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = QUALIFIED_NAME_MAX), regex(pattern = LABEL))]
     pub key: Option<String>,
     /// How the value is compared: Equal, or Exists, which matches every value. Default: Equal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Equal", "Exists"]))]
     pub operator: Option<String>,
     /// Value of the taint, for the operator Equal. Default: the empty value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LABEL_MAX), regex(pattern = LABEL))]
     pub value: Option<String>,
     /// Effect of the taint: NoSchedule, PreferNoSchedule or NoExecute. Default: every effect.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["NoSchedule", "PreferNoSchedule", "NoExecute"]))]
     pub effect: Option<String>,
     /// Seconds that a pod stays on the node after a taint with the effect NoExecute is added; 0
     /// or less evicts it immediately. Default: forever.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = -INT64_MAX, max = INT64_MAX))]
     pub toleration_seconds: Option<i64>,
 }
@@ -183,21 +175,19 @@ pub enum PodSecurity {
 pub struct ServiceSpec {
     /// Type of the Service: ClusterIP is reachable inside the cluster, NodePort also on a port of
     /// each node, LoadBalancer also from outside. Default: ClusterIP.
-    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "type")]
     #[schemars(schema_with = "choice_of::<ServiceType>")]
     pub type_: Option<ServiceType>,
     /// Port of the Service. Default: 80.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65_535))]
     pub port: Option<i32>,
     /// Node port, only for the types NodePort and LoadBalancer, in the cluster's node port range:
     /// usually 30000 to 32767. Default: the cluster assigns one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65_535))]
     pub node_port: Option<i32>,
 }
 
-/// The type of a Service.
+/// The type of a Service. The variants have the names of the Kubernetes API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ServiceType {
     /// Reachable inside the cluster.
@@ -209,14 +199,12 @@ pub enum ServiceType {
 }
 
 /// The schema's default of `replicas`, which the scale subresource needs.
-pub(super) fn default_replicas() -> i32 {
+fn default_replicas() -> i32 {
     1
 }
 
 /// Reads `replicas`; null counts as absent.
-pub(super) fn replicas_or_default<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<i32, D::Error> {
+fn replicas_or_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_else(default_replicas))
 }
 
@@ -230,15 +218,10 @@ fn quantities_from_json<'de, D: Deserializer<'de>>(
         Text(String),
         Whole(u64),
     }
+    let text = |quantity| match quantity {
+        Quantity::Text(text) => text,
+        Quantity::Whole(number) => number.to_string(),
+    };
     let given = Option::<BTreeMap<String, Quantity>>::deserialize(deserializer)?;
-    Ok(given.map(|quantities| {
-        let text = |quantity| match quantity {
-            Quantity::Text(text) => text,
-            Quantity::Whole(number) => number.to_string(),
-        };
-        quantities
-            .into_iter()
-            .map(|(resource, quantity)| (resource, text(quantity)))
-            .collect()
-    }))
+    Ok(given.map(|all| all.into_iter().map(|(name, it)| (name, text(it))).collect()))
 }

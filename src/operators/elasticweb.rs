@@ -3,34 +3,31 @@
 
 use serde_json::Value;
 
-use super::operand::{Operand, invalid, replicas_within_limit};
-use super::plan::{Image, Plan, Program, ServicePlan};
+use super::operand::Operand;
+use super::plan::{Image, Plan, ServicePlan, WorkloadDefaults, invalid, replicas_within_limit};
 use super::{OperandImage, Refused, Settings};
 use crate::api::Kind;
 use crate::api::elasticweb::{KIND, v2::ElasticWebSpec};
 use crate::api::replicas::pods_for;
 use crate::api::validation::ErrorReason;
-use crate::api::workload::PodSecurity;
+use crate::api::workload::{PodSecurity, ServiceType};
 
 /// The operator of `elasticweb.example.com` ElasticWeb.
 pub struct ElasticWeb;
 
-/// Default port of web server images that start as root.
-const DEFAULT_CONTAINER_PORT: i32 = 80;
 /// Port of the Service in the original version.
 const DEFAULT_SERVICE_PORT: i32 = 8080;
 
-static PROGRAM: Program = Program {
+static DEFAULTS: WorkloadDefaults = WorkloadDefaults {
     component: "web",
     port_name: "http",
+    // Port of web server images that start as root.
+    port: 80,
     // The user's image is unknown, so any non-root user will do. This is nginx's.
     run_as_user: 101,
-    cpu_request: "10m",
     pod_security: PodSecurity::Baseline,
-    read_only: false,
-    health_path: None,
-    lingers_seconds: 3,
-    legacy_pod_label: None,
+    pre_stop_seconds: 3,
+    ..WorkloadDefaults::RESTRICTED
 };
 
 impl Operand for ElasticWeb {
@@ -46,32 +43,21 @@ impl Operand for ElasticWeb {
             let detail = "perPodQPS must be at least 1, and targetQPS at least 0".to_owned();
             invalid("spec.capacity", None, ErrorReason::Invalid, detail)
         })?;
+        let replicas = replicas_within_limit(replicas, "spec.capacity.targetQPS", settings)?;
         Ok(Plan {
-            program: &PROGRAM,
-            replicas: replicas_within_limit(replicas, "spec.capacity.targetQPS", settings)?,
-            image: Image::Users(spec.image),
-            command: Vec::new(),
-            args: Vec::new(),
-            container_port: spec.container_port.unwrap_or(DEFAULT_CONTAINER_PORT),
-            memory_request: "32Mi".to_owned(),
-            workload: spec.workload,
+            container_port: spec.container_port.unwrap_or(DEFAULTS.port),
             service: Some(ServicePlan {
-                type_: "NodePort",
+                type_: ServiceType::NodePort,
                 headless: false,
                 port: spec.service.port.unwrap_or(DEFAULT_SERVICE_PORT),
                 node_port: Some(spec.service.node_port),
             }),
-            config: None,
-            storage: None,
-            others: Vec::new(),
+            ..Plan::new(&DEFAULTS, replicas, Image::Users(spec.image), spec.workload)
         })
     }
 
     fn per_pod_qps(&self, spec: &Value) -> Option<i64> {
-        Some(
-            spec.pointer("/capacity/perPodQPS")
-                .and_then(Value::as_i64)
-                .unwrap_or(0),
-        )
+        let queries = spec.pointer("/capacity/perPodQPS").and_then(Value::as_i64);
+        Some(queries.unwrap_or(0))
     }
 }

@@ -1,13 +1,12 @@
 //! The plan of a HelloWorld: web servers with a welcome page and, if the spec has one, a Service.
 //! Pure data for `workload`.
 
-use super::nginx::{DEFAULT_PORT, MEMORY_REQUEST};
-use super::operand::{Operand, replicas_within_limit};
-use super::plan::{Image, Plan, Program};
+use super::nginx;
+use super::operand::Operand;
+use super::plan::{Plan, WorkloadDefaults};
 use super::{OperandImage, Refused, Settings};
 use crate::api::Kind;
 use crate::api::helloworld::{KIND, v1::HelloWorldSpec};
-use crate::api::workload::PodSecurity;
 
 /// The operator of `test.jiaozi.com` HelloWorld.
 pub struct HelloWorld;
@@ -18,19 +17,12 @@ static IMAGE: OperandImage = OperandImage {
     default: "docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine",
 };
 
-static PROGRAM: Program = Program {
+/// As nginx, which is its image.
+const DEFAULTS: WorkloadDefaults = WorkloadDefaults {
     component: "greeter",
-    port_name: "http",
-    // User `nginx` of nginx-unprivileged.
-    run_as_user: 101,
-    cpu_request: "10m",
-    pod_security: PodSecurity::Restricted,
-    // The entry point writes to /etc/nginx, and nginx writes its pid file and bodies to /tmp.
-    read_only: false,
-    health_path: Some("/"),
-    lingers_seconds: 3,
     // Users of the original version select pods by this label.
     legacy_pod_label: Some("hello_name"),
+    ..nginx::DEFAULTS
 };
 
 impl Operand for HelloWorld {
@@ -40,18 +32,9 @@ impl Operand for HelloWorld {
 
     fn plan(&self, spec: HelloWorldSpec, settings: &Settings) -> Result<Plan, Refused> {
         Ok(Plan {
-            program: &PROGRAM,
-            replicas: replicas_within_limit(spec.replicas.into(), "spec.replicas", settings)?,
-            image: Image::named_or(spec.image.as_ref(), settings.image(&IMAGE)),
-            command: Vec::new(),
-            args: Vec::new(),
-            container_port: spec.port.unwrap_or(DEFAULT_PORT),
-            memory_request: MEMORY_REQUEST.to_owned(),
-            workload: spec.workload,
+            container_port: spec.port.unwrap_or(DEFAULTS.port),
             service: spec.service.as_ref().map(Into::into),
-            config: None,
-            storage: None,
-            others: Vec::new(),
+            ..Plan::replicated(&DEFAULTS, &IMAGE, spec.workload, settings)?
         })
     }
 }

@@ -4,14 +4,13 @@
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::plan::Plan;
+use super::plan::{Plan, invalid};
 use super::workload;
 use super::{
     DEPLOYMENT, Desired, Observed, OperandImage, Operator, Owned, Refused, Resource, SERVICE,
     Settings, Summary, status,
 };
-use crate::api::replicas::{NotAllowed, within_limit};
-use crate::api::validation::{ErrorReason, FieldError, service_name_error};
+use crate::api::validation::{ErrorReason, service_name_error};
 use crate::api::{Kind, Status};
 
 /// What differs between kinds.
@@ -79,47 +78,9 @@ fn plan<O: Operand>(
     let spec = O::Spec::deserialize(&resource.spec)
         .map_err(|error| invalid("spec", None, ErrorReason::Invalid, error.to_string()))?;
     let plan = operand.plan(spec, settings)?;
-    match plan
-        .service
-        .as_ref()
-        .and_then(|_| service_name_error(&resource.name))
-    {
+    let service = plan.service.as_ref();
+    match service.and_then(|_| service_name_error(&resource.name)) {
         Some(error) => Err(Refused::Invalid(vec![error])),
         None => Ok(plan),
     }
-}
-
-/// The number of pods, if it is in range. In `i64`, since a computed number may exceed the range
-/// of its inputs.
-///
-/// # Errors
-/// [`Refused::Invalid`] below 0, with `field` as the cause; [`Refused::ReplicasOverLimit`] above
-/// `--max-replicas`, or above `i32::MAX` if there is no limit.
-pub(super) fn replicas_within_limit(
-    wanted: i64,
-    field: &str,
-    settings: &Settings,
-) -> Result<i32, Refused> {
-    within_limit(wanted, settings.max_replicas).map_err(|not_allowed| match not_allowed {
-        NotAllowed::Negative => {
-            let detail = not_allowed.to_string();
-            invalid(field, Some(wanted.into()), ErrorReason::Invalid, detail)
-        }
-        NotAllowed::OverLimit { limit } => Refused::ReplicasOverLimit { wanted, limit },
-    })
-}
-
-/// A validation error for one field.
-pub(super) fn invalid(
-    field: &str,
-    value: Option<Value>,
-    reason: ErrorReason,
-    detail: String,
-) -> Refused {
-    Refused::Invalid(vec![FieldError {
-        field: field.to_owned(),
-        reason,
-        value,
-        detail,
-    }])
 }

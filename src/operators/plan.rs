@@ -3,21 +3,29 @@
 
 use std::collections::BTreeMap;
 
-use super::Child;
-use crate::api::workload::{PodSecurity, ServiceSpec, ServiceType, Workload};
+use serde_json::Value;
 
-/// The properties that all instances of a kind share.
+use super::{Child, OperandImage, Refused, Settings};
+use crate::api::replicas::{NotAllowed, within_limit};
+use crate::api::validation::{ErrorReason, FieldError};
+use crate::api::workload::{PodSecurity, ReplicatedWorkload, ServiceSpec, ServiceType, Workload};
+
+/// The properties that all instances of a kind share, and defaults for the others.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct WorkloadDefaults {
     /// Value of `app.kubernetes.io/component`.
     pub(super) component: &'static str,
     /// Name of the container's port, which Services and probes refer to.
     pub(super) port_name: &'static str,
+    /// Default port that the program listens on.
+    pub(super) port: i32,
     /// User of the container under `Restricted`. A number, since `runAsNonRoot` rejects an image
     /// whose USER is a name.
     pub(super) run_as_user: i64,
     /// Default CPU request.
     pub(super) cpu_request: &'static str,
+    /// Default memory request.
+    pub(super) memory_request: &'static str,
     /// Default Pod Security Standard.
     pub(super) pod_security: PodSecurity,
     /// The operand image does not write to its root file system.
@@ -27,15 +35,33 @@ pub(super) struct Program {
     /// preStop delay in seconds: a terminating pod still serves while its endpoints are removed.
     /// A server that stops at once would reject clients that still use its endpoint. 0 is no
     /// delay.
-    pub(super) lingers_seconds: i64,
+    pub(super) pre_stop_seconds: i64,
     /// A pod label of the original version. Its value is the name of the resource.
     pub(super) legacy_pod_label: Option<&'static str>,
+}
+
+impl WorkloadDefaults {
+    /// Pods that comply with *restricted*, with small requests.
+    pub(super) const RESTRICTED: Self = Self {
+        component: "server",
+        port_name: "main",
+        port: 8080,
+        // `nonroot` of distroless images.
+        run_as_user: 65_532,
+        cpu_request: "10m",
+        memory_request: "32Mi",
+        pod_security: PodSecurity::Restricted,
+        read_only: false,
+        health_path: None,
+        pre_stop_seconds: 0,
+        legacy_pod_label: None,
+    };
 }
 
 /// The plan of one resource.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) program: &'static Program,
+    pub(super) defaults: &'static WorkloadDefaults,
     /// Number of pods, within the limit.
     pub(super) replicas: i32,
     pub(super) image: Image,
@@ -44,7 +70,7 @@ pub(super) struct Plan {
     pub(super) args: Vec<String>,
     /// Port that the program listens on.
     pub(super) container_port: i32,
-    /// Default memory request.
+    /// Memory request, unless the user sets one.
     pub(super) memory_request: String,
     /// The user's settings of the pods.
     pub(super) workload: Workload,
@@ -56,6 +82,50 @@ pub(super) struct Plan {
     /// Children of other types that the kind owns, created with [`Child::of`]. They are applied
     /// first. Namespace, labels and owner are added to each.
     pub(super) others: Vec<Child>,
+}
+
+impl Plan {
+    /// A plan of pods only, for a spec that counts them. The image is that of the user, if set,
+    /// otherwise `operand`.
+    ///
+    /// # Errors
+    /// [`Refused`]: more pods than `--max-replicas` allows.
+    pub(super) fn replicated(
+        defaults: &'static WorkloadDefaults,
+        operand: &OperandImage,
+        workload: ReplicatedWorkload,
+        settings: &Settings,
+    ) -> Result<Self, Refused> {
+        let replicas = replicas_within_limit(workload.replicas.into(), "spec.replicas", settings)?;
+        let image = match workload.image {
+            Some(image) => Image::Users(image),
+            None => Image::Ours(settings.image(operand).to_owned()),
+        };
+        Ok(Self::new(defaults, replicas, image, workload.pods))
+    }
+
+    /// A plan of pods only, with the defaults of their kind.
+    pub(super) fn new(
+        defaults: &'static WorkloadDefaults,
+        replicas: i32,
+        image: Image,
+        workload: Workload,
+    ) -> Self {
+        Self {
+            defaults,
+            replicas,
+            image,
+            command: Vec::new(),
+            args: Vec::new(),
+            container_port: defaults.port,
+            memory_request: defaults.memory_request.to_owned(),
+            workload,
+            service: None,
+            config: None,
+            storage: None,
+            others: Vec::new(),
+        }
+    }
 }
 
 /// Files of a ConfigMap.
@@ -88,14 +158,6 @@ pub(super) enum Image {
 }
 
 impl Image {
-    /// The user's image, if set; otherwise the operand image.
-    pub(super) fn named_or(users: Option<&String>, ours: &str) -> Self {
-        match users {
-            Some(image) => Image::Users(image.clone()),
-            None => Image::Ours(ours.to_owned()),
-        }
-    }
-
     pub(super) fn reference(&self) -> &str {
         match self {
             Image::Ours(image) | Image::Users(image) => image,
@@ -110,8 +172,7 @@ impl Image {
 /// The Service of an instance.
 #[derive(Debug)]
 pub(super) struct ServicePlan {
-    /// `ClusterIP`, `NodePort` or `LoadBalancer`.
-    pub(super) type_: &'static str,
+    pub(super) type_: ServiceType,
     /// Without a cluster IP: clients resolve the pods.
     pub(super) headless: bool,
     /// Port of the Service.
@@ -120,17 +181,60 @@ pub(super) struct ServicePlan {
     pub(super) node_port: Option<i32>,
 }
 
+impl ServicePlan {
+    /// A headless Service.
+    pub(super) fn headless(port: i32) -> Self {
+        ServicePlan {
+            type_: ServiceType::ClusterIP,
+            headless: true,
+            port,
+            node_port: None,
+        }
+    }
+}
+
 impl From<&ServiceSpec> for ServicePlan {
     fn from(asked: &ServiceSpec) -> Self {
         ServicePlan {
-            type_: match asked.type_.unwrap_or(ServiceType::ClusterIP) {
-                ServiceType::ClusterIP => "ClusterIP",
-                ServiceType::NodePort => "NodePort",
-                ServiceType::LoadBalancer => "LoadBalancer",
-            },
+            type_: asked.type_.unwrap_or(ServiceType::ClusterIP),
             headless: false,
             port: asked.port.unwrap_or(80),
             node_port: asked.node_port,
         }
     }
+}
+
+/// The number of pods, if it is in range. In `i64`, since a computed number may exceed the range
+/// of its inputs.
+///
+/// # Errors
+/// [`Refused::Invalid`] below 0, with `field` as the cause; [`Refused::ReplicasOverLimit`] above
+/// `--max-replicas`, or above `i32::MAX` if there is no limit.
+pub(super) fn replicas_within_limit(
+    wanted: i64,
+    field: &str,
+    settings: &Settings,
+) -> Result<i32, Refused> {
+    within_limit(wanted, settings.max_replicas).map_err(|not_allowed| match not_allowed {
+        NotAllowed::Negative => {
+            let detail = not_allowed.to_string();
+            invalid(field, Some(wanted.into()), ErrorReason::Invalid, detail)
+        }
+        NotAllowed::OverLimit { limit } => Refused::ReplicasOverLimit { wanted, limit },
+    })
+}
+
+/// A validation error for one field.
+pub(super) fn invalid(
+    field: &str,
+    value: Option<Value>,
+    reason: ErrorReason,
+    detail: String,
+) -> Refused {
+    Refused::Invalid(vec![FieldError {
+        field: field.to_owned(),
+        reason,
+        value,
+        detail,
+    }])
 }

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::image;
-use super::plan::{Plan, Program};
+use super::plan::{Plan, WorkloadDefaults};
 use super::workload::match_labels;
 use crate::api::workload::{self, ImagePullPolicy, PodSecurity, Resources, Scheduling};
 
@@ -30,9 +30,13 @@ pub(super) fn spec(
     selector: &BTreeMap<String, String>,
 ) -> PodSpec {
     let workload = &plan.workload;
-    let security = workload.pod_security.unwrap_or(plan.program.pod_security);
+    let security = workload.pod_security.unwrap_or(plan.defaults.pod_security);
     let scheduling = workload.scheduling.clone().unwrap_or_default();
+    let tolerations = scheduling.tolerations.iter().flatten().map(toleration);
     let secrets = workload.image_pull_secrets.iter().flatten();
+    let secrets = secrets.map(|secret| LocalObjectReference {
+        name: secret.name.clone(),
+    });
     let files = plan.config.as_ref().map(|_| Volume {
         name: CONFIG_VOLUME.to_owned(),
         config_map: Some(ConfigMapVolumeSource {
@@ -43,25 +47,12 @@ pub(super) fn spec(
     });
     PodSpec {
         automount_service_account_token: Some(false),
-        image_pull_secrets: Some(
-            secrets
-                .map(|secret| LocalObjectReference {
-                    name: secret.name.clone(),
-                })
-                .collect(),
-        ),
+        image_pull_secrets: Some(secrets.collect()),
         security_context: Some(pod_security_context(plan, security)),
         containers: vec![container(plan, container_name, security)],
         topology_spread_constraints: Some(spread_constraints(&scheduling, selector)),
+        tolerations: Some(tolerations.collect()),
         node_selector: scheduling.node_selector,
-        tolerations: Some(
-            scheduling
-                .tolerations
-                .iter()
-                .flatten()
-                .map(toleration)
-                .collect(),
-        ),
         priority_class_name: non_empty(&scheduling.priority_class_name),
         volumes: files.map(|files| vec![files]),
         ..PodSpec::default()
@@ -69,26 +60,27 @@ pub(super) fn spec(
 }
 
 fn container(plan: &Plan, name: &str, security: PodSecurity) -> Container {
-    let program = plan.program;
+    let defaults = plan.defaults;
     Container {
         name: name.to_owned(),
         image: Some(plan.image.reference().to_owned()),
-        image_pull_policy: Some(image_pull_policy(plan).as_str().to_owned()),
+        image_pull_policy: Some(format!("{:?}", image_pull_policy(plan))),
         command: Some(plan.command.clone()),
         args: Some(plan.args.clone()),
         ports: Some(vec![ContainerPort {
-            name: Some(program.port_name.to_owned()),
+            name: Some(defaults.port_name.to_owned()),
             container_port: plan.container_port,
             protocol: Some("TCP".to_owned()),
             ..ContainerPort::default()
         }]),
         resources: Some(resources(plan)),
-        readiness_probe: Some(readiness_probe(plan)),
-        liveness_probe: liveness_probe(plan),
-        lifecycle: pre_stop(program),
+        readiness_probe: Some(probe(plan, 5)),
+        // None for the user's image, since a wrong guess would kill a slow start.
+        liveness_probe: plan.image.is_ours().then(|| probe(plan, 20)),
+        lifecycle: pre_stop(defaults),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
-            read_only_root_filesystem: (program.read_only && plan.image.is_ours()).then_some(true),
+            read_only_root_filesystem: (defaults.read_only && plan.image.is_ours()).then_some(true),
             capabilities: Some(capabilities(security)),
             ..SecurityContext::default()
         }),
@@ -120,8 +112,8 @@ fn image_pull_policy(plan: &Plan) -> ImagePullPolicy {
 
 /// The preStop sleep: the kubelet waits this long before it stops the program (KEP-3960, in
 /// Kubernetes 1.30 and later).
-fn pre_stop(program: &Program) -> Option<Lifecycle> {
-    let seconds = program.lingers_seconds;
+fn pre_stop(defaults: &WorkloadDefaults) -> Option<Lifecycle> {
+    let seconds = defaults.pre_stop_seconds;
     (seconds > 0).then(|| Lifecycle {
         pre_stop: Some(LifecycleHandler {
             sleep: Some(SleepAction { seconds }),
@@ -135,7 +127,7 @@ fn pre_stop(program: &Program) -> Option<Lifecycle> {
 /// chooses its user, root included.
 fn pod_security_context(plan: &Plan, security: PodSecurity) -> PodSecurityContext {
     let restricted = security == PodSecurity::Restricted;
-    let user = restricted.then_some(plan.program.run_as_user);
+    let user = restricted.then_some(plan.defaults.run_as_user);
     PodSecurityContext {
         seccomp_profile: Some(SeccompProfile {
             type_: "RuntimeDefault".to_owned(),
@@ -169,14 +161,13 @@ fn resources(plan: &Plan) -> ResourceRequirements {
     let Resources { requests, limits } = users;
     let (mut requests, limits) = (requests.unwrap_or_default(), limits.unwrap_or_default());
     let defaults = [
-        ("cpu", plan.program.cpu_request),
+        ("cpu", plan.defaults.cpu_request),
         ("memory", plan.memory_request.as_str()),
     ];
     for (resource, default) in defaults {
         if !limits.contains_key(resource) {
-            requests
-                .entry(resource.to_owned())
-                .or_insert_with(|| default.to_owned());
+            let request = requests.entry(resource.to_owned());
+            request.or_insert_with(|| default.to_owned());
         }
     }
     let quantities = |all: BTreeMap<String, String>| {
@@ -191,33 +182,23 @@ fn resources(plan: &Plan) -> ResourceRequirements {
 }
 
 /// Probes only the port of a user's image.
-fn readiness_probe(plan: &Plan) -> Probe {
-    probe(plan, 5)
-}
-
-/// None for the user's image, since a wrong guess would kill a slow start.
-fn liveness_probe(plan: &Plan) -> Option<Probe> {
-    plan.image.is_ours().then(|| probe(plan, 20))
-}
-
 fn probe(plan: &Plan, period_seconds: i32) -> Probe {
-    let port = IntOrString::String(plan.program.port_name.to_owned());
-    let path = plan.program.health_path.filter(|_| plan.image.is_ours());
-    let mut probe = Probe {
+    let port = IntOrString::String(plan.defaults.port_name.to_owned());
+    let path = plan.defaults.health_path.filter(|_| plan.image.is_ours());
+    let tcp_socket = path.is_none().then(|| TCPSocketAction {
+        port: port.clone(),
+        host: None,
+    });
+    Probe {
         period_seconds: Some(period_seconds),
+        http_get: path.map(|path| HTTPGetAction {
+            path: Some(path.to_owned()),
+            port,
+            ..HTTPGetAction::default()
+        }),
+        tcp_socket,
         ..Probe::default()
-    };
-    match path {
-        Some(path) => {
-            probe.http_get = Some(HTTPGetAction {
-                path: Some(path.to_owned()),
-                port,
-                ..HTTPGetAction::default()
-            });
-        }
-        None => probe.tcp_socket = Some(TCPSocketAction { port, host: None }),
     }
-    probe
 }
 
 /// Constraints on the pods of the instance only.

@@ -30,9 +30,10 @@ use super::names::{
     self, COMPONENT_LABEL, CONFIG_HASH, KIND_LABEL, MANAGED_BY, MANAGED_BY_LABEL, PART_OF_LABEL,
     RETAINED_FOR, child_name, config_name, label_value, stateful_name,
 };
-use super::plan::{ConfigPlan, Plan, Program, ServicePlan, StoragePlan};
+use super::plan::{ConfigPlan, Plan, ServicePlan, StoragePlan, WorkloadDefaults};
 use super::{Child, ChildObject, Resource, kept, pod};
 use crate::api::Kind;
+use crate::api::workload::ServiceType;
 
 type Labels = BTreeMap<String, String>;
 
@@ -42,26 +43,20 @@ pub(super) fn children(kind: &Kind, resource: &Resource, plan: &Plan) -> Vec<Chi
     let builder = Builder {
         kind,
         resource,
-        program: plan.program,
+        defaults: plan.defaults,
     };
-    let config = plan
-        .config
-        .as_ref()
-        .map(|config| builder.config_map(config));
     let workload = match &plan.storage {
         Some(storage) => builder.stateful_set(plan, storage),
         None => builder.deployment(plan),
     };
-    let service = plan
-        .service
-        .as_ref()
-        .map(|service| builder.service(service));
-    let others = plan
-        .others
-        .iter()
-        .map(|child| builder.completed(child.clone()));
-    let ours = [config, Some(workload), service].into_iter().flatten();
-    others.chain(ours).collect()
+    let others = plan.others.iter().map(|it| builder.completed(it.clone()));
+    let config = plan.config.iter().map(|it| builder.config_map(it));
+    let service = plan.service.iter().map(|it| builder.service(it));
+    others
+        .chain(config)
+        .chain([workload])
+        .chain(service)
+        .collect()
 }
 
 /// The labels that select the pods, in the format of `kubectl get pods -l`, for the scale
@@ -79,7 +74,7 @@ pub(super) fn selector_text(kind: &Kind, resource: &Resource, kept: Option<&Valu
 struct Builder<'a> {
     kind: &'a Kind,
     resource: &'a Resource,
-    program: &'static Program,
+    defaults: &'static WorkloadDefaults,
 }
 
 impl Builder<'_> {
@@ -92,42 +87,35 @@ impl Builder<'_> {
 
     fn labels(&self) -> Labels {
         let mut labels = self.selector();
-        labels.extend(
-            [
-                (COMPONENT_LABEL, self.program.component),
-                (MANAGED_BY_LABEL, MANAGED_BY),
-                (PART_OF_LABEL, MANAGED_BY),
-            ]
-            .map(|(label, value)| (label.to_owned(), value.to_owned())),
-        );
+        let common = [
+            (COMPONENT_LABEL, self.defaults.component),
+            (MANAGED_BY_LABEL, MANAGED_BY),
+            (PART_OF_LABEL, MANAGED_BY),
+        ];
+        labels.extend(common.map(|(label, value)| (label.to_owned(), value.to_owned())));
         labels
     }
 
     fn pod_labels(&self) -> Labels {
         let mut labels = self.labels();
         labels.insert(KIND_LABEL.to_owned(), self.kind.controller_name());
-        if let Some(legacy) = self.program.legacy_pod_label {
+        if let Some(legacy) = self.defaults.legacy_pod_label {
             labels.insert(legacy.to_owned(), label_value(&self.resource.name));
         }
         labels
     }
 
     fn metadata(&self, name: String) -> ObjectMeta {
-        let Resource {
-            namespace,
-            api_version,
-            uid,
-            ..
-        } = self.resource;
+        let owner = self.resource;
         ObjectMeta {
             name: Some(name),
-            namespace: Some(namespace.clone()),
+            namespace: Some(owner.namespace.clone()),
             labels: Some(self.labels()),
             owner_references: Some(vec![OwnerReference {
-                api_version: api_version.clone(),
+                api_version: owner.api_version.clone(),
                 kind: self.kind.kind.to_owned(),
-                name: self.resource.name.clone(),
-                uid: uid.clone(),
+                name: owner.name.clone(),
+                uid: owner.uid.clone(),
                 controller: Some(true),
                 block_owner_deletion: Some(true),
             }]),
@@ -155,10 +143,8 @@ impl Builder<'_> {
 
     fn pod_template(&self, plan: &Plan) -> PodTemplateSpec {
         // A pod reads its files when it starts, so other files need other pods.
-        let hash = plan
-            .config
-            .as_ref()
-            .map(|config| names::hash_of(&config.files));
+        let config = plan.config.as_ref();
+        let hash = config.map(|config| names::hash_of(&config.files));
         PodTemplateSpec {
             metadata: Some(ObjectMeta {
                 labels: Some(self.pod_labels()),
@@ -224,13 +210,13 @@ impl Builder<'_> {
     }
 
     fn service(&self, plan: &ServicePlan) -> Child {
-        let port_name = self.program.port_name;
-        let is_balanced = plan.type_ == "LoadBalancer";
-        let is_external = is_balanced || plan.type_ == "NodePort";
+        let port_name = self.defaults.port_name;
+        let is_balanced = plan.type_ == ServiceType::LoadBalancer;
+        let is_external = plan.type_ != ServiceType::ClusterIP;
         Child::of(Service {
             metadata: self.metadata(self.resource.name.clone()),
             spec: Some(ServiceSpec {
-                type_: Some(plan.type_.to_owned()),
+                type_: Some(format!("{:?}", plan.type_)),
                 cluster_ip: plan.headless.then(|| "None".to_owned()),
                 // The defaults of the API server for these depend on the type.
                 internal_traffic_policy: Some("Cluster".to_owned()),

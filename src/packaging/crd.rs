@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::manifest::{Manifest, ManifestError};
 use super::names::{NAMESPACE, WEBHOOK_SERVICE, WEBHOOK_SERVICE_PORT};
-use crate::api::conversion::refuse_writes;
+use crate::api::conversion::reject_writes;
 use crate::api::{Kind, Version};
 use crate::webhook::paths;
 
@@ -36,16 +36,14 @@ fn serving_both(kind: &Kind, stored: &Version) -> CustomResourceDefinition {
     // kube's `merge_crds` keeps the names of one version only and orders by input. Both versions
     // have the same names (a test checks this), so their lists can be joined.
     let mut crd = kind.crd(&kind.hub);
-    crd.spec
-        .versions
-        .extend(kind.crd(&kind.spoke).spec.versions);
+    let spoke = kind.crd(&kind.spoke);
+    crd.spec.versions.extend(spoke.spec.versions);
     for version in &mut crd.spec.versions {
         version.storage = version.name == stored.name;
-        refuse_writes(kind, version);
+        reject_writes(kind, version);
     }
-    crd.spec
-        .versions
-        .sort_by(|one, other| one.name.cmp(&other.name));
+    let versions = &mut crd.spec.versions;
+    versions.sort_by(|one, other| one.name.cmp(&other.name));
     crd.spec.conversion = Some(CustomResourceConversion {
         strategy: "Webhook".to_owned(),
         webhook: Some(WebhookConversion {
@@ -71,45 +69,43 @@ pub fn original_only(kind: &Kind) -> CustomResourceDefinition {
 
 /// The files of `crd`, `crd-transition` and `crd-original`.
 pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
-    let file = |kind: &Kind| format!("{}_{}.yaml", kind.group, kind.plural);
     let mut manifests = Vec::new();
-    for kind in kinds {
-        manifests.push(Manifest::object(
-            format!("crd/bases/{}", file(kind)),
-            &both_versions(kind),
-        )?);
-        manifests.push(Manifest::object(
-            format!("crd-transition/{}", file(kind)),
-            &transition(kind),
-        )?);
-        manifests.push(Manifest::object(
-            format!("crd-original/{}", file(kind)),
-            &original_only(kind),
-        )?);
+    for (folder, below, crd, heading) in FORMS {
+        let mut files = Vec::new();
+        for kind in kinds {
+            let file = format!("{below}{}_{}.yaml", kind.group, kind.plural);
+            manifests.push(Manifest::object(format!("{folder}/{file}"), &crd(kind))?);
+            files.push(file);
+        }
+        let path = format!("{folder}/kustomization.yaml");
+        manifests.push(kustomization(&path, heading, &files)?);
     }
-    let bases: Vec<String> = kinds
-        .iter()
-        .map(|kind| format!("bases/{}", file(kind)))
-        .collect();
-    manifests.push(kustomization(
-        "crd/kustomization.yaml",
-        "# Both versions of the four kinds. They require the manager's conversion webhook.\n",
-        &bases,
-    )?);
-    let files: Vec<String> = kinds.iter().map(|kind| file(kind)).collect();
-    manifests.push(kustomization(
-        "crd-transition/kustomization.yaml",
-        "# Both versions of the four kinds; the original one is stored. Apply them before config/crd in an\n\
-         # upgrade, and to go back from it. They require the manager's conversion webhook.\n",
-        &files,
-    )?);
-    manifests.push(kustomization(
-        "crd-original/kustomization.yaml",
-        "# Only the original version of each kind, for clusters without webhooks (ENABLE_WEBHOOKS=false).\n",
-        &files,
-    )?);
     Ok(manifests)
 }
+
+/// The forms of the CRDs: folder, folder of the CRDs below it, content, and heading of the
+/// kustomization.
+const FORMS: [(&str, &str, fn(&Kind) -> CustomResourceDefinition, &str); 3] = [
+    (
+        "crd",
+        "bases/",
+        both_versions,
+        "# Both versions of the four kinds. They require the manager's conversion webhook.\n",
+    ),
+    (
+        "crd-transition",
+        "",
+        transition,
+        "# Both versions of the four kinds; the original one is stored. Apply them before config/crd in an\n\
+         # upgrade, and to go back from it. They require the manager's conversion webhook.\n",
+    ),
+    (
+        "crd-original",
+        "",
+        original_only,
+        "# Only the original version of each kind, for clusters without webhooks (ENABLE_WEBHOOKS=false).\n",
+    ),
+];
 
 /// A `kustomization.yaml` with these `resources`.
 pub(super) fn kustomization(

@@ -14,7 +14,7 @@ use super::kinds::{crd_names, kinds};
 use super::manifest::{Manifest, ManifestError};
 use super::names::PROJECT;
 use super::template;
-use super::webhook::{has_scale, registered};
+use super::webhook::registered;
 use crate::api::Kind;
 use crate::certificates::{SECRET, registered_rights, secret_rights};
 use crate::controller::rights;
@@ -107,7 +107,7 @@ fn user_rules(kind: &Kind, built_in: &str) -> Vec<Value> {
         rule(kind.group, kind.plural, verbs),
         rule(kind.group, &part("status"), &["get"]),
     ];
-    if has_scale(&kind.spoke) || has_scale(&kind.hub) {
+    if kind.spoke.has_scale() || kind.hub.has_scale() {
         rules.push(rule(kind.group, &part("scale"), scaling));
     }
     rules

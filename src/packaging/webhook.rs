@@ -89,7 +89,7 @@ pub fn registered(kinds: &[&Kind]) -> Vec<Registered> {
 
 fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {
     let mut resources = vec![kind.plural.to_owned()];
-    if has_scale(version) {
+    if version.has_scale() {
         resources.push(format!("{}/scale", kind.plural));
     }
     ValidatingWebhook {
@@ -125,11 +125,4 @@ fn webhook(kind: &Kind, version: &Version) -> ValidatingWebhook {
         timeout_seconds: Some(TIMEOUT_SECONDS),
         ..ValidatingWebhook::default()
     }
-}
-
-/// Reports whether `kubectl scale` works on this version.
-pub(super) fn has_scale(version: &Version) -> bool {
-    let versions = (version.derived)().spec.versions;
-    let mut subresources = versions.iter().filter_map(|it| it.subresources.as_ref());
-    subresources.any(|it| it.scale.is_some())
 }

@@ -13,7 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 
 use super::set;
-use crate::api::kind::{FieldMove, Kind};
+use crate::api::kind::{FieldMapping, Kind};
 use crate::json::Json;
 
 /// Field of the spec: size in bytes of the data that the annotations have no room for.
@@ -21,10 +21,7 @@ pub const OMITTED: &str = "conversionDataOmitted";
 
 /// Conversion keeps the field, so that the API server's own conversions there and back
 /// (server-side apply with managers in both versions) do not hide a loss.
-pub(super) const OMITTED_MOVE: FieldMove = FieldMove {
-    spoke: &[OMITTED],
-    hub: &[OMITTED],
-};
+pub(super) const OMITTED_MAPPING: FieldMapping = FieldMapping::new(&[OMITTED], &[OMITTED]);
 
 /// Records in a converted `spec` that data of this size was left out.
 pub(super) fn mark(spec: &mut Json<'_>, bytes: usize) {
@@ -36,7 +33,7 @@ pub(super) fn mark(spec: &mut Json<'_>, bytes: usize) {
 /// Adds the field to the schema of a version that is converted, with the rules that reject
 /// writes. An update through the spoke is rejected whenever the stored object has the field,
 /// whatever the update changes: even a status update stores the whole object.
-pub(crate) fn refuse_writes(kind: &Kind, version: &mut CustomResourceDefinitionVersion) {
+pub(crate) fn reject_writes(kind: &Kind, version: &mut CustomResourceDefinitionVersion) {
     let (hub, group, plural) = (kind.hub.name, kind.group, kind.plural);
     let is_spoke = version.name == kind.spoke.name;
     let message = format!(

@@ -3,9 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::{
-    ANNOTATIONS_LIMIT_BYTES, ConversionError, DATA_ANNOTATION, convert_spec, omitted, version_of,
-};
+use super::{ANNOTATIONS_LIMIT_BYTES, ConversionError, DATA_ANNOTATION, convert_spec, omitted};
 use crate::api::raw::{Members, has_at_most};
 use crate::api::{Kind, Version};
 use crate::json::{Fields, Json, position};
@@ -88,10 +86,12 @@ fn version_of_object<'k>(
     kind: &'k Kind,
     object: &Fields<'_>,
 ) -> Result<&'k Version, ConversionError> {
-    let version = position(object, "apiVersion").ok();
-    let version = version.and_then(|index| object.get(index)?.1.text());
-    let api_version = version.unwrap_or_default();
-    version_of(kind, &api_version).ok_or_else(|| ConversionError::UnknownVersion {
+    let index = position(object, "apiVersion").ok();
+    let api_version = index.and_then(|index| object.get(index)?.1.text());
+    let api_version = api_version.unwrap_or_default();
+    let (group, version) = api_version.split_once('/').unwrap_or_default();
+    let version = kind.version(version).filter(|_| group == kind.group);
+    version.ok_or_else(|| ConversionError::UnknownVersion {
         kind: kind.kind,
         api_version: api_version.into_owned(),
     })

@@ -161,10 +161,13 @@ fn a_default_stands_only_where_both_versions_have_the_field() {
                     continue;
                 };
                 let field = path.strip_prefix(".spec.").expect("a field of the spec");
-                let moved = kind.moves.iter().find_map(|it| match version.name {
-                    name if name == kind.hub.name => (it.hub == [field]).then_some(it.spoke),
-                    _ => (it.spoke == [field]).then_some(it.hub),
-                });
+                let moved = kind
+                    .field_mappings
+                    .iter()
+                    .find_map(|it| match version.name {
+                        name if name == kind.hub.name => (it.hub == [field]).then_some(it.spoke),
+                        _ => (it.spoke == [field]).then_some(it.hub),
+                    });
                 let theirs = moved.map_or_else(|| field.to_owned(), |path| path.join("."));
                 let crd = kind.crd(other);
                 let mut fields = Vec::new();
@@ -265,7 +268,11 @@ fn both_versions_have_the_names_that_the_kind_says() {
 fn every_field_that_moved_leaves_a_field_that_names_its_new_place() {
     for kind in kinds() {
         let crd = kind.crd(&kind.hub);
-        for field in kind.moves.iter().filter(|field| field.spoke != field.hub) {
+        for field in kind
+            .field_mappings
+            .iter()
+            .filter(|field| field.spoke != field.hub)
+        {
             let spec = &root(&crd).properties.as_ref().unwrap()["spec"];
             let left = &spec.properties.as_ref().unwrap()[field.spoke[0]];
             let rule = &left.x_kubernetes_validations.as_ref().unwrap()[0];
@@ -284,8 +291,8 @@ fn every_field_that_moved_leaves_a_field_that_names_its_new_place() {
 fn the_three_kinds_that_count_replicas_can_be_scaled_in_both_versions() {
     for kind in kinds().into_iter().filter(|kind| kind.kind != "ElasticWeb") {
         for (version, path) in [
-            (&kind.spoke, kind.moves[0].spoke),
-            (&kind.hub, kind.moves[0].hub),
+            (&kind.spoke, kind.field_mappings[0].spoke),
+            (&kind.hub, kind.field_mappings[0].hub),
         ] {
             let crd = kind.crd(version);
             let scale = crd.spec.versions[0]

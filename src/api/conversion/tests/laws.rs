@@ -61,7 +61,7 @@ proptest! {
         change in prop::option::of(arbitrary_json()),
     ) {
         let mut there = converted(kind, &object, to);
-        let field = index.get(kind.moves);
+        let field = index.get(kind.field_mappings);
         let (path, origin) = if from.name == kind.hub.name { (field.spoke, field.hub) } else { (field.hub, field.spoke) };
         let Some(Json::Object(mut spec)) = there.get("spec").map(Json::from) else { return Ok(()) };
         match &change {
