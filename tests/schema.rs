@@ -159,7 +159,7 @@ fn probes(shape: &Shape, pointer: &str, found: &mut Vec<(String, Option<Value>)>
             if *min > 0 {
                 probe(json!(""));
             }
-            if let Characters::In(_) = characters {
+            if let Characters::In { .. } = characters {
                 ["a b", "é", "a\n"]
                     .into_iter()
                     .for_each(|text| probe(json!(text)));

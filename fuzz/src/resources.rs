@@ -260,7 +260,7 @@ fn text(
         2 if care == Care::Loose => usize::from(max) + 1,
         _ => usize::from(bytes.int_in_range(min..=max.min(min.saturating_add(8)))?),
     };
-    let Characters::In(ranges) = characters else {
+    let Characters::In { ranges, .. } = characters else {
         return Ok("m".repeat(length));
     };
     let mut text = String::new();

@@ -12,7 +12,7 @@ pub static ALL: [&Rule; 1] = [&NODE_PORT_HAS_ITS_TYPE];
 /// Only some types of Service have a node port.
 pub static NODE_PORT_HAS_ITS_TYPE: Rule = Rule {
     cel: "!has(self.nodePort) || (has(self.type) && self.type != 'ClusterIP')",
-    kept: |service| {
+    holds: |service| {
         let set = |field| service.get(field).filter(|value| !value.is_null());
         set("nodePort").is_none() || set("type").is_some_and(|kind| kind != "ClusterIP")
     },

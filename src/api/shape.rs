@@ -92,9 +92,14 @@ pub enum Shape {
 pub enum Characters {
     /// Any.
     Any,
-    /// Those in one of these inclusive ranges. ASCII only: the limit on conversion data counts a
-    /// character as a byte.
-    In(Vec<(char, char)>),
+    /// Those that a pattern of the form `^[…]*$` allows. ASCII only: the limit on conversion data
+    /// counts a character as a byte.
+    In {
+        /// The pattern.
+        pattern: String,
+        /// The inclusive ranges of its characters.
+        ranges: Vec<(char, char)>,
+    },
     /// Only the API server checks this regular expression.
     Matching,
 }
@@ -117,7 +122,7 @@ pub struct Rule {
     /// CEL expression on `self`; true if the object is valid.
     pub cel: &'static str,
     /// The same rule in Rust.
-    pub kept: fn(&serde_json::Map<String, serde_json::Value>) -> bool,
+    pub holds: fn(&serde_json::Map<String, serde_json::Value>) -> bool,
     /// The field that the error names, relative to the object.
     pub field: &'static str,
     /// The error message.
@@ -129,31 +134,35 @@ pub struct Rule {
 pub const INT64_MAX: i64 = (1 << 53) - 1;
 
 impl Characters {
-    /// The characters that a pattern of the form `^[…]*$` allows.
+    /// The characters that `pattern` allows.
     pub(super) fn of_pattern(pattern: &str) -> Self {
         let class = pattern
             .strip_prefix("^[")
             .and_then(|it| it.strip_suffix("]*$"));
-        class.and_then(ranges).map_or(Self::Matching, Self::In)
+        class
+            .and_then(ranges)
+            .map_or(Self::Matching, |ranges| Self::In {
+                pattern: pattern.to_owned(),
+                ranges,
+            })
     }
 
     /// Reports whether every character of `text` is allowed.
     pub fn allow(&self, text: &str) -> bool {
         match self {
             Self::Any | Self::Matching => true,
-            Self::In(ranges) => text.chars().all(|character| {
-                ranges
-                    .iter()
-                    .any(|(first, last)| (*first..=*last).contains(&character))
+            Self::In { ranges, .. } => text.chars().all(|character| {
+                let mut ranges = ranges.iter();
+                ranges.any(|(first, last)| (*first..=*last).contains(&character))
             }),
         }
     }
 
-    /// The same as a regular expression; `None` unless [`Characters::In`].
-    pub fn pattern(&self) -> Option<String> {
+    /// The pattern; `None` unless [`Characters::In`].
+    pub fn pattern(&self) -> Option<&str> {
         match self {
             Self::Any | Self::Matching => None,
-            Self::In(ranges) => Some(format!("^[{}]*$", character_class(ranges))),
+            Self::In { pattern, .. } => Some(pattern),
         }
     }
 }
@@ -177,22 +186,6 @@ fn ranges(class: &str) -> Option<Vec<(char, char)>> {
         ranges.push((first, last));
     }
     Some(ranges)
-}
-
-/// The content of a character class `[…]`, escaped.
-fn character_class(ranges: &[(char, char)]) -> String {
-    let escaped = |character: char| match character {
-        '-' | ']' | '[' | '^' | '\\' => format!("\\{character}"),
-        _ => character.to_string(),
-    };
-    let of_range = |(first, last): &(char, char)| {
-        if first == last {
-            escaped(*first)
-        } else {
-            format!("{}-{}", escaped(*first), escaped(*last))
-        }
-    };
-    ranges.iter().map(of_range).collect()
 }
 
 #[cfg(test)]

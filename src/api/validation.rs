@@ -62,66 +62,98 @@ impl Errors {
         }
     }
 
+    /// Adds an error that shows the invalid value.
+    fn invalid(&mut self, path: &Path<'_>, value: Value, detail: String) {
+        self.add(path, ErrorReason::Invalid, Some(value), detail);
+    }
+
     /// `old` is the previous value, if there was one.
     fn check(&mut self, path: &Path<'_>, shape: &Shape, value: &Value, old: Option<&Value>) {
         if old == Some(value) {
             return;
         }
-        match shape {
-            Shape::Boolean if value.is_boolean() => {}
-            Shape::Boolean => self.wrong_type(path, "boolean", value),
-            Shape::Integer { min, max } => self.check_integer(path, *min, *max, value),
-            Shape::Text {
-                min,
-                max,
-                characters,
-            } => match value.as_str() {
-                Some(text) => self.check_text(path, *min, *max, characters, text),
-                None => self.wrong_type(path, "string", value),
-            },
-            Shape::Time if value.is_string() => {}
-            Shape::Time => self.wrong_type(path, "string", value),
-            Shape::Choice(choices) => match value.as_str() {
-                Some(text) if choices.iter().any(|choice| choice == text) => {}
-                Some(_) => {
-                    let supported: Vec<String> =
-                        choices.iter().map(|choice| format!("{choice:?}")).collect();
-                    let detail = format!("supported values: {}", supported.join(", "));
+        match (shape, value) {
+            (Shape::Unchecked, _)
+            | (Shape::Boolean, Value::Bool(_))
+            | (Shape::Time, Value::String(_)) => {}
+            (Shape::Integer { min, max }, Value::Number(number)) if !number.is_f64() => {
+                // An unsigned number that does not fit is larger than any bound.
+                let number = number.as_i64().unwrap_or(i64::MAX);
+                if number < *min {
+                    let detail = format!("must be greater than or equal to {min}");
+                    self.invalid(path, value.clone(), detail);
+                } else if number > *max {
+                    let detail = format!("must be less than or equal to {max}");
+                    self.invalid(path, value.clone(), detail);
+                }
+            }
+            (
+                Shape::Text {
+                    min,
+                    max,
+                    characters,
+                },
+                Value::String(text),
+            ) => self.check_text(path, (*min, *max), characters, text),
+            (Shape::Choice(choices), Value::String(text)) => {
+                if !choices.contains(text) {
+                    let all: Vec<String> = choices.iter().map(|it| format!("{it:?}")).collect();
+                    let detail = format!("supported values: {}", all.join(", "));
                     self.add(path, ErrorReason::NotSupported, Some(value.clone()), detail);
                 }
-                None => self.wrong_type(path, "string", value),
-            },
-            Shape::Quantity => self.check_quantity(path, value),
-            Shape::List { items, max, merge } => match value.as_array() {
-                Some(list) => {
-                    let old = old.and_then(Value::as_array);
-                    self.check_list(path, items, *max, merge, list, old);
+            }
+            (Shape::Quantity, Value::String(text)) => {
+                let is_valid = text.len() <= quantity::MAX_LENGTH && quantity::is_valid(text);
+                self.check_quantity(path, is_valid, value);
+            }
+            (Shape::Quantity, Value::Number(number)) if !number.is_f64() => {
+                let number = number.as_i64();
+                let is_valid = number.is_some_and(|number| (0..=INT64_MAX).contains(&number));
+                self.check_quantity(path, is_valid, value);
+            }
+            (Shape::List { items, max, merge }, Value::Array(list)) => {
+                let old = old.and_then(Value::as_array);
+                self.check_list(path, (items, merge), *max, list, old);
+            }
+            (
+                Shape::Map {
+                    max,
+                    key_max,
+                    key_characters,
+                    values,
+                },
+                Value::Object(map),
+            ) => {
+                if map.len() > usize::from(*max) {
+                    return self.too_many(path, map.len(), *max);
                 }
-                None => self.wrong_type(path, "array", value),
-            },
-            Shape::Map {
-                max,
-                key_max,
-                key_characters,
-                values,
-            } => match value.as_object() {
-                Some(map) => {
-                    let old = old.and_then(Value::as_object);
-                    self.check_map(path, *max, *key_max, key_characters, values, map, old);
+                let old = old.and_then(Value::as_object);
+                for (key, value) in map {
+                    let path = Path::Field(path, key);
+                    let old = old.and_then(|old| old.get(key));
+                    if old.is_none() {
+                        self.check_text(&path, (1, *key_max), key_characters, key);
+                    }
+                    self.check(&path, values, value, old);
                 }
-                None => self.wrong_type(path, "object", value),
-            },
-            Shape::Object { fields, rules } => match value.as_object() {
-                Some(object) => {
-                    let old = old.and_then(Value::as_object);
-                    self.check_object(path, fields, rules, object, old);
-                }
-                None => self.wrong_type(path, "object", value),
-            },
-            Shape::Moved { message } => {
+            }
+            (Shape::Object { fields, rules }, Value::Object(object)) => {
+                let old = old.and_then(Value::as_object);
+                self.check_object(path, fields, rules, object, old);
+            }
+            (Shape::Moved { message }, _) => {
                 self.add(path, ErrorReason::Forbidden, None, message.clone());
             }
-            Shape::Unchecked => {}
+            (Shape::Boolean, _) => self.wrong_type(path, "boolean", value),
+            (Shape::Integer { .. }, _) => self.wrong_type(path, "integer", value),
+            (Shape::Text { .. } | Shape::Time | Shape::Choice(_), _) => {
+                self.wrong_type(path, "string", value);
+            }
+            (Shape::Quantity, _) => self.wrong_type(path, "integer,string", value),
+            (Shape::List { .. }, _) => self.wrong_type(path, "array", value),
+            (Shape::Map { .. } | Shape::Object { .. }, _) => {
+                self.wrong_type(path, "object", value);
+            }
         }
     }
 
@@ -129,149 +161,68 @@ impl Errors {
     fn wrong_type(&mut self, path: &Path<'_>, expected: &str, value: &Value) {
         let actual = type_name(value);
         let detail = format!("{path} in body must be of type {expected}: {actual:?}");
-        self.add(
-            path,
-            ErrorReason::TypeInvalid,
-            Some(Value::from(actual)),
-            detail,
-        );
-    }
-
-    fn check_integer(&mut self, path: &Path<'_>, min: i64, max: i64, value: &Value) {
-        let number = match value {
-            Value::Number(number) => match number.as_i64() {
-                Some(number) => number,
-                // A fraction, or larger than any bound.
-                None if number.is_u64() => i64::MAX,
-                None => return self.wrong_type(path, "integer", value),
-            },
-            _ => return self.wrong_type(path, "integer", value),
-        };
-        if number < min {
-            let detail = format!("must be greater than or equal to {min}");
-            self.add(path, ErrorReason::Invalid, Some(value.clone()), detail);
-        } else if number > max {
-            let detail = format!("must be less than or equal to {max}");
-            self.add(path, ErrorReason::Invalid, Some(value.clone()), detail);
-        }
+        self.add(path, ErrorReason::TypeInvalid, Some(actual.into()), detail);
     }
 
     fn check_text(
         &mut self,
         path: &Path<'_>,
-        min: u16,
-        max: u16,
+        (min, max): (u16, u16),
         characters: &Characters,
         text: &str,
     ) {
         let length = text.chars().count();
         if length > usize::from(max) {
-            self.add(
-                path,
-                ErrorReason::TooLong,
-                None,
-                format!("may not be more than {max} bytes"),
-            );
+            let detail = format!("may not be more than {max} bytes");
+            self.add(path, ErrorReason::TooLong, None, detail);
         } else if length < usize::from(min) {
             let detail = format!("must be at least {min} chars long");
-            self.add(
-                path,
-                ErrorReason::Invalid,
-                Some(Value::from(shortened(text))),
-                detail,
-            );
+            self.invalid(path, shortened(text).into(), detail);
         } else if !characters.allow(text) {
             let detail = format!("must match '{}'", characters.pattern().unwrap_or_default());
-            self.add(
-                path,
-                ErrorReason::Invalid,
-                Some(Value::from(shortened(text))),
-                detail,
-            );
+            self.invalid(path, shortened(text).into(), detail);
         }
     }
 
-    fn check_quantity(&mut self, path: &Path<'_>, value: &Value) {
-        let valid = match value {
-            Value::String(text) => text.len() <= quantity::MAX_LENGTH && quantity::is_valid(text),
-            Value::Number(number) if number.is_f64() => {
-                return self.wrong_type(path, "integer,string", value);
-            }
-            Value::Number(number) => number
-                .as_i64()
-                .is_some_and(|number| (0..=INT64_MAX).contains(&number)),
-            _ => return self.wrong_type(path, "integer,string", value),
-        };
-        if !valid {
-            let detail =
-                "must be a quantity that is not negative, such as 100m, 0.5 or 64Mi".to_owned();
-            self.add(path, ErrorReason::Invalid, Some(value.clone()), detail);
+    fn check_quantity(&mut self, path: &Path<'_>, is_valid: bool, value: &Value) {
+        if !is_valid {
+            let detail = "must be a quantity that is not negative, such as 100m, 0.5 or 64Mi";
+            self.invalid(path, value.clone(), detail.to_owned());
         }
     }
 
     fn check_list(
         &mut self,
         path: &Path<'_>,
-        items: &Shape,
+        (items, merge): (&Shape, &Merge),
         max: u16,
-        merge: &Merge,
         list: &[Value],
         old: Option<&Vec<Value>>,
     ) {
         if list.len() > usize::from(max) {
             return self.too_many(path, list.len(), max);
         }
+        let identity = |item: &Value| -> Option<Vec<Value>> {
+            match merge {
+                Merge::Atomic => None,
+                Merge::Set => Some(vec![item.clone()]),
+                Merge::Map(keys) => keys.iter().map(|key| item.get(key).cloned()).collect(),
+            }
+        };
         for (index, item) in list.iter().enumerate() {
             let path = Path::Item(path, index);
-            let identity = |item: &Value| -> Option<Vec<Value>> {
-                match merge {
-                    Merge::Atomic => None,
-                    Merge::Set => Some(vec![item.clone()]),
-                    Merge::Map(keys) => keys.iter().map(|key| item.get(key).cloned()).collect(),
-                }
-            };
             let own = identity(item);
-            let old = old
-                .filter(|_| own.is_some())
-                .and_then(|old| old.iter().find(|old| identity(old) == own));
-            self.check(&path, items, item, old);
-            if own.is_some()
-                && list
-                    .iter()
-                    .take(index)
-                    .any(|earlier| identity(earlier) == own)
-            {
-                self.add(
-                    &path,
-                    ErrorReason::Duplicate,
-                    Some(item.clone()),
-                    String::new(),
-                );
+            let is_same = |other: &&Value| own.is_some() && identity(other) == own;
+            self.check(
+                &path,
+                items,
+                item,
+                old.and_then(|old| old.iter().find(is_same)),
+            );
+            if list.iter().take(index).any(|earlier| is_same(&earlier)) {
+                let item = Some(item.clone());
+                self.add(&path, ErrorReason::Duplicate, item, String::new());
             }
-        }
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "the fields of the shape, each by name")]
-    fn check_map(
-        &mut self,
-        path: &Path<'_>,
-        max: u16,
-        key_max: u16,
-        key_characters: &Characters,
-        values: &Shape,
-        map: &Map<String, Value>,
-        old: Option<&Map<String, Value>>,
-    ) {
-        if map.len() > usize::from(max) {
-            return self.too_many(path, map.len(), max);
-        }
-        for (key, value) in map {
-            let path = Path::Field(path, key);
-            let old = old.and_then(|old| old.get(key));
-            if old.is_none() {
-                self.check_text(&path, 1, key_max, key_characters, key);
-            }
-            self.check(&path, values, value, old);
         }
     }
 
@@ -292,20 +243,13 @@ impl Errors {
             // Rules over several fields are checked only if each field is valid.
             return;
         }
-        for rule in rules.iter().filter(|rule| !(rule.kept)(object)) {
-            let was_violated = |old: &Map<_, _>| {
-                !(rule.kept)(old) && old.get(rule.field) == object.get(rule.field)
-            };
-            if old.is_some_and(was_violated) {
-                continue;
+        for rule in rules.iter().filter(|rule| !(rule.holds)(object)) {
+            let value = object.get(rule.field);
+            let was_violated = |old: &Map<_, _>| !(rule.holds)(old) && old.get(rule.field) == value;
+            if !old.is_some_and(was_violated) {
+                let (path, detail) = (Path::Field(path, rule.field), rule.message.to_owned());
+                self.add(&path, ErrorReason::Invalid, value.cloned(), detail);
             }
-            let value = object.get(rule.field).cloned();
-            self.add(
-                &Path::Field(path, rule.field),
-                ErrorReason::Invalid,
-                value,
-                rule.message.to_owned(),
-            );
         }
     }
 
@@ -320,34 +264,26 @@ impl Errors {
         let is_set = |value: &&Value| !value.is_null();
         let was_missing = old.is_some_and(|old| old.filter(is_set).is_none());
         let path = Path::Field(parent, &field.name);
-        match value {
-            // A null counts as not set; the API server drops it, too.
-            None | Some(Value::Null) if field.required && !was_missing => {
+        // A null counts as not set; the API server drops it, too.
+        let Some(value) = value.filter(is_set) else {
+            if field.required && !was_missing {
                 self.add(&path, ErrorReason::Required, None, String::new());
             }
-            None | Some(Value::Null) => {}
-            Some(value) => {
-                let before = self.found.len();
-                let old = old.flatten().filter(is_set);
-                self.check(&path, &field.shape, value, old);
-                let broken = field.transition.zip(old);
-                let broken = broken.filter(|(rule, old)| !rule.allows(old, value));
-                if let Some((rule, _)) = broken.filter(|_| self.found.len() == before) {
-                    let (quoted, why) = (Some(value.clone()), rule.message().to_owned());
-                    self.add(&path, ErrorReason::Invalid, quoted, why);
-                }
-            }
+            return;
+        };
+        let before = self.found.len();
+        let old = old.flatten().filter(is_set);
+        self.check(&path, &field.shape, value, old);
+        let violated = field.transition.zip(old);
+        let violated = violated.filter(|(rule, old)| !rule.allows(old, value));
+        if let Some((rule, _)) = violated.filter(|_| self.found.len() == before) {
+            self.invalid(&path, value.clone(), rule.message().to_owned());
         }
     }
 
     fn too_many(&mut self, path: &Path<'_>, actual: usize, max: u16) {
-        let value = Some(Value::from(actual));
-        self.add(
-            path,
-            ErrorReason::TooMany,
-            value,
-            format!("must have at most {max} items"),
-        );
+        let detail = format!("must have at most {max} items");
+        self.add(path, ErrorReason::TooMany, Some(actual.into()), detail);
     }
 }
 

@@ -68,12 +68,7 @@ pub fn hash_of(files: &BTreeMap<String, String>) -> String {
         digest.update(text.len().to_le_bytes());
         digest.update(text);
     }
-    let digest = digest.finalize();
-    digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hexadecimal(&digest.finalize(), 16)
 }
 
 /// `name` as a label value: equal, unless it is longer than 63. Then 52 characters of it, a dash
@@ -102,13 +97,14 @@ fn shortened(name: &str, max: usize) -> String {
     let cut = name.floor_char_boundary(max.saturating_sub(HASH_DIGITS + 1));
     let (kept, _) = name.split_at(cut);
     let kept = kept.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
-    let digest = Sha256::digest(name.as_bytes());
-    let hash: String = digest
-        .iter()
-        .take(HASH_DIGITS / 2)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = hexadecimal(&Sha256::digest(name.as_bytes()), HASH_DIGITS);
     format!("{kept}-{hash}")
+}
+
+/// The first `digits` hexadecimal digits of `digest`, an even number.
+fn hexadecimal(digest: &[u8], digits: usize) -> String {
+    let bytes = digest.iter().take(digits / 2);
+    bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -109,6 +109,14 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// A problem with this reason and message.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { reason, message }
+    }
+}
+
 /// Reasons of conditions, in CamelCase as the API conventions require. Defined only here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {

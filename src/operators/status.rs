@@ -18,9 +18,7 @@
 mod pods;
 mod trouble;
 
-use std::time::Duration;
-
-pub use self::pods::PATIENCE_WITH_PODS;
+pub use self::pods::{PATIENCE_WITH_PODS, next_change};
 
 use super::observed::{Observed, ObservedChild, ObservedWorkload, Problem, Reason};
 use super::{ChildSummary, Refused, Resource, Summary};
@@ -82,10 +80,7 @@ pub(super) fn of(
 
 /// The condition of `status` with the type `type_`.
 pub fn condition<'a>(status: &'a Status, type_: &str) -> Option<&'a Condition> {
-    status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == type_)
+    status.conditions.iter().find(|it| it.type_ == type_)
 }
 
 /// Reports whether the children are settled: their controllers have observed the latest spec, all
@@ -93,12 +88,7 @@ pub fn condition<'a>(status: &'a Status, type_: &str) -> Option<&'a Condition> {
 /// status written now would soon be replaced.
 pub fn is_settled(desired: &Summary, observed: &Observed) -> bool {
     let desired = desired.as_deref().unwrap_or_default();
-    let others = || {
-        observed
-            .others
-            .iter()
-            .all(|child| child.not_ready.is_none())
-    };
+    let others = || observed.others.iter().all(|it| it.not_ready.is_none());
     let Some(workload) = &observed.workload else {
         let is_without_pods = desired.iter().all(|child| !child.kind.has_pods);
         return observed.problem.is_some()
@@ -112,12 +102,6 @@ pub fn is_settled(desired: &Summary, observed: &Observed) -> bool {
         && i64::try_from(observed.pods.len()) == Ok(workload.replicas)
         && observed.ready_pods() == workload.ready
         && others()
-}
-
-/// When a status may change without a new observation: a pod that does not start makes the
-/// resource degraded after a delay.
-pub fn next_change(observed: &Observed) -> Option<Duration> {
-    pods::next_change(observed)
 }
 
 /// Status, reason and message of a condition.
@@ -193,11 +177,10 @@ impl Inputs<'_> {
             Some(workload) if workload.is_complete() => {
                 ("True", Reason::RolloutComplete, ROLLED_OUT.to_owned())
             }
-            Some(workload) if workload.is_updated() => (
-                "False",
-                Reason::MinimumReplicasUnavailable,
-                PODS_UNAVAILABLE.to_owned(),
-            ),
+            Some(workload) if workload.is_updated() => {
+                let message = PODS_UNAVAILABLE.to_owned();
+                ("False", Reason::MinimumReplicasUnavailable, message)
+            }
             Some(workload) => ("False", Reason::RollingOut, rolling_out(workload)),
         }
     }
@@ -207,9 +190,8 @@ impl Inputs<'_> {
             if self.matches_desired && !self.makes_pods {
                 return ("True", Reason::RolloutComplete, ROLLED_OUT.to_owned());
             }
-            let reason = self
-                .blocker()
-                .map_or(Reason::RollingOut, |(reason, _)| reason);
+            let blocker = self.blocker();
+            let reason = blocker.map_or(Reason::RollingOut, |(reason, _)| reason);
             return ("False", reason, NO_WORKLOAD.to_owned());
         };
         // The Deployment's own condition allows for maxUnavailable. It is absent only until the
@@ -219,18 +201,11 @@ impl Inputs<'_> {
             None => workload.is_complete(),
         };
         if is_available {
-            (
-                "True",
-                Reason::MinimumReplicasAvailable,
-                ENOUGH_PODS.to_owned(),
-            )
-        } else {
-            (
-                "False",
-                Reason::MinimumReplicasUnavailable,
-                format!("fewer pods are available than the {} needs", workload.kind),
-            )
+            let message = ENOUGH_PODS.to_owned();
+            return ("True", Reason::MinimumReplicasAvailable, message);
         }
+        let message = format!("fewer pods are available than the {} needs", workload.kind);
+        ("False", Reason::MinimumReplicasUnavailable, message)
     }
 
     fn progressing(&self) -> Finding {
@@ -271,9 +246,8 @@ impl Inputs<'_> {
         if self.paused {
             return Some((Reason::Paused, PAUSED));
         }
-        self.trouble
-            .as_ref()
-            .map(|problem| (problem.reason, problem.message.as_str()))
+        let problem = self.trouble.as_ref()?;
+        Some((problem.reason, problem.message.as_str()))
     }
 }
 
@@ -287,30 +261,25 @@ fn halts_rollout(reason: Reason) -> bool {
 /// a paused resource may be older than the spec.
 fn matches_desired(desired: &[ChildSummary], observed: &Observed) -> bool {
     let mut workload = observed.workload.as_ref();
-    desired
-        .iter()
-        .all(|child| match workload.take_if(|_| child.kind.has_pods) {
-            Some(found) => {
-                found.kind == child.kind.kind
-                    && child
-                        .replicas
-                        .is_none_or(|replicas| replicas == found.desired)
-            }
-            None => {
-                let is_it = |it: &ObservedChild| it.kind == child.kind && it.name == child.name;
-                observed.others.iter().any(is_it)
-            }
-        })
+    let exists = |child: &ChildSummary| match workload.take_if(|_| child.kind.has_pods) {
+        Some(found) => {
+            let replicas = child.replicas.unwrap_or(found.desired);
+            found.kind == child.kind.kind && replicas == found.desired
+        }
+        None => {
+            let is_it = |it: &ObservedChild| it.kind == child.kind && it.name == child.name;
+            observed.others.iter().any(is_it)
+        }
+    };
+    desired.iter().all(exists)
 }
 
 /// The first child that exists and is not ready.
 fn not_ready(observed: &Observed) -> Option<Problem> {
     observed.others.iter().find_map(|child| {
         let why = child.not_ready.as_deref()?;
-        Some(Problem {
-            reason: Reason::RollingOut,
-            message: format!("{:?} {}: {why}", child.kind, child.name),
-        })
+        let message = format!("{:?} {}: {why}", child.kind, child.name);
+        Some(Problem::new(Reason::RollingOut, message))
     })
 }
 
@@ -324,17 +293,14 @@ impl Refused {
         match self {
             Refused::Invalid(errors) => {
                 let rules: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                Problem {
-                    reason: Reason::InvalidSpec,
-                    message: rules.join("; "),
-                }
+                Problem::new(Reason::InvalidSpec, rules.join("; "))
             }
-            Refused::ReplicasOverLimit { wanted, limit } => Problem {
-                reason: Reason::ReplicasOverLimit,
-                message: format!(
+            Refused::ReplicasOverLimit { wanted, limit } => Problem::new(
+                Reason::ReplicasOverLimit,
+                format!(
                     "the spec asks for {wanted} pods, over the limit of {limit} (--max-replicas)"
                 ),
-            },
+            ),
         }
     }
 }

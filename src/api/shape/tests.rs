@@ -21,7 +21,7 @@ proptest! {
         text in "[ -~é\n]{0,4}", pattern in prop::sample::select(&[VISIBLE, LABEL, NAME][..])
     ) {
         let set = Characters::of_pattern(pattern);
-        prop_assert_eq!(set.pattern(), Some(pattern.to_owned()));
+        prop_assert_eq!(set.pattern(), Some(pattern));
         let pattern = Regex::new(pattern).unwrap();
         prop_assert_eq!(set.allow(&text), pattern.is_match(&text), "{:?}", text);
     }

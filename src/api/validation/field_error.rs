@@ -64,28 +64,20 @@ pub enum ErrorReason {
 impl ErrorReason {
     /// `reason` of a cause in `status.details.causes`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Invalid => "FieldValueInvalid",
-            Self::TypeInvalid => "FieldValueTypeInvalid",
-            Self::Required => "FieldValueRequired",
-            Self::NotSupported => "FieldValueNotSupported",
-            Self::Forbidden => "FieldValueForbidden",
-            Self::TooLong => "FieldValueTooLong",
-            Self::TooMany => "FieldValueTooMany",
-            Self::Duplicate => "FieldValueDuplicate",
-        }
+        self.names().0
     }
 
-    /// As `ErrorType.String()` of apimachinery.
-    fn text(self) -> &'static str {
+    /// The reason of a cause, and `ErrorType.String()` of apimachinery.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Invalid | Self::TypeInvalid => "Invalid value",
-            Self::Required => "Required value",
-            Self::NotSupported => "Unsupported value",
-            Self::Forbidden => "Forbidden",
-            Self::TooLong => "Too long",
-            Self::TooMany => "Too many",
-            Self::Duplicate => "Duplicate value",
+            Self::Invalid => ("FieldValueInvalid", "Invalid value"),
+            Self::TypeInvalid => ("FieldValueTypeInvalid", "Invalid value"),
+            Self::Required => ("FieldValueRequired", "Required value"),
+            Self::NotSupported => ("FieldValueNotSupported", "Unsupported value"),
+            Self::Forbidden => ("FieldValueForbidden", "Forbidden"),
+            Self::TooLong => ("FieldValueTooLong", "Too long"),
+            Self::TooMany => ("FieldValueTooMany", "Too many"),
+            Self::Duplicate => ("FieldValueDuplicate", "Duplicate value"),
         }
     }
 }
@@ -94,20 +86,12 @@ impl FieldError {
     /// The message without the name of the field, as in `status.details.causes[].message`. Of a
     /// long value, it quotes the beginning.
     pub fn body(&self) -> String {
-        let mut body = self.reason.text().to_owned();
-        for part in [
-            self.value
-                .as_ref()
-                .map(|value| beginning_of(value, MOST_QUOTED)),
-            Some(beginning_of(&self.detail, MAX_DETAIL)),
-        ]
-        .into_iter()
-        .flatten()
-        {
-            if !part.is_empty() {
-                body.push_str(": ");
-                body.push_str(&part);
-            }
+        let value = self.value.iter().map(|it| beginning_of(it, MOST_QUOTED));
+        let parts = value.chain([beginning_of(&self.detail, MAX_DETAIL)]);
+        let mut body = self.reason.names().1.to_owned();
+        for part in parts.filter(|part| !part.is_empty()) {
+            body.push_str(": ");
+            body.push_str(&part);
         }
         body
     }

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::operators::observed::{
-    Observed, ObservedPod, ObservedWorkload, PodFailure, Problem, Reason,
-};
+use crate::operators::observed::{Observed, ObservedPod, PodFailure, Problem, Reason};
 
 /// How long a pod may fail to start before the resource is degraded.
 pub const PATIENCE_WITH_PODS: Duration = Duration::from_secs(60);
@@ -30,30 +28,27 @@ pub(super) struct Failing {
 
 /// The pods that do not start, if the rollout of their workload is not complete.
 pub(super) fn failing(observed: &Observed) -> Option<Failing> {
-    if observed
-        .workload
-        .as_ref()
-        .is_none_or(ObservedWorkload::is_complete)
-    {
-        return None;
-    }
+    let workload = observed.workload.as_ref();
+    workload.filter(|workload| !workload.is_complete())?;
     let (pod, failure) = longest(observed)?;
     let failures = observed.pods.iter().filter(|pod| pod.failure.is_some());
     let (count, all) = (failures.count(), observed.pods.len());
+    let PodFailure {
+        reason, message, ..
+    } = failure;
+    let message = format!(
+        "{count} of {all} pods do not start: pod {}: {message}",
+        pod.name
+    );
     Some(Failing {
-        problem: Problem {
-            reason: failure.reason,
-            message: format!(
-                "{count} of {all} pods do not start: pod {}: {}",
-                pod.name, failure.message
-            ),
-        },
+        problem: Problem::new(*reason, message),
         persists: age(failure, observed) >= PATIENCE_WITH_PODS,
     })
 }
 
-/// Time until the oldest failure persists.
-pub(super) fn next_change(observed: &Observed) -> Option<Duration> {
+/// Time until the status changes without a new observation: a pod that does not start makes the
+/// resource degraded after [`PATIENCE_WITH_PODS`].
+pub fn next_change(observed: &Observed) -> Option<Duration> {
     let (_, failure) = longest(observed)?;
     PATIENCE_WITH_PODS
         .checked_sub(age(failure, observed))
@@ -63,25 +58,16 @@ pub(super) fn next_change(observed: &Observed) -> Option<Duration> {
 /// The pod that has failed longest. Ties are resolved by name, so that the status does not depend
 /// on the order of pods.
 fn longest(observed: &Observed) -> Option<(&ObservedPod, &PodFailure)> {
-    observed
-        .pods
-        .iter()
-        .filter_map(|pod| Some((pod, pod.failure.as_deref()?)))
-        .min_by(|(pod, failure), (other_pod, other)| {
-            (&failure.since, &pod.name).cmp(&(&other.since, &other_pod.name))
-        })
+    let pods = observed.pods.iter();
+    pods.filter_map(|pod| Some((pod, pod.failure.as_deref()?)))
+        .min_by_key(|(pod, failure)| (&failure.since, &pod.name))
 }
 
 /// How long a pod has failed to start. Zero if the times cannot be parsed, or if the clock of the
 /// node is ahead of ours.
 fn age(failure: &PodFailure, observed: &Observed) -> Duration {
     let seconds = |time: &str| time.parse().map(Timestamp::as_second).ok();
-    let elapsed = seconds(&observed.now)
-        .zip(seconds(&failure.since))
-        .map(|(now, since)| now.saturating_sub(since));
-    Duration::from_secs(
-        elapsed
-            .and_then(|seconds| u64::try_from(seconds).ok())
-            .unwrap_or_default(),
-    )
+    let times = seconds(&observed.now).zip(seconds(&failure.since));
+    let elapsed = times.and_then(|(now, since)| u64::try_from(now.saturating_sub(since)).ok());
+    Duration::from_secs(elapsed.unwrap_or_default())
 }

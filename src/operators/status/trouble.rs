@@ -36,10 +36,8 @@ pub(super) fn first(
 
 /// The Deployment is paused and its latest template is not rolled out.
 fn paused(workload: &ObservedWorkload) -> Option<Problem> {
-    (workload.paused && !workload.is_updated()).then(|| Problem {
-        reason: Reason::DeploymentPaused,
-        message: DEPLOYMENT_PAUSED.to_owned(),
-    })
+    let is_paused = workload.paused && !workload.is_updated();
+    is_paused.then(|| Problem::new(Reason::DeploymentPaused, DEPLOYMENT_PAUSED))
 }
 
 /// Pods cannot be created. A quota on pods causes no error for our requests: the ReplicaSet
@@ -47,23 +45,12 @@ fn paused(workload: &ObservedWorkload) -> Option<Problem> {
 fn replica_failure(workload: &ObservedWorkload) -> Option<Problem> {
     const QUOTA: &str = "exceeded quota";
     let failure = current(workload, workload.replica_failure.as_ref())?;
-    if !failure.is_true {
-        return None;
-    }
+    let message = failure.is_true.then_some(&failure.message)?;
     // The text before it names an arbitrary pod of many attempts.
-    let quota = failure
-        .message
-        .find(QUOTA)
-        .and_then(|start| failure.message.get(start..));
+    let quota = message.find(QUOTA).and_then(|start| message.get(start..));
     Some(match quota {
-        Some(quota) => Problem {
-            reason: Reason::QuotaExceeded,
-            message: quota.to_owned(),
-        },
-        None => Problem {
-            reason: Reason::ReplicaFailure,
-            message: failure.message.clone(),
-        },
+        Some(quota) => Problem::new(Reason::QuotaExceeded, quota),
+        None => Problem::new(Reason::ReplicaFailure, message.as_str()),
     })
 }
 
@@ -72,10 +59,8 @@ pub(super) fn stalled(workload: &ObservedWorkload) -> Option<Problem> {
     let progressing = current(workload, workload.progressing_condition.as_ref())?;
     let exceeded =
         !progressing.is_true && progressing.reason == Reason::ProgressDeadlineExceeded.as_str();
-    exceeded.then(|| Problem {
-        reason: Reason::ProgressDeadlineExceeded,
-        message: progressing.message.clone(),
-    })
+    let message = progressing.message.as_str();
+    exceeded.then(|| Problem::new(Reason::ProgressDeadlineExceeded, message))
 }
 
 /// A condition of the Deployment, unless it is about an older spec: a new spec must not be

@@ -96,7 +96,7 @@ fn object(fields: &'static [Field]) -> BoxedStrategy<Value> {
 
 fn text(min: u16, max: u16, characters: &'static Characters) -> BoxedStrategy<String> {
     let character = match characters {
-        Characters::In(ranges) => prop::sample::select(ranges.as_slice())
+        Characters::In { ranges, .. } => prop::sample::select(ranges.as_slice())
             .prop_flat_map(|(first, last)| prop::char::range(first, last))
             .boxed(),
         Characters::Any | Characters::Matching => prop::char::range('a', 'z').boxed(),
