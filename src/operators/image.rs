@@ -23,19 +23,19 @@ pub(super) fn default_pull_policy(image: &str) -> ImagePullPolicy {
 }
 
 fn is_latest(image: &str) -> bool {
-    let (tagged, digest) = match image.split_once('@') {
-        Some((tagged, digest)) => (tagged, Some(digest)),
-        None => (image, None),
-    };
+    let (tagged, digest) = split(image, '@');
     let (name, tag) = match tagged.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
         _ => (tagged, None),
     };
-    let names_latest = match (tag, digest) {
-        (Some(tag), _) => tag == "latest",
-        (None, digest) => digest.is_none(),
-    };
+    let names_latest = tag.map_or(digest.is_none(), |tag| tag == "latest");
     names_latest && is_name(name) && digest.is_none_or(is_digest) && !is_identifier(image)
+}
+
+/// The parts before and behind the first `separator`.
+fn split(text: &str, separator: char) -> (&str, Option<&str>) {
+    let parts = text.split_once(separator);
+    parts.map_or((text, None), |(before, behind)| (before, Some(behind)))
 }
 
 /// 64 hexadecimal digits are an image identifier, never a name.
@@ -55,10 +55,8 @@ fn is_name(name: &str) -> bool {
         _ => (None, name),
     };
     let is_hub = matches!(registry, None | Some("docker.io" | "index.docker.io"));
-    let added = match is_hub && !path.contains('/') {
-        true => OFFICIAL.len(),
-        false => 0,
-    };
+    let is_official = is_hub && !path.contains('/');
+    let added = if is_official { OFFICIAL.len() } else { 0 };
     path.len() + added <= PATH_MAX
         && path.split('/').all(is_path_component)
         && registry.is_none_or(|registry| is_registry(registry) || is_path_component(registry))
@@ -76,16 +74,11 @@ fn is_registry(registry: &str) -> bool {
         let Some((address, port)) = rest.split_once(']') else {
             return false;
         };
-        let is_address = !address.is_empty()
-            && address
-                .bytes()
-                .all(|byte| byte.is_ascii_hexdigit() || byte == b':');
+        let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b':';
+        let is_address = !address.is_empty() && address.bytes().all(is_part);
         return is_address && (port.is_empty() || port.strip_prefix(':').is_some_and(is_number));
     }
-    let (host, port) = match registry.split_once(':') {
-        Some((host, port)) => (host, Some(port)),
-        None => (registry, None),
-    };
+    let (host, port) = split(registry, ':');
     host.split('.').all(is_host_label) && port.is_none_or(is_number)
 }
 
@@ -94,12 +87,11 @@ fn is_number(text: &str) -> bool {
 }
 
 fn is_host_label(label: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     !label.is_empty()
         && !label.starts_with('-')
         && !label.ends_with('-')
-        && label
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && label.bytes().all(is_part)
 }
 
 /// Runs of lower-case letters and digits, with `.`, `_`, `__` or any number of `-` between.

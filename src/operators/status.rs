@@ -104,8 +104,16 @@ pub fn is_settled(desired: &Summary, observed: &Observed) -> bool {
         && others()
 }
 
-/// Status, reason and message of a condition.
-type Finding = (&'static str, Reason, String);
+/// Status of a condition, and its reason and message.
+type Finding = (&'static str, Problem);
+
+fn is_true(reason: Reason, message: impl Into<String>) -> Finding {
+    ("True", Problem::new(reason, message))
+}
+
+fn is_false(reason: Reason, message: impl Into<String>) -> Finding {
+    ("False", Problem::new(reason, message))
+}
 
 fn conditions(resource: &Resource, desired: &Summary, observed: &Observed) -> Vec<Condition> {
     let workload = observed.workload.as_ref();
@@ -124,7 +132,7 @@ fn conditions(resource: &Resource, desired: &Summary, observed: &Observed) -> Ve
             .or_else(|| failing_pods.map(|pods| pods.problem))
             .or_else(|| not_ready(observed)),
     };
-    let condition = |type_: &str, (status, reason, message): Finding| {
+    let condition = |type_: &str, (status, Problem { reason, message }): Finding| {
         // API conventions: the time changes only with the status.
         let unchanged = condition(&resource.status, type_)
             .filter(|before| before.status == status && !before.last_transition_time.is_empty());
@@ -164,35 +172,29 @@ struct Inputs<'a> {
 impl Inputs<'_> {
     fn ready(&self) -> Finding {
         if self.paused {
-            return ("Unknown", Reason::Paused, PAUSED.to_owned());
+            return ("Unknown", Problem::new(Reason::Paused, PAUSED));
         }
-        if let Some(Problem { reason, message }) = self.trouble.as_ref().or(self.pending.as_ref()) {
-            return ("False", *reason, message.clone());
+        if let Some(problem) = self.trouble.as_ref().or(self.pending.as_ref()) {
+            return ("False", problem.clone());
         }
         match self.workload.filter(|_| self.matches_desired) {
-            None if self.matches_desired && !self.makes_pods => {
-                ("True", Reason::RolloutComplete, ROLLED_OUT.to_owned())
+            None if self.is_complete_without_pods() => is_true(Reason::RolloutComplete, ROLLED_OUT),
+            None => is_false(Reason::RollingOut, CHILDREN_MISSING),
+            Some(it) if it.is_complete() => is_true(Reason::RolloutComplete, ROLLED_OUT),
+            Some(it) if it.is_updated() => {
+                is_false(Reason::MinimumReplicasUnavailable, PODS_UNAVAILABLE)
             }
-            None => ("False", Reason::RollingOut, CHILDREN_MISSING.to_owned()),
-            Some(workload) if workload.is_complete() => {
-                ("True", Reason::RolloutComplete, ROLLED_OUT.to_owned())
-            }
-            Some(workload) if workload.is_updated() => {
-                let message = PODS_UNAVAILABLE.to_owned();
-                ("False", Reason::MinimumReplicasUnavailable, message)
-            }
-            Some(workload) => ("False", Reason::RollingOut, rolling_out(workload)),
+            Some(it) => is_false(Reason::RollingOut, rolling_out(it)),
         }
     }
 
     fn available(&self) -> Finding {
         let Some(workload) = self.workload else {
-            if self.matches_desired && !self.makes_pods {
-                return ("True", Reason::RolloutComplete, ROLLED_OUT.to_owned());
+            if self.is_complete_without_pods() {
+                return is_true(Reason::RolloutComplete, ROLLED_OUT);
             }
-            let blocker = self.blocker();
-            let reason = blocker.map_or(Reason::RollingOut, |(reason, _)| reason);
-            return ("False", reason, NO_WORKLOAD.to_owned());
+            let reason = self.blocker().map_or(Reason::RollingOut, |it| it.reason);
+            return is_false(reason, NO_WORKLOAD);
         };
         // The Deployment's own condition allows for maxUnavailable. It is absent only until the
         // Deployment controller has observed the object.
@@ -201,53 +203,51 @@ impl Inputs<'_> {
             None => workload.is_complete(),
         };
         if is_available {
-            let message = ENOUGH_PODS.to_owned();
-            return ("True", Reason::MinimumReplicasAvailable, message);
+            return is_true(Reason::MinimumReplicasAvailable, ENOUGH_PODS);
         }
         let message = format!("fewer pods are available than the {} needs", workload.kind);
-        ("False", Reason::MinimumReplicasUnavailable, message)
+        is_false(Reason::MinimumReplicasUnavailable, message)
     }
 
     fn progressing(&self) -> Finding {
         let trouble = self.trouble.clone();
         let halted = trouble.filter(|problem| halts_rollout(problem.reason));
-        if let Some(Problem { reason, message }) =
-            halted.or_else(|| self.workload.and_then(trouble::stalled))
-        {
-            return ("False", reason, message);
+        if let Some(problem) = halted.or_else(|| self.workload.and_then(trouble::stalled)) {
+            return ("False", problem);
         }
         if let Some(workload) = self.workload.filter(|workload| !workload.is_complete()) {
             // True even if a Service or a newer spec is rejected: these pods are still rolled
             // out.
-            return ("True", Reason::RollingOut, rolling_out(workload));
+            return is_true(Reason::RollingOut, rolling_out(workload));
         }
-        if let Some((reason, message)) = self.blocker() {
-            return ("False", reason, message.to_owned());
+        if let Some(problem) = self.blocker() {
+            return ("False", problem);
         }
-        if let Some(Problem { reason, message }) = &self.pending {
-            return ("True", *reason, message.clone());
-        }
-        if self.matches_desired {
-            ("False", Reason::RolloutComplete, ROLLED_OUT.to_owned())
-        } else {
-            ("True", Reason::RollingOut, CHILDREN_MISSING.to_owned())
+        match &self.pending {
+            Some(problem) => ("True", problem.clone()),
+            None if self.matches_desired => is_false(Reason::RolloutComplete, ROLLED_OUT),
+            None => is_true(Reason::RollingOut, CHILDREN_MISSING),
         }
     }
 
     fn degraded(&self) -> Finding {
         match &self.trouble {
-            Some(Problem { reason, message }) => ("True", *reason, message.clone()),
-            None => ("False", Reason::AsExpected, NO_PROBLEM.to_owned()),
+            Some(problem) => ("True", problem.clone()),
+            None => is_false(Reason::AsExpected, NO_PROBLEM),
         }
     }
 
     /// Why nothing more is applied at present.
-    fn blocker(&self) -> Option<(Reason, &str)> {
-        if self.paused {
-            return Some((Reason::Paused, PAUSED));
+    fn blocker(&self) -> Option<Problem> {
+        match self.paused {
+            true => Some(Problem::new(Reason::Paused, PAUSED)),
+            false => self.trouble.clone(),
         }
-        let problem = self.trouble.as_ref()?;
-        Some((problem.reason, problem.message.as_str()))
+    }
+
+    /// Reports whether the desired children exist, and none creates pods.
+    fn is_complete_without_pods(&self) -> bool {
+        self.matches_desired && !self.makes_pods
     }
 }
 

@@ -34,18 +34,16 @@ pub fn convert_into(
     object: Json<'_>,
     to: &Version,
 ) -> Result<ConvertedText, ConversionError> {
+    let data;
     let Json::Object(mut object) = object else {
         return Err(ConversionError::NotAnObject { kind: kind.kind });
     };
     let from = version_of_object(kind, &object)?;
-    let data = match from.name == to.name {
-        true => None,
-        false => take_data(&mut object),
-    };
-    let (object, left_out) = match from.name == to.name {
-        true => (object, None),
-        false => converted(kind, (from, to), object, data.as_deref())?,
-    };
+    let mut left_out = None;
+    if from.name != to.name {
+        data = take_data(&mut object);
+        left_out = convert_object(kind, (from, to), &mut object, data.as_deref())?;
+    }
     // Cannot fail: writing to a Vec.
     let _ = serde_json::to_writer(out, &Json::Object(object));
     Ok(ConvertedText {
@@ -54,31 +52,31 @@ pub fn convert_into(
     })
 }
 
-/// Converts `object`, whose annotation was `data`. Also returns the size in bytes of what the annotations
+/// Converts `object`, whose annotation was `data`. Returns the size in bytes of what the annotations
 /// have no room for.
-fn converted<'a>(
+fn convert_object<'a>(
     kind: &Kind,
     (from, to): (&Version, &Version),
-    mut object: Fields<'a>,
+    object: &mut Fields<'a>,
     data: Option<&'a str>,
-) -> Result<(Fields<'a>, Option<usize>), ConversionError> {
+) -> Result<Option<usize>, ConversionError> {
     let mut left_out = None;
-    if let Some(spec) = field(&mut object, "spec") {
+    if let Some(spec) = field(object, "spec") {
         let parsed = parse(kind, std::mem::replace(spec, Json::Null))?;
         let converted = convert_spec(kind, from, to, parsed, data);
         *spec = converted.spec;
         left_out = converted.data.and_then(|data| {
             let bytes = data.len();
-            (!put_data(&mut object, data)).then_some(bytes)
+            (!put_data(object, data)).then_some(bytes)
         });
     }
-    if let Some((spec, bytes)) = field(&mut object, "spec").zip(left_out) {
+    if let Some((spec, bytes)) = field(object, "spec").zip(left_out) {
         omitted::mark(spec, bytes);
     }
-    if let Some(version) = field(&mut object, "apiVersion") {
+    if let Some(version) = field(object, "apiVersion") {
         *version = Json::String(kind.api_version(to).into());
     }
-    Ok((object, left_out))
+    Ok(left_out)
 }
 
 /// The version of `object`.
