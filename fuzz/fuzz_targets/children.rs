@@ -5,8 +5,8 @@
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use quartet_operator::operators::{
-    ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, Operator, Reason, Refused, Resource,
-    SERVICE, Settings, summary,
+    ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, Operator, Reason, Resource, SERVICE,
+    Settings, ValidationError, summary,
 };
 use quartet_operator_fuzz::{is_json, resources};
 use serde_json::{Map, Value};
@@ -68,12 +68,12 @@ fn check(operator: &dyn Operator, resource: &Resource, settings: &Settings, obse
             let replicas = replicas.expect("a Deployment has a number of pods");
             assert!((0..=limit).contains(&replicas), "{replicas}");
         }
-        Err(Refused::Invalid(rules)) => {
+        Err(ValidationError::Invalid(rules)) => {
             assert!(!rules.is_empty());
             // What only a kind's own arithmetic or the name refuses is told as well.
             assert!(errors.is_empty() || *rules == errors);
         }
-        Err(Refused::ReplicasOverLimit { wanted, limit }) => assert!(wanted > limit),
+        Err(ValidationError::ReplicasOverLimit { wanted, limit }) => assert!(wanted > limit),
     }
     assert_eq!(operator.desired(resource, settings), desired);
     check_status(operator, resource, observed, &desired);

@@ -2,7 +2,7 @@
 
 use super::operand::Operand;
 use super::plan::{Plan, WorkloadDefaults};
-use super::{OperandImage, Refused, Settings};
+use super::{OperandImage, Settings, ValidationError};
 use crate::api::Kind;
 use crate::api::{kind}::{KIND, v1::{Kind}Spec};
 
@@ -28,7 +28,7 @@ impl Operand for {Kind} {
     const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
     type Spec = {Kind}Spec;
 
-    fn plan(&self, spec: {Kind}Spec, settings: &Settings) -> Result<Plan, Refused> {
+    fn plan(&self, spec: {Kind}Spec, settings: &Settings) -> Result<Plan, ValidationError> {
         Plan::replicated(&DEFAULTS, &IMAGE, spec.workload, settings)
     }
 }

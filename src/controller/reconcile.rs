@@ -35,8 +35,8 @@ use crate::controller::status::StatusWriter;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{
-    self, ChildSummary, Desired, Operator, Problem, Reason, Refused, Resource, Settings, Summary,
-    status,
+    self, ChildSummary, Desired, Operator, Problem, Reason, Resource, Settings, Summary,
+    ValidationError, status,
 };
 use crate::shard::{self, Shard};
 
@@ -360,7 +360,7 @@ impl Reconciler {
         if errors.is_empty() {
             self.operator.desired(resource, &self.settings)
         } else {
-            Err(Refused::Invalid(errors))
+            Err(ValidationError::Invalid(errors))
         }
     }
 

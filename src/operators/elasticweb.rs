@@ -5,11 +5,10 @@ use serde_json::Value;
 
 use super::operand::Operand;
 use super::plan::{Image, Plan, ServicePlan, WorkloadDefaults, invalid, replicas_within_limit};
-use super::{OperandImage, Refused, Settings};
+use super::{OperandImage, Settings, ValidationError};
 use crate::api::Kind;
 use crate::api::elasticweb::{KIND, v2::ElasticWebSpec};
 use crate::api::replicas::pods_for;
-use crate::api::validation::ErrorReason;
 use crate::api::workload::{PodSecurity, ServiceType};
 
 /// The operator of `elasticweb.example.com` ElasticWeb.
@@ -35,13 +34,13 @@ impl Operand for ElasticWeb {
     const IMAGE: Option<&'static OperandImage> = None;
     type Spec = ElasticWebSpec;
 
-    fn plan(&self, spec: ElasticWebSpec, settings: &Settings) -> Result<Plan, Refused> {
+    fn plan(&self, spec: ElasticWebSpec, settings: &Settings) -> Result<Plan, ValidationError> {
         // At 0 there are no pods, but the Deployment and the Service stay: the children depend on
         // the spec only, never on earlier state.
         let target = spec.capacity.target_qps.unwrap_or(0);
         let replicas = pods_for(target, spec.capacity.per_pod_qps).ok_or_else(|| {
             let detail = "perPodQPS must be at least 1, and targetQPS at least 0".to_owned();
-            invalid("spec.capacity", None, ErrorReason::Invalid, detail)
+            invalid("spec.capacity", None, detail)
         })?;
         let replicas = replicas_within_limit(replicas, "spec.capacity.targetQPS", settings)?;
         Ok(Plan {

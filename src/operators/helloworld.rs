@@ -4,7 +4,7 @@
 use super::nginx;
 use super::operand::Operand;
 use super::plan::{Plan, WorkloadDefaults};
-use super::{OperandImage, Refused, Settings};
+use super::{OperandImage, Settings, ValidationError};
 use crate::api::Kind;
 use crate::api::helloworld::{KIND, v1::HelloWorldSpec};
 
@@ -30,10 +30,10 @@ impl Operand for HelloWorld {
     const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
     type Spec = HelloWorldSpec;
 
-    fn plan(&self, spec: HelloWorldSpec, settings: &Settings) -> Result<Plan, Refused> {
+    fn plan(&self, spec: HelloWorldSpec, settings: &Settings) -> Result<Plan, ValidationError> {
         Ok(Plan {
             container_port: spec.port.unwrap_or(DEFAULTS.port),
-            service: spec.service.as_ref().map(Into::into),
+            service: spec.service.map(Into::into),
             ..Plan::replicated(&DEFAULTS, &IMAGE, spec.workload, settings)?
         })
     }

@@ -3,7 +3,7 @@
 
 use super::operand::Operand;
 use super::plan::{Plan, ServicePlan, WorkloadDefaults};
-use super::{OperandImage, Refused, Settings};
+use super::{OperandImage, Settings, ValidationError};
 use crate::api::Kind;
 use crate::api::memcached::{KIND, v1::MemcachedSpec};
 
@@ -37,7 +37,7 @@ impl Operand for Memcached {
     const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
     type Spec = MemcachedSpec;
 
-    fn plan(&self, spec: MemcachedSpec, settings: &Settings) -> Result<Plan, Refused> {
+    fn plan(&self, spec: MemcachedSpec, settings: &Settings) -> Result<Plan, ValidationError> {
         let memory = spec.memory.unwrap_or(DEFAULT_MEMORY);
         let port = spec.port.unwrap_or(DEFAULTS.port);
         let flags = [

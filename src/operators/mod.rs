@@ -58,7 +58,7 @@ pub trait Operator: Send + Sync + 'static {
     /// status counts the pods of the first child that creates pods.
     ///
     /// # Errors
-    /// [`Refused`]: the spec violates a rule or a limit. Then nothing is applied.
+    /// [`ValidationError`]: the spec violates a rule or a limit. Then nothing is applied.
     fn desired(&self, resource: &Resource, settings: &Settings) -> Desired;
 
     /// The status for the observed state, which is at least as new as the last apply of
@@ -68,10 +68,10 @@ pub trait Operator: Send + Sync + 'static {
 }
 
 /// The desired children of a resource, or why nothing is applied.
-pub type Desired = Result<Vec<Child>, Refused>;
+pub type Desired = Result<Vec<Child>, ValidationError>;
 
 /// What a status reads of [`Desired`].
-pub type Summary = Result<Vec<ChildSummary>, Refused>;
+pub type Summary = Result<Vec<ChildSummary>, ValidationError>;
 
 /// What a status reads of `desired`.
 ///
@@ -162,7 +162,7 @@ impl Child {
 
 /// Why nothing is applied for a resource.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Refused {
+pub enum ValidationError {
     /// The spec violates these rules.
     Invalid(Vec<FieldError>),
     /// The spec asks for more pods than `--max-replicas` allows.

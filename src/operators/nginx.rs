@@ -3,7 +3,7 @@
 
 use super::operand::Operand;
 use super::plan::{Plan, WorkloadDefaults};
-use super::{OperandImage, Refused, Settings};
+use super::{OperandImage, Settings, ValidationError};
 use crate::api::Kind;
 use crate::api::nginx::{KIND, v1::NginxSpec};
 
@@ -34,10 +34,10 @@ impl Operand for Nginx {
     const IMAGE: Option<&'static OperandImage> = Some(&IMAGE);
     type Spec = NginxSpec;
 
-    fn plan(&self, spec: NginxSpec, settings: &Settings) -> Result<Plan, Refused> {
+    fn plan(&self, spec: NginxSpec, settings: &Settings) -> Result<Plan, ValidationError> {
         Ok(Plan {
             container_port: spec.port.unwrap_or(DEFAULTS.port),
-            service: spec.service.as_ref().map(Into::into),
+            service: spec.service.map(Into::into),
             ..Plan::replicated(&DEFAULTS, &IMAGE, spec.workload, settings)?
         })
     }

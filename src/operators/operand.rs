@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::plan::{Plan, invalid};
 use super::workload;
 use super::{
-    DEPLOYMENT, Desired, Observed, OperandImage, Operator, Owned, Refused, Resource, SERVICE,
-    Settings, Summary, status,
+    DEPLOYMENT, Desired, Observed, OperandImage, Operator, Owned, Resource, SERVICE, Settings,
+    Summary, ValidationError, status,
 };
-use crate::api::validation::{ErrorReason, service_name_error};
+use crate::api::validation::service_name_error;
 use crate::api::{Kind, Status};
 
 /// What differs between kinds.
@@ -27,8 +27,8 @@ pub(super) trait Operand: Send + Sync + 'static {
     /// The plan for a valid spec.
     ///
     /// # Errors
-    /// [`Refused`]: a value that this kind computes is invalid.
-    fn plan(&self, spec: Self::Spec, settings: &Settings) -> Result<Plan, Refused>;
+    /// [`ValidationError`]: a value that this kind computes is invalid.
+    fn plan(&self, spec: Self::Spec, settings: &Settings) -> Result<Plan, ValidationError>;
 
     /// Queries per second that one pod serves, for a kind with such a field. Read from the JSON,
     /// since the status has it even if the spec is invalid.
@@ -70,17 +70,17 @@ fn plan<O: Operand>(
     operand: &O,
     resource: &Resource,
     settings: &Settings,
-) -> Result<Plan, Refused> {
+) -> Result<Plan, ValidationError> {
     let errors = O::KIND.hub.validate(&resource.spec);
     if !errors.is_empty() {
-        return Err(Refused::Invalid(errors));
+        return Err(ValidationError::Invalid(errors));
     }
     let spec = O::Spec::deserialize(&resource.spec)
-        .map_err(|error| invalid("spec", None, ErrorReason::Invalid, error.to_string()))?;
+        .map_err(|error| invalid("spec", None, error.to_string()))?;
     let plan = operand.plan(spec, settings)?;
     let service = plan.service.as_ref();
     match service.and_then(|_| service_name_error(&resource.name)) {
-        Some(error) => Err(Refused::Invalid(vec![error])),
+        Some(error) => Err(ValidationError::Invalid(vec![error])),
         None => Ok(plan),
     }
 }

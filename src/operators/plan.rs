@@ -1,11 +1,11 @@
-//! The plan of one resource, in terms that apply to every kind. Data only: kinds fill it in, and
-//! `workload` builds children from it.
+//! The plan of one resource, in terms that apply to every kind: data that kinds fill in, and from
+//! which `workload` builds children. Also checks the number of pods.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Child, OperandImage, Refused, Settings};
+use super::{Child, OperandImage, Settings, ValidationError};
 use crate::api::replicas::{NotAllowed, within_limit};
 use crate::api::validation::{ErrorReason, FieldError};
 use crate::api::workload::{PodSecurity, ReplicatedWorkload, ServiceSpec, ServiceType, Workload};
@@ -89,13 +89,13 @@ impl Plan {
     /// otherwise `operand`.
     ///
     /// # Errors
-    /// [`Refused`]: more pods than `--max-replicas` allows.
+    /// [`ValidationError`]: more pods than `--max-replicas` allows.
     pub(super) fn replicated(
         defaults: &'static WorkloadDefaults,
         operand: &OperandImage,
         workload: ReplicatedWorkload,
         settings: &Settings,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, ValidationError> {
         let replicas = replicas_within_limit(workload.replicas.into(), "spec.replicas", settings)?;
         let image = match workload.image {
             Some(image) => Image::Users(image),
@@ -193,8 +193,8 @@ impl ServicePlan {
     }
 }
 
-impl From<&ServiceSpec> for ServicePlan {
-    fn from(asked: &ServiceSpec) -> Self {
+impl From<ServiceSpec> for ServicePlan {
+    fn from(asked: ServiceSpec) -> Self {
         ServicePlan {
             type_: asked.type_.unwrap_or(ServiceType::ClusterIP),
             headless: false,
@@ -208,32 +208,25 @@ impl From<&ServiceSpec> for ServicePlan {
 /// of its inputs.
 ///
 /// # Errors
-/// [`Refused::Invalid`] below 0, with `field` as the cause; [`Refused::ReplicasOverLimit`] above
-/// `--max-replicas`, or above `i32::MAX` if there is no limit.
+/// [`ValidationError::Invalid`] below 0, with `field` as the cause;
+/// [`ValidationError::ReplicasOverLimit`] above `--max-replicas`, or above `i32::MAX` if there is
+/// no limit.
 pub(super) fn replicas_within_limit(
     wanted: i64,
     field: &str,
     settings: &Settings,
-) -> Result<i32, Refused> {
+) -> Result<i32, ValidationError> {
     within_limit(wanted, settings.max_replicas).map_err(|not_allowed| match not_allowed {
-        NotAllowed::Negative => {
-            let detail = not_allowed.to_string();
-            invalid(field, Some(wanted.into()), ErrorReason::Invalid, detail)
-        }
-        NotAllowed::OverLimit { limit } => Refused::ReplicasOverLimit { wanted, limit },
+        NotAllowed::Negative => invalid(field, Some(wanted.into()), not_allowed.to_string()),
+        NotAllowed::OverLimit { limit } => ValidationError::ReplicasOverLimit { wanted, limit },
     })
 }
 
 /// A validation error for one field.
-pub(super) fn invalid(
-    field: &str,
-    value: Option<Value>,
-    reason: ErrorReason,
-    detail: String,
-) -> Refused {
-    Refused::Invalid(vec![FieldError {
+pub(super) fn invalid(field: &str, value: Option<Value>, detail: String) -> ValidationError {
+    ValidationError::Invalid(vec![FieldError {
         field: field.to_owned(),
-        reason,
+        reason: ErrorReason::Invalid,
         value,
         detail,
     }])

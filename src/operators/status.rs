@@ -21,7 +21,7 @@ mod trouble;
 pub use self::pods::{PATIENCE_WITH_PODS, next_change};
 
 use super::observed::{Observed, ObservedChild, ObservedWorkload, Problem, Reason};
-use super::{ChildSummary, Refused, Resource, Summary};
+use super::{ChildSummary, Resource, Summary, ValidationError};
 use crate::api::shape::INT64_MAX;
 use crate::api::status::NODES_MAX;
 use crate::api::{Condition, Status};
@@ -117,7 +117,7 @@ fn is_false(reason: Reason, message: impl Into<String>) -> Finding {
 
 fn conditions(resource: &Resource, desired: &Summary, observed: &Observed) -> Vec<Condition> {
     let workload = observed.workload.as_ref();
-    let refusal = desired.as_ref().err().map(Refused::problem);
+    let refusal = desired.as_ref().err().map(ValidationError::problem);
     let children = desired.as_deref().unwrap_or_default();
     let failing_pods = pods::failing(observed);
     let inputs = Inputs {
@@ -287,15 +287,15 @@ fn rolling_out(workload: &ObservedWorkload) -> String {
     format!("the {} is rolling out", workload.kind)
 }
 
-impl Refused {
+impl ValidationError {
     /// The problem that the conditions report.
     pub fn problem(&self) -> Problem {
         match self {
-            Refused::Invalid(errors) => {
+            ValidationError::Invalid(errors) => {
                 let rules: Vec<String> = errors.iter().map(ToString::to_string).collect();
                 Problem::new(Reason::InvalidSpec, rules.join("; "))
             }
-            Refused::ReplicasOverLimit { wanted, limit } => Problem::new(
+            ValidationError::ReplicasOverLimit { wanted, limit } => Problem::new(
                 Reason::ReplicasOverLimit,
                 format!(
                     "the spec asks for {wanted} pods, over the limit of {limit} (--max-replicas)"

@@ -242,7 +242,7 @@ fn the_limit_on_replicas_is_inclusive_and_zero_lifts_it() {
     assert_eq!(refused(5, 5), None);
     assert_eq!(
         refused(6, 5),
-        Some(Refused::ReplicasOverLimit {
+        Some(ValidationError::ReplicasOverLimit {
             wanted: 6,
             limit: 5
         })

@@ -38,7 +38,7 @@ impl Operand for Keeper {
     ];
     type Spec = MemcachedSpec;
 
-    fn plan(&self, spec: MemcachedSpec, settings: &Settings) -> Result<Plan, Refused> {
+    fn plan(&self, spec: MemcachedSpec, settings: &Settings) -> Result<Plan, ValidationError> {
         let memory = spec.memory;
         let plan = Memcached.plan(spec, settings)?;
         Ok(Plan {

@@ -66,7 +66,7 @@ proptest! {
     ) {
         if operator.kind().hub.validate(&spec).is_empty() {
             let refused = desired(operator, &resource(operator, spec)).err();
-            prop_assert!(!matches!(refused, Some(Refused::Invalid(_))), "{refused:?}");
+            prop_assert!(!matches!(refused, Some(ValidationError::Invalid(_))), "{refused:?}");
         }
     }
 

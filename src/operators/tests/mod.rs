@@ -19,7 +19,7 @@ use super::nginx::Nginx;
 use super::observed::ObservedCondition;
 use super::{
     Child, ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, ObservedChild, ObservedPod,
-    ObservedWorkload, Operator, Refused, Resource, SERVICE, Settings, summary,
+    ObservedWorkload, Operator, Resource, SERVICE, Settings, ValidationError, summary,
 };
 use crate::api::{Condition, Status, conversion};
 
