@@ -70,41 +70,50 @@ pub fn original_only(kind: &Kind) -> CustomResourceDefinition {
 /// The files of `crd`, `crd-transition` and `crd-original`.
 pub(super) fn manifests(kinds: &[&Kind]) -> Result<Vec<Manifest>, ManifestError> {
     let mut manifests = Vec::new();
-    for (folder, below, crd, heading) in FORMS {
+    for form in FORMS {
+        let Form { folder, crd, .. } = form;
         let mut files = Vec::new();
         for kind in kinds {
-            let file = format!("{below}{}_{}.yaml", kind.group, kind.plural);
+            let file = format!("{}{}_{}.yaml", form.subfolder, kind.group, kind.plural);
             manifests.push(Manifest::object(format!("{folder}/{file}"), &crd(kind))?);
             files.push(file);
         }
         let path = format!("{folder}/kustomization.yaml");
-        manifests.push(kustomization(&path, heading, &files)?);
+        manifests.push(kustomization(&path, form.heading, &files)?);
     }
     Ok(manifests)
 }
 
-/// The forms of the CRDs: folder, folder of the CRDs below it, content, and heading of the
-/// kustomization.
-const FORMS: [(&str, &str, fn(&Kind) -> CustomResourceDefinition, &str); 3] = [
-    (
-        "crd",
-        "bases/",
-        both_versions,
-        "# Both versions of the four kinds. They require the manager's conversion webhook.\n",
-    ),
-    (
-        "crd-transition",
-        "",
-        transition,
-        "# Both versions of the four kinds; the original one is stored. Apply them before config/crd in an\n\
-         # upgrade, and to go back from it. They require the manager's conversion webhook.\n",
-    ),
-    (
-        "crd-original",
-        "",
-        original_only,
-        "# Only the original version of each kind, for clusters without webhooks (ENABLE_WEBHOOKS=false).\n",
-    ),
+/// A form of the CRDs of all kinds.
+struct Form {
+    folder: &'static str,
+    /// Folder of the CRDs below `folder`, with a slash.
+    subfolder: &'static str,
+    crd: fn(&Kind) -> CustomResourceDefinition,
+    /// Heading of the kustomization.
+    heading: &'static str,
+}
+
+const FORMS: [Form; 3] = [
+    Form {
+        folder: "crd",
+        subfolder: "bases/",
+        crd: both_versions,
+        heading: "# Both versions of the four kinds. They require the manager's conversion webhook.\n",
+    },
+    Form {
+        folder: "crd-transition",
+        subfolder: "",
+        crd: transition,
+        heading: "# Both versions of the four kinds; the original one is stored. Apply them before config/crd in an\n\
+                  # upgrade, and to go back from it. They require the manager's conversion webhook.\n",
+    },
+    Form {
+        folder: "crd-original",
+        subfolder: "",
+        crd: original_only,
+        heading: "# Only the original version of each kind, for clusters without webhooks (ENABLE_WEBHOOKS=false).\n",
+    },
 ];
 
 /// A `kustomization.yaml` with these `resources`.
