@@ -73,21 +73,6 @@ impl<K: Eq + Hash> ObjectBackoff<K> {
     pub fn forget(&mut self, key: &K) {
         self.failures.remove(key);
     }
-
-    /// Number of failures of an object since its last success.
-    pub fn failures(&self, key: &K) -> u32 {
-        self.failures.get(key).copied().unwrap_or_default()
-    }
-
-    /// Number of objects that failed since their last success.
-    pub fn len(&self) -> usize {
-        self.failures.len()
-    }
-
-    /// Whether no object failed since its last success.
-    pub fn is_empty(&self) -> bool {
-        self.failures.is_empty()
-    }
 }
 
 /// Consecutive errors of one stream, and the delay before it is polled again.
@@ -139,7 +124,7 @@ mod tests {
         let mut backoff = ObjectBackoff::default();
         backoff.failures.insert("a", u32::MAX);
         assert_eq!(backoff.next_delay("a"), MAX_DELAY);
-        assert_eq!(backoff.failures(&"a"), u32::MAX);
+        assert_eq!(backoff.failures.get("a"), Some(&u32::MAX));
     }
 
     #[test]
@@ -157,7 +142,7 @@ mod tests {
         backoff.next_delay("a");
         backoff.next_delay("a");
         backoff.forget(&"a");
-        assert!(backoff.is_empty());
+        assert!(backoff.failures.is_empty());
         assert_eq!(backoff.next_delay("a"), BASE_DELAY);
     }
 

@@ -142,7 +142,8 @@ impl Children {
         Some((cached.meta.uid.clone(), cached.owner.clone()))
     }
 
-    fn cached(&self, kind: ChildKind, key: &ObjectKey) -> Option<Arc<CachedChild>> {
+    /// A cached child.
+    pub(crate) fn cached(&self, kind: ChildKind, key: &ObjectKey) -> Option<Arc<CachedChild>> {
         self.store(kind)?.get(key)
     }
 
@@ -211,11 +212,6 @@ impl Children {
             .as_ref()
             .is_some_and(|owner| *owner.uid == *uid);
         (is_theirs && !cached.meta.deleting).then_some((cached.fingerprint, cached.stamp))
-    }
-
-    /// The resource version of a child in the cache.
-    pub(crate) fn resource_version(&self, kind: ChildKind, key: &ObjectKey) -> Option<u64> {
-        Some(self.cached(kind, key)?.meta.resource_version)
     }
 
     /// The children of the resource `uid` for its status: the child with pods, those pods, and all

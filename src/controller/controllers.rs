@@ -9,7 +9,7 @@ mod resync;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::pending;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::Stream;
@@ -21,7 +21,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::api::Kind;
-use crate::controller::cache::cached::{CachedChild, CachedResource};
+use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::informer::{self, Change, Informer, InformerError, Synced};
 use crate::controller::cache::store::Store;
@@ -32,12 +32,10 @@ use crate::controller::controllers::resync::resync;
 use crate::controller::event::{Recorder, Writer};
 use crate::controller::event_handlers::{EventHandlers, QueueHandle};
 use crate::controller::leadership::Leadership;
-use crate::controller::metrics::{ConditionView, Metrics, ObserveConditions};
-use crate::controller::object::{Object, ObjectKey};
-use crate::controller::queue::Queue;
-use crate::controller::reconcile::Reconciler;
-use crate::controller::reconcile::pacing::Pacer;
+use crate::controller::metrics::{Metrics, VisitConditions};
+use crate::controller::object::Object;
 use crate::controller::reconcile::worker::{self, Fenced};
+use crate::controller::reconcile::{Context, Reconciler};
 use crate::operators::names::KIND_LABEL;
 use crate::operators::{ChildKind, Operator, Settings, owned_by};
 use crate::shard::Shard;
@@ -122,32 +120,22 @@ pub async fn run(
         events: tokio::spawn(writer.run(recorded)),
         informers: JoinSet::new(),
         workers: JoinSet::new(),
-        queues: handlers.queues(),
+        handlers: Arc::clone(&handlers),
         idle: watch::Sender::new(()),
+    };
+    let context = Context {
+        settings: options.settings.clone(),
+        shard: options.shard.clone(),
+        max_concurrent_rollouts: options.max_concurrent_rollouts,
+        caller,
+        recorder,
+        children,
+        metrics: Arc::clone(&options.metrics),
     };
     let children_synced = watch_children(&options, &handlers, &mut running.informers);
     for (operator, controller) in options.operators.iter().zip(&handlers.controllers) {
         let name = operator.kind().controller_name();
-        let pacer = Arc::new(Pacer::new(
-            name.clone(),
-            operator.kind().kind,
-            options.max_concurrent_rollouts,
-            Arc::clone(&controller.queue),
-            Arc::clone(&children),
-            Arc::clone(&options.metrics),
-        ));
-        let reconciler = Arc::new(Reconciler::new(
-            *operator,
-            (options.settings.clone(), options.shard.clone()),
-            (caller.clone(), recorder.clone()),
-            (
-                Arc::clone(&controller.resources),
-                Arc::clone(&controller.states),
-            ),
-            Arc::clone(&children),
-            Arc::clone(&controller.queue),
-            (pacer, Arc::clone(&options.metrics)),
-        ));
+        let reconciler = Arc::new(Reconciler::new(*operator, context.clone(), controller));
         let mut synced = children_synced.clone();
         synced.push(watch_resources(
             &options,
@@ -159,11 +147,8 @@ pub async fn run(
         options
             .metrics
             .controller_started(&name, operator.owns(), options.workers);
-        let reported = Reported {
-            resources: Arc::downgrade(&controller.resources),
-            namespaces: options.namespaces.clone(),
-        };
-        options.metrics.resources(&name, Box::new(reported));
+        let visit = visit_conditions(&controller.resources, options.namespaces.clone());
+        options.metrics.resources(&name, visit);
         let looks = resync(
             Arc::clone(&controller.resources),
             Arc::clone(&controller.queue),
@@ -197,26 +182,24 @@ pub async fn run(
     }
 
     // The workers hold the remaining recorders. The writer of Events ends with the last one.
-    drop(recorder);
+    drop(context);
     running.until(stop).await
 }
 
-/// The reconciled resources of one kind, for the metrics.
-struct Reported {
-    resources: Weak<Store<CachedResource>>,
-    /// Empty for all.
+/// Visits the resources in `namespaces`; all if empty.
+fn visit_conditions(
+    resources: &Arc<Store<CachedResource>>,
     namespaces: BTreeSet<String>,
-}
-
-impl ObserveConditions for Reported {
-    fn visit(&self, visit: &mut dyn FnMut(&str, &str, Vec<ConditionView>)) {
-        for resource in self.resources.upgrade().iter().flat_map(|it| it.snapshot()) {
+) -> VisitConditions {
+    let resources = Arc::downgrade(resources);
+    Box::new(move |visit| {
+        for resource in resources.upgrade().iter().flat_map(|it| it.snapshot()) {
             let key = &resource.meta.key;
-            if self.namespaces.is_empty() || self.namespaces.contains(key.namespace()) {
+            if namespaces.is_empty() || namespaces.contains(key.namespace()) {
                 visit(key.namespace(), key.name(), resource.conditions());
             }
         }
-    }
+    })
 }
 
 /// The running parts. None may end before the stop.
@@ -225,8 +208,8 @@ struct Running {
     events: JoinHandle<()>,
     informers: JoinSet<Result<Infallible, InformerError>>,
     workers: JoinSet<Result<(), Fenced>>,
-    /// The queues of the workers. Shutting down a queue ends its workers.
-    queues: Vec<Arc<Queue<ObjectKey>>>,
+    /// Shutting down a queue ends its workers.
+    handlers: Arc<EventHandlers>,
     /// Dropping it ends the workers that have not started.
     idle: watch::Sender<()>,
 }
@@ -255,8 +238,8 @@ impl Running {
     }
 
     async fn stop(mut self) -> Result<(), ControllersError> {
-        for queue in &self.queues {
-            queue.shut_down();
+        for controller in &self.handlers.controllers {
+            controller.queue.shut_down();
         }
         // Ends the workers that still wait for a cache or for leadership.
         drop(self.idle);
@@ -292,19 +275,21 @@ fn watch_children(
     handlers: &Arc<EventHandlers>,
     informers: &mut JoinSet<Result<Infallible, InformerError>>,
 ) -> Vec<Synced> {
-    let children = &handlers.children;
+    let (children, namespace) = (&handlers.children, only_namespace(options));
     let mut synced: Vec<Synced> = Vec::new();
     for (kind, store) in children.stores() {
         let handlers = Arc::clone(handlers);
         let informer = Informer::new(kind.kind, Arc::clone(store), Arc::clone(&options.metrics));
         synced.push(informer.synced());
-        let stream = watch_selected::<CachedChild>(options, &resource_of(kind), CHILD_SELECTOR);
+        let (client, resource) = (options.watch_client.clone(), resource_of(kind));
+        let stream = informer::watch(client, &resource, Some(CHILD_SELECTOR), namespace);
         let run = informer.run(stream, move |change, _| handlers.child_changed(&change));
         informers.spawn(children.watched_as(kind, run));
     }
     let (handlers, store) = (Arc::clone(handlers), Arc::clone(&children.pods));
     let resource = ApiResource::erase::<Pod>(&());
-    let stream = watch_selected(options, &resource, POD_SELECTOR);
+    let client = options.watch_client.clone();
+    let stream = informer::watch(client, &resource, Some(POD_SELECTOR), namespace);
     let handler = move |change: Change<_>, _| handlers.pod_changed(&change);
     synced.push(inform(
         options,
@@ -350,19 +335,6 @@ fn watch_resources(
     let resource = stored_version::resource(kind, &kind.spoke);
     let stream = informer::watch(clients.1, &resource, selector, namespace);
     inform(options, kind.kind, store, stream, informers, handler)
-}
-
-/// A watch of objects with a label in the reconciled namespaces.
-fn watch_selected<T>(
-    options: &Options,
-    resource: &ApiResource,
-    selector: &str,
-) -> impl Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send + use<T>
-where
-    T: Decode + Send + Sync + 'static,
-{
-    let (client, namespace) = (options.watch_client.clone(), only_namespace(options));
-    informer::watch(client, resource, Some(selector), namespace)
 }
 
 fn inform<T>(

@@ -47,21 +47,14 @@ impl QueueHandle {
         }
     }
 
-    /// The resources of the kind that wait.
-    fn others(&self) -> Others {
-        Others {
-            pending: self.states.waiting(),
-            queued: self.queue.ready(),
-        }
+    /// Whether many resources of the kind wait.
+    fn is_burst(&self) -> bool {
+        let (pending, queued) = (self.states.waiting(), self.queue.ready());
+        Others { pending, queued }.is_burst()
     }
 }
 
 impl EventHandlers {
-    pub(super) fn queues(&self) -> Vec<Arc<Queue<ObjectKey>>> {
-        let queues = self.controllers.iter().map(|controller| &controller.queue);
-        queues.cloned().collect()
-    }
-
     /// Enqueues a resource that changed. Resources of the first list have low priority, so that a
     /// change does not wait behind all of them.
     pub(super) fn resource_changed(
@@ -94,8 +87,7 @@ impl EventHandlers {
     /// Enqueues the owner of a child, or its successor with the same name, which waits for the
     /// child to be deleted.
     fn enqueue_owner(&self, namespace: &str, owner: &Owner, urgency: Urgency) {
-        let key = ObjectKey::new(namespace, &owner.name);
-        if let Some(controller) = self.controller_of(owner)
+        if let Some((controller, key)) = self.queue_of(namespace, owner)
             && controller.resources.get(&key).is_some()
         {
             self.enqueue(controller, key, Priority::Normal, urgency);
@@ -104,26 +96,26 @@ impl EventHandlers {
 
     /// Records that the owner has lost a child.
     fn note_loss(&self, namespace: &str, owner: &Owner) {
-        let key = ObjectKey::new(namespace, &owner.name);
-        if let Some(controller) = self.controller_of(owner) {
+        if let Some((controller, key)) = self.queue_of(namespace, owner) {
             let resource = || controller.resources.get(&key);
             let is_known = || resource().is_some_and(|known| known.meta.uid == owner.uid);
             self.children.lost_children.note(&owner.uid, is_known);
         }
     }
 
-    fn controller_of(&self, owner: &Owner) -> Option<&QueueHandle> {
-        let owns = |controller: &&QueueHandle| {
+    /// The queue and the key of an owner.
+    fn queue_of(&self, namespace: &str, owner: &Owner) -> Option<(&QueueHandle, ObjectKey)> {
+        let mut controllers = self.controllers.iter();
+        let controller = controllers.find(|controller| {
             *owner.kind == *controller.kind.kind && *owner.group == *controller.kind.group
-        };
-        self.controllers.iter().find(owns)
+        })?;
+        Some((controller, ObjectKey::new(namespace, &owner.name)))
     }
 
     /// Whether a reconcile of the owner has sent what `child` shows. It continues with the answer.
     fn is_being_applied(&self, owner: &Owner, child: &CachedChild) -> bool {
-        let key = ObjectKey::new(child.meta.key.namespace(), &owner.name);
-        let controller = self.controller_of(owner);
-        controller.is_some_and(|it| it.states.is_being_applied(&key, owner, child))
+        let queue = self.queue_of(child.meta.key.namespace(), owner);
+        queue.is_some_and(|(it, key)| it.states.is_being_applied(&key, owner, child))
     }
 
     /// Enqueues all resources that may want a child of this name: the name became free, or its owner
@@ -144,7 +136,7 @@ impl EventHandlers {
         urgency: Urgency,
     ) {
         if self.namespaces.is_empty() || self.namespaces.contains(key.namespace()) {
-            let (delay, while_waiting) = urgency.delays(|| controller.others().is_burst());
+            let (delay, while_waiting) = urgency.delays(|| controller.is_burst());
             controller
                 .queue
                 .add_later(key, priority, delay, while_waiting);

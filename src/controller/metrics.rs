@@ -1,6 +1,5 @@
 //! Metrics of the controllers: those of controller-runtime with the same names, labels and buckets, so
-//! that its dashboards and alerts work, and additional ones. Depends on the queue only through
-//! `ObserveBacklog`.
+//! that its dashboards and alerts work, and additional ones.
 //!
 //! Sources: controller-runtime `pkg/internal/controller/metrics/metrics.go` and
 //! `pkg/metrics/workqueue.go`.
@@ -8,19 +7,22 @@
 mod conditions;
 mod workqueue;
 
-use std::sync::Weak;
+use std::fmt::{self, Debug};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use self::conditions::ResourceCollector;
-pub(crate) use self::conditions::{ConditionView, ObserveConditions};
-use self::workqueue::QueueFamilies;
-pub(crate) use self::workqueue::{Backlog, ObserveBacklog, QueueMetrics};
+pub(crate) use self::conditions::{ConditionView, VisitConditions};
+pub(crate) use self::workqueue::{Backlog, QueueMetrics, ReadBacklog};
 use crate::operators::Owned;
 
 /// Buckets of `controller_runtime_reconcile_time_seconds`.
@@ -33,6 +35,10 @@ const RECONCILE_SECONDS: [f64; 40] = [
 /// Label names and values.
 type Labels = Vec<(&'static str, String)>;
 
+fn labels<const N: usize>(pairs: [(&'static str, &str); N]) -> Labels {
+    pairs.map(|(name, value)| (name, value.to_owned())).to_vec()
+}
+
 /// The result of a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -42,26 +48,16 @@ pub enum Outcome {
     RequeueAfter,
     /// A retriable error; retried with back-off.
     Error,
-    /// A terminal error; not retried.
-    TerminalError,
     /// A panic; also counted as an error.
     Panic,
     /// A timeout; also counted as an error.
     Timeout,
 }
 
-impl Outcome {
-    /// The label `result`, with the values of controller-runtime.
-    fn result(self) -> &'static str {
-        match self {
-            Outcome::Success => "success",
-            Outcome::RequeueAfter => "requeue_after",
-            Outcome::Error | Outcome::TerminalError | Outcome::Panic | Outcome::Timeout => "error",
-        }
-    }
-}
+/// The values of the label `result` that dashboards query; `requeue` is always 0 here.
+const RESULTS: [&str; 4] = ["error", "requeue", "requeue_after", "success"];
 
-/// The result of recording an Event.
+/// The result of recording an Event. The label `result` is the name in lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventFate {
     /// A new Event was written.
@@ -88,21 +84,10 @@ impl EventFate {
         Self::Failed,
     ];
 
-    /// The label `result`.
-    fn result(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Counted => "counted",
-            Self::Aggregated => "aggregated",
-            Self::Suppressed => "suppressed",
-            Self::Dropped => "dropped",
-            Self::Failed => "failed",
-        }
+    fn labels(self) -> Labels {
+        labels([("result", &format!("{self:?}").to_ascii_lowercase())])
     }
 }
-
-/// The values of `result` that dashboards query; `requeue` is always 0 here.
-const RESULTS: [&str; 4] = ["error", "requeue", "requeue_after", "success"];
 
 /// Buckets of a histogram; the constructor for a metric family.
 #[derive(Debug, Clone)]
@@ -114,127 +99,187 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
+type Counters = Family<Labels, Counter>;
+type Gauges = Family<Labels, Gauge>;
 type Histograms = Family<Labels, Histogram, Buckets>;
+
+/// A registered family. The registry appends a full stop to the help text, and `_total` to the name of a
+/// counter.
+fn family<M>(registry: &mut Registry, name: &str, help: &str) -> Family<Labels, M>
+where
+    M: EncodeMetric + TypedMetric + Default + Debug + Send + Sync + 'static,
+{
+    let family = Family::default();
+    registry.register(name, help, Family::clone(&family));
+    family
+}
+
+fn histograms(registry: &mut Registry, name: &str, help: &str, buckets: Vec<f64>) -> Histograms {
+    let family = Histograms::new_with_constructor(Buckets(buckets));
+    registry.register(name, help, family.clone());
+    family
+}
+
+/// Encodes a family whose values are computed at the scrape.
+fn encode_family<M: EncodeMetric + TypedMetric>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    metrics: impl Iterator<Item = (Labels, M)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, M::TYPE)?;
+    for (labels, metric) in metrics {
+        metric.encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+/// What is read at each scrape, by the name of the controller.
+struct Sources<S>(Arc<Mutex<Vec<(String, S)>>>);
+
+impl<S: Send + 'static> Sources<S>
+where
+    Self: Collector,
+{
+    fn registered(registry: &mut Registry) -> Self {
+        let sources = Sources(Arc::default());
+        registry.register_collector(Box::new(Sources(Arc::clone(&sources.0))));
+        sources
+    }
+
+    fn add(&self, name: &str, source: S) {
+        self.0.lock().push((name.to_owned(), source));
+    }
+}
+
+impl<S> Debug for Sources<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sources").finish_non_exhaustive()
+    }
+}
 
 /// All metrics of the controllers.
 #[derive(Debug)]
 pub struct Metrics {
-    reconciles: Family<Labels, Counter>,
-    errors: Family<Labels, Counter>,
-    terminal_errors: Family<Labels, Counter>,
-    panics: Family<Labels, Counter>,
-    timeouts: Family<Labels, Counter>,
+    reconciles: Counters,
+    errors: Counters,
+    /// Always 0: every error is retried.
+    terminal_errors: Counters,
+    panics: Counters,
+    timeouts: Counters,
     time: Histograms,
-    max_concurrent: Family<Labels, Gauge>,
-    active: Family<Labels, Gauge>,
-    rewritten: Family<Labels, Counter>,
-    field_conflicts: Family<Labels, Counter>,
-    paced_rollouts: Family<Labels, Gauge>,
-    watch_errors: Family<Labels, Counter>,
-    undecodable: Family<Labels, Counter>,
-    events: Family<Labels, Counter>,
-    queues: QueueFamilies,
-    resources: ResourceCollector,
+    max_concurrent: Gauges,
+    active: Gauges,
+    rewritten: Counters,
+    field_conflicts: Counters,
+    paced_rollouts: Gauges,
+    watch_errors: Counters,
+    undecodable: Counters,
+    events: Counters,
+    retries: Counters,
+    queue_duration: Histograms,
+    work_duration: Histograms,
+    queues: Sources<ReadBacklog>,
+    resources: Sources<VisitConditions>,
 }
 
 impl Metrics {
     /// Registers all metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Metrics {
-            reconciles: Family::default(),
-            errors: Family::default(),
-            terminal_errors: Family::default(),
-            panics: Family::default(),
-            timeouts: Family::default(),
-            time: Family::new_with_constructor(Buckets(RECONCILE_SECONDS.to_vec())),
-            max_concurrent: Family::default(),
-            active: Family::default(),
-            rewritten: Family::default(),
-            field_conflicts: Family::default(),
-            paced_rollouts: Family::default(),
-            watch_errors: Family::default(),
-            undecodable: Family::default(),
-            events: Family::default(),
-            queues: QueueFamilies::register(registry),
-            resources: ResourceCollector::registered(registry),
-        };
-        // The registry appends a full stop to each help text, and `_total` to the name of each counter.
-        for (name, help, family) in [
-            (
+            reconciles: family(
+                registry,
                 "controller_runtime_reconcile",
                 "Total number of reconciliations per controller",
-                &metrics.reconciles,
             ),
-            (
+            errors: family(
+                registry,
                 "controller_runtime_reconcile_errors",
                 "Total number of reconciliation errors per controller",
-                &metrics.errors,
             ),
-            (
+            terminal_errors: family(
+                registry,
                 "controller_runtime_terminal_reconcile_errors",
                 "Total number of terminal reconciliation errors per controller",
-                &metrics.terminal_errors,
             ),
-            (
+            panics: family(
+                registry,
                 "controller_runtime_reconcile_panics",
                 "Total number of reconciliation panics per controller",
-                &metrics.panics,
             ),
-            (
+            timeouts: family(
+                registry,
                 "controller_runtime_reconcile_timeouts",
                 "Total number of reconciliation timeouts per controller",
-                &metrics.timeouts,
             ),
-            (
+            time: histograms(
+                registry,
+                "controller_runtime_reconcile_time_seconds",
+                "Length of time per reconciliation per controller",
+                RECONCILE_SECONDS.to_vec(),
+            ),
+            max_concurrent: family(
+                registry,
+                "controller_runtime_max_concurrent_reconciles",
+                "Maximum number of concurrent reconciles per controller",
+            ),
+            active: family(
+                registry,
+                "controller_runtime_active_workers",
+                "Number of currently used workers per controller",
+            ),
+            rewritten: family(
+                registry,
                 "quartet_operator_rewritten_applies",
                 "Applies after which the API server's answer differed from what was sent",
-                &metrics.rewritten,
             ),
-            (
+            field_conflicts: family(
+                registry,
                 "quartet_operator_field_conflicts",
                 "Times that applies of a child were stopped since another writer kept changing it",
-                &metrics.field_conflicts,
             ),
-            (
+            paced_rollouts: family(
+                registry,
+                "quartet_operator_paced_rollouts",
+                "Rollouts of a changed default of the operator that are under way or wait for their turn",
+            ),
+            watch_errors: family(
+                registry,
                 "quartet_operator_watch_errors",
                 "Errors of lists and watches, by HTTP status code or \"transport\"",
-                &metrics.watch_errors,
             ),
-            (
+            undecodable: family(
+                registry,
                 "quartet_operator_undecodable_objects",
                 "Object states that a watch delivered and that could not be decoded",
-                &metrics.undecodable,
             ),
-            (
+            events: family(
+                registry,
                 "quartet_operator_events",
                 "Events about resources, by what became of them",
-                &metrics.events,
             ),
-        ] {
-            registry.register(name, help, family.clone());
-        }
-        registry.register(
-            "controller_runtime_reconcile_time_seconds",
-            "Length of time per reconciliation per controller",
-            metrics.time.clone(),
-        );
-        registry.register(
-            "controller_runtime_max_concurrent_reconciles",
-            "Maximum number of concurrent reconciles per controller",
-            metrics.max_concurrent.clone(),
-        );
-        registry.register(
-            "controller_runtime_active_workers",
-            "Number of currently used workers per controller",
-            metrics.active.clone(),
-        );
-        registry.register(
-            "quartet_operator_paced_rollouts",
-            "Rollouts of a changed default of the operator that are under way or wait for their turn",
-            metrics.paced_rollouts.clone(),
-        );
+            retries: family(
+                registry,
+                "workqueue_retries",
+                "Total number of retries handled by workqueue",
+            ),
+            queue_duration: histograms(
+                registry,
+                "workqueue_queue_duration_seconds",
+                "How long in seconds an item stays in workqueue before being requested",
+                workqueue::durations(),
+            ),
+            work_duration: histograms(
+                registry,
+                "workqueue_work_duration_seconds",
+                "How long in seconds processing an item from workqueue takes",
+                workqueue::durations(),
+            ),
+            queues: Sources::registered(registry),
+            resources: Sources::registered(registry),
+        };
         for fate in EventFate::ALL {
-            metrics.events.get_or_create_owned(&of_event(fate));
+            metrics.events.get_or_create_owned(&fate.labels());
         }
         metrics
     }
@@ -244,13 +289,10 @@ impl Metrics {
     /// exist yet misses its first increment.
     pub fn controller_started(&self, controller: &str, owned: &[Owned], workers: usize) {
         for result in RESULTS {
-            let labels = vec![
-                ("controller", controller.to_owned()),
-                ("result", result.to_owned()),
-            ];
-            self.reconciles.get_or_create_owned(&labels);
+            let with_result = labels([("controller", controller), ("result", result)]);
+            self.reconciles.get_or_create_owned(&with_result);
         }
-        let labels = of_controller(controller);
+        let labels = labels([("controller", controller)]);
         for family in [
             &self.errors,
             &self.terminal_errors,
@@ -266,94 +308,95 @@ impl Metrics {
         }
         self.time.get_or_create_owned(&labels);
         self.active.get_or_create_owned(&labels);
-        let workers = i64::try_from(workers).unwrap_or(i64::MAX);
-        self.max_concurrent
-            .get_or_create_owned(&labels)
-            .set(workers);
+        let max_concurrent = self.max_concurrent.get_or_create_owned(&labels);
+        max_concurrent.set(gauge_value(workers));
     }
 
     /// Counts a worker as active until the returned guard is dropped, also by a panic.
     pub fn reconcile_started(&self, controller: &str) -> ActiveWorker {
-        let active = self.active.get_or_create_owned(&of_controller(controller));
+        let labels = labels([("controller", controller)]);
+        let active = self.active.get_or_create_owned(&labels);
         active.inc();
         ActiveWorker { active }
     }
 
     /// Records the end of a reconcile after `duration`.
     pub fn reconcile_ended(&self, controller: &str, outcome: Outcome, duration: Duration) {
-        let labels = of_controller(controller);
-        let result = ("result", outcome.result().to_owned());
-        let with_result = [labels.clone(), vec![result]].concat();
-        self.reconciles.get_or_create_owned(&with_result).inc();
-        self.time
-            .get_or_create_owned(&labels)
-            .observe(duration.as_secs_f64());
-        if outcome.result() == "error" {
-            self.errors.get_or_create_owned(&labels).inc();
-        }
-        let special = match outcome {
-            Outcome::TerminalError => &self.terminal_errors,
-            Outcome::Panic => &self.panics,
-            Outcome::Timeout => &self.timeouts,
-            Outcome::Success | Outcome::RequeueAfter | Outcome::Error => return,
+        let result = match outcome {
+            Outcome::Success => "success",
+            Outcome::RequeueAfter => "requeue_after",
+            Outcome::Error | Outcome::Panic | Outcome::Timeout => "error",
         };
-        special.get_or_create_owned(&labels).inc();
+        let with_result = labels([("controller", controller), ("result", result)]);
+        self.reconciles.get_or_create_owned(&with_result).inc();
+        let labels = labels([("controller", controller)]);
+        let time = self.time.get_or_create_owned(&labels);
+        time.observe(duration.as_secs_f64());
+        let errors: &[&Counters] = match outcome {
+            Outcome::Success | Outcome::RequeueAfter => &[],
+            Outcome::Error => &[&self.errors],
+            Outcome::Panic => &[&self.errors, &self.panics],
+            Outcome::Timeout => &[&self.errors, &self.timeouts],
+        };
+        for family in errors {
+            family.get_or_create_owned(&labels).inc();
+        }
     }
 
     /// Counts an apply whose owned fields differ in the API server's answer: an admission plugin or
     /// rounding changes a field of a `child` (its kind).
     pub fn rewritten(&self, controller: &str, child: &str) {
-        self.rewritten
-            .get_or_create_owned(&of_child(controller, child))
-            .inc();
+        let labels = of_child(controller, child);
+        self.rewritten.get_or_create_owned(&labels).inc();
     }
 
     /// Counts the start of a wait in applies of a `child` (its kind): another writer keeps changing it.
     pub(crate) fn field_conflict(&self, controller: &str, child: &str) {
-        self.field_conflicts
-            .get_or_create_owned(&of_child(controller, child))
-            .inc();
+        let labels = of_child(controller, child);
+        self.field_conflicts.get_or_create_owned(&labels).inc();
     }
 
     /// Sets the numbers of running and waiting rollouts of a changed default.
     pub(crate) fn paced(&self, controller: &str, rolling: usize, waiting: usize) {
         for (state, count) in [("rolling", rolling), ("waiting", waiting)] {
-            let labels = vec![
-                ("controller", controller.to_owned()),
-                ("state", state.to_owned()),
-            ];
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
-            self.paced_rollouts.get_or_create_owned(&labels).set(count);
+            let labels = labels([("controller", controller), ("state", state)]);
+            let gauge = self.paced_rollouts.get_or_create_owned(&labels);
+            gauge.set(gauge_value(count));
         }
     }
 
     /// Counts a failed list or watch of `kind`; `code` is the HTTP status, if any.
     pub(crate) fn watch_failed(&self, kind: &str, code: Option<u16>) {
         let code = code.map_or_else(|| "transport".to_owned(), |code| code.to_string());
-        let labels = vec![("kind", kind.to_owned()), ("code", code)];
+        let labels = labels([("kind", kind), ("code", &code)]);
         self.watch_errors.get_or_create_owned(&labels).inc();
     }
 
     /// Counts an object of `kind` from a watch that cannot be decoded.
     pub(crate) fn undecodable(&self, kind: &str) {
-        self.undecodable
-            .get_or_create_owned(&vec![("kind", kind.to_owned())])
-            .inc();
+        let labels = labels([("kind", kind)]);
+        self.undecodable.get_or_create_owned(&labels).inc();
     }
 
     /// Counts the result of an Event.
     pub(crate) fn event(&self, fate: EventFate) {
-        self.events.get_or_create_owned(&of_event(fate)).inc();
+        self.events.get_or_create_owned(&fate.labels()).inc();
     }
 
     /// Registers the resources of a controller, whose conditions are read at each scrape.
-    pub(crate) fn resources(&self, controller: &str, conditions: Box<dyn ObserveConditions>) {
-        self.resources.observe(controller, conditions);
+    pub(crate) fn resources(&self, controller: &str, conditions: VisitConditions) {
+        self.resources.add(controller, conditions);
     }
 
-    /// Metrics of the work queue `name`, whose backlog is read at each scrape while the queue exists.
-    pub(crate) fn queue(&self, name: &str, backlog: Weak<dyn ObserveBacklog>) -> QueueMetrics {
-        self.queues.queue(name, backlog)
+    /// Metrics of the work queue `name`, whose backlog is read at each scrape.
+    pub(crate) fn queue(&self, name: &str, backlog: ReadBacklog) -> QueueMetrics {
+        self.queues.add(name, backlog);
+        let labels = labels([("name", name), ("controller", name)]);
+        QueueMetrics {
+            retries: self.retries.get_or_create_owned(&labels),
+            queue_duration: self.queue_duration.get_or_create_owned(&labels),
+            work_duration: self.work_duration.get_or_create_owned(&labels),
+        }
     }
 }
 
@@ -369,19 +412,12 @@ impl Drop for ActiveWorker {
     }
 }
 
-fn of_event(fate: EventFate) -> Labels {
-    vec![("result", fate.result().to_owned())]
-}
-
 fn of_child(controller: &str, child: &str) -> Labels {
-    vec![
-        ("controller", controller.to_owned()),
-        ("child", child.to_owned()),
-    ]
+    labels([("controller", controller), ("child", child)])
 }
 
-fn of_controller(controller: &str) -> Labels {
-    vec![("controller", controller.to_owned())]
+fn gauge_value(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! and controller-runtime. Uses `operators` and `api`; contains no code for a specific kind.
 //!
 //! Path of a change: [`cache::informer`] → [`cache::store`] → `event_handlers` → [`queue`] →
-//! `reconcile::worker` → `reconcile` → `call` → the API server. `drift` compares, `status` reports, and
-//! `legacy` adopts children of older operators.
+//! `reconcile::worker` → `reconcile` → `call` → the API server. `drift` compares, and `legacy`
+//! adopts children of older operators.
 
 pub mod backoff;
 pub mod cache;
@@ -26,7 +26,6 @@ pub mod queue;
 mod reconcile;
 pub mod rights;
 mod state;
-mod status;
 
 pub use cache::stored_version::storage_version_hash;
 pub use controllers::{ControllersError, Options, run};

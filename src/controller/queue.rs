@@ -15,16 +15,17 @@ mod slots;
 use std::fmt;
 use std::hash::Hash;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use self::slots::Slots;
 pub use self::slots::{HIGHER_PER_LOWER, Priority};
 use crate::controller::backoff::ObjectBackoff;
-use crate::controller::metrics::{Backlog, Metrics, ObserveBacklog, QueueMetrics};
+use crate::controller::metrics::{Metrics, QueueMetrics};
 
 /// The longest delay, to prevent an overflow of time.
 const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -62,24 +63,24 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             state: Mutex::new(state),
             wake: Notify::new(),
         });
-        let observed: Arc<dyn ObserveBacklog> = Arc::<Shared<K>>::clone(&shared);
-        let metrics = metrics.queue(name, Arc::downgrade(&observed));
+        let observed = Arc::downgrade(&shared);
+        let backlog = move || {
+            let shared = observed.upgrade()?;
+            Some(shared.state.lock().slots.backlog(Instant::now()))
+        };
+        let metrics = metrics.queue(name, Box::new(backlog));
         Queue { shared, metrics }
     }
 
     /// Adds a key that is ready now.
     pub fn add(&self, key: K, priority: Priority) {
         self.shared
-            .change(|state, now| state.add(key, priority, now, now));
+            .change(|state, now| state.add(key, priority, Duration::ZERO, now));
     }
 
     /// As [`Queue::add_later`], for workers: keeps the priority with which the key was handed out.
     pub fn add_after(&self, key: K, delay: Duration) {
-        if !delay.is_zero() {
-            self.metrics.retries.inc();
-        }
-        self.shared
-            .change(|state, now| state.retry(key, delay, Priority::Normal, now));
+        self.retry_after(key, delay, Priority::Normal);
     }
 
     /// As [`Queue::add_after`], after a success: a key of normal priority has high priority when it is
@@ -89,9 +90,13 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             true => Priority::Normal,
             false => Priority::High,
         };
+        self.retry_after(key, delay, raised);
+    }
+
+    fn retry_after(&self, key: K, delay: Duration, not_low: Priority) {
         self.metrics.retries.inc_by(u64::from(!delay.is_zero()));
         self.shared
-            .change(|state, now| state.retry(key, delay, raised, now));
+            .change(|state, now| state.retry(key, delay, not_low, now));
     }
 
     /// Adds a key that is due after `delay`, or after `while_waiting` if it waits already. Keeps an
@@ -102,8 +107,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
                 true => while_waiting,
                 false => delay,
             };
-            let due = now.checked_add(delay.min(LONGEST_DELAY)).unwrap_or(now);
-            state.add(key, priority, due, now);
+            state.add(key, priority, delay, now);
         });
     }
 
@@ -118,13 +122,13 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
 
     /// Resets the back-off of a key after a success.
     pub fn forget(&self, key: &K) {
-        self.shared.lock().backoff.forget(key);
+        self.shared.state.lock().backoff.forget(key);
     }
 
     /// Removes a key and its back-off: the object was deleted. A worker that has the key finishes and
     /// calls [`Queue::done`] as usual.
     pub fn remove(&self, key: &K) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.backoff.forget(key);
         state.slots.remove(key);
     }
@@ -137,7 +141,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
             let mut enqueued = pin!(self.shared.wake.notified());
             enqueued.as_mut().enable();
             let due = {
-                let mut state = self.shared.lock();
+                let mut state = self.shared.state.lock();
                 if state.shut_down {
                     return None;
                 }
@@ -170,18 +174,18 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
 
     /// From now on [`Queue::get`] returns `None` and no key is added. Workers finish their keys.
     pub fn shut_down(&self) {
-        self.shared.lock().shut_down = true;
+        self.shared.state.lock().shut_down = true;
         self.shared.wake.notify_waiters();
     }
 
     /// The number of waiting keys, including delayed ones, excluding those in process.
     pub fn len(&self) -> usize {
-        self.shared.lock().slots.len()
+        self.shared.state.lock().slots.len()
     }
 
     /// The number of keys that a worker could take now.
     pub fn ready(&self) -> u32 {
-        u32::try_from(self.shared.lock().slots.available()).unwrap_or(u32::MAX)
+        u32::try_from(self.shared.state.lock().slots.available()).unwrap_or(u32::MAX)
     }
 
     /// Whether no key waits.
@@ -197,28 +201,21 @@ impl<K: Clone + Eq + Hash> State<K> {
             Some(Priority::Low) => Priority::Low,
             _ => not_low,
         };
-        let due = now.checked_add(delay.min(LONGEST_DELAY)).unwrap_or(now);
-        self.add(key, priority, due, now);
+        self.add(key, priority, delay, now);
     }
 
-    fn add(&mut self, key: K, priority: Priority, due: Instant, now: Instant) {
+    fn add(&mut self, key: K, priority: Priority, delay: Duration, now: Instant) {
         if !self.shut_down {
+            let due = now.checked_add(delay.min(LONGEST_DELAY)).unwrap_or(now);
             self.slots.add(key, priority, due, now);
         }
-    }
-}
-
-impl<K> Shared<K> {
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // Nothing panics while it holds the lock, and the maps are valid after each step.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<K: Clone + Eq + Hash> Shared<K> {
     /// Applies a change, and notifies the affected workers.
     fn change(&self, change: impl FnOnce(&mut State<K>, Instant)) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (available, due) = (state.slots.available(), state.slots.next_due());
         change(&mut state, Instant::now());
         let became_available = state.slots.available().saturating_sub(available);
@@ -233,12 +230,6 @@ impl<K: Clone + Eq + Hash> Shared<K> {
         for _ in 0..became_available {
             self.wake.notify_one();
         }
-    }
-}
-
-impl<K: Clone + Eq + Hash + Send + 'static> ObserveBacklog for Shared<K> {
-    fn backlog(&self) -> Backlog {
-        self.lock().slots.backlog(Instant::now())
     }
 }
 

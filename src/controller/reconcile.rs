@@ -5,6 +5,7 @@
 pub(in crate::controller) mod apply;
 pub(in crate::controller) mod error_class;
 pub(in crate::controller) mod pacing;
+mod status_writer;
 pub(in crate::controller) mod worker;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 use tracing::debug;
 
 use crate::api::conversion::{self, DATA_ANNOTATION};
@@ -21,21 +23,22 @@ use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::store::Store;
 use crate::controller::call::{Caller, Location, Part};
 use crate::controller::children::Children;
+use crate::controller::drift::repairs::RepairLog;
 use crate::controller::event::Recorder;
+use crate::controller::event_handlers::QueueHandle;
 use crate::controller::legacy::finalizers;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
-use crate::controller::reconcile::apply::{Applier, ApplyError, Ensured, PATIENCE_WITH_WRITES};
+use crate::controller::reconcile::apply::{ApplyError, Ensured, Memos, PATIENCE_WITH_WRITES};
 use crate::controller::reconcile::pacing::Pacer;
 use crate::controller::state::outcome::Outcome;
 pub(crate) use crate::controller::state::outcome::{Action, Failure};
 use crate::controller::state::{ReconcileStates, jittered_retry};
-use crate::controller::status::StatusWriter;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{
-    self, ChildSummary, Desired, Operator, Problem, Reason, Resource, Settings, Summary,
+    self, ChildKind, ChildSummary, Operator, Problem, Reason, Resource, Settings, Summary,
     ValidationError, status,
 };
 use crate::shard::{self, Shard};
@@ -43,62 +46,89 @@ use crate::shard::{self, Shard};
 /// How long to wait for an outdated cache if no event arrives.
 const STALE_RETRY: Duration = Duration::from_secs(1);
 
+/// What the reconcilers of all kinds share.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    pub(crate) shard: Option<Shard>,
+    /// Maximum number of concurrent rollouts of changed defaults per kind; 0 means no limit.
+    pub(crate) max_concurrent_rollouts: usize,
+    pub(crate) caller: Caller,
+    pub(crate) recorder: Recorder,
+    pub(crate) children: Arc<Children>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
 /// Reconciles the resources of one kind.
+///
+/// The methods are in several files: one reconcile here, the children in `apply` and below, the status in
+/// `status_writer`.
 pub(crate) struct Reconciler {
     operator: &'static dyn Operator,
     kind: &'static Kind,
+    controller: String,
     field_manager: Arc<str>,
     settings: Settings,
+    shard: Option<Shard>,
     caller: Caller,
+    recorder: Recorder,
     resources: Arc<Store<CachedResource>>,
     states: Arc<ReconcileStates>,
+    queue: Arc<Queue<ObjectKey>>,
     children: Arc<Children>,
-    pacer: Arc<Pacer>,
-    applier: Applier,
-    status_writer: StatusWriter,
+    pub(super) pacer: Pacer,
+    metrics: Arc<Metrics>,
+    memos: Memos,
+    /// Repeated applies of a child: another writer may keep changing it.
+    repairs: RepairLog<(ChildKind, ObjectKey)>,
+    /// Repeated writes of the same status of a degraded resource: another manager may keep changing it.
+    repeated_statuses: RepairLog<ObjectKey>,
+    /// Children that were adopted from another shard. A second time, while the resource has stayed in
+    /// this one, the selectors of the two overlap.
+    takeovers: RepairLog<(ChildKind, ObjectKey)>,
+    /// A revision of etcd since which no other manager writes; read before the first child is created.
+    begun: OnceCell<u64>,
 }
 
 impl Reconciler {
-    /// A reconciler of the resources in `resources`. Each resource is written in the version in which
+    /// A reconciler of the resources of `handle`. Each resource is written in the version in which
     /// it was read, and the owner references of its children use that version.
     pub(crate) fn new(
         operator: &'static dyn Operator,
-        (settings, shard): (Settings, Option<Shard>),
-        (caller, recorder): (Caller, Recorder),
-        (resources, states): (Arc<Store<CachedResource>>, Arc<ReconcileStates>),
-        children: Arc<Children>,
-        queue: Arc<Queue<ObjectKey>>,
-        (pacer, metrics): (Arc<Pacer>, Arc<Metrics>),
+        context: Context,
+        handle: &QueueHandle,
     ) -> Self {
         let kind = operator.kind();
-        let id = shard.as_ref().map(Shard::id);
-        let field_manager: Arc<str> = shard::name_in(kind.field_manager, id).into();
+        let (queue, children, metrics) = (&handle.queue, context.children, context.metrics);
         Reconciler {
             operator,
             kind,
-            applier: Applier::new(
-                (kind, operator.owns()),
-                (Arc::clone(&field_manager), shard),
-                (caller.clone(), recorder.clone()),
-                Arc::clone(&resources),
+            controller: kind.controller_name(),
+            field_manager: {
+                let shard = context.shard.as_ref().map(Shard::id);
+                shard::name_in(kind.field_manager, shard).into()
+            },
+            settings: context.settings,
+            shard: context.shard,
+            caller: context.caller,
+            recorder: context.recorder,
+            resources: Arc::clone(&handle.resources),
+            states: Arc::clone(&handle.states),
+            pacer: Pacer::new(
+                kind,
+                context.max_concurrent_rollouts,
+                Arc::clone(queue),
                 Arc::clone(&children),
-                Arc::clone(&states),
-                (Arc::clone(&pacer), metrics),
+                Arc::clone(&metrics),
             ),
-            status_writer: StatusWriter::new(
-                (operator, Arc::clone(&field_manager)),
-                (caller.clone(), recorder),
-                Arc::clone(&resources),
-                Arc::clone(&children),
-                (Arc::clone(&states), queue),
-            ),
+            queue: Arc::clone(queue),
             children,
-            pacer,
-            field_manager,
-            settings,
-            caller,
-            resources,
-            states,
+            metrics,
+            memos: Memos::default(),
+            repairs: RepairLog::default(),
+            repeated_statuses: RepairLog::default(),
+            takeovers: RepairLog::after(1),
+            begun: OnceCell::new(),
         }
     }
 
@@ -110,15 +140,15 @@ impl Reconciler {
     /// Called once when this process leads. Reads the revision since which no other manager writes;
     /// after an error, it is read when it is needed.
     pub(crate) async fn begin(&self, namespace: &str) {
-        if let Err(error) = self.applier.begin(namespace).await {
-            debug!(controller = self.kind.controller_name(), %error, "the revision is not known yet");
+        if let Err(error) = self.first_revision(namespace).await {
+            debug!(controller = self.controller, %error, "the revision is not known yet");
         }
     }
 
     /// As [`Reconciler::begin`], without a request.
     #[cfg(test)]
     pub(super) fn begun_at(&self, revision: u64) {
-        self.applier.begun_at(revision);
+        self.begun.set(revision).expect("once");
     }
 
     /// Reconciles one resource: applies its children and writes its status.
@@ -164,60 +194,63 @@ impl Reconciler {
         let version = self.version_of(cached);
         let resource = self.resource(cached, version, &read);
         let spec = cached.spec_hash();
-        let (desired, ensured) = match self.applier.remembered(&resource, spec) {
+        let (desired, ensured) = match self.remembered(&resource, spec) {
             Some((children, ensured)) => (Ok(children), Some(Ok(ensured))),
-            None => self.apply(&resource, version, (&read, spec)).await,
+            None => self.apply_desired(&resource, version, (&read, spec)).await,
         };
-        let outcome = match (&desired, ensured) {
+        let mut outcome = match (&desired, ensured) {
             (Ok(children), Some(ensured)) => {
                 if self.becomes_ready(&resource, children)
                     && let Ok(ensured) = &ensured
-                    && !self.applier.is_current(&resource, ensured).await?
+                    && !self.is_current(&resource, ensured).await?
                 {
                     return Ok(Action::RequeueAfter(STALE_RETRY));
                 }
-                self.outcome(&resource, ensured)
+                match self.outcome(&resource, ensured) {
+                    Ok(outcome) => outcome,
+                    Err(next) => return Ok(next),
+                }
             }
-            (Err(refused), _) if !resource.paused => Ok(Outcome::problem(refused.problem())),
-            _ => Ok(Outcome::default()),
-        };
-        let mut outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(next) => return Ok(next),
+            (Err(refused), _) if !resource.paused => Outcome::problem(refused.problem()),
+            _ => Outcome::default(),
         };
         if let Some(error) = outcome.failure.take_if(|error| error.is_fenced()) {
             return Err(error.into());
         }
         let at = self.location(cached, &resource.api_version);
-        let told = self
-            .status_writer
-            .write_if_due(at, cached, (&resource, &desired), &outcome)
+        let written = self
+            .write_status_if_due(at, cached, (&resource, &desired), &outcome)
             .await;
-        match (outcome.failure, told) {
+        match (outcome.failure, written) {
             (Some(error), _) => Err(Failure {
                 error,
                 look_again: outcome.look_again,
             }),
             (None, Err(error)) => Err(error.into()),
-            (None, Ok(settle)) => Ok(Action::requeue_after(
-                [outcome.look_again, settle].into_iter().flatten().min(),
-            )),
+            (None, Ok(settle)) => {
+                let delay = [outcome.look_again, settle].into_iter().flatten().min();
+                Ok(delay.map_or(Action::AwaitChange, Action::RequeueAfter))
+            }
         }
     }
 
     /// Computes the desired children and applies them, unless the resource is paused or its spec is
     /// refused.
-    async fn apply(
+    async fn apply_desired(
         &self,
         resource: &Resource,
         version: &Version,
         (read, spec): (&Value, u64),
     ) -> (Summary, Option<Result<Ensured, ApplyError>>) {
-        let desired = self.desired(resource, version, read);
+        // First in the version that was read, so that errors name its fields, and again in the hub
+        // version.
+        let errors = version.validate(read);
+        let desired = match errors.is_empty() {
+            true => self.operator.desired(resource, &self.settings),
+            false => Err(Refused::Invalid(errors)),
+        };
         let ensured = match &desired {
-            Ok(children) if !resource.paused => {
-                Some(self.applier.ensure(resource, children, spec).await)
-            }
+            Ok(children) if !resource.paused => Some(self.ensure(resource, children, spec).await),
             _ => None,
         };
         (operators::summary(&desired), ensured)
@@ -241,42 +274,44 @@ impl Reconciler {
         resource: &Resource,
         ensured: Result<Ensured, ApplyError>,
     ) -> Result<Outcome, Action> {
-        let (problem, patience, failure, look_again) = match ensured {
-            Ok(ensured) => {
-                let is_confirmed = self.applier.is_confirmed(resource, &ensured.expected);
-                let changed = || Problem {
-                    reason: Reason::RollingOut,
-                    message: status::CHILDREN_MISSING.to_owned(),
-                };
-                let unconfirmed = ensured
-                    .unconfirmed
-                    .or_else(|| (!is_confirmed).then(changed));
-                let look_again = match is_confirmed {
-                    true => ensured.look_again,
-                    // An event usually enqueues it earlier.
-                    false => Some(jittered_retry()),
-                };
-                (unconfirmed, None, None, look_again)
-            }
-            Err(ApplyError::Blocked(problem, wait)) => {
-                self.states.unconfirmed(resource, None);
-                return Ok(Outcome {
-                    look_again: Some(wait),
-                    ..Outcome::problem(problem)
-                });
-            }
-            Err(ApplyError::Refused(problem, error)) => {
-                self.states.unconfirmed(resource, None);
-                return Ok(Outcome {
-                    failure: Some(error),
-                    ..Outcome::problem(problem)
-                });
-            }
+        let mut patience = None;
+        let mut outcome = match ensured {
+            Ok(ensured) if self.is_confirmed(resource, &ensured.expected) => Outcome {
+                unconfirmed: ensured.unconfirmed,
+                look_again: ensured.look_again,
+                ..Outcome::default()
+            },
+            Ok(ensured) => Outcome {
+                unconfirmed: ensured.unconfirmed.or_else(|| {
+                    Some(Problem {
+                        reason: Reason::RollingOut,
+                        message: status::CHILDREN_MISSING.to_owned(),
+                    })
+                }),
+                // An event usually enqueues it earlier.
+                look_again: Some(jittered_retry()),
+                ..Outcome::default()
+            },
+            Err(ApplyError::Blocked(problem, wait)) => Outcome {
+                look_again: Some(wait),
+                ..Outcome::problem(problem)
+            },
+            Err(ApplyError::Refused(problem, error)) => Outcome {
+                failure: Some(error),
+                ..Outcome::problem(problem)
+            },
             Err(ApplyError::Pending {
                 problem,
-                patience,
+                patience: tolerated,
                 look_again,
-            }) => (Some(problem), patience, None, Some(look_again)),
+            }) => {
+                patience = tolerated;
+                Outcome {
+                    unconfirmed: Some(problem),
+                    look_again: Some(look_again),
+                    ..Outcome::default()
+                }
+            }
             #[cfg(test)]
             Err(ApplyError::Failed(error)) if twins::is(Twin::StatusAhead) => {
                 return Ok(Outcome {
@@ -285,52 +320,44 @@ impl Reconciler {
                 });
             }
             Err(ApplyError::Failed(error)) => {
-                let problem = Problem {
-                    reason: Reason::ApplyFailed,
-                    message: error.to_string(),
-                };
-                (Some(problem), Some(PATIENCE_WITH_WRITES), Some(error), None)
+                patience = Some(PATIENCE_WITH_WRITES);
+                Outcome {
+                    unconfirmed: Some(Problem {
+                        reason: Reason::ApplyFailed,
+                        message: error.to_string(),
+                    }),
+                    failure: Some(error),
+                    ..Outcome::default()
+                }
             }
             Err(ApplyError::Stale) => return Err(Action::RequeueAfter(STALE_RETRY)),
             Err(ApplyError::OtherShard(wait)) => return Err(Action::RequeueAfter(wait)),
             Err(ApplyError::ResourceGone) => return Err(Action::RequeueAfter(jittered_retry())),
             Err(ApplyError::NamespaceEnding) => return Err(Action::AwaitChange),
         };
-        let reason = problem.as_ref().map(|problem| problem.reason);
+        let reason = outcome.unconfirmed.as_ref().map(|problem| problem.reason);
         let lasted = self.states.unconfirmed(resource, reason);
-        let Some(patience) = patience else {
-            return Ok(Outcome {
-                unconfirmed: problem,
-                failure,
-                look_again,
-                ..Outcome::default()
-            });
-        };
-        // An earlier leader may have reported it already.
-        let was_degraded =
-            status::condition(&resource.status, status::DEGRADED).is_some_and(|it| {
+        if let Some(patience) = patience {
+            // An earlier leader may have reported it already.
+            let degraded = status::condition(&resource.status, status::DEGRADED);
+            let was_degraded = degraded.is_some_and(|it| {
                 it.status == "True" && reason.is_some_and(|reason| it.reason == reason.as_str())
             });
-        let left = patience
-            .checked_sub(lasted)
-            .filter(|left| !left.is_zero() && !was_degraded);
-        let (problem, unconfirmed) = match left {
-            Some(_) => (None, problem),
-            None => (problem, None),
-        };
-        Ok(Outcome {
-            problem,
-            unconfirmed,
-            failure,
-            look_again: [look_again, left].into_iter().flatten().min(),
-        })
+            let left = patience.saturating_sub(lasted);
+            if left.is_zero() || was_degraded {
+                outcome.problem = outcome.unconfirmed.take();
+            } else {
+                outcome.look_again = outcome.look_again.into_iter().chain([left]).min();
+            }
+        }
+        Ok(outcome)
     }
 
     /// Releases the names and the state of a resource that is deleted, or that moved to another shard.
     pub(crate) fn forget(&self, resource: &CachedResource) {
         let (key, uid) = (&resource.meta.key, &resource.meta.uid);
-        self.applier.release(key, uid);
-        self.status_writer.forget(key);
+        self.release(key, uid);
+        self.repeated_statuses.forget(key);
         self.states.forget(key, uid);
     }
 
@@ -350,17 +377,6 @@ impl Reconciler {
             // Replaces a status of an older operator that does not fit this type.
             status: serde_json::from_str(&cached.status).unwrap_or_default(),
             paused: cached.paused,
-        }
-    }
-
-    /// The desired children. The spec is validated first in the version that was read, so that
-    /// errors name its fields, and again in the hub version.
-    fn desired(&self, resource: &Resource, version: &Version, read: &Value) -> Desired {
-        let errors = version.validate(read);
-        if errors.is_empty() {
-            self.operator.desired(resource, &self.settings)
-        } else {
-            Err(ValidationError::Invalid(errors))
         }
     }
 

@@ -6,9 +6,9 @@ pub(in crate::controller) mod debounce;
 pub(in crate::controller) mod outcome;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::api::Status;
@@ -154,14 +154,8 @@ impl ReconcileStates {
         owner: &Owner,
         seen: &CachedChild,
     ) -> bool {
-        let known = self.lock();
-        let state = known.by_resource.get(key);
-        state.is_some_and(|state| {
-            state.uid == owner.uid
-                && state.applying.is_some()
-                && state.applying == seen.fingerprint
-                && !seen.meta.deleting
-        })
+        let applying = self.read(key, &owner.uid, |state| state.applying);
+        applying.is_some() && applying == seen.fingerprint && !seen.meta.deleting
     }
 
     /// Whether the last apply of the child had this body and this result.
@@ -170,12 +164,9 @@ impl ReconcileStates {
         resource: &Resource,
         rewritten: &ServerMutated,
     ) -> bool {
-        let known = self.lock();
-        let states = &known.by_resource;
-        let state = states.get(&key_of(resource));
-        state
-            .filter(|state| *state.uid == *resource.uid)
-            .is_some_and(|state| state.rewritten.contains(rewritten))
+        let is_rewritten = |state: &ReconcileState| Some(state.rewritten.contains(rewritten));
+        let found = self.read(&key_of(resource), &resource.uid, is_rewritten);
+        found.unwrap_or_default()
     }
 
     /// The blocker of the last attempt with the same inputs, and the time until the next one; `None` if
@@ -185,13 +176,11 @@ impl ReconcileStates {
         resource: &Resource,
         attempt: &Attempt,
     ) -> Option<(Blocker, Duration)> {
-        let known = self.lock();
-        let states = &known.by_resource;
-        let state = states.get(&key_of(resource))?;
-        let blocked = state.blocked.as_ref()?;
-        let left = blocked.until.checked_duration_since(Instant::now())?;
-        let is_same = *state.uid == *resource.uid && blocked.attempt == *attempt;
-        (is_same && !left.is_zero()).then(|| (blocked.obstacle.clone(), left))
+        self.read(&key_of(resource), &resource.uid, |state| {
+            let blocked = state.blocked.as_ref();
+            let blocked = blocked.filter(|blocked| blocked.attempt == *attempt)?;
+            Some((blocked.obstacle.clone(), time_until(blocked.until)?))
+        })
     }
 
     /// Records the blocker of an attempt, and the time until the next one.
@@ -240,17 +229,12 @@ impl ReconcileStates {
 
     /// Number of resources with a pending status.
     pub(in crate::controller) fn waiting(&self) -> u32 {
-        self.lock().waiting
+        self.known.lock().waiting
     }
 
-    /// Records that a status, as JSON, is sent.
-    pub(in crate::controller) fn status_is_sent(&self, resource: &Resource, status: &str) {
-        self.change(resource, |state| state.in_flight = Some(status.into()));
-    }
-
-    /// Records that the request of [`ReconcileStates::status_is_sent`] has failed.
-    pub(in crate::controller) fn status_has_failed(&self, resource: &Resource) {
-        self.change(resource, |state| state.in_flight = None);
+    /// Records the status that is being written, as JSON; `None` after a failure.
+    pub(in crate::controller) fn writing_status(&self, resource: &Resource, status: Option<&str>) {
+        self.change(resource, |state| state.in_flight = status.map(Into::into));
     }
 
     /// Whether the status of `seen` is the one that is being written.
@@ -259,11 +243,8 @@ impl ReconcileStates {
         key: &ObjectKey,
         seen: &CachedResource,
     ) -> bool {
-        let known = self.lock();
-        let state = known.by_resource.get(key);
-        state.is_some_and(|state| {
-            *state.uid == *seen.meta.uid && state.in_flight.as_deref() == Some(&*seen.status)
-        })
+        let is_this = |state: &ReconcileState| Some(*state.in_flight.as_deref()? == *seen.status);
+        self.read(key, &seen.meta.uid, is_this).unwrap_or_default()
     }
 
     /// Records that the stored status is up to date.
@@ -287,10 +268,8 @@ impl ReconcileStates {
         &self,
         resource: &Resource,
     ) -> Option<Box<Status>> {
-        let known = self.lock();
-        let states = &known.by_resource;
-        let state = states.get(&key_of(resource))?;
-        (*state.uid == *resource.uid).then(|| state.unanswered.clone())?
+        let unanswered = |state: &ReconcileState| state.unanswered.clone();
+        self.read(&key_of(resource), &resource.uid, unanswered)
     }
 
     /// Records why the children are not confirmed, `None` if they are. Returns how long that reason has
@@ -319,16 +298,12 @@ impl ReconcileStates {
 
     /// The remaining time of the `Retry-After`.
     pub(in crate::controller) fn held(&self, key: &ObjectKey, uid: &str) -> Option<Duration> {
-        let known = self.lock();
-        let states = &known.by_resource;
-        let state = states.get(key).filter(|state| *state.uid == *uid)?;
-        let left = state.held_until?.checked_duration_since(Instant::now())?;
-        (!left.is_zero()).then_some(left)
+        self.read(key, uid, |state| time_until(state.held_until?))
     }
 
     /// The resource `uid` was deleted.
     pub(in crate::controller) fn forget(&self, key: &ObjectKey, uid: &str) {
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         let states = &mut known.by_resource;
         if states.get(key).is_some_and(|state| *state.uid == *uid) {
             let state = states.remove(key);
@@ -336,6 +311,17 @@ impl ReconcileStates {
                 known.waiting = known.waiting.saturating_sub(1);
             }
         }
+    }
+
+    fn read<T>(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        read: impl FnOnce(&ReconcileState) -> Option<T>,
+    ) -> Option<T> {
+        let known = self.known.lock();
+        let state = known.by_resource.get(key)?;
+        (*state.uid == *uid).then(|| read(state))?
     }
 
     fn change<T>(&self, resource: &Resource, change: impl FnOnce(&mut ReconcileState) -> T) -> T {
@@ -348,7 +334,7 @@ impl ReconcileStates {
         uid: &str,
         change: impl FnOnce(&mut ReconcileState) -> T,
     ) -> T {
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         let Known {
             by_resource,
             waiting,
@@ -372,11 +358,6 @@ impl ReconcileStates {
         }
         result
     }
-
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        // Each critical section leaves the map valid at every step.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl ReconcileState {
@@ -392,6 +373,13 @@ impl ReconcileState {
     }
 }
 
-fn key_of(resource: &Resource) -> ObjectKey {
+/// The time until `then`; `None` if that is over.
+fn time_until(then: Instant) -> Option<Duration> {
+    let left = then.checked_duration_since(Instant::now())?;
+    (!left.is_zero()).then_some(left)
+}
+
+/// The key of a resource.
+pub(in crate::controller) fn key_of(resource: &Resource) -> ObjectKey {
     ObjectKey::new(&resource.namespace, &resource.name)
 }

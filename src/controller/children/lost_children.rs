@@ -4,7 +4,8 @@
 //! that misses a child reads the resource from the API server first. A set of UIDs; no I/O.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 /// UIDs of resources that have lost a child and have not been confirmed since. At most one per
 /// resource.
@@ -17,7 +18,7 @@ impl LostChildren {
     /// Records that the resource `uid` has lost a child, unless the cache shows the resource as
     /// deleted: such an entry would never be removed.
     pub(crate) fn note(&self, uid: &str, is_known: impl FnOnce() -> bool) {
-        self.lock().insert(uid.into());
+        self.uids.lock().insert(uid.into());
         // Checked after the insert, since the resource may be deleted concurrently.
         if !is_known() {
             self.forget(uid);
@@ -26,16 +27,11 @@ impl LostChildren {
 
     /// Whether the resource has lost a child.
     pub(crate) fn contains(&self, uid: &str) -> bool {
-        self.lock().contains(uid)
+        self.uids.lock().contains(uid)
     }
 
     /// The resource exists, or its children are no longer wanted.
     pub(crate) fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<Box<str>>> {
-        // Each critical section is one operation of the set.
-        self.uids.lock().unwrap_or_else(PoisonError::into_inner)
+        self.uids.lock().remove(uid);
     }
 }

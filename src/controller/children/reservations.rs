@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::controller::object::ObjectKey;
 use crate::operators::ChildKind;
@@ -30,7 +32,7 @@ struct Reserved {
 impl NameReservations {
     /// Reserves the child's name for the resource `uid`; false if another resource has it.
     pub(crate) fn reserve(&self, kind: ChildKind, child: &ObjectKey, uid: &str) -> bool {
-        let mut reserved = self.lock();
+        let mut reserved = self.reserved.lock();
         let Reserved { owners, names } = &mut *reserved;
         match owners.entry((kind, child.clone())) {
             Entry::Occupied(owner) => **owner.get() == *uid,
@@ -49,7 +51,7 @@ impl NameReservations {
 
     /// Releases a reservation of `uid`; one of another resource is kept.
     pub(crate) fn release(&self, kind: ChildKind, child: &ObjectKey, uid: &str) {
-        let mut reserved = self.lock();
+        let mut reserved = self.reserved.lock();
         let name = (kind, child.clone());
         if let Some(names) = reserved.names.get_mut(uid) {
             names.retain(|it| *it != name);
@@ -66,17 +68,12 @@ impl NameReservations {
 
     /// Releases all reservations of `uid`, and returns their names.
     pub(crate) fn release_all(&self, uid: &str) -> Vec<ChildName> {
-        let mut reserved = self.lock();
+        let mut reserved = self.reserved.lock();
         let names = reserved.names.remove(uid).unwrap_or_default();
         for name in &names {
             reserved.owners.remove(name);
         }
         names
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Reserved> {
-        // Nothing can panic while the lock is held, and the table is valid after each step.
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

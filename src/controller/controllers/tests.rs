@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::Status;
+use crate::controller::cache::cached::CachedChild;
 use crate::controller::event_handlers::COALESCE;
 use crate::json::Json;
 use crate::operators::{DEPLOYMENT, OPERATORS, Resource};
@@ -128,12 +129,10 @@ fn conditions_are_reported_for_the_watched_namespaces_only() {
         store.put_written(resource(namespace, "x", namespace, 1));
     }
     let visited = |namespaces: &[&str]| {
-        let reported = Reported {
-            resources: Arc::downgrade(&store),
-            namespaces: namespaces.iter().map(|it| (*it).to_owned()).collect(),
-        };
+        let namespaces = namespaces.iter().map(|it| (*it).to_owned()).collect();
+        let visit = visit_conditions(&store, namespaces);
         let mut found = Vec::new();
-        reported.visit(&mut |namespace, name, _| found.push(format!("{namespace}/{name}")));
+        visit(&mut |namespace, name, _| found.push(format!("{namespace}/{name}")));
         found.sort();
         found
     };

@@ -26,7 +26,8 @@ pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option
     let mut absorbed = Value::Null;
     for entry in entries.iter_mut().filter(|entry| !is_ours(entry)) {
         if entry.get("subresource").is_none()
-            && let Some(taken) = take(entry.get_mut("fieldsV1")?, object, &path)
+            && let Some((set, key)) = set_of(entry.get_mut("fieldsV1")?, object, &path)
+            && let Some(taken) = set.remove(&key)
         {
             unite(&mut absorbed, taken);
         }
@@ -38,7 +39,8 @@ pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option
         .iter_mut()
         .find(|entry| is_ours(entry))?
         .get_mut("fieldsV1")?;
-    unite(set_at(ours, object, &path)?, absorbed);
+    let (set, key) = set_of(ours, object, &path)?;
+    unite(set.entry(key).or_insert_with(|| json!({})), absorbed);
     managed_fields::replacement(object, entries)
 }
 
@@ -64,33 +66,20 @@ fn list_path(blamed: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Removes `path` from a set of fields and returns its entry.
-fn take(fields: &mut Value, object: &Value, path: &[Step]) -> Option<Value> {
-    let (last, before) = path.split_last()?;
-    let Step::Field(name) = last else { return None };
-    let mut below = fields;
-    let mut value = object;
+/// The set that has the entry of `path`, and the key of that entry.
+fn set_of<'a>(
+    fields: &'a mut Value,
+    object: &Value,
+    path: &[Step],
+) -> Option<(&'a mut Map<String, Value>, String)> {
+    let (Step::Field(name), before) = path.split_last()? else {
+        return None;
+    };
+    let (mut set, mut value) = (fields, object);
     for step in before {
-        (below, value) = descend(below, value, step)?;
+        (set, value) = descend(set, value, step)?;
     }
-    below.as_object_mut()?.remove(&format!("f:{name}"))
-}
-
-/// The entry of `path` in a set of fields; created if only its last part is missing.
-fn set_at<'a>(fields: &'a mut Value, object: &Value, path: &[Step]) -> Option<&'a mut Value> {
-    let (last, before) = path.split_last()?;
-    let Step::Field(name) = last else { return None };
-    let mut below = fields;
-    let mut value = object;
-    for step in before {
-        (below, value) = descend(below, value, step)?;
-    }
-    Some(
-        below
-            .as_object_mut()?
-            .entry(format!("f:{name}"))
-            .or_insert_with(|| json!({})),
-    )
+    Some((set.as_object_mut()?, format!("f:{name}")))
 }
 
 fn descend<'a, 'b>(

@@ -6,14 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
 
+use super::{Sources, encode_family, gauge_value, labels};
 use crate::operators::status::{AVAILABLE, DEGRADED, PROGRESSING, READY};
 
 /// Condition types that are counted: those of this operator.
@@ -32,59 +30,25 @@ pub(crate) struct ConditionView {
     pub(crate) reason: String,
 }
 
-/// A source of resources and their conditions.
-pub(crate) trait ObserveConditions: Send + Sync {
-    /// Calls `visit` with namespace, name and conditions of each resource.
-    fn visit(&self, visit: &mut dyn FnMut(&str, &str, Vec<ConditionView>));
-}
+/// Calls its argument with namespace, name and conditions of each resource of a controller.
+pub(crate) type VisitConditions = Box<dyn Fn(&mut Visit<'_>) + Send + Sync>;
 
-/// Reads every controller's cache at each scrape.
-#[derive(Clone, Default)]
-pub(super) struct ResourceCollector {
-    controllers: Arc<Mutex<Vec<Named>>>,
-}
-
-/// The name of a controller, and its resources.
-type Named = (String, Box<dyn ObserveConditions>);
+type Visit<'a> = dyn FnMut(&str, &str, Vec<ConditionView>) + 'a;
 
 /// The values of one controller.
 #[derive(Debug, Default)]
 struct Tally {
     /// Number of resources by condition, status and reason.
-    counts: BTreeMap<ConditionView, u64>,
+    counts: BTreeMap<ConditionView, i64>,
     /// Namespace, name and condition of resources with a problem.
     named: Vec<(String, String, ConditionView)>,
     left_out: usize,
 }
 
-impl ResourceCollector {
-    pub(super) fn registered(registry: &mut Registry) -> Self {
-        let collector = Self::default();
-        registry.register_collector(Box::new(collector.clone()));
-        collector
-    }
-
-    pub(super) fn observe(&self, controller: &str, resources: Box<dyn ObserveConditions>) {
-        self.controllers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((controller.to_owned(), resources));
-    }
-
-    fn tallies(&self) -> Vec<(String, Tally)> {
-        let controllers = self
-            .controllers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let tally = |(name, resources): &Named| (name.clone(), Tally::of(resources.as_ref()));
-        controllers.iter().map(tally).collect()
-    }
-}
-
 impl Tally {
-    fn of(resources: &dyn ObserveConditions) -> Self {
+    fn of(resources: &VisitConditions) -> Self {
         let mut tally = Tally::default();
-        resources.visit(&mut |namespace, name, mut conditions| {
+        resources(&mut |namespace, name, mut conditions| {
             conditions.retain(|condition| TYPES.contains(&condition.type_.as_str()));
             if !conditions.iter().any(|condition| condition.type_ == READY) {
                 conditions.push(ConditionView {
@@ -133,78 +97,73 @@ fn wants_attention(condition: &ConditionView) -> bool {
     }
 }
 
-fn of_condition(condition: &ConditionView) -> [(&'static str, String); 3] {
-    [
-        ("condition", condition.type_.clone()),
-        ("status", condition.status.clone()),
-        ("reason", condition.reason.clone()),
-    ]
-}
-
-impl Collector for ResourceCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let tallies = self.tallies();
-        let gauge = MetricType::Gauge;
-
-        let help = "Resources by condition, its status and reason; those that have no Ready \
-                    yet are NotReported.";
-        let mut counts =
-            encoder.encode_descriptor("quartet_operator_resources", help, None, gauge)?;
-        for (controller, tally) in &tallies {
-            for (condition, count) in &tally.counts {
-                let whose = [("controller", controller.clone())];
-                let labels = [&whose[..], &of_condition(condition)[..]];
-                let count = i64::try_from(*count).unwrap_or(i64::MAX);
-                ConstGauge::new(count).encode(counts.encode_family(&labels.concat())?)?;
-            }
-        }
-
-        let name = "quartet_operator_resource_condition";
-        let help = "1 for each resource that is not Ready or is Degraded, up to 500 of a \
-                    controller.";
-        let mut named = encoder.encode_descriptor(name, help, None, gauge)?;
-        for (controller, tally) in &tallies {
-            for (namespace, name, condition) in &tally.named {
-                let whose = [
-                    ("controller", controller.clone()),
-                    ("namespace", namespace.clone()),
-                    ("name", name.clone()),
-                ];
-                let labels = [&whose[..], &of_condition(condition)[..]].concat();
-                ConstGauge::new(1_i64).encode(named.encode_family(&labels)?)?;
-            }
-        }
-
-        let name = "quartet_operator_resource_condition_left_out";
-        let help = "Conditions beyond those of quartet_operator_resource_condition.";
-        let mut left_out = encoder.encode_descriptor(name, help, None, gauge)?;
-        for (controller, tally) in &tallies {
-            let labels = [("controller", controller.clone())];
-            let count = i64::try_from(tally.left_out).unwrap_or(i64::MAX);
-            ConstGauge::new(count).encode(left_out.encode_family(&labels)?)?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for ResourceCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResourceCollector").finish_non_exhaustive()
+impl Collector for Sources<VisitConditions> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let controllers = self.0.lock();
+        let tallies = controllers
+            .iter()
+            .map(|(name, resources)| (name.as_str(), Tally::of(resources)));
+        let tallies: Vec<_> = tallies.collect();
+        encode_family(
+            &mut encoder,
+            "quartet_operator_resources",
+            "Resources by condition, its status and reason; those that have no Ready yet are \
+             NotReported.",
+            tallies.iter().flat_map(|(controller, tally)| {
+                tally.counts.iter().map(move |(condition, count)| {
+                    let labels = labels([
+                        ("controller", controller),
+                        ("condition", &condition.type_),
+                        ("status", &condition.status),
+                        ("reason", &condition.reason),
+                    ]);
+                    (labels, ConstGauge::new(*count))
+                })
+            }),
+        )?;
+        encode_family(
+            &mut encoder,
+            "quartet_operator_resource_condition",
+            "1 for each resource that is not Ready or is Degraded, up to 500 of a controller.",
+            tallies.iter().flat_map(|(controller, tally)| {
+                tally.named.iter().map(move |(namespace, name, condition)| {
+                    let labels = labels([
+                        ("controller", controller),
+                        ("namespace", namespace),
+                        ("name", name),
+                        ("condition", &condition.type_),
+                        ("status", &condition.status),
+                        ("reason", &condition.reason),
+                    ]);
+                    (labels, ConstGauge::new(1_i64))
+                })
+            }),
+        )?;
+        encode_family(
+            &mut encoder,
+            "quartet_operator_resource_condition_left_out",
+            "Conditions beyond those of quartet_operator_resource_condition.",
+            tallies.iter().map(|(controller, tally)| {
+                let labels = labels([("controller", controller)]);
+                (labels, ConstGauge::new(gauge_value(tally.left_out)))
+            }),
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
     use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
 
     use super::*;
 
     /// Resources by name, with status and reason of Ready and of Degraded.
-    struct Fixed(Vec<(String, [(&'static str, String); 2])>);
+    type Fixed = Vec<(String, [(&'static str, String); 2])>;
 
-    impl ObserveConditions for Fixed {
-        fn visit(&self, visit: &mut dyn FnMut(&str, &str, Vec<ConditionView>)) {
-            for (name, conditions) in &self.0 {
+    fn visit(resources: Fixed) -> VisitConditions {
+        Box::new(move |visit| {
+            for (name, conditions) in &resources {
                 let named = [READY, DEGRADED].into_iter().zip(conditions);
                 let conditions = named.filter(|(_, (status, _))| !status.is_empty());
                 let conditions = conditions.map(|(type_, (status, reason))| ConditionView {
@@ -214,12 +173,13 @@ mod tests {
                 });
                 visit("ns", name, conditions.collect());
             }
-        }
+        })
     }
 
-    fn shown(resources: Vec<(String, [(&'static str, String); 2])>) -> String {
+    fn shown(resources: Fixed) -> String {
         let mut registry = Registry::default();
-        ResourceCollector::registered(&mut registry).observe("nginx", Box::new(Fixed(resources)));
+        let sources = Sources::<VisitConditions>::registered(&mut registry);
+        sources.add("nginx", visit(resources));
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         text

@@ -33,18 +33,13 @@ pub const HIGHER_PER_LOWER: u32 = 7;
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     priority: Priority,
-    /// Its position in `Slots::delayed` or in its lane: the number of entries added before it.
+    /// Its position in `Slots::delayed` or `Slots::ready`: the number of entries added before it.
     sequence: u64,
-    stage: Stage,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Stage {
-    /// In `Slots::delayed` until this time.
-    Delayed { until: Instant },
-    /// In its lane since this time, or held back from it while the key is in process (*dirty* in
-    /// client-go).
-    Ready { since: Instant },
+    /// In `Slots::ready`, or held back from it while the key is in process (*dirty* in client-go).
+    /// Otherwise in `Slots::delayed`.
+    is_ready: bool,
+    /// When it became ready, or is due.
+    at: Instant,
 }
 
 /// A key in process.
@@ -56,13 +51,16 @@ struct Processing {
 }
 
 /// All keys of the queue. A key is at most once in `waiting` and at most once in `processing`. Its
-/// stage tells whether it is in a lane or in `delayed`.
+/// `is_ready` tells whether it is in `ready` or in `delayed`.
 #[derive(Debug)]
 pub(super) struct Slots<K> {
     waiting: HashMap<K, Waiting>,
     processing: HashMap<K, Processing>,
-    /// What is ready and not in process.
-    lanes: Lanes<K>,
+    /// What is ready and not in process: FIFO within a priority.
+    ready: BTreeMap<(Priority, u64), K>,
+    /// For priorities that wait: the number of items of higher priority that were handed out since one
+    /// of these was.
+    overtaken: BTreeMap<Priority, u32>,
     /// Due later, earliest first; the number distinguishes entries with the same time.
     delayed: BTreeMap<(Instant, u64), K>,
     /// Source of `Waiting::sequence`.
@@ -71,93 +69,13 @@ pub(super) struct Slots<K> {
     adds: u64,
 }
 
-/// The ready items by priority.
-#[derive(Debug)]
-struct Lanes<K> {
-    low: Lane<K>,
-    normal: Lane<K>,
-    high: Lane<K>,
-}
-
-/// The ready items of one priority.
-#[derive(Debug)]
-struct Lane<K> {
-    /// In FIFO order.
-    items: BTreeMap<u64, K>,
-    /// Number of items of higher priority that were handed out since one of these was.
-    overtaken: u32,
-}
-
-impl<K> Default for Lanes<K> {
-    fn default() -> Self {
-        Lanes {
-            low: Lane::default(),
-            normal: Lane::default(),
-            high: Lane::default(),
-        }
-    }
-}
-
-impl<K> Lanes<K> {
-    fn of(&self, priority: Priority) -> &Lane<K> {
-        match priority {
-            Priority::Low => &self.low,
-            Priority::Normal => &self.normal,
-            Priority::High => &self.high,
-        }
-    }
-
-    fn of_mut(&mut self, priority: Priority) -> &mut Lane<K> {
-        match priority {
-            Priority::Low => &mut self.low,
-            Priority::Normal => &mut self.normal,
-            Priority::High => &mut self.high,
-        }
-    }
-
-    /// Takes the next item, and counts it for those of lower priority that wait.
-    fn pop(&mut self) -> Option<K> {
-        let mut highest = None;
-        let mut overtaken = None;
-        for priority in Priority::ALL {
-            let lane = self.of_mut(priority);
-            if lane.items.is_empty() {
-                lane.overtaken = 0;
-                continue;
-            }
-            highest = Some(priority);
-            if lane.overtaken >= HIGHER_PER_LOWER {
-                overtaken = overtaken.or(highest);
-            }
-        }
-        let next = overtaken.or(highest)?;
-        for priority in Priority::ALL.into_iter().filter(|it| *it < next) {
-            let lane = self.of_mut(priority);
-            if !lane.items.is_empty() {
-                lane.overtaken += 1;
-            }
-        }
-        let lane = self.of_mut(next);
-        lane.overtaken = 0;
-        lane.items.pop_first().map(|(_, key)| key)
-    }
-}
-
-impl<K> Default for Lane<K> {
-    fn default() -> Self {
-        Lane {
-            items: BTreeMap::new(),
-            overtaken: 0,
-        }
-    }
-}
-
 impl<K> Default for Slots<K> {
     fn default() -> Self {
         Slots {
             waiting: HashMap::new(),
             processing: HashMap::new(),
-            lanes: Lanes::default(),
+            ready: BTreeMap::new(),
+            overtaken: BTreeMap::new(),
             delayed: BTreeMap::new(),
             next_sequence: 0,
             adds: 0,
@@ -175,39 +93,28 @@ impl<K: Clone + Eq + Hash> Slots<K> {
             None => (priority, due),
             Some(before) => {
                 let priority = before.priority.max(priority);
-                match before.stage {
-                    Stage::Ready { .. } => {
-                        return self.place(key, Waiting { priority, ..before });
-                    }
-                    Stage::Delayed { until } => (priority, until.min(due)),
+                if before.is_ready {
+                    return self.place(key, Waiting { priority, ..before });
                 }
+                (priority, before.at.min(due))
             }
         };
-        let stage = if due <= now {
-            self.adds += 1;
-            Stage::Ready { since: now }
-        } else {
-            Stage::Delayed { until: due }
+        let is_ready = due <= now;
+        self.adds += u64::from(is_ready);
+        let item = Waiting {
+            priority,
+            sequence,
+            is_ready,
+            at: due.max(now),
         };
-        self.place(
-            key,
-            Waiting {
-                priority,
-                sequence,
-                stage,
-            },
-        );
+        self.place(key, item);
     }
 
     /// Takes the next ready key that is not in process; returns it with its waiting time.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(K, Duration)> {
         self.promote(now);
-        let key = self.lanes.pop()?;
+        let key = self.next_ready()?;
         let item = self.waiting.remove(&key)?;
-        let since = match item.stage {
-            Stage::Ready { since } => since,
-            Stage::Delayed { until } => until,
-        };
         self.processing.insert(
             key.clone(),
             Processing {
@@ -215,7 +122,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
                 priority: item.priority,
             },
         );
-        Some((key, now.saturating_duration_since(since)))
+        Some((key, now.saturating_duration_since(item.at)))
     }
 
     /// Marks a key as done; if it became ready meanwhile, it can be handed out again. Returns the
@@ -224,9 +131,10 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         self.promote(now);
         let processing = self.processing.remove(key)?;
         if let Some(item) = self.waiting.get(key).copied()
-            && let Stage::Ready { .. } = item.stage
+            && item.is_ready
         {
-            self.lane(item.priority).insert(item.sequence, key.clone());
+            self.ready
+                .insert((item.priority, item.sequence), key.clone());
         }
         Some(now.saturating_duration_since(processing.since))
     }
@@ -251,8 +159,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     /// Number of keys that `pop` can return now, without delayed ones that became due since the last
     /// call of `add`, `pop` or `done`.
     pub(super) fn available(&self) -> usize {
-        let lanes = Priority::ALL.map(|priority| self.lanes.of(priority));
-        lanes.iter().map(|lane| lane.items.len()).sum()
+        self.ready.len()
     }
 
     /// Number of waiting keys, ready or not.
@@ -269,35 +176,36 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         self.promote(now);
         let mut backlog = Backlog {
             adds: self.adds,
-            low: self.lanes.low.items.len(),
-            normal: self.lanes.normal.items.len(),
-            high: self.lanes.high.items.len(),
             ..Backlog::default()
         };
-        for (key, processing) in &self.processing {
+        let mut count = |priority| match priority {
+            Priority::Low => backlog.low += 1,
+            Priority::Normal => backlog.normal += 1,
+            Priority::High => backlog.high += 1,
+        };
+        self.ready.keys().for_each(|(priority, _)| count(*priority));
+        for key in self.processing.keys() {
+            if let Some(item) = self.waiting.get(key)
+                && item.is_ready
+            {
+                count(item.priority);
+            }
+        }
+        for processing in self.processing.values() {
             let running = now.saturating_duration_since(processing.since);
             backlog.unfinished = backlog.unfinished.saturating_add(running);
             backlog.longest = backlog.longest.max(running);
-            if let Some(item) = self.waiting.get(key)
-                && let Stage::Ready { .. } = item.stage
-            {
-                match item.priority {
-                    Priority::Low => backlog.low += 1,
-                    Priority::Normal => backlog.normal += 1,
-                    Priority::High => backlog.high += 1,
-                }
-            }
         }
         backlog
     }
 
-    /// Moves due keys to their lanes, in the order of their due times. Every operation does this first:
+    /// Moves due keys to `ready`, in the order of their due times. Every operation does this first:
     /// an item that was due before another was added precedes it.
     fn promote(&mut self, now: Instant) {
         while let Some(entry) = self.delayed.first_entry()
             && entry.key().0 <= now
         {
-            let ((until, _), key) = entry.remove_entry();
+            let (_, key) = entry.remove_entry();
             let Some(item) = self.waiting.remove(&key) else {
                 continue;
             };
@@ -307,24 +215,20 @@ impl<K: Clone + Eq + Hash> Slots<K> {
                 key,
                 Waiting {
                     sequence,
-                    stage: Stage::Ready { since: until },
+                    is_ready: true,
                     ..item
                 },
             );
         }
     }
 
-    /// Inserts an item into the collection of its stage.
+    /// Inserts an item into the collection of waiting items.
     fn place(&mut self, key: K, item: Waiting) {
-        match item.stage {
-            Stage::Delayed { until } => {
-                self.delayed.insert((until, item.sequence), key.clone());
-            }
-            Stage::Ready { .. } => {
-                if !self.processing.contains_key(&key) {
-                    self.lane(item.priority).insert(item.sequence, key.clone());
-                }
-            }
+        if !item.is_ready {
+            self.delayed.insert((item.at, item.sequence), key.clone());
+        } else if !self.processing.contains_key(&key) {
+            self.ready
+                .insert((item.priority, item.sequence), key.clone());
         }
         self.waiting.insert(key, item);
     }
@@ -332,19 +236,31 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     /// Removes an item from all collections of waiting items.
     fn take(&mut self, key: &K) -> Option<Waiting> {
         let item = self.waiting.remove(key)?;
-        match item.stage {
-            Stage::Delayed { until } => {
-                self.delayed.remove(&(until, item.sequence));
-            }
-            Stage::Ready { .. } => {
-                self.lane(item.priority).remove(&item.sequence);
-            }
+        if item.is_ready {
+            self.ready.remove(&(item.priority, item.sequence));
+        } else {
+            self.delayed.remove(&(item.at, item.sequence));
         }
         Some(item)
     }
 
-    fn lane(&mut self, priority: Priority) -> &mut BTreeMap<u64, K> {
-        &mut self.lanes.of_mut(priority).items
+    /// Takes the next ready key, and counts it for those of lower priority that wait.
+    fn next_ready(&mut self) -> Option<K> {
+        let ready = &self.ready;
+        let first = |priority| ready.range((priority, 0)..=(priority, u64::MAX)).next();
+        let waits = |priority: &Priority| first(*priority).is_some();
+        self.overtaken.retain(|priority, _| waits(priority));
+        let (highest, _) = *ready.last_key_value()?.0;
+        let mut overtaken = self.overtaken.iter();
+        let overtaken = overtaken.find(|(_, count)| **count >= HIGHER_PER_LOWER);
+        let next = overtaken.map_or(highest, |(priority, _)| *priority);
+        let lower = Priority::ALL.into_iter().filter(|it| *it < next);
+        for lower in lower.filter(waits) {
+            *self.overtaken.entry(lower).or_default() += 1;
+        }
+        self.overtaken.remove(&next);
+        let position = *first(next)?.0;
+        self.ready.remove(&position)
     }
 
     fn sequence(&mut self) -> u64 {

@@ -9,58 +9,25 @@ mod ownership;
 mod shards;
 mod wanted;
 
-use std::sync::Arc;
-
-use tokio::sync::OnceCell;
 use tracing::{debug, info};
 
-use self::checks::Pace;
+use self::checks::{Pace, wait_for_rollout};
 pub(in crate::controller) use self::error::{ApplyError, PATIENCE_WITH_WRITES};
 use self::error::{not_found, pending_deletion, pending_rollout};
-use self::memo::Memos;
+pub(super) use self::memo::Memos;
 pub(in crate::controller) use self::wanted::Ensured;
 use self::wanted::{Expected, Wanted};
-use crate::api::Kind;
-use crate::controller::cache::cached::{CachedChild, CachedResource, Owner};
+use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::cache::decode::DecodeGuard;
-use crate::controller::cache::store::Store;
-use crate::controller::call::Caller;
-use crate::controller::children::{Children, Ownership, taken};
-use crate::controller::drift::repairs::RepairLog;
+use crate::controller::children::{Ownership, taken};
 use crate::controller::drift::stamp::Stamp;
-use crate::controller::event::Recorder;
-use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
+use crate::controller::reconcile::Reconciler;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
-use crate::controller::reconcile::pacing::Pacer;
-use crate::controller::state::{Attempt, Blocker, ReconcileStates, ServerMutated, jittered_retry};
+use crate::controller::state::{Attempt, Blocker, ServerMutated, jittered_retry};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-use crate::operators::{Child, ChildKind, Owned, Reason, Resource, kept};
-use crate::shard::Shard;
-
-/// Applies the children of the resources of one kind.
-pub(in crate::controller) struct Applier {
-    kind: &'static Kind,
-    owned: &'static [Owned],
-    controller: String,
-    field_manager: Arc<str>,
-    shard: Option<Shard>,
-    caller: Caller,
-    recorder: Recorder,
-    resources: Arc<Store<CachedResource>>,
-    children: Arc<Children>,
-    states: Arc<ReconcileStates>,
-    repairs: RepairLog<(ChildKind, ObjectKey)>,
-    memos: Memos,
-    /// Children that were taken over from another shard. A second time, while the resource has stayed
-    /// in this one, the selectors of the two overlap.
-    takeovers: RepairLog<(ChildKind, ObjectKey)>,
-    /// A revision of etcd since which no other manager writes; read before the first child is created.
-    begun: OnceCell<u64>,
-    pacer: Arc<Pacer>,
-    metrics: Arc<Metrics>,
-}
+use crate::operators::{Child, Reason, Resource, kept};
 
 /// The preconditions of a write to an existing child.
 #[derive(Clone, Copy)]
@@ -71,43 +38,7 @@ struct Existing<'a> {
     resource_version: u64,
 }
 
-impl Applier {
-    /// An applier for `kind`.
-    pub(in crate::controller) fn new(
-        (kind, owned): (&'static Kind, &'static [Owned]),
-        (field_manager, shard): (Arc<str>, Option<Shard>),
-        (caller, recorder): (Caller, Recorder),
-        resources: Arc<Store<CachedResource>>,
-        children: Arc<Children>,
-        states: Arc<ReconcileStates>,
-        (pacer, metrics): (Arc<Pacer>, Arc<Metrics>),
-    ) -> Self {
-        Applier {
-            kind,
-            owned,
-            controller: kind.controller_name(),
-            field_manager,
-            shard,
-            caller,
-            recorder,
-            resources,
-            children,
-            states,
-            repairs: RepairLog::default(),
-            memos: Memos::default(),
-            takeovers: RepairLog::after(1),
-            begun: OnceCell::new(),
-            pacer,
-            metrics,
-        }
-    }
-
-    /// As [`Applier::begin`], without a request.
-    #[cfg(test)]
-    pub(in crate::controller) fn begun_at(&self, revision: u64) {
-        self.begun.set(revision).expect("once");
-    }
-
+impl Reconciler {
     /// Applies the children in their order, and deletes a Service that is no longer desired. `spec` is
     /// the hash of what they are computed from.
     ///
@@ -224,8 +155,8 @@ impl Applier {
                 match self.pace(wanted, *fingerprint, *stamp) {
                     Pace::Now => self.pacer.ended(&wanted.resource_key()),
                     Pace::Turn => paced = true,
-                    Pace::Wait(waits) => {
-                        waits.note(wanted, ensured);
+                    Pace::Wait(as_applied) => {
+                        wait_for_rollout(wanted, as_applied, ensured);
                         return Ok(());
                     }
                 }

@@ -6,6 +6,7 @@
 //! namespace that is being deleted is 403 with the cause `NamespaceTerminating`.
 
 use kube::core::Status as ApiStatus;
+use kube::core::response::StatusCause;
 
 use crate::operators::{Problem, Reason};
 
@@ -41,7 +42,8 @@ pub(crate) fn of_apply(refusal: &ApiStatus) -> ErrorClass {
         message: refusal.message.clone(),
     };
     match refusal.code {
-        409 if is_field_conflict(refusal) => ErrorClass::ResolveOwnership,
+        // Of field ownership, not of a resourceVersion or uid.
+        409 if has_cause(refusal, "FieldManagerConflict") => ErrorClass::ResolveOwnership,
         422 | 500 if let Some(field) = duplicate(refusal) => ErrorClass::Duplicate {
             field: field.to_owned(),
             problem: problem(Reason::ApplyRefused),
@@ -67,11 +69,6 @@ pub(crate) fn of_apply(refusal: &ApiStatus) -> ErrorClass {
     }
 }
 
-/// A conflict of field ownership, not of a resourceVersion or uid.
-fn is_field_conflict(refusal: &ApiStatus) -> bool {
-    has_cause(refusal, "FieldManagerConflict")
-}
-
 /// The field with a duplicate value.
 fn duplicate(refusal: &ApiStatus) -> Option<&str> {
     // The allocator finds this duplicate, not the validation. Its error is internal and has no field
@@ -79,19 +76,21 @@ fn duplicate(refusal: &ApiStatus) -> Option<&str> {
     if refusal.message.contains("duplicate nodePort") {
         return Some("spec.ports[0].nodePort");
     }
-    let mut causes = refusal.details.iter().flat_map(|details| &details.causes);
-    let cause = causes.find(|cause| cause.reason == "FieldValueDuplicate")?;
+    let cause = causes(refusal).find(|cause| cause.reason == "FieldValueDuplicate")?;
     Some(&cause.field)
 }
 
 fn has_cause(refusal: &ApiStatus, reason: &str) -> bool {
-    let causes = refusal.details.iter().flat_map(|details| &details.causes);
-    causes.into_iter().any(|cause| cause.reason == reason)
+    causes(refusal).any(|cause| cause.reason == reason)
 }
 
 fn concerns(refusal: &ApiStatus, matches: impl Fn(&str) -> bool) -> bool {
-    let causes = refusal.details.iter().flat_map(|details| &details.causes);
-    causes.into_iter().any(|cause| matches(&cause.field))
+    causes(refusal).any(|cause| matches(&cause.field))
+}
+
+fn causes(refusal: &ApiStatus) -> impl Iterator<Item = &StatusCause> {
+    let details = refusal.details.iter();
+    details.flat_map(|details| &details.causes)
 }
 
 #[cfg(test)]

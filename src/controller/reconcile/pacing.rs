@@ -6,11 +6,13 @@
 //! else is stored, and a new leader continues.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tracing::info;
 
+use crate::api::Kind;
 use crate::controller::children::Children;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
@@ -41,19 +43,25 @@ struct State {
     waiting: BTreeSet<ObjectKey>,
 }
 
+impl State {
+    /// The number of rollouts in progress.
+    fn rolling(&self) -> usize {
+        self.rolling.as_ref().map_or(0, BTreeSet::len)
+    }
+}
+
 impl Pacer {
-    /// A pacer of the Deployments whose owners have the kind `kind`.
+    /// A pacer of the Deployments of the resources of `kind`.
     pub(crate) fn new(
-        controller: String,
-        kind: &'static str,
+        kind: &'static Kind,
         limit: usize,
         queue: Arc<Queue<ObjectKey>>,
         children: Arc<Children>,
         metrics: Arc<Metrics>,
     ) -> Self {
         Pacer {
-            controller,
-            kind,
+            controller: kind.controller_name(),
+            kind: kind.kind,
             limit,
             queue,
             children,
@@ -68,7 +76,7 @@ impl Pacer {
         if self.limit == 0 {
             return true;
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let rolling = state.rolling.get_or_insert_with(|| self.found_rolling());
         let free = self.limit.saturating_sub(rolling.len());
         if rolling.contains(key) {
@@ -82,7 +90,7 @@ impl Pacer {
         } else {
             state.waiting.insert(key.clone());
         }
-        self.write_if_due(&state);
+        self.report(&state);
         if may {
             let (namespace, name) = (key.namespace(), key.name());
             let waiting = state.waiting.len();
@@ -97,7 +105,7 @@ impl Pacer {
     /// The resource `key` neither rolls out nor waits any more: its rollout is complete, its own spec
     /// changed, or it was deleted. Enqueues the next waiting resources.
     pub(in crate::controller) fn ended(&self, key: &ObjectKey) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let was_rolling = state
             .rolling
             .as_mut()
@@ -107,8 +115,7 @@ impl Pacer {
             return;
         }
         self.wake_next(&mut state);
-        let rolling = state.rolling.as_ref().map_or(0, BTreeSet::len);
-        if was_rolling && rolling == 0 && state.waiting.is_empty() {
+        if was_rolling && state.rolling() == 0 && state.waiting.is_empty() {
             info!(
                 controller = self.controller,
                 "all changed defaults of the operator are rolled out"
@@ -118,7 +125,7 @@ impl Pacer {
 
     /// A reconcile of the resource `key` starts: it is determined again whether it waits.
     pub(in crate::controller) fn reconcile_begins(&self, key: &ObjectKey) -> bool {
-        self.lock().waiting.remove(key)
+        self.state.lock().waiting.remove(key)
     }
 
     /// A reconcile of the resource `key` ended, which `waited` when it started. Frees its slot if the
@@ -130,7 +137,7 @@ impl Pacer {
         waited: bool,
         is_rolled_out: bool,
     ) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_rolling = state.rolling.as_ref().is_some_and(|it| it.contains(key));
         if is_rolling && is_rolled_out {
             drop(state);
@@ -158,21 +165,15 @@ impl Pacer {
     }
 
     fn wake_next(&self, state: &mut State) {
-        let rolling = state.rolling.as_ref().map_or(0, BTreeSet::len);
-        let free = self.limit.saturating_sub(rolling);
+        let free = self.limit.saturating_sub(state.rolling());
         for next in state.waiting.iter().take(free) {
             self.queue.add(next.clone(), Priority::Low);
         }
-        self.write_if_due(state);
+        self.report(state);
     }
 
-    fn write_if_due(&self, state: &State) {
-        let rolling = state.rolling.as_ref().map_or(0, BTreeSet::len);
+    fn report(&self, state: &State) {
         self.metrics
-            .paced(&self.controller, rolling, state.waiting.len());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+            .paced(&self.controller, state.rolling(), state.waiting.len());
     }
 }

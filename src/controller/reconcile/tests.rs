@@ -28,12 +28,12 @@ use crate::controller::cache::store::Store;
 use crate::controller::call::Caller;
 use crate::controller::children::Children;
 use crate::controller::event::{Event, Recorder};
+use crate::controller::event_handlers::QueueHandle;
 use crate::controller::leadership::Leadership;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
-use crate::controller::reconcile::pacing::Pacer;
-use crate::controller::reconcile::{Action, Reconciler};
+use crate::controller::reconcile::{Action, Context, Reconciler};
 use crate::json::Json;
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
@@ -52,8 +52,6 @@ struct Scenario {
     children: Arc<Children>,
     /// The next request is answered with the status 429 and this `Retry-After`.
     busy: Arc<Mutex<Option<Duration>>>,
-    /// A pacer of one rollout at a time.
-    pacer: Arc<Pacer>,
     queue: Arc<Queue<ObjectKey>>,
     /// `METHOD path?query body` of each request.
     sent: Arc<Log>,
@@ -138,35 +136,27 @@ impl Scenario {
         let mut registry = prometheus_client::registry::Registry::default();
         let metrics = Arc::new(Metrics::register(&mut registry));
         let (recorder, recorded) = Recorder::new(Arc::clone(&metrics));
-        let queue = Arc::new(Queue::new("memcached", &metrics));
-        let pacer = Arc::new(Pacer::new(
-            "memcached".to_owned(),
-            "Memcached",
-            1,
-            Arc::clone(&queue),
-            Arc::clone(&children),
-            Arc::clone(&metrics),
-        ));
-        let reconciler = Reconciler::new(
-            operator,
-            (Settings::default(), shard),
-            (
-                Caller::new(kube::Client::new(service, "default"), Leadership::sole()),
-                recorder,
-            ),
-            (Arc::clone(&resources), Arc::default()),
-            Arc::clone(&children),
-            Arc::clone(&queue),
-            (Arc::clone(&pacer), metrics),
-        );
+        let context = Context {
+            settings: Settings::default(),
+            shard,
+            max_concurrent_rollouts: 1,
+            caller: Caller::new(kube::Client::new(service, "default"), Leadership::sole()),
+            recorder,
+            children: Arc::clone(&children),
+            metrics: Arc::clone(&metrics),
+        };
+        let handle = QueueHandle {
+            resources: Arc::clone(&resources),
+            ..QueueHandle::new(operator.kind(), &metrics)
+        };
+        let reconciler = Reconciler::new(operator, context, &handle);
         reconciler.begun_at(0);
         Scenario {
             reconciler,
             resources,
             children,
             busy,
-            pacer,
-            queue,
+            queue: handle.queue,
             sent,
             sent_ever,
             version,

@@ -25,14 +25,6 @@ pub(crate) const RECONCILE_TIMEOUT: Duration = Duration::from_secs(60);
 #[error("this process may not write any more")]
 pub struct Fenced;
 
-/// The result of a reconcile.
-enum End {
-    Done(Action),
-    Failed(Failure),
-    Panicked(String),
-    TimedOut,
-}
-
 /// Runs until the queue is shut down.
 ///
 /// Calls `reconcile` with one key at a time, never concurrently with the same key.
@@ -62,33 +54,28 @@ where
         // `done` returns the key in every case. Locks guard all state that outlives a panic.
         let caught =
             AssertUnwindSafe(timeout(RECONCILE_TIMEOUT, reconcile(key.clone()))).catch_unwind();
-        let end = match caught.instrument(span.clone()).await {
-            Ok(Ok(Ok(next))) => End::Done(next),
-            Ok(Ok(Err(error))) => End::Failed(error),
-            Ok(Err(_elapsed)) => End::TimedOut,
-            Err(panic) => End::Panicked(message_of(&*panic)),
-        };
+        let ended = caught.instrument(span.clone()).await;
         drop(running);
         let _entered = span.enter();
-        let outcome = match end {
-            End::Done(Action::AwaitChange) => {
+        let outcome = match ended {
+            Ok(Ok(Ok(Action::AwaitChange))) => {
                 queue.forget(&key);
                 Outcome::Success
             }
-            End::Done(Action::RequeueAfter(delay)) => {
+            Ok(Ok(Ok(Action::RequeueAfter(delay)))) => {
                 queue.forget(&key);
                 queue.requeue_after(key.clone(), delay);
                 Outcome::RequeueAfter
             }
-            End::Done(Action::Held(delay)) => {
+            Ok(Ok(Ok(Action::Held(delay)))) => {
                 queue.add_after(key.clone(), delay);
                 Outcome::RequeueAfter
             }
-            End::Failed(Failure { error, .. }) if error.is_fenced() => {
+            Ok(Ok(Err(Failure { error, .. }))) if error.is_fenced() => {
                 debug!(%error, "the reconcile was aborted");
                 return Err(Fenced);
             }
-            End::Failed(Failure { error, look_again }) => {
+            Ok(Ok(Err(Failure { error, look_again }))) => {
                 warn!(%error, "the reconcile failed; retrying with back-off");
                 let asked = error.retry_after().unwrap_or_default();
                 if let Some(latest) = look_again {
@@ -103,12 +90,13 @@ where
                 }
                 Outcome::Error
             }
-            End::Panicked(panic) => {
+            Err(panic) => {
+                let panic = message_of(&*panic);
                 error!(panic, "the reconcile panicked; retrying with back-off");
                 queue.add_rate_limited(key.clone(), Duration::ZERO);
                 Outcome::Panic
             }
-            End::TimedOut => {
+            Ok(Err(_elapsed)) => {
                 error!(
                     seconds = RECONCILE_TIMEOUT.as_secs(),
                     "the reconcile timed out"

@@ -36,12 +36,6 @@ impl From<RequestError> for Failure {
     }
 }
 
-impl Action {
-    pub(in crate::controller) fn requeue_after(delay: Option<Duration>) -> Self {
-        delay.map_or(Action::AwaitChange, Action::RequeueAfter)
-    }
-}
-
 /// The result of applying the children, as the status reports it.
 #[derive(Debug, Default)]
 pub(in crate::controller) struct Outcome {

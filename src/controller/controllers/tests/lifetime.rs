@@ -26,7 +26,11 @@ fn running(
         events: tokio::spawn(pending()),
         informers: JoinSet::new(),
         workers: JoinSet::new(),
-        queues: Vec::new(),
+        handlers: Arc::new(EventHandlers {
+            controllers: Vec::new(),
+            children: Arc::default(),
+            namespaces: BTreeSet::new(),
+        }),
         idle: watch::Sender::new(()),
     };
     running.informers.spawn(informer);

@@ -3,11 +3,12 @@
 
 use tracing::warn;
 
-use super::{Applier, ApplyError, Ensured, Expected, Wanted};
+use super::{ApplyError, Ensured, Expected, Wanted};
 use crate::controller::drift::field_conflict::FieldConflict;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::repairs::Decision;
 use crate::controller::drift::stamp::{Hash, Stamp, hash_of_spec};
+use crate::controller::reconcile::Reconciler;
 use crate::controller::reconcile::pacing;
 use crate::controller::state::ServerMutated;
 use crate::operators::{ChildKind, Problem, Reason, Resource, status};
@@ -18,36 +19,35 @@ pub(super) enum Pace {
     Now,
     /// Now, as a paced rollout.
     Turn,
-    /// After other rollouts.
-    Wait(Waits),
+    /// After other rollouts; with the owned fields, if they are as last applied for the same spec.
+    Wait(Option<Fingerprint>),
 }
 
-/// A Deployment that waits for its rollout.
-pub(super) struct Waits {
-    /// The owned fields, if they are as last applied for the same spec.
+/// Notes that a Deployment waits for its rollout. The resource keeps its readiness, if the Deployment is
+/// `as_applied`.
+pub(super) fn wait_for_rollout(
+    wanted: Wanted<'_>,
     as_applied: Option<Fingerprint>,
-}
-
-impl Waits {
-    /// The resource keeps its readiness, if its Deployment is as applied.
-    pub(super) fn note(self, wanted: Wanted<'_>, ensured: &mut Ensured) {
-        match self.as_applied {
-            Some(fingerprint) => ensured.expected.push(Expected {
-                fingerprint,
-                ..wanted.expected()
-            }),
-            None => {
-                ensured.unconfirmed = Some(Problem {
-                    reason: Reason::RolloutQueued,
-                    message: "a default of the operator changed; this rollout waits for others (--max-concurrent-rollouts)".to_owned(),
-                });
-            }
+    ensured: &mut Ensured,
+) {
+    match as_applied {
+        Some(fingerprint) => ensured.expected.push(Expected {
+            fingerprint,
+            ..wanted.expected()
+        }),
+        None => {
+            ensured.unconfirmed = Some(Problem {
+                reason: Reason::RolloutQueued,
+                message: "a default of the operator changed; this rollout waits for others \
+                          (--max-concurrent-rollouts)"
+                    .to_owned(),
+            });
         }
-        ensured.look_again = Some(pacing::LOOK_AGAIN.mul_f64(0.8 + 0.4 * fastrand::f64()));
     }
+    ensured.look_again = Some(pacing::LOOK_AGAIN.mul_f64(0.8 + 0.4 * fastrand::f64()));
 }
 
-impl Applier {
+impl Reconciler {
     /// Whether the owned fields of a child are as desired, or as changed on admission.
     pub(super) fn is_settled(
         &self,
@@ -164,8 +164,6 @@ impl Applier {
             None => status::condition(&resource.status, status::READY)
                 .is_some_and(|ready| ready.status == "True"),
         };
-        Pace::Wait(Waits {
-            as_applied: observed.filter(is_as_applied),
-        })
+        Pace::Wait(observed.filter(is_as_applied))
     }
 }

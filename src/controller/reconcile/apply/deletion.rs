@@ -4,21 +4,22 @@ use std::sync::Arc;
 
 use tracing::info;
 
-use super::{Applier, ApplyError, pending_deletion};
+use super::{ApplyError, pending_deletion};
 use crate::api_server::RequestError;
 use crate::controller::cache::cached::{CachedChild, Meta};
 use crate::controller::call::Location;
 use crate::controller::children::terminating;
+use crate::controller::reconcile::Reconciler;
 use crate::operators::{Child, ChildKind, Resource};
 
-impl Applier {
+impl Reconciler {
     /// The children of the resource that are not wanted, of the optional types of its operator.
     pub(super) fn unwanted(
         &self,
         resource: &Resource,
         is_wanted: impl Fn(ChildKind, &str) -> bool,
     ) -> Vec<(ChildKind, Arc<CachedChild>)> {
-        let optional = self.owned.iter().filter(|owned| owned.optional);
+        let optional = self.operator.owns().iter().filter(|owned| owned.optional);
         let stores = optional.filter_map(|it| Some((it.kind, self.children.store(it.kind)?)));
         let found = stores.flat_map(|(kind, store)| {
             let children = store.indexed(&resource.uid).into_iter();

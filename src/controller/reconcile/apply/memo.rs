@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Applier;
 use super::wanted::{Ensured, Expected};
+use crate::controller::reconcile::Reconciler;
 use crate::operators::{Child, ChildSummary, Resource};
 
 /// The memos of all resources of one kind: about 200 bytes each.
 #[derive(Debug, Default)]
-pub(super) struct Memos {
+pub(in crate::controller::reconcile) struct Memos {
     /// By UID of the resource.
     by_resource: Mutex<HashMap<Box<str>, Memo>>,
 }
@@ -87,9 +87,9 @@ impl Memos {
     }
 }
 
-impl Applier {
+impl Reconciler {
     /// The children that were applied for this `spec`, if the caches show all of them as they were
-    /// applied, and no others: what [`Applier::ensure`] would find.
+    /// applied, and no others: what [`Reconciler::ensure`] would find.
     pub(in crate::controller) fn remembered(
         &self,
         resource: &Resource,

@@ -4,9 +4,7 @@
 use serde_json::Value;
 use tracing::{debug, info};
 
-use super::{
-    Applier, ApplyError, Ensured, Existing, Expected, Wanted, pending_deletion, pending_rollout,
-};
+use super::{ApplyError, Ensured, Existing, Expected, Wanted, pending_deletion, pending_rollout};
 use crate::api_server::RequestError;
 use crate::controller::cache::cached::Owner;
 use crate::controller::call::{Location, Part};
@@ -15,15 +13,15 @@ use crate::controller::drift::fingerprint;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::event::{Notice, Severity};
 use crate::controller::legacy::adoption;
-use crate::controller::object::ObjectKey;
-use crate::controller::state::jittered_retry;
+use crate::controller::reconcile::Reconciler;
+use crate::controller::state::{jittered_retry, key_of};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::json::Json;
 use crate::operators::{Child, DEPLOYMENT, Resource, SERVICE, kept};
 use crate::shard::Shard;
 
-impl Applier {
+impl Reconciler {
     /// Determines with one GET whether the object belongs to this resource (its label was removed, or
     /// an older operator created it) or to another owner.
     pub(super) async fn resolve_ownership(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
@@ -57,10 +55,7 @@ impl Applier {
                 return Err(pending_rollout(wanted, jittered_retry()));
             }
             if let Some(patch) = adoption::patch(&object, manager, uid) {
-                let patched = self
-                    .caller
-                    .json_patch(at, Part::Object, manager, &patch.to_string())
-                    .await?;
+                let patched = self.patch_child(at, &patch).await?;
                 resource_version = version_of(&patched).unwrap_or(0);
                 self.record_adoption(wanted);
             }
@@ -72,13 +67,23 @@ impl Applier {
                 uid,
                 resource_version,
             });
-        match self.keeping_selector(wanted, &object) {
-            Some(child) => {
-                self.apply(Wanted::new(wanted.resource, &child), existing, false)
-                    .await
-            }
-            None => self.apply(wanted, existing, false).await,
-        }
+        let kept = self.keeping_selector(wanted, &object);
+        let kept = kept
+            .as_ref()
+            .map(|child| Wanted::new(wanted.resource, child));
+        self.apply(kept.unwrap_or(wanted), existing, false).await
+    }
+
+    /// Sends a JSON patch of the child `at`.
+    pub(super) async fn patch_child(
+        &self,
+        at: Location<'_>,
+        patch: &Value,
+    ) -> Result<Value, RequestError> {
+        let (manager, patch) = (&*self.field_manager, patch.to_string());
+        self.caller
+            .json_patch(at, Part::Object, manager, &patch)
+            .await
     }
 
     /// The desired Deployment, with the selector of the existing one.
@@ -101,15 +106,16 @@ impl Applier {
         // In this order: the loss is removed after the resource has left the cache, which may happen
         // concurrently.
         let lost_a_child = self.children.lost_children.contains(&resource.uid);
-        let key = ObjectKey::new(&resource.namespace, &resource.name);
+        let key = key_of(resource);
         let known = self.resources.get(&key);
-        let known = known.filter(|known| *known.meta.uid == *resource.uid);
-        let Some(known) = known else {
-            return Err(ApplyError::ResourceGone);
-        };
+        let known = known
+            .filter(|known| *known.meta.uid == *resource.uid)
+            .ok_or(ApplyError::ResourceGone)?;
         // An earlier leader may have created the child for a later generation than the cached one. A
         // resource that was read since this process leads has no later generation.
-        if !lost_a_child && known.meta.resource_version > self.begin(&resource.namespace).await? {
+        if !lost_a_child
+            && known.meta.resource_version > self.first_revision(&resource.namespace).await?
+        {
             return Ok(());
         }
         if self.live_generation(resource).await? > resource.generation {
@@ -121,7 +127,10 @@ impl Applier {
 
     /// Reads the revision of etcd since which no other manager writes, once, with a list in this
     /// namespace.
-    pub(in crate::controller) async fn begin(&self, namespace: &str) -> Result<u64, RequestError> {
+    pub(in crate::controller) async fn first_revision(
+        &self,
+        namespace: &str,
+    ) -> Result<u64, RequestError> {
         let begun = self.begun.get_or_try_init(|| async {
             // Lists a type without conversion: a list of resources fails while the conversion webhook
             // is unavailable, even if it is empty. No object has this name.
@@ -140,10 +149,11 @@ impl Applier {
         ensured: &Ensured,
     ) -> Result<bool, RequestError> {
         for Expected { kind, key, .. } in &ensured.expected {
-            let Some(cached) = self.children.resource_version(kind, key) else {
+            let Some(cached) = self.children.cached(kind, key) else {
                 return Ok(false);
             };
-            if cached > self.begin(&resource.namespace).await? {
+            let cached = cached.meta.resource_version;
+            if cached > self.first_revision(&resource.namespace).await? {
                 continue;
             }
             let at = Location::of_child(kind, key.namespace(), key.name());
@@ -208,10 +218,7 @@ impl Applier {
         let Some(patch) = adoption::absorb_list(&object, manager, field) else {
             return Ok(None);
         };
-        let patched = self
-            .caller
-            .json_patch(at, Part::Object, manager, &patch.to_string())
-            .await?;
+        let patched = self.patch_child(at, &patch).await?;
         // No object has the version 0: the following write is rejected.
         Ok(Some(version_of(&patched).unwrap_or(0)))
     }

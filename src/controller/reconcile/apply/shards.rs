@@ -6,17 +6,17 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use super::ownership::version_of;
-use super::{Applier, ApplyError, Wanted};
+use super::{ApplyError, Wanted};
 use crate::controller::cache::cached::Owner;
-use crate::controller::call::Part;
 use crate::controller::drift::managed_fields;
 use crate::controller::drift::repairs::Decision;
+use crate::controller::reconcile::Reconciler;
 use crate::json::Json;
 
 /// The desired state in the log of takeovers: what is applied does not matter.
 const ANY: u64 = 0;
 
-impl Applier {
+impl Reconciler {
     /// Makes the entry of another shard's field manager in a child that of this one. Returns the API
     /// server's answer, which the cache has then; `None` if there is no such entry. `found` is the child,
     /// which is read if it is `None`.
@@ -71,9 +71,7 @@ impl Applier {
                 return Err(ApplyError::OtherShard(left));
             }
         }
-        let patch = patch.to_string();
-        let answer = self.caller.json_patch(at, Part::Object, manager, &patch);
-        let answer: Value = answer.await?;
+        let answer = self.patch_child(at, &patch).await?;
         self.takeovers.applied(&child, ANY);
         self.children.put_written(child.0, &answer);
         info!(

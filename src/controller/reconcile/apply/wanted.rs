@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::controller::call::Location;
 use crate::controller::drift::fingerprint::{self, Fingerprint};
 use crate::controller::object::ObjectKey;
+use crate::controller::state::key_of;
 use crate::operators::{Child, ChildKind, Problem, Resource};
 
 /// The result of applying all children of a resource.
@@ -55,7 +56,7 @@ impl<'a> Wanted<'a> {
     }
 
     pub(super) fn resource_key(&self) -> ObjectKey {
-        ObjectKey::new(&self.resource.namespace, &self.resource.name)
+        key_of(self.resource)
     }
 
     /// The desired metadata.

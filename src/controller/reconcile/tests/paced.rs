@@ -41,7 +41,10 @@ async fn of_another_default() -> Scenario {
 async fn a_changed_default_waits_for_its_turn_and_is_ready_meanwhile() {
     let scenario = of_another_default().await;
     let another = ObjectKey::new("ns", "another");
-    assert!(scenario.pacer.may_begin(&another), "one at a time");
+    assert!(
+        scenario.reconciler.pacer.may_begin(&another),
+        "one at a time"
+    );
     for _ in 0..2 {
         let Ok(Action::RequeueAfter(_)) = scenario.reconcile().await else {
             panic!("it looks again by itself")
@@ -51,14 +54,17 @@ async fn a_changed_default_waits_for_its_turn_and_is_ready_meanwhile() {
     assert_eq!(scenario.condition("Ready").0, "True", "as it was applied");
     assert!(!scenario.sent().contains(&FORCE.to_owned()));
 
-    scenario.pacer.ended(&another);
+    scenario.reconciler.pacer.ended(&another);
     let enqueued = scenario.queue.get().await;
     assert_eq!(enqueued, Some(ObjectKey::new("ns", "cache")));
     scenario.reconcile().await.expect("reconciled");
     let body = scenario.sent.lock().expect("not poisoned")[0].1.clone();
     assert_eq!(scenario.sent(), [FORCE]);
     assert_eq!(stamp_of(&body)["paced"], true);
-    assert!(!scenario.pacer.may_begin(&another), "the place is taken");
+    assert!(
+        !scenario.reconciler.pacer.may_begin(&another),
+        "the place is taken"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,16 +72,21 @@ async fn a_place_is_given_back_when_the_rollout_is_complete() {
     let scenario = of_another_default().await;
     scenario.reconcile().await.expect("reconciled");
     let another = ObjectKey::new("ns", "another");
-    assert!(!scenario.pacer.may_begin(&another));
+    assert!(!scenario.reconciler.pacer.may_begin(&another));
     scenario.deployment_is(12, rolled_out(1));
     scenario.reconcile().await.expect("reconciled");
-    assert!(scenario.pacer.may_begin(&another));
+    assert!(scenario.reconciler.pacer.may_begin(&another));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_users_own_change_and_an_edit_by_hand_do_not_wait() {
     let scenario = of_another_default().await;
-    assert!(scenario.pacer.may_begin(&ObjectKey::new("ns", "another")));
+    assert!(
+        scenario
+            .reconciler
+            .pacer
+            .may_begin(&ObjectKey::new("ns", "another"))
+    );
     scenario.holds(
         2,
         json!({"metadata": {"generation": 2, "resourceVersion": "10"}}),
@@ -102,21 +113,24 @@ async fn a_users_own_change_and_an_edit_by_hand_do_not_wait() {
 async fn a_resource_that_gives_up_its_turn_holds_up_no_other() {
     let scenario = of_another_default().await;
     let (rolling, later) = (ObjectKey::new("ns", "a"), ObjectKey::new("ns", "later"));
-    assert!(scenario.pacer.may_begin(&rolling));
+    assert!(scenario.reconciler.pacer.may_begin(&rolling));
     scenario.reconcile().await.expect("it waits");
-    assert!(!scenario.pacer.may_begin(&later), "it waits, too");
+    assert!(
+        !scenario.reconciler.pacer.may_begin(&later),
+        "it waits, too"
+    );
     scenario.holds(
         1,
         json!({"metadata": {"annotations": {"quartet-operator.example.com/paused": "true"}}}),
     );
-    scenario.pacer.ended(&rolling);
+    scenario.reconciler.pacer.ended(&rolling);
     assert_eq!(
         scenario.queue.get().await,
         Some(ObjectKey::new("ns", "cache"))
     );
     scenario.reconcile().await.expect("it is paused");
     assert_eq!(scenario.queue.get().await, Some(later.clone()));
-    assert!(scenario.pacer.may_begin(&later));
+    assert!(scenario.reconciler.pacer.may_begin(&later));
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,5 +148,10 @@ async fn another_leader_finds_what_is_rolling_in_the_cache() {
     scenario
         .children
         .put_written(crate::operators::DEPLOYMENT, &rolling);
-    assert!(!scenario.pacer.may_begin(&ObjectKey::new("ns", "another")));
+    assert!(
+        !scenario
+            .reconciler
+            .pacer
+            .may_begin(&ObjectKey::new("ns", "another"))
+    );
 }

@@ -8,78 +8,32 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tracing::{debug, info};
 
-use crate::api::{Condition, Kind, Status};
+use crate::api::{Condition, Status};
 use crate::api_server::RequestError;
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::DecodeGuard;
-use crate::controller::cache::store::Store;
-use crate::controller::call::{Caller, Location, Part};
-use crate::controller::children::Children;
-use crate::controller::drift::repairs::{Decision, RepairLog};
-use crate::controller::event::{Recorder, transitions};
-use crate::controller::object::ObjectKey;
-use crate::controller::queue::Queue;
+use crate::controller::call::{Location, Part};
+use crate::controller::drift::repairs::Decision;
+use crate::controller::event::transitions;
+use crate::controller::reconcile::Reconciler;
 use crate::controller::state::debounce::Difference;
+use crate::controller::state::jittered_retry;
 use crate::controller::state::outcome::Outcome;
-use crate::controller::state::{ReconcileStates, jittered_retry};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-use crate::operators::{Observed, Operator, Resource, Summary, status};
+use crate::operators::{Observed, Resource, Summary, status};
 
 /// Retry delay after a conflict, if the event of the other change does not arrive earlier.
 const CHANGED_RETRY: Duration = Duration::from_secs(1);
 
-/// Writes the statuses of the resources of one kind.
-pub(in crate::controller) struct StatusWriter {
-    operator: &'static dyn Operator,
-    kind: &'static Kind,
-    field_manager: Arc<str>,
-    caller: Caller,
-    recorder: Recorder,
-    resources: Arc<Store<CachedResource>>,
-    children: Arc<Children>,
-    states: Arc<ReconcileStates>,
-    queue: Arc<Queue<ObjectKey>>,
-    /// Repeated writes of the same status of a degraded resource: another manager may keep changing it.
-    repeated: RepairLog<ObjectKey>,
-}
-
-impl StatusWriter {
-    /// A status writer for the resources of `operator`.
-    pub(in crate::controller) fn new(
-        (operator, field_manager): (&'static dyn Operator, Arc<str>),
-        (caller, recorder): (Caller, Recorder),
-        resources: Arc<Store<CachedResource>>,
-        children: Arc<Children>,
-        (states, queue): (Arc<ReconcileStates>, Arc<Queue<ObjectKey>>),
-    ) -> Self {
-        let kind = operator.kind();
-        StatusWriter {
-            operator,
-            kind,
-            field_manager,
-            caller,
-            recorder,
-            resources,
-            children,
-            states,
-            queue,
-            repeated: RepairLog::default(),
-        }
-    }
-
-    /// Removes the state of a deleted resource.
-    pub(in crate::controller) fn forget(&self, key: &ObjectKey) {
-        self.repeated.forget(key);
-    }
-
+impl Reconciler {
     /// Writes the status of the resource `at`, which was read as `cached`, if it differs and is
     /// due. Returns when to reconcile again: when the write is due, or at once if the resource has
     /// changed since it was read.
     ///
     /// # Errors
     /// An error to retry. A deleted resource is not an error.
-    pub(in crate::controller) async fn write_if_due(
+    pub(super) async fn write_status_if_due(
         &self,
         at: Location<'_>,
         cached: &CachedResource,
@@ -120,7 +74,7 @@ impl StatusWriter {
         let content = outcome.problem.is_some().then(|| content_of(&wanted));
         if let Some(content) = content
             && let Decision::Wait(_, left) | Decision::Investigate(left) =
-                self.repeated.decide(key, content)
+                self.repeated_statuses.decide(key, content)
         {
             debug!("another writer keeps changing the status");
             return Ok(Some(left));
@@ -137,23 +91,23 @@ impl StatusWriter {
             false => operations,
         };
         let manager = &self.field_manager;
-        self.states.status_is_sent(resource, &wanted_text);
+        self.states.writing_status(resource, Some(&wanted_text));
         let answer = self
             .caller
             .json_patch(at, Part::Status, manager, &operations)
             .await;
         if answer.is_err() {
-            self.states.status_has_failed(resource);
+            self.states.writing_status(resource, None);
         }
         match answer {
             Ok(answer) => {
                 if let Some(content) = content {
-                    self.repeated.applied(key, content);
+                    self.repeated_statuses.applied(key, content);
                 }
-                let is_as_read = self.take(cached, answer);
+                let is_as_read = self.store_answer(cached, answer);
                 // After the cache has it, so that its event enqueues nothing.
                 self.states.status_is_written(resource);
-                self.tell(resource, &wanted);
+                self.record_transitions(resource, &wanted);
                 Ok(match is_as_read {
                     true => next_change,
                     false => Some(Duration::ZERO),
@@ -188,7 +142,7 @@ impl StatusWriter {
     /// Stores the answer to a status write in the cache, so that its event enqueues nothing. Returns
     /// false if the answer contains a change of the spec by others, whose event does not enqueue it
     /// either.
-    fn take(&self, cached: &CachedResource, answer: DecodeGuard<CachedResource>) -> bool {
+    fn store_answer(&self, cached: &CachedResource, answer: DecodeGuard<CachedResource>) -> bool {
         let Ok(written) = answer.into_decoded() else {
             return true;
         };
@@ -214,7 +168,7 @@ impl StatusWriter {
     }
 
     /// Logs each transition of Ready, and records Events for transitions that a person should see.
-    fn tell(&self, resource: &Resource, wanted: &Status) {
+    fn record_transitions(&self, resource: &Resource, wanted: &Status) {
         let gist = |condition: &Condition| (condition.status.clone(), condition.reason.clone());
         let before = status::condition(&resource.status, status::READY).map(gist);
         if let Some(ready) = status::condition(wanted, status::READY)
