@@ -9,6 +9,7 @@ mod writer;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -26,7 +27,7 @@ const NOTE_LIMIT: usize = 1024;
 const QUEUE: usize = 256;
 
 /// The type of an Event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub(super) enum Severity {
     /// Information for users.
     Normal,
@@ -47,19 +48,26 @@ pub(super) struct Notice {
 /// A recorded Event.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
-    pub(super) regarding: Regarding,
-    pub(super) notice: Notice,
+    pub(super) key: Key,
     pub(super) at: Timestamp,
 }
 
-/// The resource of an Event.
+/// What equal Events have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) regarding: Regarding,
+    pub(super) notice: Notice,
+}
+
+/// The resource of an Event, as in its JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Regarding {
     api_version: String,
     kind: &'static str,
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) uid: String,
+    namespace: String,
+    name: String,
+    uid: String,
 }
 
 /// Records Events; clones use the same writer.
@@ -77,16 +85,18 @@ impl Recorder {
     }
 
     /// Records `notice` about `resource`, without waiting.
-    pub(super) fn record(&self, kind: &Kind, resource: &Resource, notice: Notice) {
+    pub(super) fn record(&self, kind: &Kind, resource: &Resource, mut notice: Notice) {
+        let end = notice.note.floor_char_boundary(NOTE_LIMIT);
+        notice.note.truncate(end);
+        let regarding = Regarding {
+            api_version: resource.api_version.clone(),
+            kind: kind.kind,
+            namespace: resource.namespace.clone(),
+            name: resource.name.clone(),
+            uid: resource.uid.clone(),
+        };
         let event = Event {
-            regarding: Regarding {
-                api_version: resource.api_version.clone(),
-                kind: kind.kind,
-                namespace: resource.namespace.clone(),
-                name: resource.name.clone(),
-                uid: resource.uid.clone(),
-            },
-            notice,
+            key: Key { regarding, notice },
             at: crate::controller::clock::now(),
         };
         if self.queue.try_send(event).is_err() {
@@ -98,49 +108,27 @@ impl Recorder {
 impl Event {
     /// The name of the Event object, unique by the time in nanoseconds.
     fn object_name(&self) -> String {
-        let name = &self.regarding.name;
-        let prefix = name
-            .get(..name.len().min(200))
-            .unwrap_or(self.regarding.kind);
+        let Regarding { kind, name, .. } = &self.key.regarding;
+        let prefix = name.get(..name.len().min(200)).unwrap_or(kind);
         let prefix = prefix.trim_end_matches(['-', '.']);
         format!("{prefix}.{:x}", self.at.as_nanosecond())
     }
 
     /// The Event object, reported by the process `instance`.
     fn body(&self, name: &str, instance: &str) -> Value {
-        let Notice {
-            severity,
-            reason,
-            note,
-        } = &self.notice;
-        let note = note
-            .get(..note.floor_char_boundary(NOTE_LIMIT))
-            .unwrap_or(note);
-        let Regarding {
-            api_version,
-            kind,
-            namespace,
-            name: regarding,
-            uid,
-        } = &self.regarding;
+        let Key { regarding, notice } = &self.key;
         json!({
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
+            "metadata": {"name": name, "namespace": regarding.namespace},
             "eventTime": micro_time(self.at),
-            "type": match severity {
-                Severity::Normal => "Normal",
-                Severity::Warning => "Warning",
-            },
-            "reason": reason,
+            "type": notice.severity,
+            "reason": notice.reason,
             "action": "Reconcile",
-            "note": note,
+            "note": notice.note,
             "reportingController": REPORTER,
             "reportingInstance": instance,
-            "regarding": {
-                "apiVersion": api_version, "kind": kind,
-                "namespace": namespace, "name": regarding, "uid": uid,
-            },
+            "regarding": regarding,
         })
     }
 }

@@ -247,7 +247,7 @@ impl Reconciler {
         let errors = version.validate(read);
         let desired = match errors.is_empty() {
             true => self.operator.desired(resource, &self.settings),
-            false => Err(Refused::Invalid(errors)),
+            false => Err(ValidationError::Invalid(errors)),
         };
         let ensured = match &desired {
             Ok(children) if !resource.paused => Some(self.ensure(resource, children, spec).await),

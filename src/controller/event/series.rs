@@ -9,21 +9,21 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{Event, Notice, Regarding};
+use super::{Event, Key};
 
 /// A series ends when it is not repeated for this long; the next event is a new object.
 const FINISHED: Duration = Duration::from_secs(6 * 60);
 /// Minimum interval of writes of a series' count.
-const REFRESH: Duration = Duration::from_secs(60);
+pub(super) const REFRESH: Duration = Duration::from_secs(60);
 /// Token bucket per resource: the number of objects, and the time to refill one.
 const BURST: u32 = 10;
 const REFILL: Duration = Duration::from_secs(60);
 /// Maximum number of series and resources in memory, as in client-go's cache.
 const REMEMBERED: usize = 4096;
 
-/// The action for an event.
+/// What to do with an event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum ErrorClass {
+pub(super) enum Action {
     /// Create a new object.
     Create,
     /// Counted, and the count is due to be written.
@@ -48,9 +48,6 @@ pub(super) struct Series {
     is_due: bool,
 }
 
-/// The key of equal events.
-pub(super) type Key = (Regarding, Notice);
-
 /// Recent series and the limits of resources.
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
@@ -61,9 +58,8 @@ pub(super) struct Correlator {
 
 impl Correlator {
     /// Records `event` and returns the action.
-    pub(super) fn observe(&mut self, event: &Event, now: Instant) -> ErrorClass {
-        let key = (event.regarding.clone(), event.notice.clone());
-        if let Some(series) = self.series.get_mut(&key)
+    pub(super) fn observe(&mut self, event: &Event, now: Instant) -> Action {
+        if let Some(series) = self.series.get_mut(&event.key)
             && now < series.seen + FINISHED
         {
             series.count = series.count.saturating_add(1);
@@ -72,12 +68,12 @@ impl Correlator {
             series.is_due = true;
             let is_first = series.count == 2;
             return match is_first || now >= series.written + REFRESH {
-                true => ErrorClass::Count,
-                false => ErrorClass::Wait,
+                true => Action::Count,
+                false => Action::Wait,
             };
         }
-        if !self.spend(&event.regarding.uid, now) {
-            return ErrorClass::Suppress;
+        if !self.spend(&event.key.regarding.uid, now) {
+            return Action::Suppress;
         }
         if self.series.len() >= REMEMBERED {
             let oldest = self.series.iter().min_by_key(|(_, series)| series.seen);
@@ -93,8 +89,8 @@ impl Correlator {
             written: now,
             is_due: false,
         };
-        self.series.insert(key, series);
-        ErrorClass::Create
+        self.series.insert(event.key.clone(), series);
+        Action::Create
     }
 
     /// The series of `key`.
@@ -122,19 +118,13 @@ impl Correlator {
         waiting.map(|series| series.written + REFRESH).min()
     }
 
-    /// The series whose counts are due now. Removes ended series.
+    /// The series whose counts are due at `now`. Removes ended series.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Key> {
         self.series
             .retain(|_, series| series.is_due || now < series.seen + FINISHED);
         let is_due = |series: &Series| series.is_due && now >= series.written + REFRESH;
         let due = self.series.iter().filter(|(_, series)| is_due(series));
         due.map(|(key, _)| key.clone()).collect()
-    }
-
-    /// All series with an unwritten count.
-    pub(super) fn waiting(&self) -> Vec<Key> {
-        let waiting = self.series.iter().filter(|(_, series)| series.is_due);
-        waiting.map(|(key, _)| key.clone()).collect()
     }
 
     /// Whether `uid` may have another object.
@@ -164,23 +154,24 @@ impl Correlator {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Severity;
+    use super::super::{Notice, Regarding, Severity};
     use super::*;
 
     fn event(uid: &str, reason: &str) -> Event {
+        let regarding = Regarding {
+            api_version: "cache.example.com/v1".to_owned(),
+            kind: "Memcached",
+            namespace: "ns".to_owned(),
+            name: "cache".to_owned(),
+            uid: uid.to_owned(),
+        };
+        let notice = Notice {
+            severity: Severity::Warning,
+            reason: reason.to_owned(),
+            note: "why".to_owned(),
+        };
         Event {
-            regarding: Regarding {
-                api_version: "cache.example.com/v1".to_owned(),
-                kind: "Memcached",
-                namespace: "ns".to_owned(),
-                name: "cache".to_owned(),
-                uid: uid.to_owned(),
-            },
-            notice: Notice {
-                severity: Severity::Warning,
-                reason: reason.to_owned(),
-                note: "why".to_owned(),
-            },
+            key: Key { regarding, notice },
             at: Timestamp::now(),
         }
     }
@@ -191,17 +182,14 @@ mod tests {
     fn equal_events_are_one_object_whose_count_is_written_once_a_minute() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         let event = event("u", "NameConflict");
-        let key = (event.regarding.clone(), event.notice.clone());
-        assert_eq!(correlator.observe(&event, start), ErrorClass::Create);
+        let key = event.key.clone();
+        assert_eq!(correlator.observe(&event, start), Action::Create);
         assert_eq!(correlator.next_due(), None, "nothing to write, no clock");
-        assert_eq!(
-            correlator.observe(&event, start + SECOND),
-            ErrorClass::Count
-        );
+        assert_eq!(correlator.observe(&event, start + SECOND), Action::Count);
         correlator.written(&key, start + SECOND);
         for second in 2..50 {
             let now = start + second * SECOND;
-            assert_eq!(correlator.observe(&event, now), ErrorClass::Wait);
+            assert_eq!(correlator.observe(&event, now), Action::Wait);
         }
         assert_eq!(correlator.next_due(), Some(start + 61 * SECOND));
         assert!(correlator.due(start + 60 * SECOND).is_empty());
@@ -219,10 +207,7 @@ mod tests {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         let event = event("u", "NameConflict");
         correlator.observe(&event, start);
-        assert_eq!(
-            correlator.observe(&event, start + FINISHED),
-            ErrorClass::Create
-        );
+        assert_eq!(correlator.observe(&event, start + FINISHED), Action::Create);
         assert!(correlator.due(start + 2 * FINISHED - REFRESH).is_empty());
         assert_eq!(correlator.series.len(), 1, "not over yet");
         assert!(correlator.due(start + 2 * FINISHED).is_empty());
@@ -236,23 +221,14 @@ mod tests {
             correlator.observe(&event(uid, &format!("Reason{number}")), now)
         };
         for number in 0..BURST {
-            assert_eq!(
-                observe(&mut correlator, "u", number, start),
-                ErrorClass::Create
-            );
+            assert_eq!(observe(&mut correlator, "u", number, start), Action::Create);
         }
-        assert_eq!(
-            observe(&mut correlator, "u", 10, start),
-            ErrorClass::Suppress
-        );
-        assert_eq!(observe(&mut correlator, "v", 10, start), ErrorClass::Create);
+        assert_eq!(observe(&mut correlator, "u", 10, start), Action::Suppress);
+        assert_eq!(observe(&mut correlator, "v", 10, start), Action::Create);
         let later = start + 2 * REFILL;
-        assert_eq!(observe(&mut correlator, "u", 11, later), ErrorClass::Create);
-        assert_eq!(observe(&mut correlator, "u", 12, later), ErrorClass::Create);
-        assert_eq!(
-            observe(&mut correlator, "u", 13, later),
-            ErrorClass::Suppress
-        );
+        assert_eq!(observe(&mut correlator, "u", 11, later), Action::Create);
+        assert_eq!(observe(&mut correlator, "u", 12, later), Action::Create);
+        assert_eq!(observe(&mut correlator, "u", 13, later), Action::Suppress);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 
-use super::series::{Correlator, ErrorClass, Key};
-use super::{Event, micro_time};
+use super::series::{Action, Correlator, REFRESH};
+use super::{Event, Key, micro_time};
 use crate::api_server::RequestError;
 use crate::controller::call::{Caller, Location};
 use crate::controller::metrics::{EventFate, Metrics};
@@ -55,53 +55,50 @@ impl Writer {
             };
             tokio::select! {
                 event = recorded.recv() => match event {
-                    Some(event) => self.take(&event).await,
+                    Some(event) => self.write_if_due(&event).await,
                     None => break,
                 },
                 () = refresh => {
-                    for key in self.correlator.due(Instant::now()) {
-                        self.count(&key).await;
-                    }
+                    self.write_counts(Instant::now()).await;
                 }
             }
         }
-        for key in self.correlator.waiting() {
-            self.count(&key).await;
+        // All that are not written yet.
+        self.write_counts(Instant::now() + REFRESH).await;
+    }
+
+    async fn write_counts(&mut self, due: Instant) {
+        for key in self.correlator.due(due) {
+            self.write_count(&key).await;
         }
     }
 
-    async fn take(&mut self, event: &Event) {
+    async fn write_if_due(&mut self, event: &Event) {
         match self.correlator.observe(event, Instant::now()) {
-            ErrorClass::Create => self.create(event).await,
-            ErrorClass::Count => {
-                self.count(&(event.regarding.clone(), event.notice.clone()))
-                    .await;
-            }
-            ErrorClass::Wait => self.metrics.event(EventFate::Aggregated),
-            ErrorClass::Suppress => self.metrics.event(EventFate::Suppressed),
+            Action::Create => self.create(event).await,
+            Action::Count => self.write_count(&event.key).await,
+            Action::Wait => self.metrics.event(EventFate::Aggregated),
+            Action::Suppress => self.metrics.event(EventFate::Suppressed),
         }
     }
 
     async fn create(&mut self, event: &Event) {
         let name = event.object_name();
         let body = event.body(&name, &self.instance);
-        let at = location(&event.regarding.namespace, &name);
-        match self.write(at, &body, IsNew(true)).await {
+        let at = location(&event.key.regarding.namespace, &name);
+        match self.send(at, &body, IsNew(true)).await {
             Ok(()) => self.metrics.event(EventFate::Created),
             // An earlier attempt succeeded, but its answer was lost.
-            Err(error) if error.is_conflict() => {
-                self.metrics.event(EventFate::Created);
-            }
+            Err(error) if error.is_conflict() => self.metrics.event(EventFate::Created),
             Err(error) => {
-                self.correlator
-                    .forget(&(event.regarding.clone(), event.notice.clone()));
+                self.correlator.forget(&event.key);
                 self.failed(&error);
             }
         }
     }
 
     /// Writes the count of a series.
-    async fn count(&mut self, key: &Key) {
+    async fn write_count(&mut self, key: &Key) {
         let Some(series) = self.correlator.series(key) else {
             return;
         };
@@ -109,8 +106,8 @@ impl Writer {
         let patch = json!({"series": {
             "count": series.count, "lastObservedTime": micro_time(series.last),
         }});
-        let at = location(&key.0.namespace, &name);
-        match self.write(at, &patch, IsNew(false)).await {
+        let at = location(&key.regarding.namespace, &name);
+        match self.send(at, &patch, IsNew(false)).await {
             Ok(()) => self.metrics.event(EventFate::Counted),
             // The API server deletes events after an hour.
             Err(error) if error.is_not_found() => return self.correlator.forget(key),
@@ -120,7 +117,7 @@ impl Writer {
     }
 
     /// Sends a request up to three times, while the error is transient.
-    async fn write(
+    async fn send(
         &self,
         at: Location<'_>,
         body: &Value,
@@ -134,7 +131,7 @@ impl Writer {
             };
             match (answer, pauses.next()) {
                 (Ok(_), _) => return Ok(()),
-                (Err(error), Some(pause)) if is_passing(&error) => {
+                (Err(error), Some(pause)) if is_transient(&error) => {
                     debug!(%error, "an Event is written later");
                     sleep(pause).await;
                 }
@@ -156,7 +153,7 @@ impl Writer {
     }
 }
 
-fn is_passing(error: &RequestError) -> bool {
+fn is_transient(error: &RequestError) -> bool {
     error
         .status()
         .is_none_or(|status| status.code == 429 || status.code >= 500)
@@ -173,14 +170,12 @@ fn location<'a>(namespace: &'a str, name: &'a str) -> Location<'a> {
 
 /// The host name of this process, which in a pod is the pod's name.
 fn instance() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    let name = name
-        .get(..name.floor_char_boundary(INSTANCE_LIMIT))
-        .unwrap_or(name);
+    let host = rustix::system::uname();
+    let mut name = host.nodename().to_string_lossy().into_owned();
+    name.truncate(name.floor_char_boundary(INSTANCE_LIMIT));
     match name.is_empty() {
         true => super::REPORTER.to_owned(),
-        false => name.to_owned(),
+        false => name,
     }
 }
 

@@ -168,7 +168,7 @@ impl Scenario {
     fn told(&self) -> Vec<String> {
         let mut recorded = self.recorded.lock().expect("not poisoned");
         let events = std::iter::from_fn(|| recorded.try_recv().ok());
-        events.map(|event| event.notice.reason).collect()
+        events.map(|event| event.key.notice.reason).collect()
     }
 
     /// The resource as in a watch event, with a later version than any before.
