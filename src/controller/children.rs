@@ -103,7 +103,7 @@ impl Children {
     }
 
     /// The cached state of a child that the resource `wanted_by` desires.
-    pub(crate) fn standing(
+    pub(crate) fn ownership(
         &self,
         kind: ChildKind,
         key: &ObjectKey,

@@ -5,23 +5,19 @@
 //! `pkg/metrics/workqueue.go`.
 
 mod conditions;
+mod families;
 mod workqueue;
 
-use std::fmt::{self, Debug};
-use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::TypedMetric;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub(crate) use self::conditions::{ConditionView, VisitConditions};
+use self::families::{
+    Counters, Gauges, Histograms, Labels, Sources, family, gauge_value, histograms, labels,
+};
 pub(crate) use self::workqueue::{Backlog, QueueMetrics, ReadBacklog};
 use crate::operators::Owned;
 
@@ -31,13 +27,6 @@ const RECONCILE_SECONDS: [f64; 40] = [
     1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
     25.0, 30.0, 40.0, 50.0, 60.0,
 ];
-
-/// Label names and values.
-type Labels = Vec<(&'static str, String)>;
-
-fn labels<const N: usize>(pairs: [(&'static str, &str); N]) -> Labels {
-    pairs.map(|(name, value)| (name, value.to_owned())).to_vec()
-}
 
 /// The result of a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,75 +75,6 @@ impl EventFate {
 
     fn labels(self) -> Labels {
         labels([("result", &format!("{self:?}").to_ascii_lowercase())])
-    }
-}
-
-/// Buckets of a histogram; the constructor for a metric family.
-#[derive(Debug, Clone)]
-struct Buckets(Vec<f64>);
-
-impl MetricConstructor<Histogram> for Buckets {
-    fn new_metric(&self) -> Histogram {
-        Histogram::new(self.0.iter().copied())
-    }
-}
-
-type Counters = Family<Labels, Counter>;
-type Gauges = Family<Labels, Gauge>;
-type Histograms = Family<Labels, Histogram, Buckets>;
-
-/// A registered family. The registry appends a full stop to the help text, and `_total` to the name of a
-/// counter.
-fn family<M>(registry: &mut Registry, name: &str, help: &str) -> Family<Labels, M>
-where
-    M: EncodeMetric + TypedMetric + Default + Debug + Send + Sync + 'static,
-{
-    let family = Family::default();
-    registry.register(name, help, Family::clone(&family));
-    family
-}
-
-fn histograms(registry: &mut Registry, name: &str, help: &str, buckets: Vec<f64>) -> Histograms {
-    let family = Histograms::new_with_constructor(Buckets(buckets));
-    registry.register(name, help, family.clone());
-    family
-}
-
-/// Encodes a family whose values are computed at the scrape.
-fn encode_family<M: EncodeMetric + TypedMetric>(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    metrics: impl Iterator<Item = (Labels, M)>,
-) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, M::TYPE)?;
-    for (labels, metric) in metrics {
-        metric.encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
-}
-
-/// What is read at each scrape, by the name of the controller.
-struct Sources<S>(Arc<Mutex<Vec<(String, S)>>>);
-
-impl<S: Send + 'static> Sources<S>
-where
-    Self: Collector,
-{
-    fn registered(registry: &mut Registry) -> Self {
-        let sources = Sources(Arc::default());
-        registry.register_collector(Box::new(Sources(Arc::clone(&sources.0))));
-        sources
-    }
-
-    fn add(&self, name: &str, source: S) {
-        self.0.lock().push((name.to_owned(), source));
-    }
-}
-
-impl<S> Debug for Sources<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sources").finish_non_exhaustive()
     }
 }
 
@@ -216,7 +136,7 @@ impl Metrics {
                 registry,
                 "controller_runtime_reconcile_time_seconds",
                 "Length of time per reconciliation per controller",
-                RECONCILE_SECONDS.to_vec(),
+                || Histogram::new(RECONCILE_SECONDS),
             ),
             max_concurrent: family(
                 registry,
@@ -267,13 +187,13 @@ impl Metrics {
                 registry,
                 "workqueue_queue_duration_seconds",
                 "How long in seconds an item stays in workqueue before being requested",
-                workqueue::durations(),
+                workqueue::durations,
             ),
             work_duration: histograms(
                 registry,
                 "workqueue_work_duration_seconds",
                 "How long in seconds processing an item from workqueue takes",
-                workqueue::durations(),
+                workqueue::durations,
             ),
             queues: Sources::registered(registry),
             resources: Sources::registered(registry),
@@ -414,10 +334,6 @@ impl Drop for ActiveWorker {
 
 fn of_child(controller: &str, child: &str) -> Labels {
     labels([("controller", controller), ("child", child)])
-}
-
-fn gauge_value(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

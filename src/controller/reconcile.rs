@@ -4,6 +4,7 @@
 
 pub(in crate::controller) mod apply;
 pub(in crate::controller) mod error_class;
+mod outcome;
 pub(in crate::controller) mod pacing;
 mod status_writer;
 pub(in crate::controller) mod worker;
@@ -30,16 +31,13 @@ use crate::controller::legacy::finalizers;
 use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
-use crate::controller::reconcile::apply::{ApplyError, Ensured, Memos, PATIENCE_WITH_WRITES};
+use crate::controller::reconcile::apply::{ApplyError, Ensured, Memos};
+use crate::controller::reconcile::outcome::Outcome;
+pub(crate) use crate::controller::reconcile::outcome::{Action, Failure};
 use crate::controller::reconcile::pacing::Pacer;
-use crate::controller::state::outcome::Outcome;
-pub(crate) use crate::controller::state::outcome::{Action, Failure};
-use crate::controller::state::{ReconcileStates, jittered_retry};
-#[cfg(test)]
-use crate::explorer::twins::{self, Twin};
+use crate::controller::state::ReconcileStates;
 use crate::operators::{
-    self, ChildKind, ChildSummary, Operator, Problem, Reason, Resource, Settings, Summary,
-    ValidationError, status,
+    self, ChildKind, ChildSummary, Operator, Resource, Settings, Summary, ValidationError, status,
 };
 use crate::shard::{self, Shard};
 
@@ -85,7 +83,7 @@ pub(crate) struct Reconciler {
     repeated_statuses: RepairLog<ObjectKey>,
     /// Children that were adopted from another shard. A second time, while the resource has stayed in
     /// this one, the selectors of the two overlap.
-    takeovers: RepairLog<(ChildKind, ObjectKey)>,
+    shard_adoptions: RepairLog<(ChildKind, ObjectKey)>,
     /// A revision of etcd since which no other manager writes; read before the first child is created.
     begun: OnceCell<u64>,
 }
@@ -127,7 +125,7 @@ impl Reconciler {
             memos: Memos::default(),
             repairs: RepairLog::default(),
             repeated_statuses: RepairLog::default(),
-            takeovers: RepairLog::after(1),
+            shard_adoptions: RepairLog::after(1),
             begun: OnceCell::new(),
         }
     }
@@ -224,11 +222,11 @@ impl Reconciler {
         match (outcome.failure, written) {
             (Some(error), _) => Err(Failure {
                 error,
-                look_again: outcome.look_again,
+                requeue_after: outcome.requeue_after,
             }),
             (None, Err(error)) => Err(error.into()),
             (None, Ok(settle)) => {
-                let delay = [outcome.look_again, settle].into_iter().flatten().min();
+                let delay = [outcome.requeue_after, settle].into_iter().flatten().min();
                 Ok(delay.map_or(Action::AwaitChange, Action::RequeueAfter))
             }
         }
@@ -266,91 +264,6 @@ impl Reconciler {
                 || children.iter().all(|child| !child.kind.has_pods)
         };
         !is_told && is_rolled_out()
-    }
-
-    /// The result of applying the children; `Err` if no status is written.
-    fn outcome(
-        &self,
-        resource: &Resource,
-        ensured: Result<Ensured, ApplyError>,
-    ) -> Result<Outcome, Action> {
-        let mut patience = None;
-        let mut outcome = match ensured {
-            Ok(ensured) if self.is_confirmed(resource, &ensured.expected) => Outcome {
-                unconfirmed: ensured.unconfirmed,
-                look_again: ensured.look_again,
-                ..Outcome::default()
-            },
-            Ok(ensured) => Outcome {
-                unconfirmed: ensured.unconfirmed.or_else(|| {
-                    Some(Problem {
-                        reason: Reason::RollingOut,
-                        message: status::CHILDREN_MISSING.to_owned(),
-                    })
-                }),
-                // An event usually enqueues it earlier.
-                look_again: Some(jittered_retry()),
-                ..Outcome::default()
-            },
-            Err(ApplyError::Blocked(problem, wait)) => Outcome {
-                look_again: Some(wait),
-                ..Outcome::problem(problem)
-            },
-            Err(ApplyError::Refused(problem, error)) => Outcome {
-                failure: Some(error),
-                ..Outcome::problem(problem)
-            },
-            Err(ApplyError::Pending {
-                problem,
-                patience: tolerated,
-                look_again,
-            }) => {
-                patience = tolerated;
-                Outcome {
-                    unconfirmed: Some(problem),
-                    look_again: Some(look_again),
-                    ..Outcome::default()
-                }
-            }
-            #[cfg(test)]
-            Err(ApplyError::Failed(error)) if twins::is(Twin::StatusAhead) => {
-                return Ok(Outcome {
-                    failure: Some(error),
-                    ..Outcome::default()
-                });
-            }
-            Err(ApplyError::Failed(error)) => {
-                patience = Some(PATIENCE_WITH_WRITES);
-                Outcome {
-                    unconfirmed: Some(Problem {
-                        reason: Reason::ApplyFailed,
-                        message: error.to_string(),
-                    }),
-                    failure: Some(error),
-                    ..Outcome::default()
-                }
-            }
-            Err(ApplyError::Stale) => return Err(Action::RequeueAfter(STALE_RETRY)),
-            Err(ApplyError::OtherShard(wait)) => return Err(Action::RequeueAfter(wait)),
-            Err(ApplyError::ResourceGone) => return Err(Action::RequeueAfter(jittered_retry())),
-            Err(ApplyError::NamespaceEnding) => return Err(Action::AwaitChange),
-        };
-        let reason = outcome.unconfirmed.as_ref().map(|problem| problem.reason);
-        let lasted = self.states.unconfirmed(resource, reason);
-        if let Some(patience) = patience {
-            // An earlier leader may have reported it already.
-            let degraded = status::condition(&resource.status, status::DEGRADED);
-            let was_degraded = degraded.is_some_and(|it| {
-                it.status == "True" && reason.is_some_and(|reason| it.reason == reason.as_str())
-            });
-            let left = patience.saturating_sub(lasted);
-            if left.is_zero() || was_degraded {
-                outcome.problem = outcome.unconfirmed.take();
-            } else {
-                outcome.look_again = outcome.look_again.into_iter().chain([left]).min();
-            }
-        }
-        Ok(outcome)
     }
 
     /// Releases the names and the state of a resource that is deleted, or that moved to another shard.

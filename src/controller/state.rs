@@ -3,7 +3,6 @@
 //! something, and is removed with its resource. No I/O.
 
 pub(in crate::controller) mod debounce;
-pub(in crate::controller) mod outcome;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -63,7 +62,7 @@ struct ReconcileState {
 #[derive(Debug)]
 struct Blocked {
     attempt: Attempt,
-    obstacle: Blocker,
+    blocker: Blocker,
     until: Instant,
 }
 
@@ -179,7 +178,7 @@ impl ReconcileStates {
         self.read(&key_of(resource), &resource.uid, |state| {
             let blocked = state.blocked.as_ref();
             let blocked = blocked.filter(|blocked| blocked.attempt == *attempt)?;
-            Some((blocked.obstacle.clone(), time_until(blocked.until)?))
+            Some((blocked.blocker.clone(), time_until(blocked.until)?))
         })
     }
 
@@ -188,12 +187,12 @@ impl ReconcileStates {
         &self,
         resource: &Resource,
         attempt: Attempt,
-        obstacle: Blocker,
+        blocker: Blocker,
         wait: Duration,
     ) {
         let blocked = Blocked {
             attempt,
-            obstacle,
+            blocker,
             until: Instant::now() + wait,
         };
         self.change(resource, |state| state.blocked = Some(Box::new(blocked)));

@@ -11,7 +11,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use super::{Sources, encode_family, gauge_value, labels};
+use super::families::{Sources, encode_family, gauge_value, labels};
 use crate::operators::status::{AVAILABLE, DEGRADED, PROGRESSING, READY};
 
 /// Condition types that are counted: those of this operator.

@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::{Sources, encode_family, gauge_value, labels};
+use super::families::{Sources, encode_family, gauge_value, labels};
 
 /// The state of a queue at a scrape.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -46,12 +46,12 @@ pub(crate) struct QueueMetrics {
     pub(crate) work_duration: Histogram,
 }
 
-/// client_golang's `ExponentialBuckets(10e-9, 10, 12)`: 10 ns to 1000 s. Multiplied step by step as
+/// A histogram with client_golang's `ExponentialBuckets(10e-9, 10, 12)`: 10 ns to 1000 s. Multiplied step by step as
 /// there, so that the bounds are equal to the last bit (`9.999999999999999e-6`, not `1e-5`): otherwise
 /// series of this manager and of a Go manager could not be aggregated.
-pub(super) fn durations() -> Vec<f64> {
+pub(super) fn durations() -> Histogram {
     let next = |bucket: &f64| Some(bucket * 10.0);
-    std::iter::successors(Some(10e-9), next).take(12).collect()
+    Histogram::new(std::iter::successors(Some(10e-9), next).take(12))
 }
 
 impl Collector for Sources<ReadBacklog> {

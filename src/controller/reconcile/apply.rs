@@ -87,7 +87,7 @@ impl Reconciler {
     pub(in crate::controller) fn release(&self, resource: &ObjectKey, uid: &str) {
         for child in self.children.reservations.release_all(uid) {
             self.repairs.forget(&child);
-            self.takeovers.forget(&child);
+            self.shard_adoptions.forget(&child);
         }
         self.memos.forget(uid);
         self.pacer.ended(resource);
@@ -117,7 +117,7 @@ impl Reconciler {
         } = wanted;
         let key = wanted.key();
         let owner = self.owner(resource);
-        let standing = self.children.standing(child.kind, &key, &owner);
+        let standing = self.children.ownership(child.kind, &key, &owner);
         match &standing {
             Ownership::Foreign(problem) => {
                 return Err(ApplyError::Blocked(problem.clone(), jittered_retry()));
@@ -148,7 +148,7 @@ impl Reconciler {
             self.check_repairs(wanted).await?;
             // Stamped by a manager that is not this one.
             let is_foreign = fingerprint.is_none() && stamp.is_some();
-            if is_foreign && self.take_over(wanted, None).await?.is_some() {
+            if is_foreign && self.adopt_from_shard(wanted, None).await?.is_some() {
                 return Box::pin(self.ensure_child(wanted, ensured)).await;
             }
             if child.kind.has_pods {
@@ -198,23 +198,23 @@ impl Reconciler {
                 self.apply(wanted, None, false).await
             }
         };
-        let obstacle = match &outcome {
+        let blocker = match &outcome {
             Err(ApplyError::Blocked(problem, wait)) => {
                 Some((Blocker::Problem(problem.clone()), *wait))
             }
             Err(ApplyError::Pending {
                 problem,
-                look_again,
+                requeue_after,
                 ..
             }) => match problem.reason {
-                Reason::RollingOut => Some((Blocker::Rollout, *look_again)),
-                Reason::ApplyFailed => Some((Blocker::NotFound(problem.clone()), *look_again)),
+                Reason::RollingOut => Some((Blocker::Rollout, *requeue_after)),
+                Reason::ApplyFailed => Some((Blocker::NotFound(problem.clone()), *requeue_after)),
                 _ => None,
             },
             _ => None,
         };
-        if let Some((obstacle, wait)) = obstacle {
-            self.states.block(resource, attempt, obstacle, wait);
+        if let Some((blocker, wait)) = blocker {
+            self.states.block(resource, attempt, blocker, wait);
         }
         if outcome.is_ok() {
             ensured.expected.push(wanted.expected());
@@ -268,10 +268,10 @@ impl Reconciler {
             }
             Some(ErrorClass::Duplicate { field, problem }) => {
                 let Some(existing) = existing else {
-                    return Err(ApplyError::Refused(problem, error));
+                    return Err(ApplyError::Rejected(problem, error));
                 };
                 match self.absorb_list(wanted, &field).await? {
-                    None => Err(ApplyError::Refused(problem, error)),
+                    None => Err(ApplyError::Rejected(problem, error)),
                     Some(resource_version) => {
                         let existing = Existing {
                             resource_version,
@@ -284,7 +284,7 @@ impl Reconciler {
             Some(ErrorClass::Blocked(problem)) => {
                 Err(ApplyError::Blocked(problem, jittered_retry()))
             }
-            Some(ErrorClass::Refused(problem)) => Err(ApplyError::Refused(problem, error)),
+            Some(ErrorClass::Rejected(problem)) => Err(ApplyError::Rejected(problem, error)),
             Some(ErrorClass::NotFound(problem)) => Err(not_found(problem, jittered_retry())),
             Some(ErrorClass::NamespaceEnding) => {
                 debug!(controller = self.controller, %error, "the namespace is being deleted");

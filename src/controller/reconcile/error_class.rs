@@ -25,7 +25,7 @@ pub(crate) enum ErrorClass {
     /// Blocked from outside: report it, and retry every 15 s.
     Blocked(Problem),
     /// The child is invalid: report it, and retry with back-off.
-    Refused(Problem),
+    Rejected(Problem),
     /// The namespace is being deleted, and the resource with it: do nothing.
     NamespaceEnding,
     /// The API server, or a proxy before it, does not know the namespace or resource type yet: retry
@@ -35,61 +35,61 @@ pub(crate) enum ErrorClass {
     Transient,
 }
 
-/// Classifies `refusal`, the API server's error for an apply.
-pub(crate) fn of_apply(refusal: &ApiStatus) -> ErrorClass {
+/// Classifies `rejection`, the API server's error for an apply.
+pub(crate) fn of_apply(rejection: &ApiStatus) -> ErrorClass {
     let problem = |reason| Problem {
         reason,
-        message: refusal.message.clone(),
+        message: rejection.message.clone(),
     };
-    match refusal.code {
+    match rejection.code {
         // Of field ownership, not of a resourceVersion or uid.
-        409 if has_cause(refusal, "FieldManagerConflict") => ErrorClass::ResolveOwnership,
-        422 | 500 if let Some(field) = duplicate(refusal) => ErrorClass::Duplicate {
+        409 if has_cause(rejection, "FieldManagerConflict") => ErrorClass::ResolveOwnership,
+        422 | 500 if let Some(field) = duplicate(rejection) => ErrorClass::Duplicate {
             field: field.to_owned(),
             problem: problem(Reason::ApplyRefused),
         },
-        422 if concerns(refusal, |field| field.ends_with(".nodePort")) => {
+        422 if concerns(rejection, |field| field.ends_with(".nodePort")) => {
             ErrorClass::Blocked(problem(Reason::NodePortUnavailable))
         }
-        422 if concerns(refusal, |field| {
+        422 if concerns(rejection, |field| {
             field.starts_with("spec.selector") || field.starts_with("metadata.ownerReferences")
         }) =>
         {
             ErrorClass::ResolveOwnership
         }
-        403 if has_cause(refusal, "NamespaceTerminating") => ErrorClass::NamespaceEnding,
-        403 if refusal.message.contains("exceeded quota") => {
+        403 if has_cause(rejection, "NamespaceTerminating") => ErrorClass::NamespaceEnding,
+        403 if rejection.message.contains("exceeded quota") => {
             ErrorClass::Blocked(problem(Reason::QuotaExceeded))
         }
         // A missing permission, or a policy. It may be granted without an event, so poll.
         403 => ErrorClass::Blocked(problem(Reason::ApplyRefused)),
         404 => ErrorClass::NotFound(problem(Reason::ApplyFailed)),
-        400 | 401 | 405 | 413 | 415 | 422 => ErrorClass::Refused(problem(Reason::ApplyRefused)),
+        400 | 401 | 405 | 413 | 415 | 422 => ErrorClass::Rejected(problem(Reason::ApplyRefused)),
         _ => ErrorClass::Transient,
     }
 }
 
 /// The field with a duplicate value.
-fn duplicate(refusal: &ApiStatus) -> Option<&str> {
+fn duplicate(rejection: &ApiStatus) -> Option<&str> {
     // The allocator finds this duplicate, not the validation. Its error is internal and has no field
     // (`pkg/registry/core/service/storage/alloc.go`).
-    if refusal.message.contains("duplicate nodePort") {
+    if rejection.message.contains("duplicate nodePort") {
         return Some("spec.ports[0].nodePort");
     }
-    let cause = causes(refusal).find(|cause| cause.reason == "FieldValueDuplicate")?;
+    let cause = causes(rejection).find(|cause| cause.reason == "FieldValueDuplicate")?;
     Some(&cause.field)
 }
 
-fn has_cause(refusal: &ApiStatus, reason: &str) -> bool {
-    causes(refusal).any(|cause| cause.reason == reason)
+fn has_cause(rejection: &ApiStatus, reason: &str) -> bool {
+    causes(rejection).any(|cause| cause.reason == reason)
 }
 
-fn concerns(refusal: &ApiStatus, matches: impl Fn(&str) -> bool) -> bool {
-    causes(refusal).any(|cause| matches(&cause.field))
+fn concerns(rejection: &ApiStatus, matches: impl Fn(&str) -> bool) -> bool {
+    causes(rejection).any(|cause| matches(&cause.field))
 }
 
-fn causes(refusal: &ApiStatus) -> impl Iterator<Item = &StatusCause> {
-    let details = refusal.details.iter();
+fn causes(rejection: &ApiStatus) -> impl Iterator<Item = &StatusCause> {
+    let details = rejection.details.iter();
     details.flat_map(|details| &details.causes)
 }
 
@@ -101,7 +101,7 @@ mod tests {
     use super::{ErrorClass, of_apply};
     use crate::operators::Reason;
 
-    fn refusal(code: u16, message: &str, cause: (&str, &str)) -> ApiStatus {
+    fn rejection(code: u16, message: &str, cause: (&str, &str)) -> ApiStatus {
         let (reason, field) = cause;
         serde_json::from_value(json!({
             "status": "Failure", "code": code, "message": message,
@@ -112,14 +112,14 @@ mod tests {
 
     fn reason_of(class: ErrorClass) -> Option<Reason> {
         match class {
-            ErrorClass::Blocked(problem) | ErrorClass::Refused(problem) => Some(problem.reason),
+            ErrorClass::Blocked(problem) | ErrorClass::Rejected(problem) => Some(problem.reason),
             _ => None,
         }
     }
 
     #[test]
     fn fault_13_a_taken_node_port_is_blocked_from_outside_and_not_a_name_conflict() {
-        let taken = refusal(
+        let taken = rejection(
             422,
             "Service \"a\" is invalid: spec.ports[0].nodePort: Invalid value: 30003: provided port is already allocated",
             ("FieldValueInvalid", "spec.ports[0].nodePort"),
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_port_that_is_there_twice_is_no_port_that_is_taken() {
-        let twice = refusal(
+        let twice = rejection(
             422,
             "Duplicate value",
             ("FieldValueDuplicate", "spec.ports[1].nodePort"),
@@ -143,17 +143,17 @@ mod tests {
 
     #[test]
     fn a_node_port_conflict_of_the_allocator_is_that_of_the_validation() {
-        let twice = refusal(500, "duplicate nodePort: {TCP 30110}", ("", ""));
+        let twice = rejection(500, "duplicate nodePort: {TCP 30110}", ("", ""));
         assert!(matches!(of_apply(&twice), ErrorClass::Duplicate { .. }));
     }
 
     #[test]
     fn a_conflict_of_fields_and_an_immutable_selector_ask_whose_the_object_is() {
-        let conflict = refusal(409, "conflict", ("FieldManagerConflict", ".spec.selector"));
+        let conflict = rejection(409, "conflict", ("FieldManagerConflict", ".spec.selector"));
         assert_eq!(of_apply(&conflict), ErrorClass::ResolveOwnership);
-        let immutable = refusal(422, "immutable", ("FieldValueInvalid", "spec.selector"));
+        let immutable = rejection(422, "immutable", ("FieldValueInvalid", "spec.selector"));
         assert_eq!(of_apply(&immutable), ErrorClass::ResolveOwnership);
-        let owners = refusal(
+        let owners = rejection(
             422,
             "two",
             ("FieldValueInvalid", "metadata.ownerReferences"),
@@ -163,21 +163,21 @@ mod tests {
 
     #[test]
     fn an_object_that_is_gone_meanwhile_is_passing_trouble() {
-        let gone = refusal(409, "uid mismatch: no existing object was found", ("", ""));
+        let gone = rejection(409, "uid mismatch: no existing object was found", ("", ""));
         assert_eq!(of_apply(&gone), ErrorClass::Transient);
         assert_eq!(
-            of_apply(&refusal(503, "busy", ("", ""))),
+            of_apply(&rejection(503, "busy", ("", ""))),
             ErrorClass::Transient
         );
         assert_eq!(
-            of_apply(&refusal(429, "busy", ("", ""))),
+            of_apply(&rejection(429, "busy", ("", ""))),
             ErrorClass::Transient
         );
     }
 
     #[test]
     fn fault_50_a_namespace_being_deleted_is_not_fought() {
-        let ending = refusal(
+        let ending = rejection(
             403,
             "forbidden",
             ("NamespaceTerminating", "metadata.namespace"),
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_is_not_found_is_looked_at_again() {
-        let missing = of_apply(&refusal(404, "not found", ("", "")));
+        let missing = of_apply(&rejection(404, "not found", ("", "")));
         assert!(
             matches!(missing, ErrorClass::NotFound(problem) if problem.reason == Reason::ApplyFailed)
         );
@@ -195,19 +195,19 @@ mod tests {
 
     #[test]
     fn fault_48_what_cannot_heal_by_itself_becomes_a_condition() {
-        let quota = refusal(
+        let quota = rejection(
             403,
             "deployments.apps \"a\" is forbidden: exceeded quota: q",
             ("", ""),
         );
         assert_eq!(reason_of(of_apply(&quota)), Some(Reason::QuotaExceeded));
-        let invalid = refusal(422, "bad image", ("FieldValueInvalid", "spec.template"));
-        assert!(matches!(of_apply(&invalid), ErrorClass::Refused(_)));
+        let invalid = rejection(422, "bad image", ("FieldValueInvalid", "spec.template"));
+        assert!(matches!(of_apply(&invalid), ErrorClass::Rejected(_)));
     }
 
     #[test]
     fn what_is_forbidden_is_looked_at_again_soon_however_long_it_was() {
-        let forbidden = of_apply(&refusal(403, "no", ("", "")));
+        let forbidden = of_apply(&rejection(403, "no", ("", "")));
         assert!(matches!(forbidden, ErrorClass::Blocked(_)));
         assert_eq!(reason_of(forbidden), Some(Reason::ApplyRefused));
     }

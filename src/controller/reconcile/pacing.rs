@@ -19,7 +19,7 @@ use crate::controller::object::ObjectKey;
 use crate::controller::queue::{Priority, Queue};
 
 /// Resync interval of a waiting resource, which is usually enqueued earlier.
-pub(in crate::controller) const LOOK_AGAIN: Duration = Duration::from_secs(60);
+pub(in crate::controller) const RESYNC: Duration = Duration::from_secs(60);
 
 /// The paced rollouts of one kind.
 pub(crate) struct Pacer {

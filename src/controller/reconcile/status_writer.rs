@@ -16,9 +16,9 @@ use crate::controller::call::{Location, Part};
 use crate::controller::drift::repairs::Decision;
 use crate::controller::event::transitions;
 use crate::controller::reconcile::Reconciler;
+use crate::controller::reconcile::outcome::Outcome;
 use crate::controller::state::debounce::Difference;
 use crate::controller::state::jittered_retry;
-use crate::controller::state::outcome::Outcome;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Observed, Resource, Summary, status};

@@ -75,10 +75,13 @@ where
                 debug!(%error, "the reconcile was aborted");
                 return Err(Fenced);
             }
-            Ok(Ok(Err(Failure { error, look_again }))) => {
+            Ok(Ok(Err(Failure {
+                error,
+                requeue_after,
+            }))) => {
                 warn!(%error, "the reconcile failed; retrying with back-off");
                 let asked = error.retry_after().unwrap_or_default();
-                if let Some(latest) = look_again {
+                if let Some(latest) = requeue_after {
                     queue.add_after(key.clone(), latest.max(asked));
                 }
                 if error.is_forbidden() {

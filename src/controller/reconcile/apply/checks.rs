@@ -44,7 +44,7 @@ pub(super) fn wait_for_rollout(
             });
         }
     }
-    ensured.look_again = Some(pacing::LOOK_AGAIN.mul_f64(0.8 + 0.4 * fastrand::f64()));
+    ensured.requeue_after = Some(pacing::RESYNC.mul_f64(0.8 + 0.4 * fastrand::f64()));
 }
 
 impl Reconciler {

@@ -23,10 +23,10 @@ pub(in crate::controller) enum ApplyError {
         /// The tolerated duration before the resource is degraded.
         patience: Option<Duration>,
         /// When to reconcile again without a new event.
-        look_again: Duration,
+        requeue_after: Duration,
     },
     /// The API server rejects the child as invalid; retried with back-off.
-    Refused(Problem, RequestError),
+    Rejected(Problem, RequestError),
     /// A write failed for a transient cause; retried with back-off.
     Failed(RequestError),
     /// The resource has changed since it was read. Neither children nor status are written.
@@ -50,22 +50,22 @@ pub(super) fn pending_deletion(problem: Problem) -> ApplyError {
     ApplyError::Pending {
         problem,
         patience: Some(PATIENCE_WITH_DELETION),
-        look_again: PATIENCE_WITH_DELETION,
+        requeue_after: PATIENCE_WITH_DELETION,
     }
 }
 
 /// The API server does not know the namespace or resource type, possibly not yet.
-pub(super) fn not_found(problem: Problem, look_again: Duration) -> ApplyError {
+pub(super) fn not_found(problem: Problem, requeue_after: Duration) -> ApplyError {
     ApplyError::Pending {
         problem,
         patience: Some(PATIENCE_WITH_WRITES),
-        look_again,
+        requeue_after,
     }
 }
 
 /// The Service of an older operator is not changed until the Deployment is rolled out, which enqueues
 /// the resource.
-pub(super) fn pending_rollout(wanted: Wanted<'_>, look_again: Duration) -> ApplyError {
+pub(super) fn pending_rollout(wanted: Wanted<'_>, requeue_after: Duration) -> ApplyError {
     let name = &wanted.child.name;
     ApplyError::Pending {
         problem: Problem {
@@ -73,6 +73,6 @@ pub(super) fn pending_rollout(wanted: Wanted<'_>, look_again: Duration) -> Apply
             message: format!("Service {name} is adopted when the Deployment is rolled out"),
         },
         patience: None,
-        look_again,
+        requeue_after,
     }
 }

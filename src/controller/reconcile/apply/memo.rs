@@ -52,7 +52,7 @@ impl Memos {
         let Ensured {
             expected,
             unconfirmed: None,
-            look_again: None,
+            requeue_after: None,
         } = ensured
         else {
             return;

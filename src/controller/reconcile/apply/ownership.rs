@@ -45,7 +45,7 @@ impl Reconciler {
         }
         let manager = &*self.field_manager;
         let mut resource_version = version_of(&object).unwrap_or(0);
-        if let Some(taken) = self.take_over(wanted, Some(&object)).await? {
+        if let Some(taken) = self.adopt_from_shard(wanted, Some(&object)).await? {
             resource_version = version_of(&taken).unwrap_or(0);
         } else if fingerprint::of_observed(&Json::from(&object), manager).is_none() {
             // The old selector and ports match the existing pods; the new ones only those of the

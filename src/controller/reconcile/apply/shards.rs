@@ -1,4 +1,4 @@
-//! Takes over the children of a resource that moved here from another shard, with one read and one write
+//! Adopts the children of a resource that moved here from another shard, with one read and one write
 //! for each: the field manager of the other shard gives its entry in `managedFields` to that of this one.
 //! Nothing else of a child changes, so no pod restarts.
 
@@ -13,7 +13,7 @@ use crate::controller::drift::repairs::Decision;
 use crate::controller::reconcile::Reconciler;
 use crate::json::Json;
 
-/// The desired state in the log of takeovers: what is applied does not matter.
+/// The desired state in the log of adoptions: what is applied does not matter.
 const ANY: u64 = 0;
 
 impl Reconciler {
@@ -25,13 +25,13 @@ impl Reconciler {
     /// [`ApplyError::ResourceGone`] if the resource has left this shard since it was read.
     /// [`ApplyError::OtherShard`] if the other shard has taken the child back before: one manager waits,
     /// ever longer, and the other has the child.
-    pub(super) async fn take_over(
+    pub(super) async fn adopt_from_shard(
         &self,
         wanted: Wanted<'_>,
         found: Option<&Value>,
     ) -> Result<Option<Value>, ApplyError> {
         let (child, at) = ((wanted.child.kind, wanted.key()), wanted.location());
-        let decision = self.takeovers.decide(&child, ANY);
+        let decision = self.shard_adoptions.decide(&child, ANY);
         let read = match (found, &decision) {
             (Some(_), _) => Value::Null,
             (None, Decision::Wait(_, left)) => return Err(ApplyError::OtherShard(*left)),
@@ -72,13 +72,13 @@ impl Reconciler {
             }
         }
         let answer = self.patch_child(at, &patch).await?;
-        self.takeovers.applied(&child, ANY);
+        self.shard_adoptions.applied(&child, ANY);
         self.children.put_written(child.0, &answer);
         info!(
             child = kind,
             name,
             manager = from,
-            "taken over from another shard"
+            "adopted from another shard"
         );
         Ok(Some(answer))
     }

@@ -19,7 +19,7 @@ pub(in crate::controller) struct Ensured {
     /// Why a child that is not changed now is not confirmed.
     pub(in crate::controller) unconfirmed: Option<Problem>,
     /// When to reconcile again without a new event.
-    pub(in crate::controller) look_again: Option<Duration>,
+    pub(in crate::controller) requeue_after: Option<Duration>,
 }
 
 /// The state of a child that `Ready` requires.

@@ -149,9 +149,9 @@ async fn go(step: Step) -> Result<Action, Failure> {
         }
         .into()),
         Step::Held(left) => Ok(Action::Held(left)),
-        Step::FailAndLook(look_again) => Err(Failure {
+        Step::FailAndLook(requeue_after) => Err(Failure {
             error: refused("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE),
-            look_again: Some(look_again),
+            requeue_after: Some(requeue_after),
         }),
         Step::Forbidden => Err(refused("Forbidden", StatusCode::FORBIDDEN).into()),
         // As `panic!`, without its message on standard error.

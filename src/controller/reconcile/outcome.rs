@@ -1,0 +1,151 @@
+//! The result of a reconcile: what the status reports, and when to reconcile again.
+
+use std::time::Duration;
+
+use super::apply::{ApplyError, Ensured, PATIENCE_WITH_WRITES};
+use super::{Reconciler, STALE_RETRY};
+use crate::api_server::RequestError;
+use crate::controller::state::jittered_retry;
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
+use crate::operators::{Problem, Reason, Resource, status};
+
+/// When to reconcile the resource again without a new event.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// After the next event.
+    AwaitChange,
+    /// After this time.
+    RequeueAfter(Duration),
+    /// Not before this time, the API server's `Retry-After`. No request was sent.
+    Held(Duration),
+}
+
+/// A reconcile failed and is retried with back-off.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub(crate) struct Failure {
+    /// The cause.
+    #[source]
+    pub(crate) error: RequestError,
+    /// Maximum delay of the retry, regardless of the back-off.
+    pub(crate) requeue_after: Option<Duration>,
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        Failure {
+            error,
+            requeue_after: None,
+        }
+    }
+}
+
+/// The result of applying the children, as the status reports it.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// The problem that makes the resource degraded.
+    pub(super) problem: Option<Problem>,
+    /// Why the children are not confirmed, if the cause is transient.
+    pub(super) unconfirmed: Option<Problem>,
+    /// The cause of a retry with back-off.
+    pub(super) failure: Option<RequestError>,
+    /// When to reconcile again without a new event.
+    pub(super) requeue_after: Option<Duration>,
+}
+
+impl Outcome {
+    pub(super) fn problem(problem: Problem) -> Self {
+        Outcome {
+            problem: Some(problem),
+            ..Outcome::default()
+        }
+    }
+}
+
+impl Reconciler {
+    /// The result of applying the children; `Err` if no status is written.
+    pub(super) fn outcome(
+        &self,
+        resource: &Resource,
+        ensured: Result<Ensured, ApplyError>,
+    ) -> Result<Outcome, Action> {
+        let mut patience = None;
+        let mut outcome = match ensured {
+            Ok(ensured) if self.is_confirmed(resource, &ensured.expected) => Outcome {
+                unconfirmed: ensured.unconfirmed,
+                requeue_after: ensured.requeue_after,
+                ..Outcome::default()
+            },
+            Ok(ensured) => Outcome {
+                unconfirmed: ensured.unconfirmed.or_else(|| {
+                    Some(Problem {
+                        reason: Reason::RollingOut,
+                        message: status::CHILDREN_MISSING.to_owned(),
+                    })
+                }),
+                // An event usually enqueues it earlier.
+                requeue_after: Some(jittered_retry()),
+                ..Outcome::default()
+            },
+            Err(ApplyError::Blocked(problem, wait)) => Outcome {
+                requeue_after: Some(wait),
+                ..Outcome::problem(problem)
+            },
+            Err(ApplyError::Rejected(problem, error)) => Outcome {
+                failure: Some(error),
+                ..Outcome::problem(problem)
+            },
+            Err(ApplyError::Pending {
+                problem,
+                patience: tolerated,
+                requeue_after,
+            }) => {
+                patience = tolerated;
+                Outcome {
+                    unconfirmed: Some(problem),
+                    requeue_after: Some(requeue_after),
+                    ..Outcome::default()
+                }
+            }
+            #[cfg(test)]
+            Err(ApplyError::Failed(error)) if twins::is(Twin::StatusAhead) => {
+                return Ok(Outcome {
+                    failure: Some(error),
+                    ..Outcome::default()
+                });
+            }
+            Err(ApplyError::Failed(error)) => {
+                patience = Some(PATIENCE_WITH_WRITES);
+                Outcome {
+                    unconfirmed: Some(Problem {
+                        reason: Reason::ApplyFailed,
+                        message: error.to_string(),
+                    }),
+                    failure: Some(error),
+                    ..Outcome::default()
+                }
+            }
+            Err(ApplyError::Stale) => return Err(Action::RequeueAfter(STALE_RETRY)),
+            Err(ApplyError::OtherShard(wait)) => return Err(Action::RequeueAfter(wait)),
+            Err(ApplyError::ResourceGone) => return Err(Action::RequeueAfter(jittered_retry())),
+            Err(ApplyError::NamespaceEnding) => return Err(Action::AwaitChange),
+        };
+        let reason = outcome.unconfirmed.as_ref().map(|problem| problem.reason);
+        let lasted = self.states.unconfirmed(resource, reason);
+        if let Some(patience) = patience {
+            // An earlier leader may have reported it already.
+            let degraded = status::condition(&resource.status, status::DEGRADED);
+            let was_degraded = degraded.is_some_and(|it| {
+                it.status == "True" && reason.is_some_and(|reason| it.reason == reason.as_str())
+            });
+            let left = patience.saturating_sub(lasted);
+            if left.is_zero() || was_degraded {
+                outcome.problem = outcome.unconfirmed.take();
+            } else {
+                outcome.requeue_after = outcome.requeue_after.into_iter().chain([left]).min();
+            }
+        }
+        Ok(outcome)
+    }
+}
