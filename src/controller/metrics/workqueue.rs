@@ -54,6 +54,8 @@ pub(super) fn durations() -> Histogram {
     Histogram::new(std::iter::successors(Some(10e-9), next).take(12))
 }
 
+type ReadDuration = fn(&Backlog) -> Duration;
+
 impl Collector for Sources<ReadBacklog> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let queues = self.0.lock();
@@ -87,7 +89,7 @@ impl Collector for Sources<ReadBacklog> {
                 })
             }),
         )?;
-        let seconds: [(&str, &str, fn(&Backlog) -> Duration); 2] = [
+        let seconds: [(&str, &str, ReadDuration); 2] = [
             (
                 "workqueue_unfinished_work_seconds",
                 "How many seconds of work has been done that is in progress and hasn't been \
