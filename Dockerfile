@@ -27,11 +27,9 @@ RUN mkdir -p src/bin/generate benches tests && \
         mkdir -p "$library/src" && touch "$library/src/lib.rs"; \
     done && \
     cargo build --locked --release --package quartet-operator --bin manager
-# The manager itself. What src includes besides: the changelog, the icon and files of config.
+# The manager itself, and the changelog, which src includes.
 COPY src src
 COPY CHANGELOG.md ./
-COPY config config
-COPY docs/icon.svg docs/
 # A file that is copied keeps its date; cargo takes what is older than its last build for built. A
 # builder image may set another target, whose binaries are in a folder of their own.
 RUN touch src/main.rs src/lib.rs && \
