@@ -1,8 +1,8 @@
 //! The children of all resources: a cache for each type of child and one for pods, shared by all
 //! controllers, and the reserved names. Determines the owner of a child from the caches. No I/O.
 
-pub(in crate::controller) mod lost_children;
-pub(in crate::controller) mod reservations;
+pub(crate) mod lost_children;
+pub(crate) mod reservations;
 
 use std::sync::Arc;
 

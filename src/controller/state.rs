@@ -2,7 +2,7 @@
 //! back-off from a blocker, writes with an unknown result. An entry exists only while it holds
 //! something, and is removed with its resource. No I/O.
 
-pub(in crate::controller) mod debounce;
+pub(crate) mod debounce;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 
 /// The states of all resources of one kind.
 #[derive(Debug, Default)]
-pub(in crate::controller) struct ReconcileStates {
+pub(crate) struct ReconcileStates {
     known: Mutex<Known>,
 }
 
@@ -68,7 +68,7 @@ struct Blocked {
 
 /// What blocks a child.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::controller) enum Blocker {
+pub(crate) enum Blocker {
     /// An external cause.
     Problem(Problem),
     /// The rollout of the Deployment beside it.
@@ -80,33 +80,33 @@ pub(in crate::controller) enum Blocker {
 /// The inputs of an attempt to apply a child. Another attempt with the same inputs would fail the
 /// same way.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::controller) struct Attempt {
-    pub(in crate::controller) kind: ChildKind,
-    pub(in crate::controller) desired: Fingerprint,
+pub(crate) struct Attempt {
+    pub(crate) kind: ChildKind,
+    pub(crate) desired: Fingerprint,
     /// Generation of the resource. A changed spec causes an attempt even if this child does not change,
     /// since the user waits for the result.
-    pub(in crate::controller) generation: i64,
+    pub(crate) generation: i64,
     /// UID and owner of what the cache holds under the child's name.
-    pub(in crate::controller) found: Option<(Box<str>, Option<Owner>)>,
+    pub(crate) found: Option<(Box<str>, Option<Owner>)>,
 }
 
 /// The delay before the next attempt: 15 s ± 20 %.
-pub(in crate::controller) fn jittered_retry() -> Duration {
+pub(crate) fn jittered_retry() -> Duration {
     BLOCKED_RETRY.mul_f64(0.8 + 0.4 * fastrand::f64())
 }
 
 /// An apply that the API server changed on admission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::controller) struct ServerMutated {
-    pub(in crate::controller) kind: ChildKind,
-    pub(in crate::controller) name: Box<str>,
-    pub(in crate::controller) desired: Fingerprint,
-    pub(in crate::controller) answered: Fingerprint,
+pub(crate) struct ServerMutated {
+    pub(crate) kind: ChildKind,
+    pub(crate) name: Box<str>,
+    pub(crate) desired: Fingerprint,
+    pub(crate) answered: Fingerprint,
 }
 
 /// A child is being applied.
 #[derive(Debug)]
-pub(in crate::controller) struct Applying<'a> {
+pub(crate) struct Applying<'a> {
     states: &'a ReconcileStates,
     resource: &'a Resource,
 }
@@ -120,7 +120,7 @@ impl Drop for Applying<'_> {
 
 impl ReconcileStates {
     /// Records the API server's changes to the last apply of a child; `None` if there were none.
-    pub(in crate::controller) fn applied(
+    pub(crate) fn applied(
         &self,
         resource: &Resource,
         child: &Child,
@@ -134,7 +134,7 @@ impl ReconcileStates {
     }
 
     /// Records that a child is being applied, until the guard is dropped.
-    pub(in crate::controller) fn applying<'a>(
+    pub(crate) fn applying<'a>(
         &'a self,
         resource: &'a Resource,
         desired: Fingerprint,
@@ -147,7 +147,7 @@ impl ReconcileStates {
     }
 
     /// Whether `seen` is the child of the resource `owner` that is being applied, as it was sent.
-    pub(in crate::controller) fn is_being_applied(
+    pub(crate) fn is_being_applied(
         &self,
         key: &ObjectKey,
         owner: &Owner,
@@ -158,11 +158,7 @@ impl ReconcileStates {
     }
 
     /// Whether the last apply of the child had this body and this result.
-    pub(in crate::controller) fn is_rewritten(
-        &self,
-        resource: &Resource,
-        rewritten: &ServerMutated,
-    ) -> bool {
+    pub(crate) fn is_rewritten(&self, resource: &Resource, rewritten: &ServerMutated) -> bool {
         let is_rewritten = |state: &ReconcileState| Some(state.rewritten.contains(rewritten));
         let found = self.read(&key_of(resource), &resource.uid, is_rewritten);
         found.unwrap_or_default()
@@ -170,7 +166,7 @@ impl ReconcileStates {
 
     /// The blocker of the last attempt with the same inputs, and the time until the next one; `None` if
     /// it is due.
-    pub(in crate::controller) fn blocked(
+    pub(crate) fn blocked(
         &self,
         resource: &Resource,
         attempt: &Attempt,
@@ -183,7 +179,7 @@ impl ReconcileStates {
     }
 
     /// Records the blocker of an attempt, and the time until the next one.
-    pub(in crate::controller) fn block(
+    pub(crate) fn block(
         &self,
         resource: &Resource,
         attempt: Attempt,
@@ -199,13 +195,13 @@ impl ReconcileStates {
     }
 
     /// Records that no child is blocked.
-    pub(in crate::controller) fn unblock(&self, resource: &Resource) {
+    pub(crate) fn unblock(&self, resource: &Resource) {
         self.change(resource, |state| state.blocked = None);
     }
 
     /// Records that the status differs from the stored one, while `queued` other resources are ready in
     /// the work queue. Returns the delay of the write, `None` if it is due.
-    pub(in crate::controller) fn status_differs(
+    pub(crate) fn status_differs(
         &self,
         resource: &Resource,
         observed: Observed,
@@ -227,27 +223,23 @@ impl ReconcileStates {
     }
 
     /// Number of resources with a pending status.
-    pub(in crate::controller) fn waiting(&self) -> u32 {
+    pub(crate) fn waiting(&self) -> u32 {
         self.known.lock().waiting
     }
 
     /// Records the status that is being written, as JSON; `None` after a failure.
-    pub(in crate::controller) fn writing_status(&self, resource: &Resource, status: Option<&str>) {
+    pub(crate) fn writing_status(&self, resource: &Resource, status: Option<&str>) {
         self.change(resource, |state| state.in_flight = status.map(Into::into));
     }
 
     /// Whether the status of `seen` is the one that is being written.
-    pub(in crate::controller) fn is_being_written(
-        &self,
-        key: &ObjectKey,
-        seen: &CachedResource,
-    ) -> bool {
+    pub(crate) fn is_being_written(&self, key: &ObjectKey, seen: &CachedResource) -> bool {
         let is_this = |state: &ReconcileState| Some(*state.in_flight.as_deref()? == *seen.status);
         self.read(key, &seen.meta.uid, is_this).unwrap_or_default()
     }
 
     /// Records that the stored status is up to date.
-    pub(in crate::controller) fn status_is_written(&self, resource: &Resource) {
+    pub(crate) fn status_is_written(&self, resource: &Resource) {
         self.change(resource, |state| {
             state.pending = None;
             state.in_flight = None;
@@ -256,28 +248,21 @@ impl ReconcileStates {
     }
 
     /// Records that a status was sent with an unknown result.
-    pub(in crate::controller) fn status_is_unanswered(&self, resource: &Resource, status: Status) {
+    pub(crate) fn status_is_unanswered(&self, resource: &Resource, status: Status) {
         self.change(resource, |state| {
             state.unanswered = Some(Box::new(status));
         });
     }
 
     /// The status that was sent last, if the result is unknown.
-    pub(in crate::controller) fn unanswered_status(
-        &self,
-        resource: &Resource,
-    ) -> Option<Box<Status>> {
+    pub(crate) fn unanswered_status(&self, resource: &Resource) -> Option<Box<Status>> {
         let unanswered = |state: &ReconcileState| state.unanswered.clone();
         self.read(&key_of(resource), &resource.uid, unanswered)
     }
 
     /// Records why the children are not confirmed, `None` if they are. Returns how long that reason has
     /// lasted.
-    pub(in crate::controller) fn unconfirmed(
-        &self,
-        resource: &Resource,
-        why: Option<Reason>,
-    ) -> Duration {
+    pub(crate) fn unconfirmed(&self, resource: &Resource, why: Option<Reason>) -> Duration {
         let now = Instant::now();
         self.change(resource, |state| {
             let since = state.unconfirmed.filter(|(reason, _)| Some(*reason) == why);
@@ -289,19 +274,19 @@ impl ReconcileStates {
     }
 
     /// Records a `Retry-After` of the API server.
-    pub(in crate::controller) fn hold(&self, key: &ObjectKey, uid: &str, wait: Duration) {
+    pub(crate) fn hold(&self, key: &ObjectKey, uid: &str, wait: Duration) {
         self.change_of(key, uid, |state| {
             state.held_until = Instant::now().checked_add(wait);
         });
     }
 
     /// The remaining time of the `Retry-After`.
-    pub(in crate::controller) fn held(&self, key: &ObjectKey, uid: &str) -> Option<Duration> {
+    pub(crate) fn held(&self, key: &ObjectKey, uid: &str) -> Option<Duration> {
         self.read(key, uid, |state| time_until(state.held_until?))
     }
 
     /// The resource `uid` was deleted.
-    pub(in crate::controller) fn forget(&self, key: &ObjectKey, uid: &str) {
+    pub(crate) fn forget(&self, key: &ObjectKey, uid: &str) {
         let mut known = self.known.lock();
         let states = &mut known.by_resource;
         if states.get(key).is_some_and(|state| *state.uid == *uid) {
@@ -379,6 +364,6 @@ fn time_until(then: Instant) -> Option<Duration> {
 }
 
 /// The key of a resource.
-pub(in crate::controller) fn key_of(resource: &Resource) -> ObjectKey {
+pub(crate) fn key_of(resource: &Resource) -> ObjectKey {
     ObjectKey::new(&resource.namespace, &resource.name)
 }

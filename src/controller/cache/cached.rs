@@ -300,7 +300,7 @@ impl Object for CachedChild {
     }
 }
 
-pub(in crate::controller) fn text<'a>(object: &'a Json<'_>, field: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Json<'_>, field: &str) -> &'a str {
     object.get(field).and_then(Json::as_str).unwrap_or_default()
 }
 

@@ -12,7 +12,7 @@ const MESSAGE_MAX: usize = 256;
 const NAME_MAX: usize = 63;
 
 /// Why `pod`, which is not ready, does not start; `None` if it is starting.
-pub(in crate::controller) fn of(pod: &Json<'_>) -> Option<Box<PodFailure>> {
+pub(crate) fn of(pod: &Json<'_>) -> Option<Box<PodFailure>> {
     let status = pod.get("status")?;
     if let Some(condition) = condition(status, "PodScheduled")
         .filter(|it| text(it, "status") == "False" && text(it, "reason") == "Unschedulable")

@@ -9,21 +9,62 @@
 //! * No deleted object stays forever: see `Tombstones` and `Store::drop_unconfirmed` for writes whose
 //!   answer arrives late.
 
-mod change;
 mod tombstones;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-pub use self::change::Change;
-pub(in crate::controller) use self::tombstones::KEPT_FOR;
+pub(crate) use self::tombstones::KEPT_FOR;
 use self::tombstones::Tombstones;
 pub use crate::controller::object::{Object, ObjectKey};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
+
+/// A change of an object.
+#[derive(Debug)]
+pub enum Change<T> {
+    /// The object was added.
+    Added(Arc<T>),
+    /// The object was updated.
+    Updated {
+        /// The state before.
+        old: Arc<T>,
+        /// The state after.
+        new: Arc<T>,
+    },
+    /// The object was deleted, or no longer matches the watch's selector; the last known state.
+    Deleted(Arc<T>),
+}
+
+impl<T> Change<T> {
+    /// The state before, if it existed.
+    pub fn before(&self) -> Option<&T> {
+        match self {
+            Change::Added(_) => None,
+            Change::Updated { old, .. } | Change::Deleted(old) => Some(old),
+        }
+    }
+
+    /// The state after, if it exists.
+    pub fn after(&self) -> Option<&T> {
+        match self {
+            Change::Added(new) | Change::Updated { new, .. } => Some(new),
+            Change::Deleted(_) => None,
+        }
+    }
+
+    /// The last known state.
+    pub fn latest(&self) -> &T {
+        match self {
+            Change::Added(object) | Change::Updated { new: object, .. } => object,
+            Change::Deleted(object) => object,
+        }
+    }
+}
 
 /// The cached objects of one kind. Shared: one informer writes, all controllers read.
 pub struct Store<T> {
@@ -60,12 +101,12 @@ struct Relist<T> {
 impl<T: Object> Store<T> {
     /// The object with the key `key`.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.lock().objects.get(key).cloned()
+        self.state.lock().objects.get(key).cloned()
     }
 
     /// The objects whose [`Object::index`] is `value`, in any order.
     pub fn indexed(&self, value: &str) -> Vec<Arc<T>> {
-        let state = self.lock();
+        let state = self.state.lock();
         let keys = state.index.get(value);
         keys.into_iter()
             .flatten()
@@ -75,12 +116,12 @@ impl<T: Object> Store<T> {
 
     /// A snapshot of all objects, in any order.
     pub fn snapshot(&self) -> Vec<Arc<T>> {
-        self.lock().objects.values().cloned().collect()
+        self.state.lock().objects.values().cloned().collect()
     }
 
     /// The number of objects.
     pub fn len(&self) -> usize {
-        self.lock().objects.len()
+        self.state.lock().objects.len()
     }
 
     /// Whether the cache is empty.
@@ -96,7 +137,7 @@ impl<T: Object> Store<T> {
     pub fn put_written(&self, object: impl Into<Arc<T>>) -> bool {
         let object: Arc<T> = object.into();
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let version = object.resource_version();
         let is_gone = state.tombstones.covers(object.uid(), version, now);
         let stored = state.objects.get(object.key());
@@ -125,7 +166,7 @@ impl<T: Object> Store<T> {
     where
         T: Clone,
     {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let stored = state.objects.get(key).filter(|stored| stored.uid() == uid);
         if let Some(mut object) = stored.map(|stored| T::clone(stored)) {
             change(&mut object);
@@ -134,22 +175,17 @@ impl<T: Object> Store<T> {
     }
 
     /// Stores an object from the watch. Ignores a state older than the stored one.
-    pub(in crate::controller) fn applied(&self, object: Arc<T>) -> Vec<Change<T>> {
+    pub(crate) fn applied(&self, object: Arc<T>) -> Vec<Change<T>> {
         let mut changes = Vec::new();
-        self.lock().apply(object, &mut changes);
+        self.state.lock().apply(object, &mut changes);
         changes
     }
 
     /// Removes an object that the watch reports as deleted at `version`. Ignored if the stored state
     /// is later: a watch with a selector reports a removed label as a deletion, and an own write
     /// has restored the label since.
-    pub(in crate::controller) fn deleted(
-        &self,
-        key: &ObjectKey,
-        uid: &str,
-        version: u64,
-    ) -> Vec<Change<T>> {
-        let mut state = self.lock();
+    pub(crate) fn deleted(&self, key: &ObjectKey, uid: &str, version: u64) -> Vec<Change<T>> {
+        let mut state = self.state.lock();
         let mut changes = state.heard_of(key);
         let stored = state.objects.get(key);
         if stored.is_some_and(|stored| stored.resource_version() <= version) {
@@ -160,8 +196,8 @@ impl<T: Object> Store<T> {
     }
 
     /// Starts a list. An unfinished one is dropped.
-    pub(in crate::controller) fn begin_relist(&self) {
-        self.lock().relist = Some(Relist {
+    pub(crate) fn begin_relist(&self) {
+        self.state.lock().relist = Some(Relist {
             listed: Vec::new(),
             undecodable: HashSet::new(),
             written: HashMap::new(),
@@ -169,8 +205,8 @@ impl<T: Object> Store<T> {
     }
 
     /// Adds an object to the running list.
-    pub(in crate::controller) fn listed(&self, object: Arc<T>) {
-        let mut state = self.lock();
+    pub(crate) fn listed(&self, object: Arc<T>) {
+        let mut state = self.state.lock();
         let is_same = |stored: &&Arc<T>| {
             stored.uid() == object.uid()
                 && stored.resource_version() == object.resource_version()
@@ -184,16 +220,16 @@ impl<T: Object> Store<T> {
     }
 
     /// Adds an object that cannot be decoded to the running list.
-    pub(in crate::controller) fn listed_undecodable(&self, key: ObjectKey) {
-        if let Some(relist) = &mut self.lock().relist {
+    pub(crate) fn listed_undecodable(&self, key: ObjectKey) {
+        if let Some(relist) = &mut self.state.lock().relist {
             relist.undecodable.insert(key);
         }
     }
 
     /// Completes the list, in one step for readers. Returns the changes: deletions first, the others in
     /// the order of the list.
-    pub(in crate::controller) fn finish_relist(&self) -> Vec<Change<T>> {
-        let mut state = self.lock();
+    pub(crate) fn finish_relist(&self) -> Vec<Change<T>> {
+        let mut state = self.state.lock();
         let Some(relist) = state.relist.take() else {
             return Vec::new();
         };
@@ -236,8 +272,8 @@ impl<T: Object> Store<T> {
     /// not reported them since. The watch continues from the list, so it has reported every such write
     /// except those undone before the list. Call this for [`KEPT_FOR`] after a list, while late answers
     /// may arrive.
-    pub(in crate::controller) fn drop_unconfirmed(&self, before: Instant) -> Vec<Change<T>> {
-        let mut state = self.lock();
+    pub(crate) fn drop_unconfirmed(&self, before: Instant) -> Vec<Change<T>> {
+        let mut state = self.state.lock();
         let overdue = state
             .unconfirmed
             .extract_if(|_, written| *written <= before);
@@ -247,10 +283,6 @@ impl<T: Object> Store<T> {
             .filter_map(|key| state.remove(key))
             .map(Change::Deleted)
             .collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,17 +17,17 @@ const ITEM_KEYS: [&str; 6] = ["name", "containerPort", "port", "key", "topologyK
 
 /// The difference between the desired and the live object.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::controller) struct FieldConflict {
+pub(crate) struct FieldConflict {
     /// Paths, e.g. `spec.template.spec.containers[web].image`.
-    pub(in crate::controller) fields: Vec<String>,
+    pub(crate) fields: Vec<String>,
     /// Managers other than `ours` that own one of them.
-    pub(in crate::controller) managers: BTreeSet<String>,
+    pub(crate) managers: BTreeSet<String>,
     more: bool,
 }
 
 impl FieldConflict {
     /// The difference of `desired` and `live` for the field manager `ours`.
-    pub(in crate::controller) fn of(desired: &Value, live: &Value, ours: &str) -> Self {
+    pub(crate) fn of(desired: &Value, live: &Value, ours: &str) -> Self {
         let entries = live
             .pointer("/metadata/managedFields")
             .and_then(Value::as_array);
@@ -46,7 +46,7 @@ impl FieldConflict {
     }
 
     /// The managers and the fields, for a message.
-    pub(in crate::controller) fn describe(&self, ours: &str) -> String {
+    pub(crate) fn describe(&self, ours: &str) -> String {
         let who = if self.managers.is_empty() {
             format!("another process with the field manager \"{ours}\"")
         } else {

@@ -62,12 +62,12 @@ fn applied_fields<'a, 'j>(object: &'a Json<'j>, manager: &str) -> Option<&'a Jso
 }
 
 /// Whether `entry` of `managedFields` is of what `manager` owns through server-side apply.
-pub(in crate::controller) fn is_applied(entry: &Json<'_>, manager: &str) -> bool {
+pub(crate) fn is_applied(entry: &Json<'_>, manager: &str) -> bool {
     is_apply(entry) && entry.get("manager").and_then(Json::as_str) == Some(manager)
 }
 
 /// Whether `entry` of `managedFields` is of server-side apply.
-pub(in crate::controller) fn is_apply(entry: &Json<'_>) -> bool {
+pub(crate) fn is_apply(entry: &Json<'_>) -> bool {
     entry.get("operation").and_then(Json::as_str) == Some("Apply")
         && entry.get("subresource").is_none()
 }

@@ -71,11 +71,7 @@ fn is_of_rollout(annotation: &str) -> bool {
 /// The JSON patch that makes `manager` the owner of what the managers `base` of other shards have
 /// applied, and the name of the first of those; `None` if there is none. Changes nothing but
 /// `managedFields`.
-pub(in crate::controller) fn taken_over(
-    object: &Value,
-    base: &str,
-    manager: &str,
-) -> Option<(Value, String)> {
+pub(crate) fn taken_over(object: &Value, base: &str, manager: &str) -> Option<(Value, String)> {
     let entries = object.get("metadata")?.get("managedFields")?.as_array()?;
     let (others, mut entries): (Vec<_>, Vec<_>) = entries
         .iter()
@@ -99,7 +95,7 @@ pub(in crate::controller) fn taken_over(
 }
 
 /// The JSON patch that replaces `managedFields` in the version that was read.
-pub(in crate::controller) fn replacement(object: &Value, entries: Vec<Value>) -> Option<Value> {
+pub(crate) fn replacement(object: &Value, entries: Vec<Value>) -> Option<Value> {
     let metadata = object.get("metadata")?;
     Some(json!([
         {"op": "test", "path": "/metadata/uid", "value": metadata.get("uid")?},
@@ -114,7 +110,7 @@ fn is_of_other_shard(entry: &Json<'_>, base: &str, ours: &str) -> bool {
 }
 
 /// The union of two sets of fields.
-pub(in crate::controller) fn unite(set: &mut Value, more: Value) {
+pub(crate) fn unite(set: &mut Value, more: Value) {
     match (set, more) {
         (Value::Object(set), Value::Object(more)) => {
             for (field, below) in more {

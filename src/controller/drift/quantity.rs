@@ -28,32 +28,24 @@ pub(crate) fn milli(text: &str) -> Option<i128> {
 
 /// The factor of a suffix, as a fraction.
 fn scale(suffix: &str) -> Option<(i128, i128)> {
-    const fn binary(power: u32) -> (i128, i128) {
-        (1 << (10 * power), 1)
+    let binary = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    if let Some(power) = binary.iter().position(|it| *it == suffix) {
+        return Some((1 << (10 * power), 1));
     }
-    Some(match suffix {
-        "" => (1, 1),
-        "n" => (1, 1_000_000_000),
-        "u" => (1, 1_000_000),
-        "m" => (1, 1_000),
-        "k" => (1_000, 1),
-        "M" => (1_000_000, 1),
-        "G" => (1_000_000_000, 1),
-        "T" => (1_000_000_000_000, 1),
-        "P" => (1_000_000_000_000_000, 1),
-        "E" => (1_000_000_000_000_000_000, 1),
-        "Ki" => binary(1),
-        "Mi" => binary(2),
-        "Gi" => binary(3),
-        "Ti" => binary(4),
-        "Pi" => binary(5),
-        "Ei" => binary(6),
-        _ => {
-            let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            let power = 10_i128.checked_pow(exponent.unsigned_abs())?;
-            if exponent < 0 { (1, power) } else { (power, 1) }
-        }
-    })
+    let exponent: i32 = match suffix {
+        "n" => -9,
+        "u" => -6,
+        "m" => -3,
+        "k" => 3,
+        "M" => 6,
+        "G" => 9,
+        "T" => 12,
+        "P" => 15,
+        "E" => 18,
+        _ => suffix.strip_prefix(['e', 'E'])?.parse().ok()?,
+    };
+    let power = 10_i128.checked_pow(exponent.unsigned_abs())?;
+    Some(if exponent < 0 { (1, power) } else { (power, 1) })
 }
 
 #[cfg(test)]

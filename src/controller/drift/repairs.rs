@@ -4,17 +4,17 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::operators::Problem;
 
 /// Recent repairs by object.
 #[derive(Debug)]
-pub(in crate::controller) struct RepairLog<K> {
-    objects: Mutex<HashMap<K, Entry>>,
+pub(crate) struct RepairLog<K> {
+    objects: Mutex<HashMap<K, Repairs>>,
     /// Applies of the same desired state within [`WINDOW`] after which the next one waits.
     applies_max: usize,
 }
@@ -27,7 +27,7 @@ impl<K> Default for RepairLog<K> {
 
 impl<K> RepairLog<K> {
     /// A log in which an apply waits after `applies_max` others.
-    pub(in crate::controller) fn after(applies_max: usize) -> Self {
+    pub(crate) fn after(applies_max: usize) -> Self {
         RepairLog {
             objects: Mutex::default(),
             applies_max,
@@ -35,16 +35,9 @@ impl<K> RepairLog<K> {
     }
 }
 
-#[derive(Debug)]
-struct Entry {
-    repairs: Repairs,
-    /// The reported problem of a conflict.
-    problem: Option<Problem>,
-}
-
-/// The next action for an object, and the conflict about it.
-#[derive(Debug)]
-pub(in crate::controller) enum Decision {
+/// The next action for an object that is not as desired.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Decision {
     /// Apply it.
     Apply,
     /// A wait starts: determine who changes the object, and call [`RepairLog::conflict`].
@@ -55,77 +48,62 @@ pub(in crate::controller) enum Decision {
 
 impl<K: Clone + Eq + Hash> RepairLog<K> {
     /// Counts a write to an existing object.
-    pub(in crate::controller) fn applied(&self, key: &K, desired: u64) {
+    pub(crate) fn applied(&self, key: &K, desired: u64) {
         let now = Instant::now();
-        let mut objects = self.lock();
+        let mut objects = self.objects.lock();
         if objects.len() >= OBJECTS_MAX {
-            objects.retain(|_, entry| !entry.repairs.is_over(now));
+            objects.retain(|_, repairs| !repairs.is_over(now));
         }
         if objects.len() < OBJECTS_MAX {
-            let entry = objects.entry(key.clone()).or_insert_with(|| Entry {
-                repairs: Repairs::new(desired, self.applies_max),
-                problem: None,
-            });
-            entry.repairs.applied(desired, now);
+            let repairs = objects.entry(key.clone());
+            let repairs = repairs.or_insert_with(|| Repairs::new(desired, self.applies_max));
+            repairs.applied(desired, now);
         }
     }
 
     /// The object differs from the desired state. Returns the next action.
-    pub(in crate::controller) fn decide(&self, key: &K, desired: u64) -> Decision {
-        let mut objects = self.lock();
-        let Some(entry) = objects.get_mut(key) else {
-            return Decision::Apply;
-        };
-        match entry.repairs.next(desired, Instant::now()) {
-            Repair::Apply => Decision::Apply,
-            Repair::Wait { left, begins: true } => Decision::Investigate(left),
-            Repair::Wait { left, .. } => Decision::Wait(entry.problem.clone(), left),
+    pub(crate) fn decide(&self, key: &K, desired: u64) -> Decision {
+        match self.objects.lock().get_mut(key) {
+            None => Decision::Apply,
+            Some(repairs) => repairs.next(desired, Instant::now()),
         }
     }
 
     /// Records the problem of a conflict.
-    pub(in crate::controller) fn conflict(&self, key: &K, problem: Problem) {
-        if let Some(entry) = self.lock().get_mut(key) {
-            entry.problem = Some(problem);
+    pub(crate) fn conflict(&self, key: &K, problem: Problem) {
+        if let Some(repairs) = self.objects.lock().get_mut(key) {
+            repairs.problem = Some(problem);
         }
     }
 
     /// The child is as desired. Returns the conflict, if any, and how much longer the child must stay
     /// as desired to end it.
-    pub(in crate::controller) fn settled(
-        &self,
-        key: &K,
-        desired: u64,
-    ) -> Option<(Problem, Duration)> {
+    pub(crate) fn settled(&self, key: &K, desired: u64) -> Option<(Problem, Duration)> {
         let now = Instant::now();
-        let mut objects = self.lock();
-        let entry = objects.get(key)?;
-        if let Some(left) = entry.repairs.settles_in(desired, now) {
-            return Some((entry.problem.clone()?, left));
+        let mut objects = self.objects.lock();
+        let repairs = objects.get(key)?;
+        if let Some(left) = repairs.settles_in(desired, now) {
+            return Some((repairs.problem.clone()?, left));
         }
-        if entry.repairs.is_over(now) {
+        if repairs.is_over(now) {
             objects.remove(key);
         }
         None
     }
 
     /// The object was deleted.
-    pub(in crate::controller) fn forget(&self, key: &K) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<K, Entry>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn forget(&self, key: &K) {
+        self.objects.lock().remove(key);
     }
 }
 
 /// The default of `RepairLog::applies_max`.
-pub(in crate::controller) const APPLIES_MAX: usize = 6;
+pub(crate) const APPLIES_MAX: usize = 6;
 /// The most objects that are tracked: about 200 bytes each, for a minute. Conflicts about further ones
 /// are not detected.
 const OBJECTS_MAX: usize = 10_000;
 /// The time window of counted applies, and how long a child must stay as desired to end a conflict.
-pub(in crate::controller) const WINDOW: Duration = Duration::from_secs(60);
+pub(crate) const WINDOW: Duration = Duration::from_secs(60);
 /// The first wait; each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(15);
 /// The longest wait.
@@ -142,20 +120,8 @@ struct Repairs {
     /// The number of waits, and the end of the last one.
     waits: u32,
     until: Option<Instant>,
-}
-
-/// The next action for a child that is not as desired.
-#[derive(Debug, PartialEq, Eq)]
-enum Repair {
-    /// Apply it.
-    Apply,
-    /// Another writer keeps changing it: wait this long. `begins` if this wait starts now.
-    Wait {
-        /// Time left.
-        left: Duration,
-        /// Whether the wait starts now.
-        begins: bool,
-    },
+    /// The reported problem of a conflict.
+    problem: Option<Problem>,
 }
 
 impl Repairs {
@@ -167,12 +133,13 @@ impl Repairs {
             applies: VecDeque::new(),
             waits: 0,
             until: None,
+            problem: None,
         }
     }
 
     /// Counts an apply.
     fn applied(&mut self, desired: u64, now: Instant) {
-        self.start_anew_if_other(desired);
+        self.reset_if_other(desired);
         self.applies.push_back(now);
         while self.applies.len() > self.applies_max {
             self.applies.pop_front();
@@ -180,13 +147,10 @@ impl Repairs {
     }
 
     /// The child is not as desired. Returns the next action.
-    fn next(&mut self, desired: u64, now: Instant) -> Repair {
-        self.start_anew_if_other(desired);
+    fn next(&mut self, desired: u64, now: Instant) -> Decision {
+        self.reset_if_other(desired);
         if let Some(left) = self.left(now) {
-            return Repair::Wait {
-                left,
-                begins: false,
-            };
+            return Decision::Wait(self.problem.clone(), left);
         }
         let tries = if self.waits == 0 {
             self.recent(now) < self.applies_max
@@ -202,17 +166,14 @@ impl Repairs {
             true
         };
         if tries {
-            return Repair::Apply;
+            return Decision::Apply;
         }
         let wait = FIRST_WAIT
             .saturating_mul(1 << self.waits.min(8))
             .min(LONGEST_WAIT);
         self.waits = self.waits.saturating_add(1);
         self.until = now.checked_add(wait);
-        Repair::Wait {
-            left: wait,
-            begins: true,
-        }
+        Decision::Investigate(wait)
     }
 
     /// The child is as desired. Returns how much longer it must stay so to end the conflict; `None` if
@@ -231,7 +192,7 @@ impl Repairs {
         self.left(now).is_none() && self.recent(now) == 0
     }
 
-    fn start_anew_if_other(&mut self, desired: u64) {
+    fn reset_if_other(&mut self, desired: u64) {
         if self.desired != desired {
             *self = Repairs::new(desired, self.applies_max);
         }
@@ -261,7 +222,7 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{APPLIES_MAX, LONGEST_WAIT, Repair, Repairs, WINDOW};
+    use super::{APPLIES_MAX, Decision, LONGEST_WAIT, Repairs, WINDOW};
 
     const MOMENT: Duration = Duration::from_millis(10);
 
@@ -272,19 +233,13 @@ mod tests {
         while seen.len() < waits {
             *now += MOMENT;
             match repairs.next(1, *now) {
-                Repair::Apply => {
+                Decision::Apply => {
                     repairs.applied(1, *now);
                     applies += 1;
                 }
-                Repair::Wait { left, begins } => {
-                    assert!(begins);
-                    assert_eq!(
-                        repairs.next(1, *now),
-                        Repair::Wait {
-                            left,
-                            begins: false
-                        }
-                    );
+                Decision::Wait(..) => panic!("a wait that did not start"),
+                Decision::Investigate(left) => {
+                    assert_eq!(repairs.next(1, *now), Decision::Wait(None, left));
                     seen.push(left.as_secs());
                     *now += left;
                 }
@@ -306,7 +261,7 @@ mod tests {
         let (mut repairs, mut now) = (Repairs::new(1, APPLIES_MAX), Instant::now());
         for _ in 0..100 {
             now += Duration::from_secs(13);
-            assert_eq!(repairs.next(1, now), Repair::Apply);
+            assert_eq!(repairs.next(1, now), Decision::Apply);
             repairs.applied(1, now);
         }
     }
@@ -315,7 +270,7 @@ mod tests {
     fn a_conflict_is_over_when_the_child_has_stayed_for_a_minute() {
         let (mut repairs, mut now) = (Repairs::new(1, APPLIES_MAX), Instant::now());
         fight(&mut repairs, &mut now, 3);
-        assert_eq!(repairs.next(1, now), Repair::Apply);
+        assert_eq!(repairs.next(1, now), Decision::Apply);
         repairs.applied(1, now);
         assert_eq!(repairs.settles_in(1, now), Some(WINDOW));
         assert_eq!(repairs.settles_in(1, now + WINDOW), None);
@@ -328,7 +283,7 @@ mod tests {
     fn another_desired_state_does_not_wait() {
         let (mut repairs, mut now) = (Repairs::new(1, APPLIES_MAX), Instant::now());
         fight(&mut repairs, &mut now, 6);
-        assert_eq!(repairs.next(2, now), Repair::Apply);
+        assert_eq!(repairs.next(2, now), Decision::Apply);
         assert_eq!(repairs.settles_in(1, now), None);
         assert!(LONGEST_WAIT > WINDOW);
     }

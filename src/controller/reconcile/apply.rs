@@ -12,10 +12,10 @@ mod wanted;
 use tracing::{debug, info};
 
 use self::checks::{Pace, wait_for_rollout};
-pub(in crate::controller) use self::error::{ApplyError, PATIENCE_WITH_WRITES};
+pub(crate) use self::error::{ApplyError, PATIENCE_WITH_WRITES};
 use self::error::{not_found, pending_deletion, pending_rollout};
 pub(super) use self::memo::Memos;
-pub(in crate::controller) use self::wanted::Ensured;
+pub(crate) use self::wanted::Ensured;
 use self::wanted::{Expected, Wanted};
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::cache::decode::DecodeGuard;
@@ -44,7 +44,7 @@ impl Reconciler {
     ///
     /// # Errors
     /// The first [`ApplyError`]; later children stay unchanged.
-    pub(in crate::controller) async fn ensure(
+    pub(crate) async fn ensure(
         &self,
         resource: &Resource,
         children: &[Child],
@@ -66,11 +66,7 @@ impl Reconciler {
     }
 
     /// Whether the cache shows every child as expected.
-    pub(in crate::controller) fn is_confirmed(
-        &self,
-        resource: &Resource,
-        expected: &[Expected],
-    ) -> bool {
+    pub(crate) fn is_confirmed(&self, resource: &Resource, expected: &[Expected]) -> bool {
         expected.iter().all(|expected| {
             let Expected {
                 kind,
@@ -84,7 +80,7 @@ impl Reconciler {
     }
 
     /// Releases the names of a resource that is deleted or has no more children.
-    pub(in crate::controller) fn release(&self, resource: &ObjectKey, uid: &str) {
+    pub(crate) fn release(&self, resource: &ObjectKey, uid: &str) {
         for child in self.children.reservations.release_all(uid) {
             self.repairs.forget(&child);
             self.shard_adoptions.forget(&child);

@@ -14,7 +14,7 @@ use crate::operators::{Observed, ObservedWorkload, Reason, status};
 
 /// How the wanted status differs from the stored one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::controller) enum Difference {
+pub(crate) enum Difference {
     /// The stored status is of an earlier generation, or a condition differs.
     Conditions,
     /// Only counts, messages, times and the step of a rollout differ.
@@ -23,7 +23,7 @@ pub(in crate::controller) enum Difference {
 
 impl Difference {
     /// How `wanted` differs from `stored`.
-    pub(in crate::controller) fn by(stored: &Status, wanted: &Status) -> Self {
+    pub(crate) fn by(stored: &Status, wanted: &Status) -> Self {
         let is_same = stored.observed_generation == wanted.observed_generation
             && stored.conditions.len() == wanted.conditions.len()
             && wanted.conditions.iter().all(|condition| {
@@ -77,16 +77,16 @@ const BURST: u32 = 25;
 
 /// The other resources of the kind that wait.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::controller) struct Others {
+pub(crate) struct Others {
     /// With a pending status.
-    pub(in crate::controller) pending: u32,
+    pub(crate) pending: u32,
     /// Ready in the work queue.
-    pub(in crate::controller) queued: u32,
+    pub(crate) queued: u32,
 }
 
 impl Others {
     /// Whether these are more than 25.
-    pub(in crate::controller) fn is_burst(self) -> bool {
+    pub(crate) fn is_burst(self) -> bool {
         self.pending.saturating_add(self.queued) > BURST
     }
 }
@@ -105,7 +105,7 @@ const REFRESH_PER_WAITING: Duration = Duration::from_millis(200);
 
 /// A status that differs from the stored one.
 #[derive(Debug)]
-pub(in crate::controller) struct StatusDebounce {
+pub(crate) struct StatusDebounce {
     /// Since when it differs.
     since: Instant,
     moved: Instant,
@@ -114,7 +114,7 @@ pub(in crate::controller) struct StatusDebounce {
 
 impl StatusDebounce {
     /// A status that differs since `now`.
-    pub(in crate::controller) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         StatusDebounce {
             since: now,
             moved: now,
@@ -124,7 +124,7 @@ impl StatusDebounce {
 
     /// The delay of the write, given the time `now`, the observed state, whether a rollout is in
     /// progress, the difference, and the other resources that wait; `None` if it is due.
-    pub(in crate::controller) fn wait(
+    pub(crate) fn wait(
         &mut self,
         observed: Observed,
         is_settled: bool,

@@ -322,7 +322,7 @@ fn the_index_follows_every_change() {
     store.finish_relist();
     assert_eq!(names("two"), ["c"]);
     assert!(
-        store.lock().index.len() == 1,
+        store.state.lock().index.len() == 1,
         "nothing is left of owners without objects"
     );
 }

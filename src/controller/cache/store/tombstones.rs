@@ -12,7 +12,7 @@ use crate::explorer::twins::{self, Twin};
 
 /// How long the answer to a write may arrive after a deletion or a list: longer than the deadline of
 /// any call.
-pub(in crate::controller) const KEPT_FOR: Duration = Duration::from_secs(60);
+pub(crate) const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// UIDs of objects that were deleted within the last minute.
 #[derive(Debug, Default)]

@@ -7,13 +7,13 @@ use crate::api_server::RequestError;
 use crate::operators::{Problem, Reason};
 
 /// How long writes may fail until the resource is degraded.
-pub(in crate::controller) const PATIENCE_WITH_WRITES: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE_WITH_WRITES: Duration = Duration::from_secs(30);
 /// How long the deletion of a child may take until the resource is degraded.
 const PATIENCE_WITH_DELETION: Duration = Duration::from_secs(60);
 
 /// Why the children cannot be applied.
 #[derive(Debug)]
-pub(in crate::controller) enum ApplyError {
+pub(crate) enum ApplyError {
     /// Blocked by an external cause; retried after this time.
     Blocked(Problem, Duration),
     /// Waits for something that usually resolves by itself.

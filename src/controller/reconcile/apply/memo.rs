@@ -2,7 +2,8 @@
 //! neither validates the spec nor computes the children again.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::wanted::{Ensured, Expected};
 use crate::controller::reconcile::Reconciler;
@@ -10,7 +11,7 @@ use crate::operators::{Child, ChildSummary, Resource};
 
 /// The memos of all resources of one kind: about 200 bytes each.
 #[derive(Debug, Default)]
-pub(in crate::controller::reconcile) struct Memos {
+pub(crate) struct Memos {
     /// By UID of the resource.
     by_resource: Mutex<HashMap<Box<str>, Memo>>,
 }
@@ -72,30 +73,26 @@ impl Memos {
             spec,
             children: settled.collect(),
         };
-        self.lock().insert(resource.uid.as_str().into(), memo);
+        self.by_resource
+            .lock()
+            .insert(resource.uid.as_str().into(), memo);
     }
 
     /// The resource `uid` was deleted.
     pub(super) fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Memo>> {
-        self.by_resource
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.by_resource.lock().remove(uid);
     }
 }
 
 impl Reconciler {
     /// The children that were applied for this `spec`, if the caches show all of them as they were
     /// applied, and no others: what [`Reconciler::ensure`] would find.
-    pub(in crate::controller) fn remembered(
+    pub(crate) fn remembered(
         &self,
         resource: &Resource,
         spec: u64,
     ) -> Option<(Vec<ChildSummary>, Ensured)> {
-        let memos = self.memos.lock();
+        let memos = self.memos.by_resource.lock();
         let memo = memos.get(&*resource.uid);
         let memo = memo.filter(|memo| memo.spec == spec && !resource.paused)?;
         let (expected, children): (Vec<_>, Vec<_>) =
@@ -105,14 +102,14 @@ impl Reconciler {
             let mut children = children.iter();
             children.any(|child| child.kind == kind && child.name == name)
         };
-        let is_fought_over = |expected: &Expected| {
+        let is_in_conflict = |expected: &Expected| {
             let child = (expected.kind, expected.key.clone());
             let desired = expected.fingerprint.fields;
             self.repairs.settled(&child, desired).is_some()
         };
         let is_as_applied = self.is_confirmed(resource, &expected)
             && self.unwanted(resource, is_wanted).is_empty()
-            && !expected.iter().any(is_fought_over);
+            && !expected.iter().any(is_in_conflict);
         if !is_as_applied {
             return None;
         }

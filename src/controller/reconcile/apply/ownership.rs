@@ -127,10 +127,7 @@ impl Reconciler {
 
     /// Reads the revision of etcd since which no other manager writes, once, with a list in this
     /// namespace.
-    pub(in crate::controller) async fn first_revision(
-        &self,
-        namespace: &str,
-    ) -> Result<u64, RequestError> {
+    pub(crate) async fn first_revision(&self, namespace: &str) -> Result<u64, RequestError> {
         let begun = self.begun.get_or_try_init(|| async {
             // Lists a type without conversion: a list of resources fails while the conversion webhook
             // is unavailable, even if it is empty. No object has this name.
@@ -143,7 +140,7 @@ impl Reconciler {
 
     /// Whether the API server has the children as cached. Reads only those that have not changed since
     /// this process leads: the first lists may have come from an outdated API server.
-    pub(in crate::controller) async fn is_current(
+    pub(crate) async fn is_current(
         &self,
         resource: &Resource,
         ensured: &Ensured,

@@ -13,18 +13,18 @@ use crate::operators::{Child, ChildKind, Problem, Resource};
 
 /// The result of applying all children of a resource.
 #[derive(Debug, Default)]
-pub(in crate::controller) struct Ensured {
+pub(crate) struct Ensured {
     /// The state of each child that `Ready` requires.
-    pub(in crate::controller) expected: Vec<Expected>,
+    pub(crate) expected: Vec<Expected>,
     /// Why a child that is not changed now is not confirmed.
-    pub(in crate::controller) unconfirmed: Option<Problem>,
+    pub(crate) unconfirmed: Option<Problem>,
     /// When to reconcile again without a new event.
-    pub(in crate::controller) requeue_after: Option<Duration>,
+    pub(crate) requeue_after: Option<Duration>,
 }
 
 /// The state of a child that `Ready` requires.
 #[derive(Debug, Clone)]
-pub(in crate::controller) struct Expected {
+pub(crate) struct Expected {
     pub(super) kind: ChildKind,
     pub(super) key: ObjectKey,
     pub(super) fingerprint: Fingerprint,
