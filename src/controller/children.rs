@@ -115,7 +115,7 @@ impl Children {
         let Some(owner) = &cached.owner else {
             return Ownership::Unknown;
         };
-        if owner.gives_to(wanted_by) && !cached.meta.deleting {
+        if owner.passes_to(wanted_by) && !cached.meta.deleting {
             Ownership::Ours {
                 uid: cached.meta.uid.clone(),
                 resource_version: cached.meta.resource_version,
@@ -128,7 +128,7 @@ impl Children {
             // its children.
             Ownership::Ending(terminating(kind, key))
         } else {
-            Ownership::Foreign(taken(kind, key, Some(owner)))
+            Ownership::Foreign(name_conflict(kind, key, Some(owner)))
         }
     }
 
@@ -177,7 +177,7 @@ impl Children {
     }
 
     /// The child with pods, by kind and name.
-    pub(crate) fn workload_called(&self, kind: &str, key: &ObjectKey) -> Option<Arc<CachedChild>> {
+    pub(crate) fn workload_named(&self, kind: &str, key: &ObjectKey) -> Option<Arc<CachedChild>> {
         let mut stores = self.stores.iter();
         let (_, store) = stores.find(|(it, _)| it.has_pods && it.kind == kind)?;
         store.get(key)
@@ -195,7 +195,7 @@ impl Children {
     pub(crate) fn is_rolled_out(&self, uid: &str) -> bool {
         let makers = self.stores.iter().filter(|(kind, _)| kind.has_pods);
         let mut children = makers.flat_map(|(_, store)| store.indexed(uid)).peekable();
-        children.peek().is_some() && !children.any(|child| child.is_moving())
+        children.peek().is_some() && !children.any(|child| child.is_rolling_out())
     }
 
     /// The child `kind` with the key `key`, if the resource `uid` owns it: the fingerprint of the owned
@@ -242,7 +242,9 @@ impl Children {
             name: child.meta.key.name().to_owned(),
             not_ready: match &child.state {
                 ChildState::NotReady(why) => Some(why.clone()),
-                ChildState::Workload(_) if child.is_moving() => Some("it is rolling out".into()),
+                ChildState::Workload(_) if child.is_rolling_out() => {
+                    Some("it is rolling out".into())
+                }
                 ChildState::Workload(_) | ChildState::Ready => None,
             },
         });
@@ -276,7 +278,7 @@ pub(crate) fn terminating(kind: ChildKind, key: &ObjectKey) -> Problem {
 }
 
 /// The problem of a child whose name belongs to another object.
-pub(crate) fn taken(kind: ChildKind, key: &ObjectKey, owner: Option<&Owner>) -> Problem {
+pub(crate) fn name_conflict(kind: ChildKind, key: &ObjectKey, owner: Option<&Owner>) -> Problem {
     let whose = match owner {
         Some(owner) => format!("belongs to {} {}", owner.kind, owner.name),
         None => "does not belong to this resource".to_owned(),

@@ -222,7 +222,7 @@ impl Running {
     async fn until(mut self, stop: impl Future<Output = ()>) -> Result<(), ControllersError> {
         let ended = tokio::select! {
             Some(ended) = self.informers.join_next() => ended.map(|result| match result {
-                Err(InformerError::StreamEnded { kind }) => format!("the watch of {kind}"),
+                Err(InformerError { kind }) => format!("the watch of {kind}"),
             }),
             Some(ended) = self.workers.join_next() => match ended {
                 Ok(Err(fenced)) => return Err(fenced.into()),

@@ -162,7 +162,7 @@ impl EventHandlers {
             self.note_loss(child.meta.key.namespace(), owner);
         }
         let urgency = match before.zip(after) {
-            Some((before, after)) if before.is_spec_equal(after) && after.is_moving() => {
+            Some((before, after)) if before.is_spec_equal(after) && after.is_rolling_out() => {
                 match (before.is_current(), after.is_current()) {
                     // What it reports is of an earlier spec, and nobody acts on it.
                     (_, false) => return,
@@ -197,11 +197,11 @@ impl EventHandlers {
         for pod in [before, after].into_iter().flatten() {
             let workload = pod.workload.as_deref().and_then(of_index);
             let workload =
-                workload.and_then(|(kind, key)| self.children.workload_called(kind, &key));
+                workload.and_then(|(kind, key)| self.children.workload_named(kind, &key));
             if let Some(workload) = workload
                 && let Some(owner) = &workload.owner
             {
-                let urgency = match workload.is_moving() {
+                let urgency = match workload.is_rolling_out() {
                     true if fails_otherwise => Urgency::Soon,
                     true => Urgency::Pod,
                     false => Urgency::Now,

@@ -85,7 +85,7 @@ pub(crate) struct Reconciler {
     /// this one, the selectors of the two overlap.
     shard_adoptions: RepairLog<(ChildKind, ObjectKey)>,
     /// A revision of etcd since which no other manager writes; read before the first child is created.
-    begun: OnceCell<u64>,
+    first_revision: OnceCell<u64>,
 }
 
 impl Reconciler {
@@ -126,7 +126,7 @@ impl Reconciler {
             repairs: RepairLog::default(),
             repeated_statuses: RepairLog::default(),
             shard_adoptions: RepairLog::after(1),
-            begun: OnceCell::new(),
+            first_revision: OnceCell::new(),
         }
     }
 
@@ -145,8 +145,8 @@ impl Reconciler {
 
     /// As [`Reconciler::begin`], without a request.
     #[cfg(test)]
-    pub(super) fn begun_at(&self, revision: u64) {
-        self.begun.set(revision).expect("once");
+    pub(super) fn set_first_revision(&self, revision: u64) {
+        self.first_revision.set(revision).expect("once");
     }
 
     /// Reconciles one resource: applies its children and writes its status.

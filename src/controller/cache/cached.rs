@@ -96,7 +96,7 @@ impl Owner {
     }
 
     /// Whether a child of this owner is also a child of `other`.
-    pub(crate) fn gives_to(&self, other: &Owner) -> bool {
+    pub(crate) fn passes_to(&self, other: &Owner) -> bool {
         self.uid == other.uid || self.retained && self.is_namesake(other)
     }
 
@@ -248,7 +248,7 @@ impl CachedChild {
     }
 
     /// Whether a rollout is in progress, so that another change follows soon.
-    pub(crate) fn is_moving(&self) -> bool {
+    pub(crate) fn is_rolling_out(&self) -> bool {
         self.workload()
             .is_some_and(|workload| !workload.is_complete())
     }
@@ -275,7 +275,7 @@ impl Decode for CachedChild {
     /// The template of pods is most of a spec.
     const UNPARSED: &'static [&'static str] = &["spec.template"];
 
-    const LOOKS_AT_MANAGERS: bool = true;
+    const READS_MANAGED_FIELDS: bool = true;
 
     fn from_json(object: &Json<'_>) -> Result<Self, String> {
         let watched = WATCHED.try_with(Watched::clone);

@@ -26,7 +26,7 @@ pub trait Decode: Sized {
 
     /// Whether it reads `metadata.managedFields`. Of each entry, `fieldsV1` is left as text, and skipped
     /// if it is not of server-side apply by this operator.
-    const LOOKS_AT_MANAGERS: bool = false;
+    const READS_MANAGED_FIELDS: bool = false;
 
     /// Decodes an object as the API server sends it.
     ///
@@ -84,7 +84,7 @@ impl<'de, T: Decode> Deserialize<'de> for DecodeGuard<T> {
         let object = Part::Object(Parts {
             skipped: T::SKIPPED,
             unparsed: T::UNPARSED,
-            managers: T::LOOKS_AT_MANAGERS,
+            managers: T::READS_MANAGED_FIELDS,
         });
         let object = Reading(object).deserialize(deserializer)?;
         let metadata = object.get("metadata");

@@ -19,7 +19,7 @@ use tracing::{debug, info, warn};
 use crate::controller::backoff::StreamBackoff;
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 pub use crate::controller::cache::store::Change;
-use crate::controller::cache::store::{KEPT_FOR, Store};
+use crate::controller::cache::store::{MAX_ANSWER_DELAY, Store};
 use crate::controller::metrics::Metrics;
 use crate::controller::object::{Object, ObjectKey};
 
@@ -40,7 +40,7 @@ const PAGE_SIZE: u32 = 500;
 const ABSENT_POLL: Duration = Duration::from_secs(3);
 
 /// The longest `Retry-After` that is respected; API servers send one or two seconds.
-const LONGEST_ASKED: Duration = Duration::from_secs(30);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// How long the watch may take to report an own write, and how often this is checked after a list.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
@@ -48,15 +48,12 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Whether an informer has its first list.
 pub type Synced = watch::Receiver<bool>;
 
-/// Why an informer ended.
+/// The stream of `kube::runtime::watcher` ended unexpectedly.
 #[derive(Debug, thiserror::Error)]
-pub enum InformerError {
-    /// The stream of `kube::runtime::watcher` ended unexpectedly.
-    #[error("the watch of {kind} ended")]
-    StreamEnded {
-        /// The watched kind.
-        kind: String,
-    },
+#[error("the watch of {kind} ended")]
+pub struct InformerError {
+    /// The watched kind.
+    pub kind: String,
 }
 
 /// Keeps a [`Store`] up to date.
@@ -113,7 +110,7 @@ impl<T: Object> Informer<T> {
                 continue;
             };
             match next {
-                None => return Err(InformerError::StreamEnded { kind: self.kind }),
+                None => return Err(InformerError { kind: self.kind }),
                 Some(Ok(event)) => {
                     let is_list = matches!(event, Event::InitDone);
                     let is_first_list = is_list && !*self.synced.borrow();
@@ -140,7 +137,7 @@ impl<T: Object> Informer<T> {
 
     /// Counts and logs an error; returns the delay before the stream is polled again.
     fn wait(&self, error: &watcher::Error, waits: &mut Waits) -> Duration {
-        let code = answer(error).map(|status| status.code);
+        let code = status_of(error).map(|status| status.code);
         self.metrics.watch_failed(&self.kind, code);
         let kind = &self.kind;
         if let Some(delay) = retry_after(error) {
@@ -253,7 +250,7 @@ impl Sweeps {
 
     /// Enough sweeps for a write whose answer arrived at the last moment.
     fn after_list() -> Self {
-        let left = KEPT_FOR.as_secs() / SWEEP_EVERY.as_secs() + 2;
+        let left = MAX_ANSWER_DELAY.as_secs() / SWEEP_EVERY.as_secs() + 2;
         Sweeps {
             left,
             next: Instant::now() + SWEEP_EVERY,
@@ -339,7 +336,7 @@ fn watch_config(label_selector: Option<&str>) -> watcher::Config {
 }
 
 /// The API server's status in an error, if any.
-fn answer(error: &watcher::Error) -> Option<&Status> {
+fn status_of(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
@@ -353,9 +350,9 @@ fn answer(error: &watcher::Error) -> Option<&Status> {
 /// (re)initializing" (429) for about a second. With back-off, the watch would be missing long after the
 /// API server is ready.
 fn retry_after(error: &watcher::Error) -> Option<Duration> {
-    let status = answer(error).filter(|status| status.code == 429)?;
+    let status = status_of(error).filter(|status| status.code == 429)?;
     let seconds = status.details.as_ref()?.retry_after_seconds;
-    let asked = Duration::from_secs(seconds.into()).min(LONGEST_ASKED);
+    let asked = Duration::from_secs(seconds.into()).min(MAX_RETRY_AFTER);
     // Never earlier, and with jitter for the informers.
     (!asked.is_zero()).then(|| asked.mul_f64(1.0 + 0.5 * fastrand::f64()))
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-pub(crate) use self::tombstones::KEPT_FOR;
+pub(crate) use self::tombstones::MAX_ANSWER_DELAY;
 use self::tombstones::Tombstones;
 pub use crate::controller::object::{Object, ObjectKey};
 #[cfg(test)]
@@ -151,7 +151,7 @@ impl<T: Object> Store<T> {
         let key = object.key().clone();
         if let Some(relist) = &mut state.relist {
             relist.written.insert(key.clone(), now);
-        } else if is_new && state.relisted.is_some_and(|at| now < at + KEPT_FOR) {
+        } else if is_new && state.relisted.is_some_and(|at| now < at + MAX_ANSWER_DELAY) {
             state.unconfirmed.insert(key.clone(), now);
         }
         let replaced = state.insert(Arc::clone(&object));
@@ -186,7 +186,7 @@ impl<T: Object> Store<T> {
     /// has restored the label since.
     pub(crate) fn deleted(&self, key: &ObjectKey, uid: &str, version: u64) -> Vec<Change<T>> {
         let mut state = self.state.lock();
-        let mut changes = state.heard_of(key);
+        let mut changes = state.confirm(key);
         let stored = state.objects.get(key);
         if stored.is_some_and(|stored| stored.resource_version() <= version) {
             changes.extend(state.remove(key).map(Change::Deleted));
@@ -270,7 +270,7 @@ impl<T: Object> Store<T> {
 
     /// Drops own writes until `before`, made around a list that does not contain them, if the watch has
     /// not reported them since. The watch continues from the list, so it has reported every such write
-    /// except those undone before the list. Call this for [`KEPT_FOR`] after a list, while late answers
+    /// except those undone before the list. Call this for [`MAX_ANSWER_DELAY`] after a list, while late answers
     /// may arrive.
     pub(crate) fn drop_unconfirmed(&self, before: Instant) -> Vec<Change<T>> {
         let mut state = self.state.lock();
@@ -289,7 +289,7 @@ impl<T: Object> Store<T> {
 impl<T: Object> State<T> {
     /// The watch reported a key: its cached state is confirmed, and an object that an own write
     /// replaced is reported as deleted.
-    fn heard_of(&mut self, key: &ObjectKey) -> Vec<Change<T>> {
+    fn confirm(&mut self, key: &ObjectKey) -> Vec<Change<T>> {
         self.unconfirmed.remove(key);
         self.displaced
             .remove(key)
@@ -299,7 +299,7 @@ impl<T: Object> State<T> {
     }
 
     fn apply(&mut self, object: Arc<T>, changes: &mut Vec<Change<T>>) {
-        changes.extend(self.heard_of(object.key()));
+        changes.extend(self.confirm(object.key()));
         let stored = self.objects.get(object.key());
         if stored.is_some_and(|stored| !is_news(object.as_ref(), stored)) {
             return;

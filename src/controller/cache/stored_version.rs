@@ -23,16 +23,16 @@ use crate::controller::cache::informer;
 
 /// Discovery interval while the hub version is served but not stored, which is a transition. Once it is
 /// stored, discovery is read only after the watch fails.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Discovery interval while the hub version is not served, which may be permanent. The API server ends
 /// the watches of a changed CRD and rejects new ones while it updates its storage, so a change is
 /// usually noticed at once. This interval covers other cases.
-const LOOK_SELDOM: Duration = Duration::from_secs(600);
+const RARE_DISCOVERY_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The result of discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum Discovered {
     /// The hub version is the storage version.
     HubStored,
     /// The hub version is served, and the spoke version is stored.
@@ -41,20 +41,20 @@ enum Found {
     SpokeOnly,
 }
 
-impl Found {
+impl Discovered {
     fn version(self, kind: &'static Kind) -> &'static Version {
         match self {
-            Found::HubStored => &kind.hub,
-            Found::HubServed | Found::SpokeOnly => &kind.spoke,
+            Discovered::HubStored => &kind.hub,
+            Discovered::HubServed | Discovered::SpokeOnly => &kind.spoke,
         }
     }
 
     /// The delay before the next discovery, without other events.
-    fn next_look(self) -> Option<Instant> {
+    fn next_discovery(self) -> Option<Instant> {
         let after = match self {
-            Found::HubStored => return None,
-            Found::HubServed => LOOK_EVERY,
-            Found::SpokeOnly => LOOK_SELDOM,
+            Discovered::HubStored => return None,
+            Discovered::HubServed => DISCOVERY_INTERVAL,
+            Discovered::SpokeOnly => RARE_DISCOVERY_INTERVAL,
         };
         Some(Instant::now() + after)
     }
@@ -68,7 +68,7 @@ struct Watching<T> {
     version: &'static Version,
     events: Events<T>,
     /// When the next discovery is due.
-    next_look: Option<Instant>,
+    next_discovery: Option<Instant>,
 }
 
 /// The configuration and state of the watches.
@@ -78,12 +78,11 @@ struct Watcher<T> {
     client: Client,
     namespace: Option<String>,
     label_selector: Option<String>,
-    now: Option<Watching<T>>,
+    watching: Option<Watching<T>>,
 }
 
 /// The resources of `kind`, in `namespace` or in all, that match `label_selector`, in the storage
-/// version: a list and its changes,
-/// and again after each change of the storage version.
+/// version: a list and its changes, and again after each change of the storage version.
 ///
 /// `discovery` is for single requests, `client` for watches; see [`informer::watch`].
 pub(crate) fn watch<T>(
@@ -101,7 +100,7 @@ where
         client,
         namespace: namespace.map(str::to_owned),
         label_selector: label_selector.map(str::to_owned),
-        now: None,
+        watching: None,
     };
     stream::unfold(watcher, async |mut watcher| {
         let event = watcher.next().await;
@@ -112,61 +111,59 @@ where
 impl<T: Decode + Send + Sync + 'static> Watcher<T> {
     async fn next(&mut self) -> watcher::Result<Event<DecodeGuard<T>>> {
         loop {
-            let Some(watching) = &mut self.now else {
-                match stored_version(&self.discovery, self.kind).await {
-                    Ok(found) => self.begin(found),
-                    Err(error) => return Err(watcher::Error::InitialListFailed(error)),
-                }
+            let Some(watching) = &mut self.watching else {
+                let found = stored_version(&self.discovery, self.kind).await;
+                self.begin(found.map_err(watcher::Error::InitialListFailed)?);
                 continue;
             };
-            let look = watching.next_look;
+            let due = watching.next_discovery;
             tokio::select! {
                 biased;
-                () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => {}
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
                 event = watching.events.next() => match event {
                     Some(Ok(event)) => return Ok(event),
                     Some(Err(error)) => {
                         // This version may be missing, or need a webhook that another version does not.
                         // The informer waits before the retry.
-                        watching.next_look = Some(Instant::now());
+                        watching.next_discovery = Some(Instant::now());
                         return Err(error);
                     }
                     // kube's watcher never ends; otherwise a new one is started.
                     None => {
-                        self.now = None;
+                        self.watching = None;
                         continue;
                     }
                 }
             }
-            self.look_again().await;
+            self.rediscover().await;
         }
     }
 
     /// Switches if another version is stored now. A failed discovery changes nothing.
-    async fn look_again(&mut self) {
-        let Some(watching) = &mut self.now else {
+    async fn rediscover(&mut self) {
+        let Some(watching) = &mut self.watching else {
             return;
         };
         match stored_version(&self.discovery, self.kind).await {
             Ok(found) if found.version(self.kind).name != watching.version.name => {
                 self.begin(found);
             }
-            Ok(found) => watching.next_look = found.next_look(),
-            Err(_) => watching.next_look = Some(Instant::now() + LOOK_EVERY),
+            Ok(found) => watching.next_discovery = found.next_discovery(),
+            Err(_) => watching.next_discovery = Some(Instant::now() + DISCOVERY_INTERVAL),
         }
     }
 
-    fn begin(&mut self, found: Found) {
+    fn begin(&mut self, found: Discovered) {
         let version = found.version(self.kind);
         let Kind { group, kind, .. } = self.kind;
         info!(group, kind, version = version.name, "watching");
         let resource = resource(self.kind, version);
         let (selector, namespace) = (self.label_selector.as_deref(), self.namespace.as_deref());
         let events = informer::watch(self.client.clone(), &resource, selector, namespace);
-        self.now = Some(Watching {
+        self.watching = Some(Watching {
             version,
             events: Box::pin(events),
-            next_look: found.next_look(),
+            next_discovery: found.next_discovery(),
         });
     }
 }
@@ -184,13 +181,13 @@ pub(crate) fn resource(kind: &Kind, version: &Version) -> ApiResource {
 
 /// The storage version of `kind`; the spoke version if the hub version is not served, for whatever
 /// reason.
-async fn stored_version(client: &Client, kind: &'static Kind) -> Result<Found, Error> {
+async fn stored_version(client: &Client, kind: &'static Kind) -> Result<Discovered, Error> {
     let hub = kind.api_version(&kind.hub);
     let discovered = timeout(DEADLINE, client.list_api_group_resources(&hub)).await;
     match discovered {
-        Ok(Ok(resources)) if is_stored(kind, &kind.hub, &resources) => Ok(Found::HubStored),
-        Ok(Ok(_)) => Ok(Found::HubServed),
-        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(Found::SpokeOnly),
+        Ok(Ok(resources)) if is_stored(kind, &kind.hub, &resources) => Ok(Discovered::HubStored),
+        Ok(Ok(_)) => Ok(Discovered::HubServed),
+        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(Discovered::SpokeOnly),
         Ok(Err(error)) => Err(error),
         Err(elapsed) => Err(Error::Service(Box::new(elapsed))),
     }

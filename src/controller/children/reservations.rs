@@ -84,49 +84,51 @@ mod tests {
     use crate::operators::{DEPLOYMENT, SERVICE};
 
     #[test]
-    fn the_first_claimant_stays_until_it_gives_the_name_back() {
-        let claims = NameReservations::default();
+    fn the_first_holder_stays_until_it_gives_the_name_back() {
+        let reservations = NameReservations::default();
         let name = ObjectKey::new("ns", "one");
-        assert!(claims.reserve(DEPLOYMENT, &name, "first"));
+        assert!(reservations.reserve(DEPLOYMENT, &name, "first"));
         assert!(
-            claims.reserve(DEPLOYMENT, &name, "first"),
-            "claiming again is no conflict"
+            reservations.reserve(DEPLOYMENT, &name, "first"),
+            "reserving again is no conflict"
         );
-        assert!(!claims.reserve(DEPLOYMENT, &name, "second"));
-        claims.release(DEPLOYMENT, &name, "second");
+        assert!(!reservations.reserve(DEPLOYMENT, &name, "second"));
+        reservations.release(DEPLOYMENT, &name, "second");
         assert!(
-            !claims.reserve(DEPLOYMENT, &name, "second"),
+            !reservations.reserve(DEPLOYMENT, &name, "second"),
             "only the holder can release"
         );
-        claims.release(DEPLOYMENT, &name, "first");
-        assert!(claims.reserve(DEPLOYMENT, &name, "second"));
+        reservations.release(DEPLOYMENT, &name, "first");
+        assert!(reservations.reserve(DEPLOYMENT, &name, "second"));
     }
 
     #[test]
     fn all_names_of_a_resource_are_released_at_once_and_no_others() {
-        let claims = NameReservations::default();
+        let reservations = NameReservations::default();
         let [one, two] = ["one", "two"].map(|name| ObjectKey::new("ns", name));
         assert!(
-            claims.reserve(DEPLOYMENT, &one, "first") && claims.reserve(SERVICE, &two, "first")
+            reservations.reserve(DEPLOYMENT, &one, "first")
+                && reservations.reserve(SERVICE, &two, "first")
         );
-        assert!(claims.reserve(SERVICE, &one, "second"));
-        let released = claims.release_all("first");
+        assert!(reservations.reserve(SERVICE, &one, "second"));
+        let released = reservations.release_all("first");
         assert_eq!(
             released,
             [(DEPLOYMENT, one.clone()), (SERVICE, two.clone())]
         );
         assert!(
-            claims.reserve(DEPLOYMENT, &one, "third") && claims.reserve(SERVICE, &two, "third")
+            reservations.reserve(DEPLOYMENT, &one, "third")
+                && reservations.reserve(SERVICE, &two, "third")
         );
-        assert!(!claims.reserve(SERVICE, &one, "third"));
-        assert_eq!(claims.release_all("first"), []);
+        assert!(!reservations.reserve(SERVICE, &one, "third"));
+        assert_eq!(reservations.release_all("first"), []);
     }
 
     #[test]
-    fn names_are_claimed_per_kind_of_child_and_namespace() {
-        let claims = NameReservations::default();
-        assert!(claims.reserve(DEPLOYMENT, &ObjectKey::new("ns", "one"), "first"));
-        assert!(claims.reserve(SERVICE, &ObjectKey::new("ns", "one"), "second"));
-        assert!(claims.reserve(DEPLOYMENT, &ObjectKey::new("other", "one"), "second"));
+    fn names_are_reserved_per_kind_of_child_and_namespace() {
+        let reservations = NameReservations::default();
+        assert!(reservations.reserve(DEPLOYMENT, &ObjectKey::new("ns", "one"), "first"));
+        assert!(reservations.reserve(SERVICE, &ObjectKey::new("ns", "one"), "second"));
+        assert!(reservations.reserve(DEPLOYMENT, &ObjectKey::new("other", "one"), "second"));
     }
 }

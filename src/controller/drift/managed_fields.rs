@@ -34,14 +34,13 @@ pub(crate) fn of_observed(
 /// `metadata.generation`, which is part of the hash, counts the changes of the spec.
 pub(crate) fn digest(object: &Json<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
-    let none = Json::Null;
-    let metadata = object.get("metadata").unwrap_or(&none);
+    let metadata = object.get("metadata").unwrap_or(&Json::Null);
     let entries = metadata.get("managedFields").and_then(Json::as_array);
     for entry in entries.into_iter().flatten().filter(|it| is_apply(it)) {
-        hash_whole(entry.get("manager").unwrap_or(&none), &mut hasher);
+        hash_whole(entry.get("manager").unwrap_or(&Json::Null), &mut hasher);
         match entry.get("fieldsV1") {
             Some(Json::Unparsed(text)) => text.hash(&mut hasher),
-            fields => hash_whole(fields.unwrap_or(&none), &mut hasher),
+            fields => hash_whole(fields.unwrap_or(&Json::Null), &mut hasher),
         }
     }
     for (name, value) in metadata.as_object().into_iter().flatten() {
@@ -71,7 +70,7 @@ fn is_of_rollout(annotation: &str) -> bool {
 /// The JSON patch that makes `manager` the owner of what the managers `base` of other shards have
 /// applied, and the name of the first of those; `None` if there is none. Changes nothing but
 /// `managedFields`.
-pub(crate) fn taken_over(object: &Value, base: &str, manager: &str) -> Option<(Value, String)> {
+pub(crate) fn adopt_entries(object: &Value, base: &str, manager: &str) -> Option<(Value, String)> {
     let entries = object.get("metadata")?.get("managedFields")?.as_array()?;
     let (others, mut entries): (Vec<_>, Vec<_>) = entries
         .iter()
@@ -129,7 +128,7 @@ pub(crate) fn unite(set: &mut Value, more: Value) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{of_observed, taken_over};
+    use super::{adopt_entries, of_observed};
     use crate::json::Json;
     use crate::shard::{Shard, name_in};
 
@@ -162,7 +161,7 @@ mod tests {
         let scale = json!({"manager": "ours", "operation": "Apply", "subresource": "scale"});
         let entries = child["metadata"]["managedFields"].as_array_mut();
         entries.expect("a list").extend([update, scale]);
-        let (patch, from) = taken_over(&child, "ours", "ours-00000002").expect("a patch");
+        let (patch, from) = adopt_entries(&child, "ours", "ours-00000002").expect("a patch");
         assert_eq!(from, "ours-00000001");
         assert_eq!(
             patch[0],
@@ -184,7 +183,7 @@ mod tests {
     fn what_two_shards_own_together_becomes_one_entry() {
         let child = child(&[("ours", "replicas"), ("ours-00000001", "paused")]);
         for (manager, from) in [("ours", "ours-00000001"), ("ours-00000001", "ours")] {
-            let (patch, found) = taken_over(&child, "ours", manager).expect("a patch");
+            let (patch, found) = adopt_entries(&child, "ours", manager).expect("a patch");
             assert_eq!(found, from);
             let [entry] = entries_of(&patch).as_slice() else {
                 panic!("{patch}");
@@ -195,15 +194,15 @@ mod tests {
                 json!({"f:spec": {"f:replicas": {}, "f:paused": {}}})
             );
         }
-        let (_, from) = taken_over(&child, "ours", "ours-00000002").expect("a patch");
+        let (_, from) = adopt_entries(&child, "ours", "ours-00000002").expect("a patch");
         assert_eq!(from, "ours");
     }
 
     #[test]
     fn without_another_shard_there_is_nothing_to_take_over() {
         let child = child(&[("ours", "replicas"), ("kubectl", "paused")]);
-        assert_eq!(taken_over(&child, "ours", "ours"), None);
-        assert_eq!(taken_over(&json!({}), "ours", "ours"), None);
+        assert_eq!(adopt_entries(&child, "ours", "ours"), None);
+        assert_eq!(adopt_entries(&json!({}), "ours", "ours"), None);
     }
 
     #[test]

@@ -154,7 +154,7 @@ impl Repairs {
         }
         let tries = if self.waits == 0 {
             self.recent(now) < self.applies_max
-        } else if self.is_tried() {
+        } else if self.is_retried() {
             if self.recent(now) == 0 {
                 // It stayed as desired for long enough: this is a new conflict.
                 self.waits = 0;
@@ -204,7 +204,7 @@ impl Repairs {
     }
 
     /// Whether the child was applied since the last wait.
-    fn is_tried(&self) -> bool {
+    fn is_retried(&self) -> bool {
         let last = self.applies.back();
         last.zip(self.until)
             .is_some_and(|(last, until)| *last >= until)

@@ -17,9 +17,10 @@ use self::error::{not_found, pending_deletion, pending_rollout};
 pub(super) use self::memo::Memos;
 pub(crate) use self::wanted::Ensured;
 use self::wanted::{Expected, Wanted};
+use crate::api_server::RequestError;
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::cache::decode::DecodeGuard;
-use crate::controller::children::{Ownership, taken};
+use crate::controller::children::{Ownership, name_conflict};
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Reconciler;
@@ -27,7 +28,7 @@ use crate::controller::reconcile::error_class::{self, ErrorClass};
 use crate::controller::state::{Attempt, Blocker, ServerMutated, jittered_retry};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
-use crate::operators::{Child, Reason, Resource, kept};
+use crate::operators::{Child, Resource, kept};
 
 /// The preconditions of a write to an existing child.
 #[derive(Clone, Copy)]
@@ -54,8 +55,8 @@ impl Reconciler {
         for child in children {
             // Read for each child: applying the one before may have adopted an object.
             let selector = self.children.preserved_selector(&resource.uid);
-            let kept = selector.map(|selector| kept::keeping(child, &selector));
-            let child = kept.as_ref().unwrap_or(child);
+            let preserved = selector.map(|selector| kept::keeping(child, &selector));
+            let child = preserved.as_ref().unwrap_or(child);
             let wanted = Wanted::new(resource, child);
             self.ensure_child(wanted, &mut ensured).await?;
         }
@@ -113,26 +114,23 @@ impl Reconciler {
         } = wanted;
         let key = wanted.key();
         let owner = self.owner(resource);
-        let standing = self.children.ownership(child.kind, &key, &owner);
-        match &standing {
+        let ownership = self.children.ownership(child.kind, &key, &owner);
+        match &ownership {
             Ownership::Foreign(problem) => {
                 return Err(ApplyError::Blocked(problem.clone(), jittered_retry()));
             }
             Ownership::Ending(problem) => return Err(pending_deletion(problem.clone())),
             Ownership::Unknown | Ownership::Ours { .. } => {}
         }
-        if !self
-            .children
-            .reservations
-            .reserve(child.kind, &key, &resource.uid)
-        {
-            let problem = taken(child.kind, &key, None);
+        let reservations = &self.children.reservations;
+        if !reservations.reserve(child.kind, &key, &resource.uid) {
+            let problem = name_conflict(child.kind, &key, None);
             return Err(ApplyError::Blocked(problem, jittered_retry()));
         }
         let mut paced = false;
         if let Ownership::Ours {
             fingerprint, stamp, ..
-        } = &standing
+        } = &ownership
         {
             if self.is_settled(resource, (child.kind, &child.name), desired, *fingerprint) {
                 ensured.expected.push(wanted.expected());
@@ -142,9 +140,9 @@ impl Reconciler {
                 self.check_generation(resource, *stamp).await?;
             }
             self.check_repairs(wanted).await?;
-            // Stamped by a manager that is not this one.
-            let is_foreign = fingerprint.is_none() && stamp.is_some();
-            if is_foreign && self.adopt_from_shard(wanted, None).await?.is_some() {
+            // Stamped, but not by the field manager of this shard.
+            let is_of_other_shard = fingerprint.is_none() && stamp.is_some();
+            if is_of_other_shard && self.adopt_from_shard(wanted, None).await?.is_some() {
                 return Box::pin(self.ensure_child(wanted, ensured)).await;
             }
             if child.kind.has_pods {
@@ -174,7 +172,7 @@ impl Reconciler {
             Some((Blocker::NotFound(problem), wait)) => return Err(not_found(problem, wait)),
             _ => {}
         }
-        let outcome = match &standing {
+        let outcome = match &ownership {
             Ownership::Ours {
                 fingerprint: None, ..
             } => self.resolve_ownership(wanted).await,
@@ -187,107 +185,114 @@ impl Reconciler {
                     uid,
                     resource_version: *resource_version,
                 };
-                self.apply(wanted, Some(existing), paced).await
+                self.update(wanted, existing, paced).await
             }
-            _ => {
-                self.check_owner(resource).await?;
-                self.apply(wanted, None, false).await
-            }
+            _ => self.create(wanted).await,
         };
-        let blocker = match &outcome {
-            Err(ApplyError::Blocked(problem, wait)) => {
-                Some((Blocker::Problem(problem.clone()), *wait))
+        match &outcome {
+            Ok(()) => ensured.expected.push(wanted.expected()),
+            Err(error) => {
+                if let Some((blocker, wait)) = error.blocker() {
+                    self.states.block(resource, attempt, blocker, wait);
+                }
+                if paced {
+                    // Frees its slot for another rollout until the retry.
+                    self.pacer.ended(&wanted.resource_key());
+                }
             }
-            Err(ApplyError::Pending {
-                problem,
-                requeue_after,
-                ..
-            }) => match problem.reason {
-                Reason::RollingOut => Some((Blocker::Rollout, *requeue_after)),
-                Reason::ApplyFailed => Some((Blocker::NotFound(problem.clone()), *requeue_after)),
-                _ => None,
-            },
-            _ => None,
-        };
-        if let Some((blocker, wait)) = blocker {
-            self.states.block(resource, attempt, blocker, wait);
-        }
-        if outcome.is_ok() {
-            ensured.expected.push(wanted.expected());
-        } else if paced {
-            // Frees its slot for another rollout until the retry.
-            self.pacer.ended(&wanted.resource_key());
         }
         outcome
     }
 
-    /// Applies a child. If the resource owns the child, the apply is forced and has uid and version as
-    /// preconditions; otherwise it has neither.
+    /// Applies a child that the cache does not show, without force. The API server may still have it.
+    async fn create(&self, wanted: Wanted<'_>) -> Result<(), ApplyError> {
+        self.check_owner(wanted.resource).await?;
+        let Err(error) = self.apply(wanted, None, false).await else {
+            return Ok(());
+        };
+        match error.status().map(error_class::of_apply) {
+            Some(ErrorClass::ResolveOwnership) => {
+                debug!(controller = self.controller, %error, "resolving the owner of the child");
+                self.resolve_ownership(wanted).await
+            }
+            class => Err(self.apply_error(class, error)),
+        }
+    }
+
+    /// Applies a child of the resource, with force.
+    async fn update(
+        &self,
+        wanted: Wanted<'_>,
+        mut existing: Existing<'_>,
+        paced: bool,
+    ) -> Result<(), ApplyError> {
+        loop {
+            let Err(error) = self.apply(wanted, Some(existing), paced).await else {
+                return Ok(());
+            };
+            let class = error.status().map(error_class::of_apply);
+            let absorbed = match &class {
+                Some(ErrorClass::Duplicate { field, .. }) => {
+                    self.absorb_list(wanted, field).await?
+                }
+                _ => None,
+            };
+            match absorbed {
+                Some(version) => existing.resource_version = version,
+                None => return Err(self.apply_error(class, error)),
+            }
+        }
+    }
+
+    /// Sends one apply. It is forced, with uid and version as preconditions, if the child is `existing`.
     async fn apply(
         &self,
         wanted: Wanted<'_>,
         existing: Option<Existing<'_>>,
         paced: bool,
-    ) -> Result<(), ApplyError> {
-        let (at, manager) = (wanted.location(), &self.field_manager);
+    ) -> Result<(), RequestError> {
         let mut metadata = wanted.metadata();
         Stamp::new(wanted.resource, wanted.desired, paced).put_on(&mut metadata);
-        let named = existing;
+        let preconditions = existing;
         #[cfg(test)]
-        let named = named.filter(|_| !twins::is(Twin::ApplyWithoutUid));
-        if let Some(existing) = named {
+        let preconditions = preconditions.filter(|_| !twins::is(Twin::ApplyWithoutUid));
+        if let Some(existing) = preconditions {
             let version = existing.resource_version.to_string();
             metadata.insert("uid".to_owned(), existing.uid.into());
             metadata.insert("resourceVersion".to_owned(), version.into());
         }
-        let body = wanted.body(metadata);
-        let forced = existing.is_some();
+        let (at, manager, body) = (
+            wanted.location(),
+            &self.field_manager,
+            wanted.body(metadata),
+        );
+        let force = existing.is_some();
         // Until the cache has the answer: its event, which often comes first, enqueues nothing.
-        let sent = self.states.applying(wanted.resource, wanted.desired);
-        let applied = self.caller.apply(at, manager, forced, &body);
-        let error = match self.children.watched_as(wanted.child.kind, applied).await {
-            Ok(answer) => {
-                if forced {
-                    let child = (wanted.child.kind, wanted.key());
-                    self.repairs.applied(&child, wanted.desired.fields);
-                }
-                self.applied(wanted, answer);
-                return Ok(());
+        let _applying = self.states.applying(wanted.resource, wanted.desired);
+        let applied = self.caller.apply(at, manager, force, &body);
+        let answer = self.children.watched_as(wanted.child.kind, applied).await?;
+        if force {
+            let child = (wanted.child.kind, wanted.key());
+            self.repairs.applied(&child, wanted.desired.fields);
+        }
+        self.applied(wanted, answer);
+        Ok(())
+    }
+
+    /// The error of a rejected apply.
+    fn apply_error(&self, class: Option<ErrorClass>, error: RequestError) -> ApplyError {
+        match class {
+            Some(ErrorClass::Blocked(problem)) => ApplyError::Blocked(problem, jittered_retry()),
+            Some(ErrorClass::Rejected(problem) | ErrorClass::Duplicate { problem, .. }) => {
+                ApplyError::Rejected(problem, error)
             }
-            Err(error) => error,
-        };
-        drop(sent);
-        match error.status().map(error_class::of_apply) {
-            Some(ErrorClass::ResolveOwnership) if existing.is_none() => {
-                debug!(controller = self.controller, %error, "resolving the owner of the child");
-                Box::pin(self.resolve_ownership(wanted)).await
-            }
-            Some(ErrorClass::Duplicate { field, problem }) => {
-                let Some(existing) = existing else {
-                    return Err(ApplyError::Rejected(problem, error));
-                };
-                match self.absorb_list(wanted, &field).await? {
-                    None => Err(ApplyError::Rejected(problem, error)),
-                    Some(resource_version) => {
-                        let existing = Existing {
-                            resource_version,
-                            ..existing
-                        };
-                        Box::pin(self.apply(wanted, Some(existing), paced)).await
-                    }
-                }
-            }
-            Some(ErrorClass::Blocked(problem)) => {
-                Err(ApplyError::Blocked(problem, jittered_retry()))
-            }
-            Some(ErrorClass::Rejected(problem)) => Err(ApplyError::Rejected(problem, error)),
-            Some(ErrorClass::NotFound(problem)) => Err(not_found(problem, jittered_retry())),
+            Some(ErrorClass::NotFound(problem)) => not_found(problem, jittered_retry()),
             Some(ErrorClass::NamespaceEnding) => {
                 debug!(controller = self.controller, %error, "the namespace is being deleted");
-                Err(ApplyError::NamespaceEnding)
+                ApplyError::NamespaceEnding
             }
             Some(ErrorClass::ResolveOwnership | ErrorClass::Transient) | None => {
-                Err(ApplyError::Failed(error))
+                ApplyError::Failed(error)
             }
         }
     }

@@ -150,7 +150,7 @@ impl Scenario {
             ..QueueHandle::new(operator.kind(), &metrics)
         };
         let reconciler = Reconciler::new(operator, context, &handle);
-        reconciler.begun_at(0);
+        reconciler.set_first_revision(0);
         Scenario {
             reconciler,
             resources,

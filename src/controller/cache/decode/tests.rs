@@ -93,7 +93,7 @@ struct Everything<const MANAGERS: bool>(Value);
 
 impl<const MANAGERS: bool> Decode for Everything<MANAGERS> {
     const SKIPPED: &'static [&'static str] = &["spec"];
-    const LOOKS_AT_MANAGERS: bool = MANAGERS;
+    const READS_MANAGED_FIELDS: bool = MANAGERS;
 
     fn from_json(object: &Json<'_>) -> Result<Self, String> {
         Ok(Everything(Value::from(object)))

@@ -98,7 +98,7 @@ type Item = watcher::Result<Event<DecodeGuard<Thing>>>;
 struct Scenario {
     feed: mpsc::UnboundedSender<Item>,
     store: Arc<Store<Thing>>,
-    told: Arc<Mutex<Vec<String>>>,
+    reported: Arc<Mutex<Vec<String>>>,
     synced: Synced,
     registry: Registry,
     ended: JoinHandle<InformerError>,
@@ -109,7 +109,7 @@ impl Scenario {
         let mut registry = Registry::default();
         let metrics = Arc::new(Metrics::register(&mut registry));
         let store: Arc<Store<Thing>> = Arc::default();
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let reported = Arc::new(Mutex::new(Vec::new()));
         let informer = Informer::new("Thing", Arc::clone(&store), metrics);
         let synced = informer.synced();
         let (feed, items) = mpsc::unbounded_channel();
@@ -117,7 +117,7 @@ impl Scenario {
             items.recv().await.map(|item| (item, items))
         });
         let handler = {
-            let (told, store) = (Arc::clone(&told), Arc::clone(&store));
+            let (reported, store) = (Arc::clone(&reported), Arc::clone(&store));
             move |change: Change<Thing>, initial| {
                 let cached = store.get(&change.latest().key).map(|thing| thing.version);
                 assert_eq!(
@@ -125,7 +125,7 @@ impl Scenario {
                     change.after().map(|new| new.version),
                     "the store has it first"
                 );
-                told.lock().unwrap().push(line(&change, initial));
+                reported.lock().unwrap().push(line(&change, initial));
             }
         };
         let run = async move {
@@ -135,7 +135,7 @@ impl Scenario {
         Scenario {
             feed,
             store,
-            told,
+            reported,
             synced,
             registry,
             ended: tokio::spawn(run),
@@ -170,8 +170,8 @@ impl Scenario {
     }
 
     /// The changes since the last call.
-    fn told(&self) -> Vec<String> {
-        std::mem::take(&mut *self.told.lock().unwrap())
+    fn reported(&self) -> Vec<String> {
+        std::mem::take(&mut *self.reported.lock().unwrap())
     }
 
     fn version(&self, name: &str) -> Option<u64> {
@@ -207,10 +207,10 @@ async fn what_was_written_while_the_watch_is_away_is_kept_until_the_watch_had_it
         scenario.yields([Err(list_failed(500))]).await;
         tokio::time::sleep(SWEEP_EVERY - Duration::from_secs(1)).await;
     }
-    assert_eq!(scenario.told(), [""; 0], "45 s without a watch");
+    assert_eq!(scenario.reported(), [""; 0], "45 s without a watch");
     scenario.yields([Ok(Event::Apply(object("new", 10)))]).await;
     tokio::time::sleep(SWEEP_EVERY * 2).await;
-    assert_eq!(scenario.told(), ["deleted undone 11"]);
+    assert_eq!(scenario.reported(), ["deleted undone 11"]);
     assert_eq!(scenario.version("new"), Some(10));
 }
 
@@ -224,17 +224,17 @@ async fn a_write_that_a_list_missed_is_dropped_when_the_watch_never_tells_of_it(
     scenario
         .yields([Ok(Event::InitDone), Ok(Event::Apply(object("kept", 10)))])
         .await;
-    assert_eq!(scenario.told(), [""; 0]);
+    assert_eq!(scenario.reported(), [""; 0]);
     assert_eq!(scenario.version("undone"), Some(11));
     tokio::time::sleep(SWEEP_EVERY * 2).await;
-    assert_eq!(scenario.told(), ["deleted undone 11"]);
+    assert_eq!(scenario.reported(), ["deleted undone 11"]);
     assert_eq!(scenario.version("kept"), Some(10));
 
     // The answer to a write that was undone before the list, at the last moment.
-    tokio::time::sleep(KEPT_FOR - SWEEP_EVERY * 2 - Duration::from_secs(1)).await;
+    tokio::time::sleep(MAX_ANSWER_DELAY - SWEEP_EVERY * 2 - Duration::from_secs(1)).await;
     assert!(scenario.store.put_written(written("late", 5)));
     tokio::time::sleep(SWEEP_EVERY * 2).await;
-    assert_eq!(scenario.told(), ["deleted late 5"]);
+    assert_eq!(scenario.reported(), ["deleted late 5"]);
 }
 
 #[test]

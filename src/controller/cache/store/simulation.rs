@@ -249,13 +249,13 @@ proptest! {
     ) {
         let store = Store::default();
         let (server, changes) = run(&steps, &store);
-        let mut told: BTreeMap<ObjectKey, Thing> = BTreeMap::new();
+        let mut reported: BTreeMap<ObjectKey, Thing> = BTreeMap::new();
         for change in changes {
             let key = change.latest().key.clone();
-            let before = told.remove(&key);
-            prop_assert_eq!(before.as_ref(), change.before(), "the state before is as was told");
-            told.extend(change.after().map(|new| (key, new.clone())));
+            let before = reported.remove(&key);
+            prop_assert_eq!(before.as_ref(), change.before(), "the state before is as reported");
+            reported.extend(change.after().map(|new| (key, new.clone())));
         }
-        prop_assert_eq!(sorted(told.into_values().collect()), server.selected());
+        prop_assert_eq!(sorted(reported.into_values().collect()), server.selected());
     }
 }

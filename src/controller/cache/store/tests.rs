@@ -55,7 +55,7 @@ fn owned(name: &str, owner: &'static str, version: u64) -> Arc<Thing> {
 }
 
 /// `+name@version`, `~name@old>new`, `-name@version`.
-fn told(changes: Vec<Change<Thing>>) -> Vec<String> {
+fn reported(changes: Vec<Change<Thing>>) -> Vec<String> {
     let line = |change: &Change<Thing>| {
         let name = change.latest().key.name();
         match change {
@@ -72,7 +72,7 @@ fn relist(store: &Store<Thing>, things: Vec<Thing>) -> Vec<String> {
     for thing in things {
         store.listed(Arc::new(thing));
     }
-    told(store.finish_relist())
+    reported(store.finish_relist())
 }
 
 fn version(store: &Store<Thing>, name: &str) -> Option<u64> {
@@ -132,7 +132,7 @@ fn an_object_that_was_replaced_by_a_namesake_is_deleted_and_added() {
     let store = Store::default();
     relist(&store, vec![thing("a", "first", 1)]);
     assert_eq!(
-        told(store.applied(Arc::new(thing("a", "second", 5)))),
+        reported(store.applied(Arc::new(thing("a", "second", 5)))),
         ["-a@1", "+a@5"]
     );
     assert_eq!(
@@ -146,7 +146,10 @@ fn an_older_event_does_not_undo_our_own_write() {
     let store = Store::default();
     relist(&store, vec![thing("a", "1", 1)]);
     assert!(store.put_written(thing("a", "1", 10)));
-    assert_eq!(told(store.applied(Arc::new(thing("a", "1", 7)))), [""; 0]);
+    assert_eq!(
+        reported(store.applied(Arc::new(thing("a", "1", 7)))),
+        [""; 0]
+    );
     assert_eq!(version(&store, "a"), Some(10));
 }
 
@@ -154,9 +157,12 @@ fn an_older_event_does_not_undo_our_own_write() {
 fn the_echo_of_our_own_write_announces_nothing_and_the_next_change_does() {
     let store = Store::default();
     assert!(store.put_written(thing("a", "1", 10)));
-    assert_eq!(told(store.applied(Arc::new(thing("a", "1", 10)))), [""; 0]);
     assert_eq!(
-        told(store.applied(Arc::new(thing("a", "1", 11)))),
+        reported(store.applied(Arc::new(thing("a", "1", 10)))),
+        [""; 0]
+    );
+    assert_eq!(
+        reported(store.applied(Arc::new(thing("a", "1", 11)))),
         ["~a@10>11"]
     );
 }
@@ -174,16 +180,19 @@ fn a_label_that_was_removed_and_put_back_by_us_does_not_delete() {
     let store = Store::default();
     relist(&store, vec![thing("a", "1", 1)]);
     assert!(store.put_written(thing("a", "1", 10)));
-    assert_eq!(told(store.deleted(&key("a"), "1", 9)), [""; 0]);
+    assert_eq!(reported(store.deleted(&key("a"), "1", 9)), [""; 0]);
     assert_eq!(version(&store, "a"), Some(10));
-    assert_eq!(told(store.applied(Arc::new(thing("a", "1", 10)))), [""; 0]);
+    assert_eq!(
+        reported(store.applied(Arc::new(thing("a", "1", 10)))),
+        [""; 0]
+    );
 }
 
 #[test]
 fn a_label_that_was_put_back_after_the_deletion_was_told_adds_the_object_again() {
     let store = Store::default();
     relist(&store, vec![thing("a", "1", 1)]);
-    assert_eq!(told(store.deleted(&key("a"), "1", 9)), ["-a@1"]);
+    assert_eq!(reported(store.deleted(&key("a"), "1", 9)), ["-a@1"]);
     assert!(store.put_written(thing("a", "1", 10)));
     assert_eq!(version(&store, "a"), Some(10));
 }
@@ -192,7 +201,7 @@ fn a_label_that_was_put_back_after_the_deletion_was_told_adds_the_object_again()
 async fn the_late_answer_to_a_write_does_not_bring_a_deleted_object_back() {
     let store = Store::default();
     store.applied(Arc::new(thing("a", "1", 1)));
-    assert_eq!(told(store.deleted(&key("a"), "1", 11)), ["-a@1"]);
+    assert_eq!(reported(store.deleted(&key("a"), "1", 11)), ["-a@1"]);
     assert!(!store.put_written(thing("a", "1", 10)));
     // Nor that of a creation that the watch has not reported.
     store.deleted(&key("b"), "2", 21);
@@ -205,9 +214,9 @@ fn an_object_that_our_write_replaced_is_deleted_when_the_watch_gets_there() {
     let store = Store::default();
     relist(&store, vec![thing("a", "theirs", 1)]);
     assert!(store.put_written(thing("a", "ours", 10)));
-    assert_eq!(told(store.deleted(&key("a"), "theirs", 9)), ["-a@1"]);
+    assert_eq!(reported(store.deleted(&key("a"), "theirs", 9)), ["-a@1"]);
     assert_eq!(
-        told(store.applied(Arc::new(thing("a", "ours", 10)))),
+        reported(store.applied(Arc::new(thing("a", "ours", 10)))),
         [""; 0]
     );
     assert_eq!(version(&store, "a"), Some(10));
@@ -221,7 +230,7 @@ fn what_we_write_while_a_list_comes_in_is_newer_than_the_list() {
     store.listed(Arc::new(thing("a", "1", 1)));
     assert!(store.put_written(thing("a", "1", 10)));
     assert!(store.put_written(thing("created", "2", 11)));
-    assert_eq!(told(store.finish_relist()), [""; 0]);
+    assert_eq!(reported(store.finish_relist()), [""; 0]);
     assert_eq!(
         (version(&store, "a"), version(&store, "created")),
         (Some(10), Some(11))
@@ -236,7 +245,7 @@ fn a_list_whose_versions_went_backwards_is_believed() {
     let told_of = relist(&store, vec![thing("a", "1", 50), thing("c", "3", 40)]);
     assert_eq!(told_of, ["-b@90", "~a@110>50", "+c@40"]);
     assert_eq!(
-        told(store.applied(Arc::new(thing("a", "1", 51)))),
+        reported(store.applied(Arc::new(thing("a", "1", 51)))),
         ["~a@50>51"]
     );
     assert!(
@@ -256,7 +265,7 @@ async fn what_the_watch_confirms_after_a_list_stays_and_the_rest_goes() {
     store.put_written(thing("late", "3", 5));
     store.applied(Arc::new(thing("confirmed", "1", 10)));
     advance(Duration::from_secs(10)).await;
-    let mut dropped = told(store.drop_unconfirmed(Instant::now()));
+    let mut dropped = reported(store.drop_unconfirmed(Instant::now()));
     dropped.sort();
     assert_eq!(dropped, ["-late@5", "-undone@11"]);
     assert_eq!(version(&store, "confirmed"), Some(10));
@@ -266,10 +275,10 @@ async fn what_the_watch_confirms_after_a_list_stays_and_the_rest_goes() {
 async fn our_writes_long_after_a_list_need_no_confirmation() {
     let store = Store::default();
     relist(&store, vec![]);
-    advance(KEPT_FOR).await;
+    advance(MAX_ANSWER_DELAY).await;
     store.put_written(thing("a", "1", 10));
-    advance(KEPT_FOR).await;
-    assert_eq!(told(store.drop_unconfirmed(Instant::now())), [""; 0]);
+    advance(MAX_ANSWER_DELAY).await;
+    assert_eq!(reported(store.drop_unconfirmed(Instant::now())), [""; 0]);
 }
 
 #[test]
@@ -278,7 +287,7 @@ fn an_object_that_cannot_be_decoded_keeps_its_last_good_state_through_a_relist()
     relist(&store, vec![thing("a", "1", 1), thing("b", "2", 2)]);
     store.begin_relist();
     store.listed_undecodable(key("a"));
-    assert_eq!(told(store.finish_relist()), ["-b@2"]);
+    assert_eq!(reported(store.finish_relist()), ["-b@2"]);
     assert_eq!(version(&store, "a"), Some(1));
 }
 
@@ -291,7 +300,7 @@ async fn a_list_confirms_what_it_contains_even_if_that_cannot_be_decoded() {
     store.begin_relist();
     store.listed_undecodable(key("a"));
     store.finish_relist();
-    assert_eq!(told(store.drop_unconfirmed(Instant::now())), [""; 0]);
+    assert_eq!(reported(store.drop_unconfirmed(Instant::now())), [""; 0]);
     assert_eq!(version(&store, "a"), Some(10));
 }
 
@@ -338,6 +347,6 @@ fn the_same_state_in_another_form_is_news_and_an_older_one_is_not() {
     assert_eq!(relist(&store, vec![in_form("v2", 5)]), ["~a@5>5"]);
     assert_eq!(relist(&store, vec![in_form("v2", 5)]), [] as [&str; 0]);
     let older = store.applied(Arc::new(in_form("v1", 4)));
-    assert_eq!(told(older), [] as [&str; 0]);
+    assert_eq!(reported(older), [] as [&str; 0]);
     assert_eq!(store.get(&key("a")).map(|thing| thing.form), Some("v2"));
 }

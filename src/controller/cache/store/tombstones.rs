@@ -12,7 +12,7 @@ use crate::explorer::twins::{self, Twin};
 
 /// How long the answer to a write may arrive after a deletion or a list: longer than the deadline of
 /// any call.
-pub(crate) const KEPT_FOR: Duration = Duration::from_secs(60);
+pub(crate) const MAX_ANSWER_DELAY: Duration = Duration::from_secs(60);
 
 /// UIDs of objects that were deleted within the last minute.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ struct Tombstone {
 impl Tombstones {
     pub(super) fn add(&mut self, uid: &str, version: u64, now: Instant) {
         self.expire(now);
-        let until = now + KEPT_FOR;
+        let until = now + MAX_ANSWER_DELAY;
         self.stones.insert(uid.into(), Tombstone { version, until });
         self.order.push_back((until, uid.into()));
     }
@@ -76,7 +76,7 @@ mod tests {
         assert!(tombstones.covers("a", 10, now));
         assert!(!tombstones.covers("a", 11, now));
         assert!(!tombstones.covers("b", 1, now));
-        assert!(!tombstones.covers("a", 9, now + KEPT_FOR));
+        assert!(!tombstones.covers("a", 9, now + MAX_ANSWER_DELAY));
         assert!(tombstones.stones.is_empty() && tombstones.order.is_empty());
     }
 
@@ -85,8 +85,8 @@ mod tests {
         let mut tombstones = Tombstones::default();
         let now = Instant::now();
         tombstones.add("a", 10, now);
-        tombstones.add("a", 20, now + KEPT_FOR / 2);
-        assert!(tombstones.covers("a", 15, now + KEPT_FOR));
-        assert!(!tombstones.covers("a", 15, now + KEPT_FOR + KEPT_FOR / 2));
+        tombstones.add("a", 20, now + MAX_ANSWER_DELAY / 2);
+        assert!(tombstones.covers("a", 15, now + MAX_ANSWER_DELAY));
+        assert!(!tombstones.covers("a", 15, now + MAX_ANSWER_DELAY + MAX_ANSWER_DELAY / 2));
     }
 }

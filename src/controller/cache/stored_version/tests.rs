@@ -123,7 +123,10 @@ async fn the_version_that_is_stored_is_watched() {
 
 #[tokio::test(start_paused = true)]
 async fn when_another_version_is_stored_the_watch_begins_anew_in_that_one() {
-    for (before, interval) in [(Hub::Served, LOOK_EVERY), (Hub::NotServed, LOOK_SELDOM)] {
+    for (before, interval) in [
+        (Hub::Served, DISCOVERY_INTERVAL),
+        (Hub::NotServed, RARE_DISCOVERY_INTERVAL),
+    ] {
         let server = Server::with(before);
         let mut events = server.watch();
         assert_eq!(listed(&mut events).await, "v1alpha1");
@@ -142,7 +145,7 @@ async fn while_the_same_version_is_stored_the_watch_goes_on() {
     let server = Server::with(Hub::Served);
     let mut events = server.watch();
     assert_eq!(listed(&mut events).await, "v1alpha1");
-    let quiet = tokio::time::timeout(LOOK_EVERY * 3, events.next()).await;
+    let quiet = tokio::time::timeout(DISCOVERY_INTERVAL * 3, events.next()).await;
     assert!(!matches!(quiet, Ok(Some(Ok(Event::Init)))), "{quiet:?}");
 }
 
@@ -156,7 +159,7 @@ async fn without_an_answer_at_the_start_there_is_an_error_and_later_none() {
     assert_eq!(listed(&mut events).await, "v1alpha1");
     // The watch continues, even if discovery does not tell the storage version.
     server.set(Hub::Unknown);
-    let quiet = tokio::time::timeout(LOOK_EVERY, events.next()).await;
+    let quiet = tokio::time::timeout(DISCOVERY_INTERVAL, events.next()).await;
     assert!(!matches!(quiet, Ok(Some(Ok(Event::Init)))), "{quiet:?}");
     server.set(Hub::Stored);
     loop {

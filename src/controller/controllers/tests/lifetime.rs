@@ -48,7 +48,7 @@ async fn message(running: Running) -> String {
 #[tokio::test(start_paused = true)]
 async fn any_part_that_ends_by_itself_ends_the_whole_with_its_name() {
     let ended = async {
-        Err(InformerError::StreamEnded {
+        Err(InformerError {
             kind: "Pod".to_owned(),
         })
     };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Wanted;
 use crate::api_server::RequestError;
+use crate::controller::state::Blocker;
 use crate::operators::{Problem, Reason};
 
 /// How long writes may fail until the resource is degraded.
@@ -37,6 +38,25 @@ pub(crate) enum ApplyError {
     NamespaceEnding,
     /// The resource is deleted, being deleted, or in another shard, even if the cache does not show it.
     ResourceGone,
+}
+
+impl ApplyError {
+    /// What blocks the child, if no request is to be sent for it before the returned time has passed.
+    pub(super) fn blocker(&self) -> Option<(Blocker, Duration)> {
+        match self {
+            ApplyError::Blocked(problem, wait) => Some((Blocker::Problem(problem.clone()), *wait)),
+            ApplyError::Pending {
+                problem,
+                requeue_after,
+                ..
+            } => match problem.reason {
+                Reason::RollingOut => Some((Blocker::Rollout, *requeue_after)),
+                Reason::ApplyFailed => Some((Blocker::NotFound(problem.clone()), *requeue_after)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 impl From<RequestError> for ApplyError {

@@ -8,7 +8,7 @@ use super::{ApplyError, Ensured, Existing, Expected, Wanted, pending_deletion, p
 use crate::api_server::RequestError;
 use crate::controller::cache::cached::Owner;
 use crate::controller::call::{Location, Part};
-use crate::controller::children::{taken, terminating};
+use crate::controller::children::{name_conflict, terminating};
 use crate::controller::drift::fingerprint;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::event::{Notice, Severity};
@@ -28,12 +28,13 @@ impl Reconciler {
         let at = wanted.location();
         let object = self.caller.get(at).await?;
         let owner = Owner::of(&Json::from(&object));
-        let uid = &wanted.resource.uid;
         let ours = self.owner(wanted.resource);
-        if !owner.as_ref().is_some_and(|owner| owner.gives_to(&ours)) {
-            let problem = taken(wanted.child.kind, &wanted.key(), owner.as_ref());
+        let is_ours = owner.as_ref().is_some_and(|owner| owner.passes_to(&ours));
+        let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+        let Some(uid) = uid.filter(|_| is_ours) else {
+            let problem = name_conflict(wanted.child.kind, &wanted.key(), owner.as_ref());
             return Err(ApplyError::Blocked(problem, jittered_retry()));
-        }
+        };
         if object.pointer("/metadata/deletionTimestamp").is_some() {
             return Err(pending_deletion(terminating(
                 wanted.child.kind,
@@ -45,33 +46,31 @@ impl Reconciler {
         }
         let manager = &*self.field_manager;
         let mut resource_version = version_of(&object).unwrap_or(0);
-        if let Some(taken) = self.adopt_from_shard(wanted, Some(&object)).await? {
-            resource_version = version_of(&taken).unwrap_or(0);
+        if let Some(adopted) = self.adopt_from_shard(wanted, Some(&object)).await? {
+            resource_version = version_of(&adopted).unwrap_or(0);
         } else if fingerprint::of_observed(&Json::from(&object), manager).is_none() {
             // The old selector and ports match the existing pods; the new ones only those of the
             // rollout.
             let is_service = wanted.child.kind == SERVICE;
-            if is_service && !self.children.is_rolled_out(uid) {
+            if is_service && !self.children.is_rolled_out(&wanted.resource.uid) {
                 return Err(pending_rollout(wanted, jittered_retry()));
             }
-            if let Some(patch) = adoption::patch(&object, manager, uid) {
+            if let Some(patch) = adoption::patch(&object, manager, &wanted.resource.uid) {
                 let patched = self.patch_child(at, &patch).await?;
                 resource_version = version_of(&patched).unwrap_or(0);
                 self.record_adoption(wanted);
             }
         }
-        let existing = object
-            .pointer("/metadata/uid")
-            .and_then(Value::as_str)
-            .map(|uid| Existing {
-                uid,
-                resource_version,
-            });
-        let kept = self.keeping_selector(wanted, &object);
-        let kept = kept
+        let preserved = self.with_preserved_selector(wanted, &object);
+        let preserved = preserved
             .as_ref()
             .map(|child| Wanted::new(wanted.resource, child));
-        self.apply(kept.unwrap_or(wanted), existing, false).await
+        let existing = Existing {
+            uid,
+            resource_version,
+        };
+        self.update(preserved.unwrap_or(wanted), existing, false)
+            .await
     }
 
     /// Sends a JSON patch of the child `at`.
@@ -87,7 +86,7 @@ impl Reconciler {
     }
 
     /// The desired Deployment, with the selector of the existing one.
-    fn keeping_selector(&self, wanted: Wanted<'_>, found: &Value) -> Option<Child> {
+    fn with_preserved_selector(&self, wanted: Wanted<'_>, found: &Value) -> Option<Child> {
         if wanted.child.kind != DEPLOYMENT {
             return None;
         }
@@ -128,14 +127,14 @@ impl Reconciler {
     /// Reads the revision of etcd since which no other manager writes, once, with a list in this
     /// namespace.
     pub(crate) async fn first_revision(&self, namespace: &str) -> Result<u64, RequestError> {
-        let begun = self.begun.get_or_try_init(|| async {
+        let revision = self.first_revision.get_or_try_init(|| async {
             // Lists a type without conversion: a list of resources fails while the conversion webhook
             // is unavailable, even if it is empty. No object has this name.
             let at = Location::of_child(DEPLOYMENT, namespace, "-");
             let list = self.caller.list_one(at, None).await?;
             Ok(revision_of(&list))
         });
-        begun.await.copied()
+        revision.await.copied()
     }
 
     /// Whether the API server has the children as cached. Reads only those that have not changed since

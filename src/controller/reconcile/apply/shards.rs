@@ -39,11 +39,11 @@ impl Reconciler {
         };
         let object = found.unwrap_or(&read);
         let owner = Owner::of(&Json::from(object));
-        if !owner.is_some_and(|owner| owner.gives_to(&self.owner(wanted.resource))) {
+        if !owner.is_some_and(|owner| owner.passes_to(&self.owner(wanted.resource))) {
             return Ok(None);
         }
         let (base, manager) = (self.kind.field_manager, &self.field_manager);
-        let Some((patch, from)) = managed_fields::taken_over(object, base, manager) else {
+        let Some((patch, from)) = managed_fields::adopt_entries(object, base, manager) else {
             return Ok(None);
         };
         let (kind, namespace, name) = (child.0.kind, child.1.namespace(), child.1.name());

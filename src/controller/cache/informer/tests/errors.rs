@@ -42,7 +42,7 @@ async fn a_kind_that_is_not_installed_is_asked_for_every_three_seconds() {
     let mut synced = scenario.synced.clone();
     synced.wait_for(|synced| *synced).await.unwrap();
     assert_eq!(started.elapsed(), Duration::from_secs(300));
-    assert_eq!(scenario.told(), ["added a 1 initially"]);
+    assert_eq!(scenario.reported(), ["added a 1 initially"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +133,7 @@ async fn an_api_server_that_is_away_changes_nothing_in_the_cache() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(scenario.version("a"), Some(1));
     scenario.lists([object("a", 1)]).await;
-    assert_eq!(scenario.told(), ["added a 1 initially"]);
+    assert_eq!(scenario.reported(), ["added a 1 initially"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,13 +12,13 @@ use crate::controller::queue::{Priority, Queue};
 async fn a_relist_in_chunks_is_announced_when_it_is_complete_and_with_the_new_state() {
     let scenario = Scenario::new();
     scenario.lists([object("a", 1), object("b", 1)]).await;
-    scenario.told();
+    scenario.reported();
 
     scenario
         .yields([Ok(Event::Init), Ok(Event::InitApply(object("a", 2)))])
         .await;
     assert_eq!(
-        scenario.told(),
+        scenario.reported(),
         [""; 0],
         "nobody is enqueued to see the old state"
     );
@@ -27,7 +27,7 @@ async fn a_relist_in_chunks_is_announced_when_it_is_complete_and_with_the_new_st
     scenario
         .yields([Ok(Event::InitApply(object("b", 1))), Ok(Event::InitDone)])
         .await;
-    assert_eq!(scenario.told(), ["updated a 2"]);
+    assert_eq!(scenario.reported(), ["updated a 2"]);
     assert_eq!(scenario.version("a"), Some(2));
 }
 
@@ -82,7 +82,10 @@ async fn an_event_for_an_object_that_is_gone_does_not_hold_up_the_next_one() {
             Ok(Event::Apply(object("b", 3))),
         ])
         .await;
-    assert_eq!(scenario.told(), ["added a 1", "deleted a 1", "added b 3"]);
+    assert_eq!(
+        scenario.reported(),
+        ["added a 1", "deleted a 1", "added b 3"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +95,7 @@ async fn the_first_list_is_marked_and_a_later_one_is_not() {
     scenario.lists([object("a", 1)]).await;
     assert!(*scenario.synced.borrow());
     scenario.lists([object("a", 1), object("b", 2)]).await;
-    assert_eq!(scenario.told(), ["added a 1 initially", "added b 2"]);
+    assert_eq!(scenario.reported(), ["added a 1 initially", "added b 2"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,7 +115,10 @@ async fn an_undecodable_object_harms_no_other_and_is_counted() {
     scenario
         .yields([Ok(Event::Apply(object("other", 4)))])
         .await;
-    assert_eq!(scenario.told(), ["added good 2 initially", "added other 4"]);
+    assert_eq!(
+        scenario.reported(),
+        ["added good 2 initially", "added other 4"]
+    );
     assert_eq!(
         scenario.version("good"),
         Some(2),
@@ -123,7 +129,7 @@ async fn an_undecodable_object_harms_no_other_and_is_counted() {
     scenario
         .yields([Ok(Event::Delete(broken("good", 6)))])
         .await;
-    assert_eq!(scenario.told(), ["added bad 5", "deleted good 2"]);
+    assert_eq!(scenario.reported(), ["added bad 5", "deleted good 2"]);
     let counted = "quartet_operator_undecodable_objects_total{kind=\"Thing\"} 2";
     assert!(scenario.scrape().contains(counted));
 }
@@ -133,6 +139,6 @@ async fn an_object_that_a_list_contains_but_that_cannot_be_decoded_is_not_delete
     let scenario = Scenario::new();
     scenario.lists([object("a", 1)]).await;
     scenario.lists([broken("a", 2)]).await;
-    assert_eq!(scenario.told(), ["added a 1 initially"]);
+    assert_eq!(scenario.reported(), ["added a 1 initially"]);
     assert_eq!(scenario.version("a"), Some(1));
 }
