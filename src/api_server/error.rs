@@ -49,10 +49,10 @@ impl RequestError {
 
     /// The answer of the API server, if it answered.
     pub(crate) fn status(&self) -> Option<&Status> {
-        match self {
-            Self::Rejected { status, .. } => Some(status),
-            Self::Timeout { .. } | Self::Transport { .. } | Self::Fenced { .. } => None,
-        }
+        let Self::Rejected { status, .. } = self else {
+            return None;
+        };
+        Some(status)
     }
 
     fn has_code(&self, code: u16) -> bool {
@@ -61,10 +61,10 @@ impl RequestError {
 
     /// How long the API server asks its client to wait before the next request.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Rejected { retry_after, .. } => *retry_after,
-            Self::Timeout { .. } | Self::Transport { .. } | Self::Fenced { .. } => None,
-        }
+        let Self::Rejected { retry_after, .. } = self else {
+            return None;
+        };
+        *retry_after
     }
 
     /// Whether the object does not exist.

@@ -14,21 +14,25 @@ use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
-use crate::api_server::{Answer, ApiRequest, JSON, MERGE_PATCH, RequestError};
+use crate::api_server::{Answer, ApiRequest, MERGE_PATCH, RequestError};
 use crate::controller::leadership::Leadership;
 use crate::operators::ChildKind;
 use crate::trace_target::TRACES;
 
-/// What a JSON patch is made to.
+/// JSON is YAML: the API server accepts it under this type, in all versions with server-side apply.
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+const JSON_PATCH: &str = "application/json-patch+json";
+
+/// The target of a JSON patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The object, its status excepted.
+    /// The object without its status.
     Object,
     /// The status subresource.
     Status,
 }
 
-/// Where an object lives on the API server.
+/// The location of an object on the API server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Location<'a> {
     /// Group and version, e.g. `apps/v1`, or `v1` of the core.
@@ -67,8 +71,10 @@ impl<'a> Location<'a> {
         format!("{}/{}", self.collection(), self.name)
     }
 
-    fn action(&self, verb: &str) -> String {
-        format!("{verb} {} {}/{}", self.plural, self.namespace, self.name)
+    /// A request without a body.
+    fn request(&self, verb: &str, method: Method, target: String) -> ApiRequest<'a> {
+        let action = format!("{verb} {} {}/{}", self.plural, self.namespace, self.name);
+        ApiRequest::new(action, method, target)
     }
 }
 
@@ -88,7 +94,7 @@ impl Caller {
     /// Server-side apply of `body` as `manager`.
     ///
     /// # Errors
-    /// As the API server answers: 409 when another manager owns a field and `force` is off.
+    /// 409 if another manager owns a field and `force` is false.
     pub(crate) async fn apply<T: DeserializeOwned>(
         &self,
         at: Location<'_>,
@@ -97,31 +103,27 @@ impl Caller {
         body: &str,
     ) -> Result<T, RequestError> {
         let target = format!("{}?fieldManager={manager}&force={force}", at.path());
-        // JSON is YAML; the API server takes it under this type since server-side apply exists.
-        self.send(
-            at.action("apply"),
-            Method::PATCH,
-            target,
-            "application/apply-patch+yaml",
-            Some(body),
-        )
+        self.send(ApiRequest {
+            content_type: APPLY_PATCH,
+            body: Some(body),
+            ..at.request("apply", Method::PATCH, target)
+        })
         .await
     }
 
-    /// The object as it is now, from etcd.
+    /// Reads the current object from etcd.
     ///
     /// # Errors
-    /// 404 when it is not there.
+    /// 404 if it does not exist.
     pub(crate) async fn get(&self, at: Location<'_>) -> Result<Value, RequestError> {
-        self.send(at.action("get"), Method::GET, at.path(), JSON, None)
-            .await
+        self.send(at.request("get", Method::GET, at.path())).await
     }
 
-    /// A list of the object alone, as it is now, from etcd; empty when it is not there or does not
-    /// match `labels`. Of our own kinds, which nobody gives us the right to `get`.
+    /// A list of only this object, read from etcd; empty if it does not exist or does not match
+    /// `labels`. For custom resources, which the operator's role does not permit to `get`.
     ///
     /// # Errors
-    /// As the API server answers.
+    /// The API server's error.
     pub(crate) async fn list_one(
         &self,
         at: Location<'_>,
@@ -133,14 +135,13 @@ impl Caller {
             target.push_str("&labelSelector=");
             target.extend(labels.bytes().map(|byte| format!("%{byte:02X}")));
         }
-        self.send(at.action("look for"), Method::GET, target, JSON, None)
-            .await
+        self.send(at.request("look for", Method::GET, target)).await
     }
 
-    /// Deletes the object if it still is the one with `uid` at `resource_version`.
+    /// Deletes the object if it has this `uid` and `resource_version`.
     ///
     /// # Errors
-    /// 409 when it is another or was changed meanwhile, 404 when it is gone.
+    /// 409 if it has another one, 404 if it does not exist.
     pub(crate) async fn delete(
         &self,
         at: Location<'_>,
@@ -152,20 +153,17 @@ impl Caller {
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid, "resourceVersion": resource_version.to_string()},
         });
-        self.send(
-            at.action("delete"),
-            Method::DELETE,
-            at.path(),
-            JSON,
-            Some(&options.to_string()),
-        )
+        self.send(ApiRequest {
+            body: Some(&options.to_string()),
+            ..at.request("delete", Method::DELETE, at.path())
+        })
         .await
     }
 
     /// A JSON patch (RFC 6902) of the object, or of its status.
     ///
     /// # Errors
-    /// 422 when a `test` operation fails, 404 when the object is gone.
+    /// 422 if a `test` operation fails, 404 if the object does not exist.
     pub(crate) async fn json_patch<T: DeserializeOwned>(
         &self,
         at: Location<'_>,
@@ -178,58 +176,48 @@ impl Caller {
             Part::Status => ("/status", "patch status of"),
         };
         let target = format!("{}{suffix}?fieldManager={manager}", at.path());
-        self.send(
-            at.action(verb),
-            Method::PATCH,
-            target,
-            "application/json-patch+json",
-            Some(operations),
-        )
+        self.send(ApiRequest {
+            content_type: JSON_PATCH,
+            body: Some(operations),
+            ..at.request(verb, Method::PATCH, target)
+        })
         .await
     }
 
     /// A merge patch (RFC 7386) of the object.
     ///
     /// # Errors
-    /// 404 when the object is gone.
+    /// 404 if the object does not exist.
     pub(crate) async fn merge_patch(
         &self,
         at: Location<'_>,
         patch: &Value,
     ) -> Result<Value, RequestError> {
-        let (action, body) = (at.action("patch"), patch.to_string());
-        self.send(action, Method::PATCH, at.path(), MERGE_PATCH, Some(&body))
-            .await
+        self.send(ApiRequest {
+            content_type: MERGE_PATCH,
+            body: Some(&patch.to_string()),
+            ..at.request("patch", Method::PATCH, at.path())
+        })
+        .await
     }
 
     /// Creates the object `at.name` in its collection.
     ///
     /// # Errors
-    /// 409 when it exists.
+    /// 409 if it exists.
     pub(crate) async fn create(
         &self,
         at: Location<'_>,
         body: &Value,
     ) -> Result<Value, RequestError> {
-        let (target, body) = (at.collection(), body.to_string());
-        self.send(at.action("create"), Method::POST, target, JSON, Some(&body))
-            .await
+        self.send(ApiRequest {
+            body: Some(&body.to_string()),
+            ..at.request("create", Method::POST, at.collection())
+        })
+        .await
     }
 
-    async fn send<T: DeserializeOwned>(
-        &self,
-        action: String,
-        method: Method,
-        target: String,
-        content_type: &'static str,
-        body: Option<&str>,
-    ) -> Result<T, RequestError> {
-        let is_write = method != Method::GET;
-        let request = ApiRequest {
-            content_type,
-            body,
-            ..ApiRequest::new(action, method, target)
-        };
+    async fn send<T: DeserializeOwned>(&self, request: ApiRequest<'_>) -> Result<T, RequestError> {
         let ApiRequest {
             action,
             method,
@@ -249,9 +237,9 @@ impl Caller {
             http.response.status_code = Empty,
         );
         let exchange = request.send(&self.client).instrument(span.clone());
-        let sent = match is_write {
-            true => self.while_allowed(exchange).await,
-            false => Some(exchange.await),
+        let sent = match *method == Method::GET {
+            true => Some(exchange.await),
+            false => self.while_allowed(exchange).await,
         };
         let answer = sent.unwrap_or_else(|| {
             let action = action.clone();

@@ -115,7 +115,8 @@ fn exit_of(exit: &Json<'_>) -> String {
     format!("exited with code {code} ({reason}){message}")
 }
 
-fn condition<'a>(status: &'a Json<'_>, type_: &str) -> Option<&'a Json<'a>> {
+/// The condition of a type, in the status of a pod.
+pub(crate) fn condition<'a>(status: &'a Json<'_>, type_: &str) -> Option<&'a Json<'a>> {
     let mut conditions = status.get("conditions")?.as_array()?.iter();
     conditions.find(|condition| text(condition, "type") == type_)
 }

@@ -10,6 +10,7 @@ use std::fmt;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::gauge::ConstGauge;
+use serde::Deserialize;
 
 use super::families::{Sources, encode_family, gauge_value, labels};
 use crate::operators::status::{AVAILABLE, DEGRADED, PROGRESSING, READY};
@@ -23,8 +24,10 @@ const MOST_STATES: usize = 100;
 const MOST_NAMED: usize = 500;
 
 /// A condition of a resource.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(default)]
 pub(crate) struct ConditionView {
+    #[serde(rename = "type")]
     pub(crate) type_: String,
     pub(crate) status: String,
     pub(crate) reason: String,

@@ -43,12 +43,9 @@ impl Decode for CachedPod {
 
     fn from_json(object: &Json<'_>) -> Result<Self, String> {
         let meta = Meta::of(object)?;
-        let none = Json::Null;
-        let status = object.get("status").unwrap_or(&none);
-        let conditions = status.get("conditions").and_then(Json::as_array);
-        let ready = conditions.into_iter().flatten().any(|condition| {
-            text(condition, "type") == "Ready" && text(condition, "status") == "True"
-        });
+        let status = object.get("status").unwrap_or(&Json::Null);
+        let ready = pod_failure::condition(status, "Ready");
+        let ready = ready.is_some_and(|ready| text(ready, "status") == "True");
         Ok(CachedPod {
             workload: workload_of_pod(object, meta.key.namespace()),
             live: !meta.deleting && !matches!(text(status, "phase"), "Succeeded" | "Failed"),

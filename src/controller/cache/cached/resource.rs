@@ -36,25 +36,12 @@ impl CachedResource {
     pub(crate) fn conditions(&self) -> Vec<ConditionView> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
-        struct Condition {
-            #[serde(rename = "type")]
-            type_: String,
-            status: String,
-            reason: String,
-        }
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
         struct Conditions {
-            conditions: Vec<Condition>,
+            conditions: Vec<ConditionView>,
         }
         // An older operator may have stored values that do not fit this type.
         let status: Conditions = serde_json::from_str(&self.status).unwrap_or_default();
-        let view = |condition: Condition| ConditionView {
-            type_: condition.type_,
-            status: condition.status,
-            reason: condition.reason,
-        };
-        status.conditions.into_iter().map(view).collect()
+        status.conditions
     }
 
     /// A hash of all that its children are computed from.
@@ -89,14 +76,13 @@ impl Decode for CachedResource {
     const UNPARSED: &'static [&'static str] = &["spec", "status"];
 
     fn from_json(object: &Json<'_>) -> Result<Self, String> {
-        let none = Json::Null;
-        let metadata = object.get("metadata").unwrap_or(&none);
+        let metadata = object.get("metadata").unwrap_or(&Json::Null);
         let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
         let finalizers = metadata.get("finalizers").and_then(Json::as_array);
         Ok(CachedResource {
             meta: Meta::of(object)?,
             version: version_of(object),
-            spec: canonical(object.get("spec").unwrap_or(&none)),
+            spec: canonical(object.get("spec").unwrap_or(&Json::Null)),
             conversion_data: annotation(DATA_ANNOTATION).map(Into::into),
             status: object.get("status").map(canonical).unwrap_or_default(),
             finalizers: finalizers
