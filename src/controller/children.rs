@@ -165,17 +165,6 @@ impl Children {
         fingerprint
     }
 
-    /// All children of the resource `uid`, those with pods first.
-    pub(crate) fn of(&self, uid: &str) -> Vec<(ChildKind, Arc<CachedChild>)> {
-        let all = self.stores.iter().flat_map(|(kind, store)| {
-            let children = store.indexed(uid);
-            children.into_iter().map(|child| (*kind, child))
-        });
-        let mut all: Vec<_> = all.collect();
-        all.sort_by_key(|(kind, _)| !kind.has_pods);
-        all
-    }
-
     /// The child with pods, by kind and name.
     pub(crate) fn workload_named(&self, kind: &str, key: &ObjectKey) -> Option<Arc<CachedChild>> {
         let mut stores = self.stores.iter();
@@ -198,20 +187,18 @@ impl Children {
         children.peek().is_some() && !children.any(|child| child.is_rolling_out())
     }
 
-    /// The child `kind` with the key `key`, if the resource `uid` owns it: the fingerprint of the owned
-    /// fields, and the stamp of the last write.
-    pub(crate) fn of_owner(
+    /// The fingerprint of the owned fields of the child `kind` with the key `key`; `None` if the resource
+    /// `uid` does not own it, or it is being deleted.
+    pub(crate) fn fingerprint(
         &self,
         kind: ChildKind,
         key: &ObjectKey,
         uid: &str,
-    ) -> Option<(Option<Fingerprint>, Option<Stamp>)> {
+    ) -> Option<Fingerprint> {
         let cached = self.cached(kind, key)?;
-        let is_theirs = cached
-            .owner
-            .as_ref()
-            .is_some_and(|owner| *owner.uid == *uid);
-        (is_theirs && !cached.meta.deleting).then_some((cached.fingerprint, cached.stamp))
+        let owner = cached.owner.as_ref()?;
+        let is_owned = *owner.uid == *uid && !cached.meta.deleting;
+        cached.fingerprint.filter(|_| is_owned)
     }
 
     /// The children of the resource `uid` for its status: the child with pods, those pods, and all
@@ -225,7 +212,13 @@ impl Children {
         Vec<ObservedPod>,
         Vec<ObservedChild>,
     ) {
-        let mut children = self.of(uid);
+        let stores = self.stores.iter();
+        let children = stores.flat_map(|(kind, store)| {
+            let children = store.indexed(uid).into_iter();
+            children.map(move |child| (*kind, child))
+        });
+        let mut children: Vec<_> = children.collect();
+        children.sort_by_key(|(kind, _)| !kind.has_pods);
         let is_wanted = |(kind, child): &(ChildKind, Arc<CachedChild>)| {
             wanted.is_none_or(|wanted| wanted == (*kind, child.meta.key.name()))
         };
@@ -279,12 +272,12 @@ pub(crate) fn terminating(kind: ChildKind, key: &ObjectKey) -> Problem {
 
 /// The problem of a child whose name belongs to another object.
 pub(crate) fn name_conflict(kind: ChildKind, key: &ObjectKey, owner: Option<&Owner>) -> Problem {
-    let whose = match owner {
+    let owner = match owner {
         Some(owner) => format!("belongs to {} {}", owner.kind, owner.name),
         None => "does not belong to this resource".to_owned(),
     };
     let message = format!(
-        "{kind:?} {} exists and {whose}; delete or rename it, or give this resource another name",
+        "{kind:?} {} exists and {owner}; delete or rename it, or give this resource another name",
         key.name()
     );
     Problem {

@@ -95,7 +95,7 @@ impl Owner {
         })
     }
 
-    /// Whether a child of this owner is also a child of `other`.
+    /// Whether `other` owns the children of this owner: it is the same, or its successor.
     pub(crate) fn passes_to(&self, other: &Owner) -> bool {
         self.uid == other.uid || self.retained && self.is_namesake(other)
     }
@@ -193,8 +193,8 @@ impl CachedChild {
         Self::decode_after(kind, shard, object, |_| None)
     }
 
-    /// As [`CachedChild::decode`]. Of the `earlier` state of the object, what was applied is reused if it
-    /// cannot have changed: reading it is most of the work, and nearly all events are of the status.
+    /// As [`CachedChild::decode`]. The applied fields of the `earlier` state of the object are reused if they
+    /// cannot have changed: reading them is most of the work, and nearly all events are of the status.
     fn decode_after(
         kind: ChildKind,
         shard: Option<ShardId>,

@@ -24,7 +24,7 @@ pub trait Decode: Sized {
     /// ([`Json::Unparsed`]).
     const UNPARSED: &'static [&'static str] = &[];
 
-    /// Whether it reads `metadata.managedFields`. Of each entry, `fieldsV1` is left as text, and skipped
+    /// Whether it reads `metadata.managedFields`. `fieldsV1` of each entry is left as text, and skipped
     /// if it is not of server-side apply by this operator.
     const READS_MANAGED_FIELDS: bool = false;
 

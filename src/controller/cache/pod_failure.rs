@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_no_node_takes_says_since_when() {
+    fn an_unschedulable_pod_has_the_time_since_when() {
         let failure = of(&Json::from(&json!({"status": {"conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available",
              "lastTransitionTime": "2026-01-01T00:00:01Z"},

@@ -14,26 +14,26 @@ use tokio::time::Instant;
 use super::*;
 use crate::controller::leadership::MayWrite;
 
-/// Leave that the test gives and takes.
+/// Permission to write that the test grants and revokes.
 #[derive(Default)]
-struct Leave(Mutex<Option<Duration>>);
+struct Permission(Mutex<Option<Duration>>);
 
-impl MayWrite for Leave {
+impl MayWrite for Permission {
     fn time_left(&self) -> Option<Duration> {
         *self.0.lock().unwrap()
     }
 }
 
-/// A caller whose requests are answered when the test says so, its leave, and how many
+/// A caller whose requests are answered when the test releases them, its permission, and how many
 /// requests came.
 struct Scene {
     caller: Caller,
-    leave: Arc<Leave>,
+    permission: Arc<Permission>,
     came: Arc<AtomicUsize>,
     answer: Option<oneshot::Sender<()>>,
 }
 
-fn scene(leave: Option<Duration>) -> Scene {
+fn scene(permission: Option<Duration>) -> Scene {
     let (answer, answered) = oneshot::channel::<()>();
     let (came, answered) = (Arc::<AtomicUsize>::default(), answered.shared());
     let count = Arc::clone(&came);
@@ -45,12 +45,12 @@ fn scene(leave: Option<Duration>) -> Scene {
             Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
         }
     });
-    let leave = Arc::new(Leave(Mutex::new(leave)));
-    let may_write: Arc<dyn MayWrite> = Arc::<Leave>::clone(&leave);
+    let permission = Arc::new(Permission(Mutex::new(permission)));
+    let may_write: Arc<dyn MayWrite> = Arc::<Permission>::clone(&permission);
     let leadership = Leadership::new(watch::channel(true).1, may_write);
     Scene {
         caller: Caller::new(kube::Client::new(service, "default"), leadership),
-        leave,
+        permission,
         came,
         answer: Some(answer),
     }
@@ -108,7 +108,7 @@ async fn a_write_that_was_held_up_makes_no_step_after_leave_was_withdrawn() {
         tokio::task::yield_now().await;
     }
     // What it waits for has come, but so has the end of the lease.
-    *scene.leave.0.lock().unwrap() = None;
+    *scene.permission.0.lock().unwrap() = None;
     scene.answer.take().unwrap().send(()).unwrap();
     let error = write.await.unwrap_err();
     assert!(error.is_fenced(), "{error}");

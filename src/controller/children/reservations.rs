@@ -1,4 +1,4 @@
-//! Reserves the names of children. The first resource that asks for a name holds it until it is
+//! Reserves the names of children. The first resource that reserves a name holds it until it is
 //! deleted or no longer wants the child. Without this, two resources of different kinds with the
 //! same name and namespace would both apply the same Deployment before either saw the other's.
 //!

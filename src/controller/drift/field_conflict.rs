@@ -40,9 +40,9 @@ impl FieldConflict {
             })
             .filter(|(manager, _)| *manager != ours)
             .collect();
-        let mut contested = FieldConflict::default();
-        contested.walk(desired, Some(live), &owners, "");
-        contested
+        let mut conflict = FieldConflict::default();
+        conflict.walk(desired, Some(live), &owners, "");
+        conflict
     }
 
     /// The managers and the fields, for a message.
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_as_it_is_desired_has_no_contested_fields() {
+    fn an_object_as_it_is_desired_has_no_conflict_fields() {
         assert_eq!(
             FieldConflict::of(&desired(), &live(), "ours"),
             FieldConflict::default()
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_identifies_an_object_is_never_contested() {
+    fn what_identifies_an_object_is_never_conflict() {
         let mut desired = desired();
         desired["kind"] = json!("Deployment");
         for field in ["namespace", "uid", "resourceVersion"] {
@@ -204,13 +204,13 @@ mod tests {
             bare["metadata"].as_object_mut().unwrap().remove(field);
         }
         bare.as_object_mut().unwrap().remove("apiVersion");
-        let contested = FieldConflict::of(&desired, &bare, "ours");
-        assert_eq!(contested, FieldConflict::default());
+        let conflict = FieldConflict::of(&desired, &bare, "ours");
+        assert_eq!(conflict, FieldConflict::default());
         // The same names elsewhere are fields like any other.
         desired["spec"]["kind"] = json!("a");
         desired["spec"]["name"] = json!("b");
-        let contested = FieldConflict::of(&desired, &bare, "ours");
-        assert_eq!(contested.fields, ["spec.kind", "spec.name"]);
+        let conflict = FieldConflict::of(&desired, &bare, "ours");
+        assert_eq!(conflict.fields, ["spec.kind", "spec.name"]);
     }
 
     #[test]
@@ -224,15 +224,15 @@ mod tests {
                 "f:spec": {"f:containers": {"k:{\"name\":\"web\"}": {"f:image": {}}}}}}}},
             {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {"f:app": {}}}}},
         ]);
-        let contested = FieldConflict::of(&desired(), &object, "ours");
+        let conflict = FieldConflict::of(&desired(), &object, "ours");
         assert_eq!(
-            contested.describe("ours"),
+            conflict.describe("ours"),
             "field manager \"argocd\" keeps changing spec.replicas, spec.template.spec.containers[web].image"
         );
     }
 
     #[test]
-    fn a_second_manager_under_our_own_name_is_told_as_such() {
+    fn a_second_manager_with_our_name_is_reported_as_another_process() {
         let mut object = live();
         object["spec"]["replicas"] = json!(5);
         object["metadata"]["managedFields"] = json!([
@@ -249,8 +249,11 @@ mod tests {
         let many: Value = (0..50)
             .map(|n| ("x".repeat(500) + &n.to_string(), json!(n)))
             .collect();
-        let contested = FieldConflict::of(&json!({"spec": many}), &json!({"spec": {}}), "ours");
-        let told = contested.describe("ours");
-        assert!(told.ends_with(" and others") && told.len() < 1024, "{told}");
+        let conflict = FieldConflict::of(&json!({"spec": many}), &json!({"spec": {}}), "ours");
+        let message = conflict.describe("ours");
+        assert!(
+            message.ends_with(" and others") && message.len() < 1024,
+            "{message}"
+        );
     }
 }

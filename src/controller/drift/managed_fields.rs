@@ -12,7 +12,7 @@ use crate::json::Json;
 use crate::shard::{self, ShardId};
 
 /// The fingerprint of the fields that the field manager `base` of `shard` owns; `None` if it never
-/// applied the object, or if that of another shard did too, so that its entry is to be taken over.
+/// applied the object, or if that of another shard did too, so that its entry must be adopted.
 pub(crate) fn of_observed(
     object: &Json<'_>,
     base: &str,

@@ -3,7 +3,7 @@
 //! together with another field, so it never causes a request by itself.
 //!
 //! * An older generation is never applied over a newer one, even by a new leader with an old cache.
-//! * A changed default of the operator can be told from a changed spec and from an edit by hand.
+//! * A changed default of the operator can be distinguished from a changed spec and from an edit by hand.
 
 use std::hash::{DefaultHasher, Hasher};
 

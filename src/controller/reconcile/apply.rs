@@ -69,14 +69,9 @@ impl Reconciler {
     /// Whether the cache shows every child as expected.
     pub(crate) fn is_confirmed(&self, resource: &Resource, expected: &[Expected]) -> bool {
         expected.iter().all(|expected| {
-            let Expected {
-                kind,
-                key,
-                fingerprint,
-            } = expected;
-            let found = self.children.of_owner(kind, key, &resource.uid);
-            let observed = found.and_then(|(observed, _)| observed);
-            self.is_settled(resource, (*kind, key.name()), *fingerprint, observed)
+            let (kind, key) = (expected.kind, &expected.key);
+            let observed = self.children.fingerprint(kind, key, &resource.uid);
+            self.is_settled(resource, expected, observed)
         })
     }
 
@@ -132,8 +127,9 @@ impl Reconciler {
             fingerprint, stamp, ..
         } = &ownership
         {
-            if self.is_settled(resource, (child.kind, &child.name), desired, *fingerprint) {
-                ensured.expected.push(wanted.expected());
+            let expected = wanted.expected();
+            if self.is_settled(resource, &expected, *fingerprint) {
+                ensured.expected.push(expected);
                 return self.settled(wanted);
             }
             if let Some(stamp) = stamp {

@@ -208,7 +208,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn children_at_rest_and_trouble_are_told_at_once() {
+    fn settled_children_and_problems_are_written_at_once() {
         let now = Instant::now();
         let problem = Problem {
             reason: Reason::NameConflict,
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn news_is_told_when_the_children_pause_and_after_four_seconds_at_the_latest() {
+    fn changes_are_written_in_a_pause_or_after_four_seconds() {
         let start = Instant::now();
         let mut pending = StatusDebounce::new(start);
         for step in 0..10 {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_alone_are_told_when_a_rollout_is_stuck_and_five_a_second_at_most() {
+    fn counts_alone_are_written_when_a_rollout_is_stuck_and_five_a_second_at_most() {
         let start = Instant::now();
         for (waiting, quiet, longest) in [(0, 10, 30), (100, 20, 30), (1000, 200, 200)] {
             let mut pending = StatusDebounce::new(start);

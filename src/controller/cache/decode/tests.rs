@@ -110,7 +110,7 @@ fn decoded<const MANAGERS: bool>(object: &Value) -> Value {
 }
 
 #[test]
-fn what_nobody_looks_at_is_not_decoded() {
+fn unused_fields_are_not_decoded() {
     let fields = json!({"f:spec": {"f:replicas": {}}});
     let managers = json!([
         {"manager": "quartet-operator-memcached", "operation": "Apply", "fieldsV1": fields},

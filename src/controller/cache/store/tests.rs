@@ -189,7 +189,7 @@ fn a_label_that_was_removed_and_put_back_by_us_does_not_delete() {
 }
 
 #[test]
-fn a_label_that_was_put_back_after_the_deletion_was_told_adds_the_object_again() {
+fn a_label_that_was_put_back_after_the_deletion_was_reported_adds_the_object_again() {
     let store = Store::default();
     relist(&store, vec![thing("a", "1", 1)]);
     assert_eq!(reported(store.deleted(&key("a"), "1", 9)), ["-a@1"]);
@@ -238,12 +238,12 @@ fn what_we_write_while_a_list_comes_in_is_newer_than_the_list() {
 }
 
 #[test]
-fn a_list_whose_versions_went_backwards_is_believed() {
+fn a_list_with_lower_versions_replaces_the_store() {
     let store = Store::default();
     relist(&store, vec![thing("a", "1", 100), thing("b", "2", 90)]);
     assert!(store.put_written(thing("a", "1", 110)));
-    let told_of = relist(&store, vec![thing("a", "1", 50), thing("c", "3", 40)]);
-    assert_eq!(told_of, ["-b@90", "~a@110>50", "+c@40"]);
+    let reported_of = relist(&store, vec![thing("a", "1", 50), thing("c", "3", 40)]);
+    assert_eq!(reported_of, ["-b@90", "~a@110>50", "+c@40"]);
     assert_eq!(
         reported(store.applied(Arc::new(thing("a", "1", 51)))),
         ["~a@50>51"]

@@ -17,7 +17,7 @@ pub(crate) const MAX_ANSWER_DELAY: Duration = Duration::from_secs(60);
 /// UIDs of objects that were deleted within the last minute.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
-    stones: HashMap<Box<str>, Tombstone>,
+    by_uid: HashMap<Box<str>, Tombstone>,
     /// In the order of insertion, and so of expiry; a UID that was deleted twice occurs twice.
     order: VecDeque<(Instant, Box<str>)>,
 }
@@ -34,7 +34,7 @@ impl Tombstones {
     pub(super) fn add(&mut self, uid: &str, version: u64, now: Instant) {
         self.expire(now);
         let until = now + MAX_ANSWER_DELAY;
-        self.stones.insert(uid.into(), Tombstone { version, until });
+        self.by_uid.insert(uid.into(), Tombstone { version, until });
         self.order.push_back((until, uid.into()));
     }
 
@@ -45,19 +45,19 @@ impl Tombstones {
             return false;
         }
         self.expire(now);
-        self.stones
+        self.by_uid
             .get(uid)
-            .is_some_and(|stone| stone.version >= version)
+            .is_some_and(|tombstone| tombstone.version >= version)
     }
 
     fn expire(&mut self, now: Instant) {
         while let Some((until, uid)) = self.order.pop_front_if(|(until, _)| *until <= now) {
             if self
-                .stones
+                .by_uid
                 .get(&uid)
-                .is_some_and(|stone| stone.until == until)
+                .is_some_and(|tombstone| tombstone.until == until)
             {
-                self.stones.remove(&uid);
+                self.by_uid.remove(&uid);
             }
         }
     }
@@ -77,7 +77,7 @@ mod tests {
         assert!(!tombstones.covers("a", 11, now));
         assert!(!tombstones.covers("b", 1, now));
         assert!(!tombstones.covers("a", 9, now + MAX_ANSWER_DELAY));
-        assert!(tombstones.stones.is_empty() && tombstones.order.is_empty());
+        assert!(tombstones.by_uid.is_empty() && tombstones.order.is_empty());
     }
 
     #[test]

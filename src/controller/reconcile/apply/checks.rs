@@ -11,7 +11,7 @@ use crate::controller::drift::stamp::{Hash, Stamp, hash_of_spec};
 use crate::controller::reconcile::Reconciler;
 use crate::controller::reconcile::pacing;
 use crate::controller::state::ServerMutated;
-use crate::operators::{ChildKind, Problem, Reason, Resource, status};
+use crate::operators::{Problem, Reason, Resource, status};
 
 /// When a Deployment may be changed.
 pub(super) enum Pace {
@@ -52,16 +52,16 @@ impl Reconciler {
     pub(super) fn is_settled(
         &self,
         resource: &Resource,
-        (kind, name): (ChildKind, &str),
-        desired: Fingerprint,
+        expected: &Expected,
         observed: Option<Fingerprint>,
     ) -> bool {
+        let desired = expected.fingerprint;
         let Some(answered) = observed.filter(|observed| *observed != desired) else {
             return observed.is_some();
         };
         let rewritten = ServerMutated {
-            kind,
-            name: name.into(),
+            kind: expected.kind,
+            name: expected.key.name().into(),
             desired,
             answered,
         };

@@ -1,5 +1,5 @@
 //! Adopts the children of a resource that moved here from another shard, with one read and one write
-//! for each: the field manager of the other shard gives its entry in `managedFields` to that of this one.
+//! for each: the entry of the other shard's field manager in `managedFields` becomes that of this one.
 //! Nothing else of a child changes, so no pod restarts.
 
 use serde_json::Value;
@@ -47,7 +47,7 @@ impl Reconciler {
             return Ok(None);
         };
         let (kind, namespace, name) = (child.0.kind, child.1.namespace(), child.1.name());
-        // Of a child that was written after the resource was read: the resource may have moved on.
+        // The child was written after the resource was read: the resource may be in another shard now.
         let cached = self.resources.get(&wanted.resource_key());
         let known = cached.map(|resource| resource.meta.resource_version);
         if version_of(object) > known {
