@@ -135,12 +135,12 @@ impl<T: Decode + Send + Sync + 'static> Watcher<T> {
                     }
                 }
             }
-            self.rediscover().await;
+            self.discover_again().await;
         }
     }
 
     /// Switches if another version is stored now. A failed discovery changes nothing.
-    async fn rediscover(&mut self) {
+    async fn discover_again(&mut self) {
         let Some(watching) = &mut self.watching else {
             return;
         };
