@@ -19,6 +19,8 @@ use prometheus_client::registry::Registry;
 
 /// Default of `OTEL_BSP_MAX_QUEUE_SIZE`. About 2 MiB.
 const QUEUE: usize = 2048;
+/// Largest queue, about 64 MiB. The SDK allocates all of it at the start.
+const LARGEST_QUEUE: usize = 65_536;
 
 /// Counters of spans by result, and the length of the queue.
 #[derive(Debug, Clone, Default)]
@@ -51,9 +53,7 @@ impl Spans {
 
     /// A batch processor with a thread of its own, whose spans are counted here.
     pub(super) fn processor<E: SpanExporter + 'static>(&self, exporter: E) -> Counted {
-        let capacity = std::env::var("OTEL_BSP_MAX_QUEUE_SIZE").ok();
-        let capacity = capacity.and_then(|size| size.parse().ok());
-        let capacity = capacity.unwrap_or(QUEUE);
+        let capacity = capacity(std::env::var("OTEL_BSP_MAX_QUEUE_SIZE").ok().as_deref());
         let exporter = CountedExporter {
             exporter,
             spans: self.clone(),
@@ -66,6 +66,14 @@ impl Spans {
             capacity,
         }
     }
+}
+
+/// The value of `OTEL_BSP_MAX_QUEUE_SIZE`, or the default if it is not a number from 1 to
+/// [`LARGEST_QUEUE`].
+fn capacity(variable: Option<&str>) -> usize {
+    let size = variable.and_then(|size| size.parse().ok());
+    size.filter(|size| (1..=LARGEST_QUEUE).contains(size))
+        .unwrap_or(QUEUE)
 }
 
 /// A batch processor. Drops the spans for which the queue of `batches` has no space.

@@ -167,3 +167,11 @@ async fn a_stop_does_not_wait_for_a_collector_that_hangs() {
         fixture.permits.add_permits(9);
     }
 }
+
+#[test]
+fn a_queue_has_a_size_that_can_be_allocated() {
+    let default = [None, Some("0"), Some("-1"), Some("65537"), Some("many")];
+    assert!(default.map(capacity).iter().all(|size| *size == QUEUE));
+    assert_eq!(capacity(Some("65536")), LARGEST_QUEUE);
+    assert_eq!(capacity(Some("1")), 1);
+}
