@@ -67,7 +67,7 @@ pub enum ClusterError {
         "the kubeconfig asks for the proxy {proxy}; remove proxy-url: proxies are not supported"
     )]
     Proxy {
-        /// URL of the proxy.
+        /// Its host. The URL may contain a password.
         proxy: String,
     },
     /// The credentials or certificates in the configuration cannot be used.
@@ -132,7 +132,7 @@ fn client(
         source: Box::new(source),
     };
     if let Some(proxy) = &config.proxy_url {
-        let proxy = proxy.to_string();
+        let proxy = proxy.host().unwrap_or_default().to_owned();
         return Err(ClusterError::Proxy { proxy });
     }
     let mut connector = TimeoutConnector::new(config.rustls_https_connector().map_err(failed)?);
@@ -182,4 +182,25 @@ async fn found(file: Option<&Path>) -> Result<Config, ClusterError> {
 /// The user agent, shown in the audit log and the metrics of the API server.
 fn user_agent() -> HeaderValue {
     HeaderValue::from_static(concat!("quartet-operator/", env!("CARGO_PKG_VERSION")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_proxy_is_rejected_with_its_host_and_without_its_password() {
+        let mut config = Config::new("https://127.0.0.1:1".parse().expect("a URL"));
+        let built = |config: &Config| {
+            let requests = RequestCounter::registered(&mut Default::default());
+            client(config, CALL_TIMEOUT, CALL_TIMEOUT, &requests)
+        };
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        assert!(built(&config).is_ok());
+        let proxy = "http://user:secret@proxy.example.com:3128";
+        config.proxy_url = Some(proxy.parse().expect("a URL"));
+        let error = built(&config).err().expect("an error").to_string();
+        assert!(error.contains("proxy.example.com"), "{error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
 }
