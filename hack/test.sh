@@ -49,9 +49,9 @@ for value in "$jobs" "$again"; do
     }
 done
 # Those that take longest begin first.
-first=(versions cluster install faults certificates)
+first=(versions cluster election install rollout faults certificates)
 # These measure times, and run alone.
-timed=(election rollout hostile)
+timed=(hostile)
 
 plan=$(mktemp -d)
 declare -A running=() # binary by process

@@ -22,7 +22,7 @@ pub(crate) const HEALTH: Limits = Limits {
     // Enough for hundreds of idle connections without closing any.
     connections: 768,
     header_bytes: 8 * KIB,
-    first_header: Duration::from_secs(5),
+    header: Duration::from_secs(5),
     idle: Duration::from_secs(5),
     take: Duration::from_secs(10),
 };
@@ -31,7 +31,7 @@ pub(crate) const HEALTH: Limits = Limits {
 pub(crate) const METRICS: Limits = Limits {
     connections: 64,
     header_bytes: 24 * KIB,
-    first_header: Duration::from_secs(10),
+    header: Duration::from_secs(10),
     // Longer than the interval of most scrapes.
     idle: Duration::from_secs(75),
     take: Duration::from_secs(10),
@@ -41,7 +41,7 @@ pub(crate) const METRICS: Limits = Limits {
 pub(crate) const WEBHOOKS: Limits = Limits {
     connections: 512,
     header_bytes: 16 * KIB,
-    first_header: Duration::from_secs(10),
+    header: Duration::from_secs(10),
     // Longer than the 90 s after which Go clients close an idle connection. If the server closed
     // it first, a request could be in flight, and a POST is not retried.
     idle: Duration::from_secs(120),

@@ -70,6 +70,8 @@ struct State {
     moved: usize,
     /// That number at the end of the last [`WINDOW`], and its time.
     window: (Instant, usize),
+    /// The TLS handshake is complete, if there is one.
+    is_established: bool,
     /// At least one request on this connection succeeded.
     is_validated: bool,
 }
@@ -125,7 +127,7 @@ impl Connections {
             number,
             socket,
             peer,
-            state: Mutex::new(State::new(WaitsFor::Request, false)),
+            state: Mutex::new(State::new(WaitsFor::Request)),
             closed: CancellationToken::new(),
             connections: Arc::clone(self),
         });
@@ -207,15 +209,29 @@ impl Table {
 }
 
 impl State {
-    fn new(waits_for: WaitsFor, is_validated: bool) -> Self {
+    fn new(waits_for: WaitsFor) -> Self {
         let now = Instant::now();
         Self {
             waits_for,
             since: now,
             moved: 0,
             window: (now, 0),
-            is_validated,
+            is_established: false,
+            is_validated: false,
         }
+    }
+
+    fn set(&mut self, waits_for: WaitsFor) {
+        *self = Self {
+            is_established: self.is_established,
+            is_validated: self.is_validated,
+            ..Self::new(waits_for)
+        };
+    }
+
+    /// Between two requests, or before the first one: no byte of a header has arrived.
+    fn is_idle(&self) -> bool {
+        self.is_established && self.waits_for == WaitsFor::Request && self.moved == 0
     }
 
     /// Order of candidates: the connection with the smallest key is closed first.
@@ -231,8 +247,15 @@ impl Slot {
     }
 
     fn waits_for(&self, waits_for: WaitsFor) {
+        lock(&self.state).set(waits_for);
+    }
+
+    /// The TLS handshake is complete. The connection may now be idle before its first request, too: the
+    /// pool of a Go client opens connections that it does not use at once.
+    pub(super) fn established(&self) {
         let mut state = lock(&self.state);
-        *state = State::new(waits_for, state.is_validated);
+        state.is_established = true;
+        state.set(WaitsFor::Request);
     }
 
     /// The header of a request was received; the body follows.
@@ -259,7 +282,7 @@ impl Slot {
     pub(super) fn taken(&self) {
         let mut state = lock(&self.state);
         if state.waits_for == WaitsFor::Taking {
-            *state = State::new(WaitsFor::Request, state.is_validated);
+            state.set(WaitsFor::Request);
         }
     }
 
@@ -268,6 +291,10 @@ impl Slot {
         let mut state = lock(&self.state);
         let most = self.connections.limits.header_bytes + HANDSHAKE_BYTES;
         let too_many = state.waits_for == WaitsFor::Request && state.moved > most;
+        if state.is_idle() {
+            // The time for a header begins.
+            state.since = Instant::now();
+        }
         state.moved = state.moved.saturating_add(bytes);
         !too_many
     }
@@ -284,8 +311,8 @@ impl Slot {
         let mut state = lock(&self.state);
         let waited = now.saturating_duration_since(state.since);
         match state.waits_for {
-            WaitsFor::Request if state.is_validated => waited >= limits.idle,
-            WaitsFor::Request => waited >= limits.first_header,
+            WaitsFor::Request if state.is_idle() => waited >= limits.idle,
+            WaitsFor::Request => waited >= limits.header,
             WaitsFor::Body => waited >= BODY,
             WaitsFor::Answer => false,
             WaitsFor::Taking => {

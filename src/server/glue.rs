@@ -223,6 +223,7 @@ impl Accept<Stream, Router> for Acceptor {
                     }
                 })?),
             };
+            slot.established();
             let answer = move |request| answer(router.clone(), Arc::clone(&slot), request);
             Ok((stream, BoxCloneService::new(service_fn(answer))))
         })

@@ -42,9 +42,9 @@ pub(crate) struct Limits {
     pub(crate) connections: usize,
     /// Maximum bytes of a request header, and of one read of a body.
     pub(crate) header_bytes: usize,
-    /// Maximum time from accept to the end of the first request header, including the TLS handshake.
-    pub(crate) first_header: Duration,
-    /// Maximum wait for the next request.
+    /// Maximum time of a TLS handshake, and from the first byte of a request header to its end.
+    pub(crate) header: Duration,
+    /// Maximum wait for the first or the next request.
     pub(crate) idle: Duration,
     /// Maximum time for a client to read a long response.
     pub(crate) take: Duration,

@@ -13,7 +13,7 @@ use super::*;
 const LIMITS: Limits = Limits {
     connections: 8,
     header_bytes: 8192,
-    first_header: Duration::from_secs(10),
+    header: Duration::from_secs(10),
     idle: Duration::from_secs(60),
     take: Duration::from_secs(10),
 };
@@ -21,6 +21,7 @@ const STOPPING: Stopping = Stopping {
     grace: Duration::ZERO,
     drain: Duration::from_secs(2),
 };
+const SECOND: Duration = Duration::from_secs(1);
 const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 const LONG: usize = 64 * 1024 * 1024;
 
@@ -133,12 +134,38 @@ async fn a_header_over_the_limit_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_sends_no_request_or_half_of_one_is_hung_up_on() {
-    for sent in [b"".as_slice(), b"GET / HTTP/1.1\r\n"] {
+    let half = b"GET / HTTP/1.1\r\n".as_slice();
+    for (before, sent, limit) in [
+        (b"".as_slice(), b"".as_slice(), LIMITS.idle),
+        (b"", half, LIMITS.header),
+        (GET, b"", LIMITS.idle),
+        (GET, half, LIMITS.header),
+    ] {
         let server = start().await;
+        let mut client = server.send_from(1, before).await;
+        if !before.is_empty() {
+            assert!(answer(&mut client).await.contains("200"));
+            client.read_exact(&mut [0; 5]).await.unwrap();
+        }
+        server.has_open(1).await;
         let began = Instant::now();
-        let client = server.send_from(1, sent).await;
+        client.write_all(sent).await.unwrap();
         assert!(is_ended(client).await);
-        assert!(began.elapsed() >= LIMITS.first_header);
+        let waited = began.elapsed();
+        assert!(waited >= limit && waited < limit + 2 * SECOND, "{waited:?}");
+    }
+}
+
+/// The pool of a Go client opens connections that it uses later, for a POST that it would not repeat.
+#[tokio::test(start_paused = true)]
+async fn a_connection_may_wait_for_its_first_request_as_long_as_for_the_next_one() {
+    let server = start().await;
+    let mut client = server.connect_from(1).await;
+    for _ in 0..2 {
+        sleep(LIMITS.idle - SECOND).await;
+        client.write_all(GET).await.unwrap();
+        assert!(answer(&mut client).await.contains("200"));
+        client.read_exact(&mut [0; 5]).await.unwrap();
     }
 }
 
