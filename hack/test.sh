@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# cargo test with these arguments, one test binary after the other. Then the test of what the audit
-# logs of all API servers of this run show: tests/cluster_audit.rs. That one wants `devcluster run`
-# around it, as many of the tests do.
+# cargo test with these arguments, several test binaries at the same time. Then the test of what the
+# audit logs of all API servers of this run show: tests/cluster_audit.rs. That one wants
+# `devcluster run` around it, as many of the tests do.
 #
-# TEST_JOBS  How many test binaries run at the same time (1). Those that measure a time run alone,
-#            after the others.
+# TEST_JOBS  How many test binaries run at the same time (one more than there are processors, since
+#            many of them wait most of their time).
 # TEST_AGAIN Run up to this many failed tests of a binary (0) once more, after all others. Those
 #            that pass then are listed as flaky, and fail nothing. The audit at the end judges what
 #            the first run did, too.
@@ -41,7 +41,7 @@ if [ "${1:-}" = --record ]; then
     exit
 fi
 
-jobs=${TEST_JOBS:-1} again=${TEST_AGAIN:-0}
+jobs=${TEST_JOBS:-$(($(nproc) + 1))} again=${TEST_AGAIN:-0}
 for value in "$jobs" "$again"; do
     [[ $value =~ ^[0-9]{1,3}$ ]] || {
         echo "test: TEST_JOBS and TEST_AGAIN are whole numbers, not '$value'" >&2
@@ -49,9 +49,7 @@ for value in "$jobs" "$again"; do
     }
 done
 # Those that take longest begin first.
-first=(versions cluster election install rollout faults certificates)
-# These measure times, and run alone.
-timed=(hostile)
+first=(versions cluster election quartet_operator hostile install rollout faults certificates)
 
 plan=$(mktemp -d)
 declare -A running=() # binary by process
@@ -83,19 +81,11 @@ runner=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$host")_RUNNER
 run env "$runner=$PWD/hack/test.sh --record $plan" cargo test --locked --workspace "$@" \
     2> >(grep --line-buffered -v '^ *Running ' >&2) || exit
 
-# is_one_of BINARY NAME...: whether the binary has one of these names.
-is_one_of() {
-    local binary=${1%-*}
-    shift
-    case " $* " in *" $binary "*) ;; *) return 1 ;; esac
-}
-
 shopt -s nullglob
 planned=()
-for pattern in "${first[@]/%/-*}" '*' "${timed[@]/%/-*}"; do
+for pattern in "${first[@]/%/-*}" '*'; do
     # shellcheck disable=SC2231 # it is a pattern
     for file in "$plan"/$pattern; do
-        [ "$pattern" != '*' ] || ! is_one_of "${file##*/}" "${timed[@]}" || continue
         case " ${planned[*]} " in *" ${file##*/} "*) ;; *) planned+=("${file##*/}") ;; esac
     done
 done
@@ -173,7 +163,6 @@ if [ ${#planned[@]} = 1 ]; then
     ended "${planned[0]}" "$status"
 else
     for binary in "${planned[@]}"; do
-        is_one_of "$binary" "${timed[@]}" && jobs=1
         while [ ${#running[@]} -ge "$jobs" ]; do end_one; done
         [ -z "$fail_fast" ] || [ ${#failed[@]} = 0 ] || break
         bash "$plan/$binary" >"$plan/$binary.log" 2>&1 &
