@@ -10,6 +10,10 @@ use std::process::ExitCode;
 use quartet_operator::config::{Command, ConfigError};
 use quartet_operator::{manager, migration};
 
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 fn main() -> ExitCode {
     let command = match Command::from_process() {
         Ok(command) => command,
