@@ -95,12 +95,20 @@ pub(crate) const FIGURES: [Figure; 13] = [
     }),
 ];
 
+/// Whether the machine does not count what the row says.
+pub(crate) fn is_uncounted(row: &str, measured: &[f64]) -> bool {
+    row == row::INSTRUCTIONS && measured.iter().all(|figure| *figure == 0.0)
+}
+
 /// The table of one run of our own manager.
 pub(crate) fn table(plan: &Plan, figures: &Figures, promises: &mut Promises) -> String {
     let burst = &figures.burst;
     let mut table = Table::new(promises, plan.load);
     for (what, figure) in FIGURES {
-        table.row(what, figure(plan, burst), note(what, plan, burst));
+        let measured = figure(plan, burst);
+        if !is_uncounted(what, &[measured]) {
+            table.row(what, measured, note(what, plan, burst));
+        }
     }
     table.row(
         row::MEMORY_RESTARTED,
@@ -261,5 +269,12 @@ mod tests {
     fn numbers_have_three_digits_or_so() {
         let shown: Vec<_> = [0.0, 0.0123, 1.234, 12.34, 1234.5].map(number).into();
         assert_eq!(shown, ["0", "0.012", "1.23", "12.3", "1234"]);
+    }
+
+    #[test]
+    fn a_row_of_instructions_that_no_machine_counted_is_left_out() {
+        assert!(is_uncounted(row::INSTRUCTIONS, &[0.0, 0.0]));
+        assert!(!is_uncounted(row::INSTRUCTIONS, &[0.0, 1.5]));
+        assert!(!is_uncounted(row::READS, &[0.0, 0.0]));
     }
 }

@@ -54,6 +54,9 @@ pub(super) fn of(
                 let turns = turns.iter().map(|burst| figure(plan, burst));
                 turns.collect::<Vec<_>>()
             });
+            if report::is_uncounted(what, &measured.concat()) {
+                continue;
+            }
             text += &line(what, plan.load, &measured, promises);
         }
     }
@@ -68,6 +71,9 @@ pub(super) fn records(comparison: &Comparison) -> Vec<(Burst, f64)> {
     for (row, figure) in FIGURES {
         for (manager, turns) in NAMES.into_iter().zip(bursts) {
             let turns: Vec<_> = turns.iter().map(|burst| figure(plan, burst)).collect();
+            if report::is_uncounted(row, &turns) {
+                continue;
+            }
             let key = Burst {
                 manager,
                 resources,
