@@ -14,6 +14,8 @@ ARGS ?=
 # Where the API server is to call the webhooks of `make run`. With kind or minikube, whose
 # API server is in a container, an address of this machine as seen from there.
 WEBHOOK_URL ?= https://127.0.0.1:9443
+# What the benchmarks measure, e.g. the binary of the image: MANAGER=target/image/amd64/manager.
+MANAGER ?= $(CARGO_TARGET_DIR)/release/manager
 # How many resources `make bench` and `make bench-peer` create.
 N ?= 1000
 # How many restarts `make test-rollout` makes.
@@ -299,14 +301,14 @@ fuzz: ## Run each fuzz target for FUZZ_RUNS executions; FUZZ_TARGETS='children p
 .PHONY: bench
 bench: ## Measure requests, CPU and memory of the manager; N=10000 resources, ARGS=--help.
 	$(CARGO_BUILD) --release --bin manager --bin bench
-	@$(CARGO_TARGET_DIR)/release/bench --manager $(CARGO_TARGET_DIR)/release/manager --resources $(N) $(ARGS)
+	@$(CARGO_TARGET_DIR)/release/bench --manager $(MANAGER) --resources $(N) $(ARGS)
 
 .PHONY: bench-peer
 bench-peer: ## Compare the manager with one on controller-runtime and one on kube-rs; writes docs/performance.md.
 	$(CARGO_BUILD) --release --bin manager --bin bench
 	cargo build --locked --release --manifest-path $(KUBE_RS_PEER) --target-dir $(CARGO_TARGET_DIR)/peers
 	@go=$$(hack/build-go.sh tools/bench/peers/go) && \
-	$(CARGO_TARGET_DIR)/release/bench peer --manager $(CARGO_TARGET_DIR)/release/manager \
+	$(CARGO_TARGET_DIR)/release/bench peer --manager $(MANAGER) \
 		--go "$$go/go-peer" --kube-rs $(CARGO_TARGET_DIR)/peers/release/kube-rs-peer \
 		--resources $(N) --write docs/performance.md $(ARGS)
 
@@ -317,12 +319,12 @@ bench-pure: ## Measure time and allocations of the pure functions: conversion, a
 .PHONY: bench-webhook
 bench-webhook: ## Compare the webhooks over TLS with a server that returns a fixed text; ARGS=--help.
 	$(CARGO_BUILD) --release --bin manager --bin bench
-	@$(CARGO_TARGET_DIR)/release/bench webhook --manager $(CARGO_TARGET_DIR)/release/manager $(ARGS)
+	@$(CARGO_TARGET_DIR)/release/bench webhook --manager $(MANAGER) $(ARGS)
 
 .PHONY: bench-scale
 bench-scale: ## Measure the manager with 10 000 to 100 000 resources, on a simulated API server; ARGS=--help.
 	$(CARGO_BUILD) --release --bin manager --bin bench
-	@$(CARGO_TARGET_DIR)/release/bench scale --manager $(CARGO_TARGET_DIR)/release/manager $(ARGS)
+	@$(CARGO_TARGET_DIR)/release/bench scale --manager $(MANAGER) $(ARGS)
 
 .PHONY: plots
 plots: ## Draw the plots of docs/performance.md from the figures in docs/figures.
