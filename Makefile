@@ -227,6 +227,11 @@ test-rollout: ## Run rolling restarts under load, without a failed call; RESTART
 	ROLLING_RESTARTS=$(RESTARTS) $(WITH_CLUSTER) \
 		hack/test.sh --test rollout rolling_restarts -- --nocapture
 
+.PHONY: test-image
+test-image: ## Run the attacks of tests/hostile on the binary of the image, which has another allocator.
+	hack/image.sh binary $(ARCHITECTURE)
+	HOSTILE_MANAGER=$(CURDIR)/target/image/$(ARCHITECTURE)/manager $(MAKE) test TESTFLAGS='--test hostile'
+
 .PHONY: test-docs
 test-docs: ## Run every command of the documents and compare the output; DOCS='README' selects by path.
 	$(COMPILE_TESTS) --test docs

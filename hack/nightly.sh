@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What takes too long for every change: the whole fault campaign, the explorer with many plans,
 # every #[ignore]d exploration, the oldest Kubernetes, fuzzing with many executions, many rolling
-# restarts, the files of a release, the Dockerfile, the product on a real node. Ends as .ci/run
-# does, with a table of the stages.
+# restarts, attacks on the image's binary, the files of a release, the Dockerfile, the product on a
+# real node. Ends as .ci/run does, with a table of the stages.
 #
 #     hack/nightly.sh [STAGE…]    these stages only
 #
@@ -15,7 +15,7 @@ BUDGET_MINUTES=${BUDGET_MINUTES:-780}
 ALLOW_SKIP=${ALLOW_SKIP-}
 seed=${NIGHTLY_SEED:-$(date +%s)}
 
-declare -A least=([rollout]=2 [explorations]=2 [faults]=1 [explore]=0 [mutants]=0 [fuzz]=5 [oldest]=920 [release]=0 [dockerfile]=0 [e2e]=1)
+declare -A least=([rollout]=2 [explorations]=2 [image]=9 [faults]=1 [explore]=0 [mutants]=0 [fuzz]=5 [oldest]=920 [release]=0 [dockerfile]=0 [e2e]=1)
 stages=("$@")
 for name in "${stages[@]}"; do
     if [ -z "${least[$name]-}" ]; then
@@ -33,6 +33,7 @@ say "the seed of this run: NIGHTLY_SEED=$seed"
 ! wanted rollout || stage rollout 15 make test-rollout RESTARTS=100
 # In the libraries every ignored test is an exploration; those of the other binaries are stages.
 ! wanted explorations || stage explorations 60 cargo test --release --locked --workspace --lib -- --ignored
+! wanted image || stage image 30 make test-image
 ! wanted faults || stage faults 60 make test-faults
 ! wanted explore || stage explore 60 make explore PLANS=100000 SEED="$seed"
 ! wanted mutants || stage mutants 300 make mutants SEED="$((seed % 1000000000))"

@@ -71,13 +71,13 @@ impl Manager {
             format!("--webhook-port={webhooks}"),
             format!("--webhook-cert-path={}", folder.path().display()),
         ];
-        // Another build of it, to compare with.
+        // Another build of it, such as the image's, which has another allocator.
         let binary = std::env::var("HOSTILE_MANAGER");
         let binary = binary.unwrap_or_else(|_| env!("CARGO_BIN_EXE_manager").to_owned());
         let program = Program::foreign(binary);
         let log = file("manager.log");
-        // As the allocator of the image does (musl), glibc's then gives large pieces back when they are
-        // freed. By itself it keeps up to twice the largest, in each of its arenas.
+        // glibc's then gives large pieces back when they are freed. By itself it keeps up to twice the
+        // largest, in each of its arenas.
         let allocator = ("MALLOC_MMAP_THRESHOLD_".to_owned(), "131072".to_owned());
         let process = Process::spawn("manager", &program, arguments, [allocator], &log).unwrap();
 
