@@ -42,12 +42,10 @@ if [ "${1:-}" = --record ]; then
 fi
 
 jobs=${TEST_JOBS:-$(($(nproc) + 1))} again=${TEST_AGAIN:-0}
-for value in "$jobs" "$again"; do
-    [[ $value =~ ^[0-9]{1,3}$ ]] || {
-        echo "test: TEST_JOBS and TEST_AGAIN are whole numbers, not '$value'" >&2
-        exit 64
-    }
-done
+if ! [[ $jobs =~ ^[1-9][0-9]{0,2}$ && $again =~ ^[0-9]{1,3}$ ]]; then
+    echo "test: TEST_JOBS is a whole number from 1 on, TEST_AGAIN from 0 on, not '$jobs' and '$again'" >&2
+    exit 64
+fi
 # Those that take longest begin first.
 first=(versions cluster election quartet_operator hostile install rollout faults certificates)
 

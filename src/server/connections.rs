@@ -221,6 +221,7 @@ impl State {
         }
     }
 
+    /// Begins another wait of the same connection.
     fn set(&mut self, waits_for: WaitsFor) {
         *self = Self {
             is_established: self.is_established,

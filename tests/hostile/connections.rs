@@ -115,7 +115,7 @@ async fn good_calls_get_through_a_flood_of_connections() {
     };
     let (mut calls, mut good) = (0, 0);
     let began = Instant::now();
-    // Fewer are no measure. Each has its time, so this ends.
+    // At least 20 calls, however slow the machine is. Each has a timeout.
     while began.elapsed() < ATTACK || calls < 20 {
         let call = timeout(
             Duration::from_secs(5),
