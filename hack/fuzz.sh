@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets and runs each of them for a fixed number of executions:
+# Builds the fuzz targets and runs each of them for a fixed number of executions, as many targets at
+# a time as there are processors:
 #
 #     hack/fuzz.sh [TARGET...]
 #
-# FUZZ_RUNS       executions of each target (default below)
+# FUZZ_RUNS       executions of each target (default below), -1 for no end; from 100 000 on, the
+#                 targets are built with optimization, which takes some minutes
 # FUZZ_TARGETS    the targets, where no argument names any (default: all)
 # FUZZ_SEED       seed of libFuzzer's random numbers; another one in each run, and printed, unless
 #                 it is given here
@@ -42,9 +44,13 @@ done
 # Into the folder of the tests, whose dependencies serve here as well (fuzz/rustc.sh): all but
 # ring and what stands on it, since libfuzzer-sys asks for one more feature of what builds ring.
 build() {
+    local profile=dev folder=debug
+    if [ "$runs" -lt 0 ] || [ "$runs" -ge 100000 ]; then
+        profile=many folder=many
+    fi
     RUSTC_WRAPPER=$PWD/fuzz/rustc.sh cargo build --locked --manifest-path fuzz/Cargo.toml \
-        --target-dir "${CARGO_TARGET_DIR:-target}" "${targets[@]/#/--bin=}"
-    programs=${CARGO_TARGET_DIR:-target}/debug
+        --profile "$profile" --target-dir "${CARGO_TARGET_DIR:-target}" "${targets[@]/#/--bin=}"
+    programs=${CARGO_TARGET_DIR:-target}/$folder
 }
 
 # The number that follows "cov:" in the last line of a log that holds a word.
@@ -65,7 +71,7 @@ fuzz() {
     mkdir -p "$corpus" "$artifacts"
     echo "fuzz: $target: $runs executions, FUZZ_SEED=$seed"
     if ! "$programs/$target" "${options[@]}" "$corpus" "fuzz/corpus/$target" 2>&1 |
-        tee "$log" | awk '/^#[0-9]+[[:space:]]+pulse/ { print; fflush() }'; then
+        tee "$log" | awk -v t="$target" '/^#[0-9]+[[:space:]]+pulse/ { print "fuzz: " t ": " $0; fflush() }'; then
         report "$target" "$log"
         return 1
     fi
@@ -103,12 +109,26 @@ report() {
 
 build
 passed=0 failed=0
-for target in "${targets[@]}"; do
-    if fuzz "$target"; then
+count() {
+    if "$@"; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
     fi
+}
+# What runs in the background ends with this script.
+trap 'trap - TERM; kill 0' INT TERM
+running=0
+for target in "${targets[@]}"; do
+    if [ "$running" = "$(nproc)" ]; then
+        count wait -n
+        running=$((running - 1))
+    fi
+    fuzz "$target" &
+    running=$((running + 1))
+done
+for ((; running > 0; running--)); do
+    count wait -n
 done
 word=ok
 [ "$failed" = 0 ] || word=FAILED

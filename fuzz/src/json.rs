@@ -193,7 +193,9 @@ pub fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
         }
         _ => {
             let character = *bytes.choose(&['x', '"', '\\', '\0', 'é', ','])?;
-            String::from(character).repeat(bytes.int_in_range(0..=LONGEST)?)
+            // Of every order of magnitude as often: the longest take a hundred times as long.
+            let most = LONGEST >> bytes.int_in_range(0..=16)?;
+            String::from(character).repeat(bytes.int_in_range(0..=most)?)
         }
     })
 }
