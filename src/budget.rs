@@ -4,8 +4,6 @@
 
 use std::time::Duration;
 
-use crate::server::Limits;
-
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
@@ -16,6 +14,21 @@ pub(crate) const CONTAINER_LIMIT: usize = 256 * MIB;
 /// docs/operations.md.
 #[cfg(test)]
 pub(crate) const PROCESS_BYTES: usize = 56 * MIB;
+
+/// Limits of one listener. `docs/memory.md` adds up the bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Maximum number of open connections.
+    pub(crate) connections: usize,
+    /// Maximum bytes of a request header, and of one read of a body.
+    pub(crate) header_bytes: usize,
+    /// Maximum time of a TLS handshake, and from the first byte of a request header to its end.
+    pub(crate) header: Duration,
+    /// Maximum wait for the first or the next request.
+    pub(crate) idle: Duration,
+    /// Maximum time for a client to read a long response.
+    pub(crate) take: Duration,
+}
 
 /// Kubelets open a connection for each probe.
 pub(crate) const HEALTH: Limits = Limits {

@@ -6,7 +6,7 @@ use arbitrary::{Result, Unstructured};
 use quartet_operator::api::conversion::{DATA_ANNOTATION, hub_spec};
 use quartet_operator::api::shape::{Characters, Field, Shape};
 use quartet_operator::api::{Kind, Version};
-use quartet_operator::operators::observed::ObservedCondition;
+use quartet_operator::operators::ObservedCondition;
 use quartet_operator::operators::{
     OPERATORS, Observed, ObservedChild, ObservedPod, ObservedWorkload, Operator, Problem, Reason,
     Resource, SERVICE,

@@ -1,8 +1,9 @@
 //! The plan of a {Kind}: a Deployment. Pure data for `workload`.
 
 use super::operand::Operand;
+use super::operator::ValidationError;
 use super::plan::{Plan, WorkloadDefaults};
-use super::{OperandImage, Settings, ValidationError};
+use super::settings::{OperandImage, Settings};
 use crate::api::Kind;
 use crate::api::{kind}::{KIND, v1::{Kind}Spec};
 

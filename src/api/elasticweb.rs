@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::kind::{FieldMapping, Kind, Version};
-use super::schema::{IMAGE_MAX, VISIBLE};
+use super::limits::{IMAGE_MAX, VISIBLE};
 use super::status::QpsStatus;
 use super::validation::ServiceName;
 use super::workload::Workload;

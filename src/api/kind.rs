@@ -9,8 +9,7 @@ use kube::CustomResourceExt;
 use serde_json::Value;
 
 use super::replicas::{Path, Pods};
-use super::schema;
-use super::shape::{self, Shape};
+use super::shape::Shape;
 use super::validation::{FieldError, ServiceName, spec_errors};
 
 /// Names and versions of one custom resource, and the pure functions on it.
@@ -142,20 +141,6 @@ impl fmt::Debug for Version {
 }
 
 impl Kind {
-    /// The CRD with only `version`, which must be a version of this kind.
-    pub fn crd(&self, version: &Version) -> CustomResourceDefinition {
-        schema::crd(self, version)
-    }
-
-    /// Computes [`Version::spec`].
-    pub(super) fn spec_of(&self, version: &Version) -> Shape {
-        let mut crd = self.crd(version);
-        let schema = crd.spec.versions.pop().and_then(|version| version.schema);
-        let root = schema.and_then(|schema| schema.open_api_v3_schema);
-        let spec = root.and_then(|root| root.properties?.remove("spec"));
-        spec.map_or(Shape::Unchecked, |spec| shape::of_schema(&spec))
-    }
-
     /// The fields of the original version that have another path in `version`, with a message
     /// that says what to write instead.
     pub(super) fn moved_fields(&self, version: &Version) -> Vec<(&'static str, String)> {

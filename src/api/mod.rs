@@ -5,6 +5,7 @@ pub mod conversion;
 pub mod elasticweb;
 pub mod helloworld;
 pub mod kind;
+pub mod limits;
 pub mod memcached;
 pub mod nginx;
 pub mod quantity;

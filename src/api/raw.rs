@@ -11,8 +11,11 @@ use serde::de::{
     DeserializeSeed as _, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 
-use super::conversion::ANNOTATIONS_LIMIT_BYTES;
 use crate::json::{Json, Member, Reader, Reading};
+
+/// Limit of the API server for all annotations of an object together, keys and values
+/// (apimachinery's `TotalAnnotationSizeLimitB`).
+pub const ANNOTATIONS_LIMIT_BYTES: usize = 256 * 1024;
 
 /// Largest number of members of one object. More annotations cannot be stored: their names
 /// differ, and together they have a limit in bytes. Without this limit, a hostile body would take

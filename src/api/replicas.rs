@@ -3,8 +3,6 @@
 
 use serde_json::Value;
 
-use super::conversion::at;
-
 /// A path relative to `spec`.
 pub type Path = &'static [&'static str];
 
@@ -69,6 +67,12 @@ impl Pods {
             .is_some_and(|it| within_limit(it, 0).is_ok());
         (!is_writable).then_some((path, number))
     }
+}
+
+/// The value at `path` below `spec`.
+pub(crate) fn at<'a>(spec: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter()
+        .try_fold(spec, |value, name| value.as_object()?.get(*name))
 }
 
 /// ⌈`target` / `per_pod`⌉: the pods that serve `target` queries per second. Computed without the

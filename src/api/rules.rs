@@ -1,9 +1,7 @@
 //! Rules that a type cannot express: in CEL for the API server, and as functions for the manager.
 //! A test compares both on random values.
 
-use serde_json::{Value, json};
-
-use super::shape::Rule;
+use serde_json::{Map, Value, json};
 
 /// All rules over several fields. The API server alone checks a rule of a schema that is not
 /// listed here.
@@ -19,6 +17,20 @@ pub static NODE_PORT_HAS_ITS_TYPE: Rule = Rule {
     field: "nodePort",
     message: "may only be set when type is NodePort or LoadBalancer",
 };
+
+/// A rule over several fields of one object: in CEL for the schema, and as a Rust function for
+/// the manager.
+#[derive(Debug)]
+pub struct Rule {
+    /// CEL expression on `self`; true if the object is valid.
+    pub cel: &'static str,
+    /// The same rule in Rust.
+    pub holds: fn(&Map<String, Value>) -> bool,
+    /// The field that the error names, relative to the object.
+    pub field: &'static str,
+    /// The error message.
+    pub message: &'static str,
+}
 
 impl Rule {
     /// The form of `x-kubernetes-validations`.

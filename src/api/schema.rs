@@ -1,6 +1,8 @@
 //! The schema of a version. schemars and kube derive it from the Rust types; this module brings
-//! it into the form of controller-gen where the derived one differs. Also defines what attributes
-//! of fields use: patterns, lengths, and the schemas of maps and enums.
+//! it into the form of controller-gen where the derived one differs. Also defines the
+//! schemas of maps and enums that attributes of fields use.
+
+mod of_schema;
 
 use std::collections::BTreeMap;
 
@@ -11,28 +13,15 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
+pub use of_schema::of_schema;
+
 use super::kind::{Kind, Version};
+use super::limits::{LABEL, LABEL_MAX, QUALIFIED_NAME_MAX};
 use super::quantity;
 use super::replicas::{Path, Pods};
 use super::rules::KeyRule;
-use super::shape::INT64_MAX;
+use super::shape::{INT64_MAX, Shape};
 use super::validation::SERVICE_NAME_MESSAGE;
-
-/// Printable ASCII without the space: image references.
-pub(super) const VISIBLE: &str = "^[!-~]*$";
-/// Label keys and values, taint keys, names.
-pub(super) const LABEL: &str = r"^[A-Za-z0-9\-./_]*$";
-/// Names of objects: DNS subdomains.
-pub(super) const NAME: &str = r"^[a-z0-9\-.]*$";
-
-/// Longest image reference.
-pub const IMAGE_MAX: u16 = 512;
-/// Longest DNS subdomain (RFC 1123), the limit for names of most objects.
-pub(super) const NAME_MAX: u16 = 253;
-/// Longest DNS label: label values and names of Services.
-pub(super) const LABEL_MAX: u16 = 63;
-/// Longest qualified name: an optional DNS subdomain, `/`, and a label.
-pub(super) const QUALIFIED_NAME_MAX: u16 = NAME_MAX + 1 + LABEL_MAX;
 
 /// The category of all kinds: `kubectl get quartet`.
 const CATEGORY: &str = "quartet";
@@ -81,8 +70,23 @@ fn map(max: u16, values: &Schema) -> Schema {
     })
 }
 
-/// The CRD with only `version` of `kind`.
-pub(super) fn crd(kind: &Kind, version: &Version) -> CustomResourceDefinition {
+impl Kind {
+    /// The CRD with only `version`, which must be a version of this kind.
+    pub fn crd(&self, version: &Version) -> CustomResourceDefinition {
+        crd(self, version)
+    }
+
+    /// Computes [`Version::spec`].
+    pub(super) fn spec_of(&self, version: &Version) -> Shape {
+        let mut crd = self.crd(version);
+        let schema = crd.spec.versions.pop().and_then(|version| version.schema);
+        let root = schema.and_then(|schema| schema.open_api_v3_schema);
+        let spec = root.and_then(|root| root.properties?.remove("spec"));
+        spec.map_or(Shape::Unchecked, |spec| of_schema(&spec))
+    }
+}
+
+fn crd(kind: &Kind, version: &Version) -> CustomResourceDefinition {
     let mut crd = (version.derived)();
     crd.metadata.name = Some(format!("{}.{}", kind.plural, kind.group));
     let names = &mut crd.spec.names;

@@ -1,13 +1,10 @@
 //! Type and bounds of a field, read from the schema of a version. Used to check and to generate
 //! values; see [`super::schema`] for the schema itself.
 
-mod of_schema;
-
 use std::iter::Peekable;
 use std::str::Chars;
 
-pub use of_schema::of_schema;
-
+use super::rules::Rule;
 use super::transition::Transition;
 
 /// One field of an object.
@@ -113,20 +110,6 @@ pub enum Merge {
     Set,
     /// These fields identify an item.
     Map(Vec<String>),
-}
-
-/// A rule over several fields of one object: in CEL for the schema, and as a Rust function for
-/// the manager.
-#[derive(Debug)]
-pub struct Rule {
-    /// CEL expression on `self`; true if the object is valid.
-    pub cel: &'static str,
-    /// The same rule in Rust.
-    pub holds: fn(&serde_json::Map<String, serde_json::Value>) -> bool,
-    /// The field that the error names, relative to the object.
-    pub field: &'static str,
-    /// The error message.
-    pub message: &'static str,
 }
 
 /// Largest integer that a JSON reader with 64-bit floats represents exactly, 2^53 − 1. The

@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::schema::{NAME, NAME_MAX};
+use super::limits::{NAME, NAME_MAX};
 use super::shape::INT64_MAX;
 
 /// Observed state of the instance.

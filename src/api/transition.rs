@@ -56,7 +56,7 @@ mod tests {
     use serde_json::json;
 
     use super::Transition::{Immutable, OnlyGrows};
-    use crate::api::shape::of_schema;
+    use crate::api::schema::of_schema;
     use crate::api::validation::{spec_errors, update_errors};
 
     #[test]

@@ -12,7 +12,8 @@ pub(super) use service_name::SERVICE_NAME_MESSAGE;
 pub use service_name::{ServiceName, service_name_error};
 
 use super::quantity;
-use super::shape::{Characters, Field, INT64_MAX, Merge, Rule, Shape};
+use super::rules::Rule;
+use super::shape::{Characters, Field, INT64_MAX, Merge, Shape};
 use crate::bounded::{MOST_QUOTED, beginning_of, shortened};
 
 /// Every rule that `spec` violates. Null stands for an absent spec.

@@ -11,11 +11,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::limits::{IMAGE_MAX, LABEL, LABEL_MAX, NAME, NAME_MAX, QUALIFIED_NAME_MAX, VISIBLE};
 use super::rules::NODE_PORT_HAS_ITS_TYPE;
-use super::schema::{
-    IMAGE_MAX, LABEL, LABEL_MAX, NAME, NAME_MAX, QUALIFIED_NAME_MAX, VISIBLE, choice_of, labels,
-    quantities,
-};
+use super::schema::{choice_of, labels, quantities};
 use super::shape::INT64_MAX;
 
 /// Number of pods, image and settings of the pods; part of the storage version of every kind whose

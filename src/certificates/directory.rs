@@ -13,10 +13,9 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::Source;
 use super::metrics::Metrics;
 use super::pair::{PairError, ServingPair};
-use super::resolver::Resolver;
+use super::resolver::{Resolver, Source};
 use super::validity::Validity;
 use crate::error_report::error_report;
 

@@ -8,10 +8,9 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use tokio::time::sleep;
 
-use super::Source;
 use super::issue::{LIFE, issue};
 use super::metrics::Metrics;
-use super::resolver::Resolver;
+use super::resolver::{Resolver, Source};
 use crate::error_report::error_report;
 
 /// Interval of checks of the time.

@@ -26,21 +26,13 @@ mod url_form;
 mod validity;
 mod webhook_url;
 
-use std::convert::Infallible;
-use std::sync::Arc;
-
-use futures::future::BoxFuture;
-
-/// A source of certificates: what rustls resolves them with, and the work that keeps them up to date.
-pub type Source = (Arc<Resolver>, BoxFuture<'static, Result<(), Infallible>>);
-
 pub use directory::{Files, POLL_INTERVAL, directory};
 pub use in_memory::in_memory;
 pub use metrics::{Metrics, Reads};
 pub use objects::Registered;
 pub use pair::{PairError, ServingPair};
 pub use registration::{Registration, RegistrationError, registered};
-pub use resolver::{NotServing, Resolver};
+pub use resolver::{NotServing, Resolver, Source};
 pub use rights::{registered_rights, secret_rights};
 pub use self_managed::{SECRET, SelfManaged, self_managed};
 pub use validity::Validity;

@@ -16,12 +16,11 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::Source;
 use super::calls;
 use super::issue::issue;
 use super::metrics::Metrics;
 use super::objects::Registered;
-use super::resolver::Resolver;
+use super::resolver::{Resolver, Source};
 use super::retry::LastError;
 use super::url_form::{Restored, UrlForm};
 use super::webhook_url::{WebhookUrl, is_on_loopback};

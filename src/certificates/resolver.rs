@@ -1,9 +1,11 @@
 //! The served certificate, which can be replaced without effect on open connections. Reads its validity
 //! period; independent of its source.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -11,6 +13,9 @@ use rustls::sign::CertifiedKey;
 use super::metrics::Metrics;
 use super::pair::ServingPair;
 use super::validity::Validity;
+
+/// A source of certificates: what rustls resolves them with, and the work that keeps them up to date.
+pub type Source = (Arc<Resolver>, BoxFuture<'static, Result<(), Infallible>>);
 
 /// Resolves the current certificate in each handshake. A connection keeps the one it started with.
 pub struct Resolver {

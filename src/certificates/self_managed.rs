@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::Source;
 use super::calls::{self, ObjectRef};
 use super::contents::{self, Contents};
 use super::identity::{Authority, Identity};
@@ -28,7 +27,7 @@ use super::metrics::Metrics;
 use super::objects::{Registered, set};
 use super::plan::{Seen, Settling, plan};
 use super::repairs::Repairs;
-use super::resolver::Resolver;
+use super::resolver::{Resolver, Source};
 use super::retry::{LastError, Retry};
 use crate::api_server::RequestError;
 

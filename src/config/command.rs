@@ -1,14 +1,14 @@
 //! The command line: runs the operators, or one subcommand. Parses arguments only; no I/O.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _};
 
-use super::flags::{BOOL, Flags};
-use super::{Config, ConfigError, given};
+use super::check::{Config, ConfigError, given};
+use super::flags::{Flags, MigrateStorage, Subcommands};
+use super::values::BOOL;
 
 /// The validated command.
 #[derive(Clone)]
@@ -17,45 +17,6 @@ pub enum Command {
     Run(Box<Config>),
     /// Rewrite objects that are stored in an older version.
     MigrateStorage(MigrateStorage),
-}
-
-/// `manager migrate-storage`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MigrateStorage {
-    /// Count the objects to rewrite, without writing.
-    pub dry_run: bool,
-    /// A kubeconfig file. Takes precedence over `KUBECONFIG` and the pod's service account.
-    pub kubeconfig: Option<PathBuf>,
-    /// Number of objects in one list request, 1 to 10 000.
-    pub page_size: u32,
-}
-
-/// The subcommands, as given.
-#[derive(Debug, Subcommand)]
-pub(super) enum Subcommands {
-    /// Rewrite every resource in the storage version of its CRD, then remove older versions from
-    /// status.storedVersions.
-    ///
-    /// Run it as the last step of an upgrade, after you apply the CRDs of config/crd. It changes
-    /// only how objects are stored. You can stop it and start it again at any time. It needs RBAC
-    /// rules to list and get the resources, to get the CRDs, and to patch the status of both.
-    MigrateStorage(MigrateStorageFlags),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct MigrateStorageFlags {
-    /// Count the resources to rewrite, without writing.
-    #[arg(long)]
-    dry_run: bool,
-
-    /// Kubeconfig file. Default: KUBECONFIG, then the pod's service account, then ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Number of resources in one list request.
-    #[arg(long, value_name = "N", default_value_t = 500,
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    page_size: u32,
 }
 
 impl Command {
@@ -104,11 +65,10 @@ impl Command {
         }
         match flags.subcommand.take() {
             None => Ok(Self::Run(Box::new(Config::check(flags)?))),
-            Some(Subcommands::MigrateStorage(flags)) => Ok(Self::MigrateStorage(MigrateStorage {
-                dry_run: flags.dry_run,
-                kubeconfig: given(flags.kubeconfig),
-                page_size: flags.page_size,
-            })),
+            Some(Subcommands::MigrateStorage(mut migration)) => {
+                migration.kubeconfig = given(migration.kubeconfig);
+                Ok(Self::MigrateStorage(migration))
+            }
         }
     }
 }

@@ -4,13 +4,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use super::address::OptionalAddress;
-use super::command::Subcommands;
 use super::scaffold::ScaffoldFlags;
+use super::values::{BOOL, CertMode, GoBool, LogFormat, LogLevel};
 use crate::certificates::WebhookUrl;
 use crate::operators::settings::MAX_REPLICAS;
 use crate::webhook::TlsVersion;
@@ -160,55 +159,31 @@ pub(super) struct Flags {
     pub(super) scaffold: ScaffoldFlags,
 }
 
-/// The source of the webhook server's certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum CertMode {
-    /// Files that another program writes, e.g. OLM or cert-manager.
-    Directory,
-    /// A Secret that the replicas share and renew. They also set the caBundle of the webhook
-    /// configuration and of the CRDs.
-    SelfManaged,
+/// The subcommands, as given.
+#[derive(Debug, Subcommand)]
+pub(super) enum Subcommands {
+    /// Rewrite every resource in the storage version of its CRD, then remove older versions from
+    /// status.storedVersions.
+    ///
+    /// Run it as the last step of an upgrade, after you apply the CRDs of config/crd. It changes
+    /// only how objects are stored. You can stop it and start it again at any time. It needs RBAC
+    /// rules to list and get the resources, to get the CRDs, and to patch the status of both.
+    MigrateStorage(MigrateStorage),
 }
 
-/// The format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// One JSON object per line.
-    Json,
-    /// One line of text, for a terminal.
-    Text,
-}
+/// `manager migrate-storage`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct MigrateStorage {
+    /// Count the resources to rewrite, without writing.
+    #[arg(long)]
+    pub dry_run: bool,
 
-/// The minimum severity of logged events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogLevel {
-    /// Errors that need action.
-    Error,
-    /// Errors that are retried.
-    Warn,
-    /// Important events.
-    Info,
-    /// Each reconcile and each request.
-    Debug,
-    /// Everything.
-    Trace,
-}
+    /// Kubeconfig file. Default: KUBECONFIG, then the pod's service account, then ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
 
-/// A boolean in the spellings that Go's `strconv.ParseBool` accepts. A flag without a value is true.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct GoBool(pub(super) bool);
-
-/// The name of such a value in `--help`.
-pub(super) const BOOL: &str = "BOOL";
-
-impl FromStr for GoBool {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Self(true)),
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Self(false)),
-            _ => Err("give true or false"),
-        }
-    }
+    /// Number of resources in one list request.
+    #[arg(long, value_name = "N", default_value_t = 500,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub page_size: u32,
 }

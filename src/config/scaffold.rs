@@ -4,7 +4,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::flags::{BOOL, GoBool, LogFormat, LogLevel};
+use super::values::{BOOL, GoBool, LogFormat, LogLevel};
 
 /// The flags as given.
 #[derive(Debug, Args)]

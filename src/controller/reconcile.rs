@@ -6,130 +6,32 @@ pub(in crate::controller) mod apply;
 pub(in crate::controller) mod error_class;
 mod outcome;
 pub(in crate::controller) mod pacing;
+mod reconciler;
 mod status_writer;
 pub(in crate::controller) mod worker;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 use tracing::debug;
 
+use crate::api::Version;
 use crate::api::conversion::{self, DATA_ANNOTATION};
-use crate::api::{Kind, Version};
 use crate::api_server::{RequestError, found};
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::store::Store;
-use crate::controller::call::{Caller, Location, Part};
-use crate::controller::children::Children;
-use crate::controller::drift::repairs::RepairLog;
-use crate::controller::event::Recorder;
-use crate::controller::event_handlers::QueueHandle;
+use crate::controller::call::Part;
 use crate::controller::legacy::finalizers;
-use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
-use crate::controller::queue::Queue;
-use crate::controller::reconcile::apply::{ApplyError, Ensured, Memos};
-use crate::controller::reconcile::outcome::Outcome;
-pub(crate) use crate::controller::reconcile::outcome::{Action, Failure};
-use crate::controller::reconcile::pacing::Pacer;
-use crate::controller::state::ReconcileStates;
-use crate::operators::{
-    self, ChildKind, ChildSummary, Operator, Resource, Settings, Summary, ValidationError, status,
-};
-use crate::shard::{self, Shard};
-
-/// How long to wait for an outdated cache if no event arrives.
-const STALE_RETRY: Duration = Duration::from_secs(1);
-
-/// What the reconcilers of all kinds share.
-#[derive(Clone)]
-pub(crate) struct Context {
-    pub(crate) settings: Settings,
-    pub(crate) shard: Option<Shard>,
-    /// Maximum number of concurrent rollouts of changed defaults per kind; 0 means no limit.
-    pub(crate) max_concurrent_rollouts: usize,
-    pub(crate) caller: Caller,
-    pub(crate) recorder: Recorder,
-    pub(crate) children: Arc<Children>,
-    pub(crate) metrics: Arc<Metrics>,
-}
-
-/// Reconciles the resources of one kind.
-///
-/// The methods are in several files: one reconcile here, the children in `apply` and below, the status in
-/// `status_writer`.
-pub(crate) struct Reconciler {
-    operator: &'static dyn Operator,
-    kind: &'static Kind,
-    controller: String,
-    field_manager: Arc<str>,
-    settings: Settings,
-    shard: Option<Shard>,
-    caller: Caller,
-    recorder: Recorder,
-    resources: Arc<Store<CachedResource>>,
-    states: Arc<ReconcileStates>,
-    queue: Arc<Queue<ObjectKey>>,
-    children: Arc<Children>,
-    pub(super) pacer: Pacer,
-    metrics: Arc<Metrics>,
-    memos: Memos,
-    /// Repeated applies of a child: another writer may keep changing it.
-    repairs: RepairLog<(ChildKind, ObjectKey)>,
-    /// Repeated writes of the same status of a degraded resource: another manager may keep changing it.
-    repeated_statuses: RepairLog<ObjectKey>,
-    /// Children that were adopted from another shard. A second time, while the resource has stayed in
-    /// this one, the selectors of the two overlap.
-    shard_adoptions: RepairLog<(ChildKind, ObjectKey)>,
-    /// A revision of etcd since which no other manager writes; read before the first child is created.
-    first_revision: OnceCell<u64>,
-}
+use crate::operators::{self, ChildSummary, Resource, Summary, ValidationError, status};
+use apply::{ApplyError, Ensured};
+use outcome::Outcome;
+pub(crate) use outcome::{Action, Failure};
+use reconciler::STALE_RETRY;
+pub(crate) use reconciler::{Context, Reconciler};
 
 impl Reconciler {
-    /// A reconciler of the resources of `handle`. Each resource is written in the version in which
-    /// it was read, and the owner references of its children use that version.
-    pub(crate) fn new(
-        operator: &'static dyn Operator,
-        context: Context,
-        handle: &QueueHandle,
-    ) -> Self {
-        let kind = operator.kind();
-        let (queue, children, metrics) = (&handle.queue, context.children, context.metrics);
-        Reconciler {
-            operator,
-            kind,
-            controller: kind.controller_name(),
-            field_manager: {
-                let shard = context.shard.as_ref().map(Shard::id);
-                shard::name_in(kind.field_manager, shard).into()
-            },
-            settings: context.settings,
-            shard: context.shard,
-            caller: context.caller,
-            recorder: context.recorder,
-            resources: Arc::clone(&handle.resources),
-            states: Arc::clone(&handle.states),
-            pacer: Pacer::new(
-                kind,
-                context.max_concurrent_rollouts,
-                Arc::clone(queue),
-                Arc::clone(&children),
-                Arc::clone(&metrics),
-            ),
-            queue: Arc::clone(queue),
-            children,
-            metrics,
-            memos: Memos::default(),
-            repairs: RepairLog::default(),
-            repeated_statuses: RepairLog::default(),
-            shard_adoptions: RepairLog::after(1),
-            first_revision: OnceCell::new(),
-        }
-    }
-
     /// The cache of the resources.
     pub(crate) fn resources(&self) -> Arc<Store<CachedResource>> {
         Arc::clone(&self.resources)
@@ -306,22 +208,6 @@ impl Reconciler {
             .caller
             .json_patch(at, Part::Object, manager, &operations);
         found(patched.await).map(|_: Option<IgnoredAny>| ())
-    }
-
-    /// The version in which the resource was read. Only versions of this operator are watched.
-    fn version_of(&self, cached: &CachedResource) -> &'static Version {
-        self.kind
-            .version(cached.version)
-            .unwrap_or(&self.kind.spoke)
-    }
-
-    fn location<'a>(&'a self, cached: &'a CachedResource, api_version: &'a str) -> Location<'a> {
-        Location {
-            api_version,
-            plural: self.kind.plural,
-            namespace: cached.meta.key.namespace(),
-            name: cached.meta.key.name(),
-        }
     }
 }
 

@@ -19,9 +19,8 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use self::access::Access;
-use super::plain;
 use super::process_metrics::ProcessMetrics;
-use super::supervise::Group;
+use super::supervise::{Group, plain};
 use super::webhooks::until;
 use crate::budget::{FREE_BYTES, METRICS};
 use crate::certificates::{self, directory, in_memory};

@@ -25,9 +25,7 @@ mod webhooks;
 
 use std::path::Path;
 
-use axum::Router;
 use axum::http::StatusCode;
-use tokio::net::TcpListener;
 use tokio::runtime::{Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +34,6 @@ use crate::certificates;
 use crate::config::Config;
 pub use crate::error_report::error_report;
 use crate::packaging::names;
-use crate::server::{Counters, Limits, Serving};
 use crate::shard::Shard;
 pub use cluster::{Clients, ClusterError};
 use election::Election;
@@ -50,7 +47,7 @@ use listen::listen;
 use requests::RequestCounter;
 use runtime::{runtime, webhook_runtime};
 use signals::Signals;
-use supervise::{AT_ONCE, Process};
+use supervise::{Process, plain};
 use telemetry::LogControl;
 use traces::Traces;
 pub use traces::TracesError;
@@ -170,19 +167,6 @@ async fn start_and_stop(
     }
 
     process.supervise(async || signals.next().await).await
-}
-
-/// A server without TLS that stops at once.
-fn plain(name: &'static str, listener: TcpListener, router: Router, limits: Limits) -> Serving {
-    Serving {
-        name,
-        listener,
-        tls: None,
-        router,
-        limits,
-        counters: Counters::default(),
-        stopping: AT_ONCE,
-    }
 }
 
 /// A check that passes until the stop begins.

@@ -2,7 +2,7 @@
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::RunError;
+use super::error::RunError;
 
 /// Maximum number of threads of the webhook server. More threads only cost memory on a machine with
 /// many cores.

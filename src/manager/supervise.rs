@@ -12,13 +12,17 @@
 
 use std::time::Duration;
 
+use axum::Router;
+use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::RunError;
+use super::error::RunError;
 use super::parts::{How, Parts};
 use super::traces::LAST_EXPORT;
+use crate::budget::Limits;
+use crate::server::{Counters, Serving};
 use crate::webhook::Stopping;
 
 /// Stop of the webhook server behind a Service. New calls arrive until every node knows that this
@@ -241,6 +245,24 @@ impl Group {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A server without TLS that stops at once.
+pub(super) fn plain(
+    name: &'static str,
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+) -> Serving {
+    Serving {
+        name,
+        listener,
+        tls: None,
+        router,
+        limits,
+        counters: Counters::default(),
+        stopping: AT_ONCE,
+    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::RunError;
 use super::cluster::Clients;
+use super::error::RunError;
 use super::handshake::handshake;
 use super::health::Endpoint;
 use super::namespace::pod_namespace;

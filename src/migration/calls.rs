@@ -12,9 +12,11 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::Migration;
 use super::plan::{self, Definition, Rejection};
+use crate::api::Kind;
 use crate::api_server::{Answer, ApiRequest, MERGE_PATCH, RequestError, found};
+use crate::config::MigrateStorage;
+use crate::manager::Clients;
 
 /// The field manager, for `managedFields` and the audit log.
 const FIELD_MANAGER: &str = "quartet-operator-migrate-storage";
@@ -32,6 +34,13 @@ const PAUSES_MILLISECONDS: [u64; 7] = [250, 500, 1000, 2000, 4000, 5000, 5000];
 /// Only the metadata of objects is requested: the rest can be large and is not needed.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// The migration of one kind.
+pub(super) struct Migration<'a> {
+    pub(super) clients: &'a Clients,
+    pub(super) options: &'a MigrateStorage,
+    pub(super) kind: &'a Kind,
+}
 
 /// An object of a list.
 #[derive(Debug, Deserialize)]

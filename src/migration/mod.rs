@@ -18,14 +18,13 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use thiserror::Error;
 use tokio::time::sleep;
 
-use calls::{Listed, Metadata};
+use calls::{Listed, Metadata, Migration};
 use plan::{Definition, Rejection};
 use progress::Progress;
 
-use crate::api::Kind;
 pub use crate::api_server::RequestError;
 use crate::config::MigrateStorage;
-use crate::manager::{self, Clients, ClusterError, EXIT_USAGE};
+use crate::manager::{self, ClusterError, EXIT_USAGE};
 use crate::operators::OPERATORS;
 
 /// Concurrent rewrites: enough to keep the API server busy, few enough to leave capacity for other
@@ -128,13 +127,6 @@ async fn migrate_all(options: &MigrateStorage) -> Result<(), MigrationError> {
         0 => Ok(()),
         failures => Err(MigrationError::Incomplete(failures)),
     }
-}
-
-/// The migration of one kind.
-struct Migration<'a> {
-    clients: &'a Clients,
-    options: &'a MigrateStorage,
-    kind: &'a Kind,
 }
 
 impl Migration<'_> {

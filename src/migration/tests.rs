@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::memcached::KIND;
+use crate::manager::Clients;
 use crate::packaging::crd;
 
 const LIST: &str = "GET /apis/cache.example.com/v1/memcacheds?limit=2&continue=";

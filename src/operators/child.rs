@@ -13,8 +13,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{Metadata, NamespaceResourceScope, Resource};
 use serde::Serialize;
+use serde_json::Value;
 
-use super::observed::ObservedWorkload;
+use super::observed_workload::ObservedWorkload;
 use crate::json::Json;
 
 /// The declaration of a type of child.
@@ -82,7 +83,7 @@ impl ChildObject for Deployment {
     const HAS_PODS: bool = true;
 
     fn observe(object: &Json<'_>) -> ChildState {
-        ChildState::Workload(Box::new(ObservedWorkload::of(DEPLOYMENT, object)))
+        ChildState::Workload(Box::new(ObservedWorkload::of(Self::KIND, object)))
     }
 }
 
@@ -90,7 +91,7 @@ impl ChildObject for StatefulSet {
     const HAS_PODS: bool = true;
 
     fn observe(object: &Json<'_>) -> ChildState {
-        ChildState::Workload(Box::new(ObservedWorkload::of(STATEFUL_SET, object)))
+        ChildState::Workload(Box::new(ObservedWorkload::of(Self::KIND, object)))
     }
 }
 
@@ -156,5 +157,43 @@ impl Owned {
             kind,
             optional: true,
         }
+    }
+}
+
+/// One desired object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Child {
+    /// Its type.
+    pub kind: ChildKind,
+    /// Its name. Its namespace is that of the resource.
+    pub name: String,
+    /// All fields that we own, as the body of a server-side apply.
+    pub body: Value,
+}
+
+/// What a status reads of a desired child.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChildSummary {
+    /// Its type.
+    pub kind: ChildKind,
+    /// Its name.
+    pub name: String,
+    /// `spec.replicas`, if it has this field.
+    pub replicas: Option<i64>,
+}
+
+impl Child {
+    /// What a status reads of it.
+    pub fn summary(&self) -> ChildSummary {
+        ChildSummary {
+            kind: self.kind,
+            name: self.name.clone(),
+            replicas: self.replicas(),
+        }
+    }
+
+    /// `spec.replicas`, if it has this field.
+    pub fn replicas(&self) -> Option<i64> {
+        self.body.get("spec")?.get("replicas")?.as_i64()
     }
 }

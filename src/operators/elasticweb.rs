@@ -4,8 +4,9 @@
 use serde_json::Value;
 
 use super::operand::Operand;
+use super::operator::ValidationError;
 use super::plan::{Image, Plan, ServicePlan, WorkloadDefaults, invalid, replicas_within_limit};
-use super::{OperandImage, Settings, ValidationError};
+use super::settings::{OperandImage, Settings};
 use crate::api::Kind;
 use crate::api::elasticweb::{KIND, v2::ElasticWebSpec};
 use crate::api::replicas::pods_for;

@@ -3,8 +3,9 @@
 
 use super::nginx;
 use super::operand::Operand;
+use super::operator::ValidationError;
 use super::plan::{Plan, WorkloadDefaults};
-use super::{OperandImage, Settings, ValidationError};
+use super::settings::{OperandImage, Settings};
 use crate::api::Kind;
 use crate::api::helloworld::{KIND, v1::HelloWorldSpec};
 

@@ -7,7 +7,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{Child, DEPLOYMENT, SERVICE, names};
+use super::child::{Child, DEPLOYMENT, SERVICE};
+use super::names;
 use crate::json::Json;
 
 /// `spec.selector` of a Deployment; `None` if it equals the selector that we would set for the

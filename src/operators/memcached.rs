@@ -2,8 +2,9 @@
 //! Pure data for `workload`.
 
 use super::operand::Operand;
+use super::operator::ValidationError;
 use super::plan::{Plan, ServicePlan, WorkloadDefaults};
-use super::{OperandImage, Settings, ValidationError};
+use super::settings::{OperandImage, Settings};
 use crate::api::Kind;
 use crate::api::memcached::{KIND, v1::MemcachedSpec};
 

@@ -2,8 +2,9 @@
 //! `workload`.
 
 use super::operand::Operand;
+use super::operator::ValidationError;
 use super::plan::{Plan, WorkloadDefaults};
-use super::{OperandImage, Settings, ValidationError};
+use super::settings::{OperandImage, Settings};
 use crate::api::Kind;
 use crate::api::nginx::{KIND, v1::NginxSpec};
 

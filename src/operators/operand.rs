@@ -4,12 +4,12 @@
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use super::child::{DEPLOYMENT, Owned, SERVICE};
+use super::observed::Observed;
+use super::operator::{Desired, Operator, Resource, Summary, ValidationError};
 use super::plan::{Plan, invalid};
-use super::workload;
-use super::{
-    DEPLOYMENT, Desired, Observed, OperandImage, Operator, Owned, Resource, SERVICE, Settings,
-    Summary, ValidationError, status,
-};
+use super::settings::{OperandImage, Settings};
+use super::{status, workload};
 use crate::api::validation::service_name_error;
 use crate::api::{Kind, Status};
 

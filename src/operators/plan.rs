@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Child, OperandImage, Settings, ValidationError};
+use super::child::Child;
+use super::operator::ValidationError;
+use super::settings::{OperandImage, Settings};
 use crate::api::replicas::{NotAllowed, within_limit};
 use crate::api::validation::{ErrorReason, FieldError};
 use crate::api::workload::{PodSecurity, ReplicatedWorkload, ServiceSpec, ServiceType, Workload};

@@ -9,11 +9,11 @@ use k8s_openapi::api::core::v1::{
     Toleration, TopologySpreadConstraint, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::image;
 use super::plan::{Plan, WorkloadDefaults};
-use super::workload::match_labels;
 use crate::api::workload::{self, ImagePullPolicy, PodSecurity, Resources, Scheduling};
 
 /// Name of the volume of each pod, for its data.
@@ -231,4 +231,12 @@ fn toleration(toleration: &workload::Toleration) -> Toleration {
 /// A non-empty text: the API server omits these fields if they are empty.
 fn non_empty(text: &Option<String>) -> Option<String> {
     text.clone().filter(|text| !text.is_empty())
+}
+
+/// A selector of these labels.
+pub(super) fn match_labels(labels: BTreeMap<String, String>) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(labels),
+        match_expressions: None,
+    }
 }

@@ -20,8 +20,10 @@ mod trouble;
 
 pub use self::pods::{PATIENCE_WITH_PODS, next_change};
 
-use super::observed::{Observed, ObservedChild, ObservedWorkload, Problem, Reason};
-use super::{ChildSummary, Resource, Summary, ValidationError};
+use super::child::ChildSummary;
+use super::observed::{Observed, ObservedChild, Problem, Reason};
+use super::observed_workload::ObservedWorkload;
+use super::operator::{Resource, Summary, ValidationError};
 use crate::api::shape::INT64_MAX;
 use crate::api::status::NODES_MAX;
 use crate::api::{Condition, Status};
@@ -45,7 +47,6 @@ pub const CHILDREN_MISSING: &str = "waiting for the children to match the spec";
 const ROLLED_OUT: &str = "this generation is rolled out and available";
 const PODS_UNAVAILABLE: &str = "all pods are up to date, but not all are available";
 const ENOUGH_PODS: &str = "enough pods are available";
-const DEPLOYMENT_PAUSED: &str = "the Deployment is paused (spec.paused), so nothing is rolled out; resume it with kubectl rollout resume";
 const NO_WORKLOAD: &str = "the workload that creates the pods does not exist";
 
 /// Computes the status of `resource`, whose desired children are `desired`.
@@ -285,24 +286,6 @@ fn not_ready(observed: &Observed) -> Option<Problem> {
 
 fn rolling_out(workload: &ObservedWorkload) -> String {
     format!("the {} is rolling out", workload.kind)
-}
-
-impl ValidationError {
-    /// The problem that the conditions report.
-    pub fn problem(&self) -> Problem {
-        match self {
-            ValidationError::Invalid(errors) => {
-                let rules: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                Problem::new(Reason::InvalidSpec, rules.join("; "))
-            }
-            ValidationError::ReplicasOverLimit { wanted, limit } => Problem::new(
-                Reason::ReplicasOverLimit,
-                format!(
-                    "the spec asks for {wanted} pods, over the limit of {limit} (--max-replicas)"
-                ),
-            ),
-        }
-    }
 }
 
 /// `message`, cut to at most [`MESSAGE_MAX`] bytes.

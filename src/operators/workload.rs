@@ -22,16 +22,18 @@ use k8s_openapi::api::core::v1::{
     PodTemplateSpec, Service, ServicePort, ServiceSpec, VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 
+use super::child::{Child, ChildObject};
 use super::names::{
     self, COMPONENT_LABEL, CONFIG_HASH, KIND_LABEL, MANAGED_BY, MANAGED_BY_LABEL, PART_OF_LABEL,
     RETAINED_FOR, child_name, config_name, label_value, stateful_name,
 };
+use super::operator::Resource;
 use super::plan::{ConfigPlan, Plan, ServicePlan, StoragePlan, WorkloadDefaults};
-use super::{Child, ChildObject, Resource, kept, pod};
+use super::{kept, pod};
 use crate::api::Kind;
 use crate::api::workload::ServiceType;
 
@@ -165,7 +167,7 @@ impl Builder<'_> {
             metadata: self.metadata(child_name(&self.resource.name)),
             spec: Some(DeploymentSpec {
                 replicas: Some(plan.replicas),
-                selector: match_labels(self.selector()),
+                selector: pod::match_labels(self.selector()),
                 template: self.pod_template(plan),
                 ..DeploymentSpec::default()
             }),
@@ -181,7 +183,7 @@ impl Builder<'_> {
             metadata: self.metadata(stateful_name(&self.resource.name)),
             spec: Some(StatefulSetSpec {
                 replicas: Some(plan.replicas),
-                selector: match_labels(self.selector()),
+                selector: pod::match_labels(self.selector()),
                 // The Service, if there is one, gives the pods DNS names.
                 service_name: Some(self.resource.name.clone()),
                 // Pods do not wait for each other, so a failed pod does not block the rollout
@@ -236,13 +238,6 @@ impl Builder<'_> {
             }),
             status: None,
         })
-    }
-}
-
-pub(super) fn match_labels(labels: Labels) -> LabelSelector {
-    LabelSelector {
-        match_labels: Some(labels),
-        match_expressions: None,
     }
 }
 

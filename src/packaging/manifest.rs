@@ -114,3 +114,15 @@ fn whole_number(number: &Number) -> Option<Number> {
     let float = number.as_f64().filter(|_| number.is_f64())?;
     (float.fract() == 0.0 && float.abs() < EXACT).then(|| Number::from(float as i64))
 }
+
+/// `files` in `folder`.
+pub(super) fn below(
+    folder: impl AsRef<Path>,
+    files: impl IntoIterator<Item = Manifest>,
+) -> Vec<Manifest> {
+    let below = |file: Manifest| Manifest {
+        path: folder.as_ref().join(file.path),
+        ..file
+    };
+    files.into_iter().map(below).collect()
+}

@@ -26,6 +26,7 @@ use std::path::Path;
 use serde_json::json;
 
 pub use kinds::kinds;
+use manifest::below;
 pub use manifest::{Manifest, ManifestError};
 pub use olm::community;
 pub use release::{Release, ReleaseError};
@@ -122,14 +123,6 @@ fn with_dockerfile(
     let path = folder.with_file_name(format!("{name}.Dockerfile"));
     files.push(Manifest::new(path, template::text(template, &fields)?));
     Ok(files)
-}
-
-fn below(folder: impl AsRef<Path>, files: impl IntoIterator<Item = Manifest>) -> Vec<Manifest> {
-    let below = |file: Manifest| Manifest {
-        path: folder.as_ref().join(file.path),
-        ..file
-    };
-    files.into_iter().map(below).collect()
 }
 
 /// `install.yaml` of `release`, which installs everything, and the list of images.

@@ -17,6 +17,8 @@ pub const WEBHOOK_CONFIGURATION: &str = "quartet-operator-validating-webhook-con
 pub const SERVICE_ACCOUNT: &str = "quartet-operator-controller-manager";
 /// `app.kubernetes.io/name`, and prefix of the names of all objects.
 pub const PROJECT: &str = "quartet-operator";
+/// The name of the package for OLM.
+pub(super) const PACKAGE: &str = PROJECT;
 /// The Service of the metrics, and the label `job` of every series.
 pub const METRICS_SERVICE: &str = "quartet-operator-controller-manager-metrics-service";
 /// The ServiceAccount of a client that reads the metrics, and its ClusterRole.

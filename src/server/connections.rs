@@ -8,13 +8,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use rustix::net::Shutdown;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{Counters, Limits};
+use crate::budget::Limits;
 
 /// Shortest time between two checks of the deadlines.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -27,6 +29,17 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(3);
 const BODY: Duration = Duration::from_secs(20);
 /// Maximum bytes of a TLS handshake, in addition to the header of the first request.
 const HANDSHAKE_BYTES: usize = 8 * 1024;
+
+/// Metrics of a listener.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counters {
+    /// Open connections, including those in their handshake.
+    pub(crate) connections: Gauge,
+    /// Connections that were closed to free a slot.
+    pub(crate) evicted: Counter,
+    /// Failed TLS handshakes.
+    pub(crate) handshake_errors: Counter,
+}
 
 /// The open connections.
 #[derive(Debug)]

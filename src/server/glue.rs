@@ -26,8 +26,8 @@ use tokio_util::either::Either;
 use tower::util::BoxCloneService;
 use tower::{Service as _, service_fn};
 
-use super::LONG_ANSWER;
 use super::connections::{Connections, Slot};
+use crate::budget::FREE_BYTES;
 use crate::log_limit::LogLimit;
 
 /// Pause after a failed accept. The usual cause is too many open files, which lasts a while.
@@ -36,6 +36,9 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Length of the accept queue; tokio's default is 128. The kernel drops connections beyond that, and
 /// the client retries a second later, which is too late for a probe.
 const BACKLOG: i32 = 4096;
+
+/// Responses of at least this size are tracked until the client has read them.
+const LONG_ANSWER: usize = FREE_BYTES;
 
 /// The address type that selects [`Listener`] in axum-server.
 #[derive(Debug, Clone)]

@@ -15,15 +15,14 @@ use std::time::Duration;
 
 use axum::Router;
 use axum_server::Server;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use crate::budget::Limits;
 use connections::Connections;
-pub(crate) use connections::{MIN_BYTES, Slot, WINDOW};
+pub(crate) use connections::{Counters, MIN_BYTES, Slot, WINDOW};
 pub(crate) use glue::long_body;
 use glue::{Acceptor, Listener, Peer};
 
@@ -32,24 +31,6 @@ use glue::{Acceptor, Listener, Peer};
 const LAST_LOOK: Duration = Duration::from_millis(20);
 /// How long a connection that has sent no request yet stays open in a drain.
 const NEWCOMER_TIME: Duration = Duration::from_secs(1);
-/// Responses of at least this size are tracked until the client has read them.
-pub(crate) const LONG_ANSWER: usize = crate::budget::FREE_BYTES;
-
-/// Limits of one listener. `docs/memory.md` adds up the bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// Maximum number of open connections.
-    pub(crate) connections: usize,
-    /// Maximum bytes of a request header, and of one read of a body.
-    pub(crate) header_bytes: usize,
-    /// Maximum time of a TLS handshake, and from the first byte of a request header to its end.
-    pub(crate) header: Duration,
-    /// Maximum wait for the first or the next request.
-    pub(crate) idle: Duration,
-    /// Maximum time for a client to read a long response.
-    pub(crate) take: Duration,
-}
-
 /// Time limits of a stop.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopping {
@@ -58,17 +39,6 @@ pub struct Stopping {
     pub grace: Duration,
     /// How long requests in progress may take after that.
     pub drain: Duration,
-}
-
-/// Metrics of a listener.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Counters {
-    /// Open connections, including those in their handshake.
-    pub(crate) connections: Gauge,
-    /// Connections that were closed to free a slot.
-    pub(crate) evicted: Counter,
-    /// Failed TLS handshakes.
-    pub(crate) handshake_errors: Counter,
 }
 
 /// A server that has not been started.

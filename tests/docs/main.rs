@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "real time passes here")]
 
 mod ci;
+mod circles;
 mod covered;
 mod document;
 mod follow;

@@ -12,9 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinitionVersion, JSONSchemaProps, ValidationRule,
 };
 
-use super::set;
 use crate::api::kind::{FieldMapping, Kind};
-use crate::json::Json;
 
 /// Field of the spec: size in bytes of the data that the annotations have no room for.
 pub const OMITTED: &str = "conversionDataOmitted";
@@ -22,13 +20,6 @@ pub const OMITTED: &str = "conversionDataOmitted";
 /// Conversion keeps the field, so that the API server's own conversions there and back
 /// (server-side apply with managers in both versions) do not hide a loss.
 pub(super) const OMITTED_MAPPING: FieldMapping = FieldMapping::new(&[OMITTED], &[OMITTED]);
-
-/// Records in a converted `spec` that data of this size was left out.
-pub(super) fn mark(spec: &mut Json<'_>, bytes: usize) {
-    if let Json::Object(spec) = spec {
-        set(spec, &[OMITTED], Json::Number(bytes.into()));
-    }
-}
 
 /// Adds the field to the schema of a version that is converted, with the rules that reject
 /// writes. An update through the spoke is rejected whenever the stored object has the field,

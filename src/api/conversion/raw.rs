@@ -3,9 +3,12 @@
 
 use std::borrow::Cow;
 
-use super::{ANNOTATIONS_LIMIT_BYTES, ConversionError, DATA_ANNOTATION, convert_spec, omitted};
-use crate::api::raw::{Members, has_at_most};
-use crate::api::{Kind, Version};
+use thiserror::Error;
+
+use super::omitted::OMITTED;
+use super::spec::{DATA_ANNOTATION, convert_spec, set};
+use crate::api::kind::{Kind, Version};
+use crate::api::raw::{ANNOTATIONS_LIMIT_BYTES, Members, has_at_most};
 use crate::json::{Fields, Json, position};
 
 /// Largest number of values in one spec. A spec that the schemas allow has some hundreds; a tree
@@ -19,6 +22,33 @@ pub struct ConvertedText {
     pub from: &'static str,
     /// As in [`super::Converted`].
     pub data_left_out: bool,
+}
+
+/// The input is not an object of the kind.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConversionError {
+    /// Not a JSON object.
+    #[error("cannot convert a {kind}: it is not a JSON object")]
+    NotAnObject {
+        /// The kind that was expected.
+        kind: &'static str,
+    },
+    /// `apiVersion` is missing, or is not a version of the kind.
+    #[error("cannot convert a {kind} from apiVersion {api_version:?}: not a version of {kind}")]
+    UnknownVersion {
+        /// The kind that was expected.
+        kind: &'static str,
+        /// The `apiVersion` of the input.
+        api_version: String,
+    },
+    /// The spec is not JSON that could have been stored.
+    #[error("cannot convert a {kind}: cannot read its spec: {problem}")]
+    UnreadableSpec {
+        /// The kind that was expected.
+        kind: &'static str,
+        /// The error of the parser.
+        problem: String,
+    },
 }
 
 /// Appends `object`, converted to the version `to`, to `out`. The parts that were left as text are copied;
@@ -70,8 +100,8 @@ fn convert_object<'a>(
             (!put_data(object, data)).then_some(bytes)
         });
     }
-    if let Some((spec, bytes)) = field(object, "spec").zip(left_out) {
-        omitted::mark(spec, bytes);
+    if let Some((Json::Object(spec), bytes)) = field(object, "spec").zip(left_out) {
+        set(spec, &[OMITTED], Json::Number(bytes.into()));
     }
     if let Some(version) = field(object, "apiVersion") {
         *version = Json::String(kind.api_version(to).into());
@@ -190,7 +220,7 @@ fn put_data(object: &mut Fields<'_>, data: String) -> bool {
     let others: usize = annotations.iter().map(bytes).sum();
     let has_room = others + DATA_ANNOTATION.len() + data.len() <= ANNOTATIONS_LIMIT_BYTES;
     if has_room {
-        super::set(annotations, &[DATA_ANNOTATION], Json::String(data.into()));
+        set(annotations, &[DATA_ANNOTATION], Json::String(data.into()));
     } else if annotations.is_empty() {
         metadata.remove(index);
     }

@@ -9,7 +9,8 @@ mod raw;
 
 use serde_json::{Value, json};
 
-use super::{Converted, convert, remove, set};
+use super::spec::{remove, set};
+use super::{Converted, convert};
 use crate::api::{Kind, Version};
 
 fn object(

@@ -8,8 +8,9 @@ use regex::Regex;
 
 use serde_json::json;
 
-use super::{Characters, Shape, of_schema};
-use crate::api::schema::{LABEL, NAME, VISIBLE};
+use super::{Characters, Shape};
+use crate::api::limits::{LABEL, NAME, VISIBLE};
+use crate::api::schema::of_schema;
 use crate::api::shape;
 use crate::operators::kinds;
 

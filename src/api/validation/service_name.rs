@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{ErrorReason, FieldError};
-use crate::api::schema::LABEL_MAX;
+use super::field_error::{ErrorReason, FieldError};
+use crate::api::limits::LABEL_MAX;
 use crate::bounded::shortened;
 
 /// The error if a Service cannot have `name`. Names of Services are DNS labels (RFC 1035) of at

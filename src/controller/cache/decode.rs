@@ -11,7 +11,7 @@ use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
 use serde::de::DeserializeSeed;
 use serde::{Deserialize, Deserializer};
 
-use crate::controller::cache::cached::FIELD_MANAGER_PREFIX;
+use crate::controller::cache::cached::owner::FIELD_MANAGER_PREFIX;
 use crate::controller::object::ObjectKey;
 use crate::json::{Json, Member, Reader, Reading};
 

@@ -2,7 +2,7 @@
 //! Pure, accepts any JSON, and bounded, since the cache stores it.
 
 use crate::bounded::cut;
-use crate::controller::cache::cached::text;
+use crate::controller::cache::cached::meta::text;
 use crate::json::Json;
 use crate::operators::{PodFailure, Reason};
 

@@ -12,8 +12,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde_json::{Map, Value};
 
 use crate::controller::drift::quantity;
-use crate::controller::drift::stamp::APPLIED;
 use crate::json::Json;
+
+/// The annotation on each child with its `stamp`. It does not enter the fingerprint.
+pub(crate) const APPLIED: &str = "quartet-operator.example.com/applied";
 
 /// Hashes of owned fields. A stored hash (see `stamp`) may come from another build with another hasher,
 /// so a difference only means that the state must be compared again.

@@ -10,12 +10,9 @@ use std::hash::{DefaultHasher, Hasher};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::controller::drift::fingerprint::Fingerprint;
+use crate::controller::drift::fingerprint::{APPLIED, Fingerprint};
 use crate::json::Json;
 use crate::operators::Resource;
-
-/// The annotation on each child.
-pub(crate) const APPLIED: &str = "quartet-operator.example.com/applied";
 
 /// The value of [`APPLIED`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{Event, Key};
+use super::object::{Event, Key};
 
 /// A series ends when it is not repeated for this long; the next event is a new object.
 const FINISHED: Duration = Duration::from_secs(6 * 60);

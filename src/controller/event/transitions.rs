@@ -1,6 +1,6 @@
 //! Selects the status changes that a person should see. Pure.
 
-use super::{Notice, Severity};
+use super::object::{Notice, Severity};
 use crate::api::Status;
 use crate::operators::{Reason, status};
 

@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 
+use super::object::{Event, Key, REPORTER, micro_time};
 use super::series::{Action, Correlator, REFRESH};
-use super::{Event, Key, micro_time};
 use crate::api_server::RequestError;
 use crate::controller::call::{Caller, Location};
 use crate::controller::metrics::{EventFate, Metrics};
@@ -174,7 +174,7 @@ fn instance() -> String {
     let mut name = host.nodename().to_string_lossy().into_owned();
     name.truncate(name.floor_char_boundary(INSTANCE_LIMIT));
     match name.is_empty() {
-        true => super::REPORTER.to_owned(),
+        true => REPORTER.to_owned(),
         false => name,
     }
 }

@@ -3,41 +3,31 @@
 
 mod checks;
 mod deletion;
-mod error;
-mod memo;
+pub(super) mod error;
+pub(super) mod memo;
 mod ownership;
 mod shards;
-mod wanted;
+pub(super) mod wanted;
 
 use tracing::{debug, info};
 
 use self::checks::{Pace, wait_for_rollout};
-pub(crate) use self::error::{ApplyError, PATIENCE_WITH_WRITES};
+pub(super) use self::error::ApplyError;
 use self::error::{not_found, pending_deletion, pending_rollout};
-pub(super) use self::memo::Memos;
-pub(crate) use self::wanted::Ensured;
-use self::wanted::{Expected, Wanted};
+pub(super) use self::wanted::Ensured;
+use self::wanted::{Existing, Expected, Wanted};
 use crate::api_server::RequestError;
 use crate::controller::cache::cached::{CachedChild, Owner};
 use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::children::{Ownership, name_conflict};
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::object::ObjectKey;
-use crate::controller::reconcile::Reconciler;
 use crate::controller::reconcile::error_class::{self, ErrorClass};
+use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{Attempt, Blocker, ServerMutated, jittered_retry};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 use crate::operators::{Child, Resource, kept};
-
-/// The preconditions of a write to an existing child.
-#[derive(Clone, Copy)]
-struct Existing<'a> {
-    uid: &'a str,
-    /// The write fails at another version, so it never overwrites an edit or a newer write of another
-    /// leader that the cache does not show.
-    resource_version: u64,
-}
 
 impl Reconciler {
     /// Applies the children in their order, and deletes a Service that is no longer desired. `spec` is

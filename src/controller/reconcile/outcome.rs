@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::apply::{ApplyError, Ensured, PATIENCE_WITH_WRITES};
-use super::{Reconciler, STALE_RETRY};
+use super::apply::error::{ApplyError, PATIENCE_WITH_WRITES};
+use super::apply::wanted::Ensured;
+use super::reconciler::{Reconciler, STALE_RETRY};
 use crate::api_server::RequestError;
 use crate::controller::state::jittered_retry;
 #[cfg(test)]

@@ -15,8 +15,8 @@ use crate::controller::cache::decode::DecodeGuard;
 use crate::controller::call::{Location, Part};
 use crate::controller::drift::repairs::Decision;
 use crate::controller::event::transitions;
-use crate::controller::reconcile::Reconciler;
 use crate::controller::reconcile::outcome::Outcome;
+use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::debounce::Difference;
 use crate::controller::state::jittered_retry;
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The result of environment variables, and the errors of invalid ones. `tests/manager` tests those that
 //! the SDK reads, with the real binary.
 
+use std::path::PathBuf;
+
 use super::*;
 
 const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");

@@ -19,7 +19,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::{Settings, TracesError};
+use super::settings::{Settings, TracesError};
 
 /// Longest wait for a TCP connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

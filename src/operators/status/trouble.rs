@@ -1,7 +1,10 @@
 //! The most important problem of a resource. Pure.
 
-use super::{DEPLOYMENT_PAUSED, pods};
-use crate::operators::observed::{Observed, ObservedCondition, ObservedWorkload, Problem, Reason};
+use super::pods;
+use crate::operators::observed::{Observed, Problem, Reason};
+use crate::operators::observed_workload::{ObservedCondition, ObservedWorkload};
+
+const DEPLOYMENT_PAUSED: &str = "the Deployment is paused (spec.paused), so nothing is rolled out; resume it with kubectl rollout resume";
 
 /// The first problem, in this order: a child that could not be applied, an invalid spec, the
 /// conditions of the Deployment for its latest spec, its pods.

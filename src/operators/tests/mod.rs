@@ -16,7 +16,7 @@ use super::elasticweb::ElasticWeb;
 use super::helloworld::HelloWorld;
 use super::memcached::Memcached;
 use super::nginx::Nginx;
-use super::observed::ObservedCondition;
+use super::observed_workload::ObservedCondition;
 use super::{
     Child, ChildKind, DEPLOYMENT, Desired, OPERATORS, Observed, ObservedChild, ObservedPod,
     ObservedWorkload, Operator, Resource, SERVICE, Settings, ValidationError, summary,

@@ -1,7 +1,8 @@
 //! The status of rollouts without progress: pods that do not start, a paused Deployment, children
 //! that the API server has not confirmed.
 
-use super::super::observed::{ObservedCondition, PodFailure, Problem, Reason};
+use super::super::observed::{PodFailure, Problem, Reason};
+use super::super::observed_workload::ObservedCondition;
 use super::super::status;
 use super::*;
 

@@ -1,6 +1,7 @@
 //! The status for given observations.
 
-use super::super::observed::{ObservedCondition, Problem, Reason};
+use super::super::observed::{Problem, Reason};
+use super::super::observed_workload::ObservedCondition;
 use super::super::status::is_settled;
 use super::*;
 

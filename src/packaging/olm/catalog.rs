@@ -4,10 +4,10 @@
 
 use serde_json::{Value, json};
 
-use super::PACKAGE;
 use super::csv::csv;
 use crate::packaging::kinds::versions;
 use crate::packaging::manifest::{Manifest, ManifestError};
+use crate::packaging::names::PACKAGE;
 use crate::packaging::release::{Release, csv_name, skip_range};
 use crate::packaging::template;
 

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::super::schema::part;
 use super::super::tests::release;
 use super::super::{Manifest, Release, bundle, catalog, crd, kinds, rbac};
-use super::PACKAGE;
 use super::csv::csv;
 use super::descriptor::words;
+use crate::packaging::names::PACKAGE;
 
 fn the_csv() -> Value {
     csv(&release()).unwrap()

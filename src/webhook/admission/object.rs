@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Admission, Rejected};
+use super::subject::{Admission, Rejected};
 use crate::api::conversion::{DATA_ANNOTATION, MOST_VALUES};
 use crate::api::raw::{Envelope, Members, Text, has_at_most};
 use crate::json::Json;

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::object::Object;
 use super::review::Request;
-use super::{Admission, Rejected, Subject};
-use crate::api::conversion::{DATA_ANNOTATION, at, other_spec};
-use crate::api::replicas::{Pods, within_limit};
+use super::subject::{Admission, Rejected, Subject};
+use crate::api::conversion::{DATA_ANNOTATION, other_spec};
+use crate::api::replicas::{Pods, at, within_limit};
 use crate::api::validation::{
     ErrorReason, FieldError, service_name_error, spec_errors, update_errors,
 };

@@ -9,10 +9,12 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
-use super::{API_VERSION, KIND, Work};
+use super::work::Work;
 use crate::api::raw::{Text, Unquoted};
 use crate::webhook::answer::{beginning_of, uid_of};
 
+pub(super) const API_VERSION: &str = "apiextensions.k8s.io/v1";
+pub(super) const KIND: &str = "ConversionReview";
 /// The uid of a review, or why it is not a review.
 type Uid<'a> = Result<Cow<'a, str>, String>;
 

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::converted;
 use super::generators::{arbitrary_json, arbitrary_spec, pairs_and_objects};
-use crate::api::conversion::{DATA_ANNOTATION, at, hub_spec};
+use crate::api::conversion::{DATA_ANNOTATION, hub_spec};
+use crate::api::replicas::at;
 use crate::json::Json;
 
 proptest! {

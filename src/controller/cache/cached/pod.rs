@@ -1,6 +1,7 @@
 //! Pods, indexed by the child that creates them, without a watch of ReplicaSets.
 
-use super::{Meta, Owner, text};
+use super::meta::{Meta, text};
+use super::owner::Owner;
 use crate::controller::cache::decode::Decode;
 use crate::controller::cache::pod_failure;
 use crate::controller::object::{Object, ObjectKey};

@@ -4,13 +4,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Deserialize;
 
-use super::{Meta, PAUSED, text};
+use super::meta::{Meta, text};
 use crate::api::conversion::DATA_ANNOTATION;
 use crate::controller::cache::decode::Decode;
 use crate::controller::metrics::ConditionView;
 use crate::controller::object::{Object, ObjectKey};
 use crate::json::Json;
 use crate::operators::OPERATORS;
+
+/// Annotation that, when `"true"`, stops all applies for a resource.
+const PAUSED: &str = "quartet-operator.example.com/paused";
 
 /// A custom resource: its spec and status as JSON text, since a parsed value takes several times as
 /// much memory.

@@ -3,15 +3,16 @@
 
 use tracing::warn;
 
-use super::{ApplyError, Ensured, Expected, Wanted};
+use super::error::ApplyError;
+use super::wanted::{Ensured, Expected, Wanted};
 use crate::controller::drift::field_conflict::FieldConflict;
 use crate::controller::drift::fingerprint::Fingerprint;
 use crate::controller::drift::repairs::Decision;
 use crate::controller::drift::stamp::{Hash, Stamp, hash_of_spec};
-use crate::controller::reconcile::Reconciler;
 use crate::controller::reconcile::pacing;
+use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::ServerMutated;
-use crate::operators::{Problem, Reason, Resource, status};
+use crate::operators::{ChildSummary, Problem, Reason, Resource, status};
 
 /// When a Deployment may be changed.
 pub(super) enum Pace {
@@ -48,6 +49,38 @@ pub(super) fn wait_for_rollout(
 }
 
 impl Reconciler {
+    /// The children that were applied for this `spec`, if the caches show all of them as they were
+    /// applied, and no others: what [`Reconciler::ensure`] would find.
+    pub(crate) fn remembered(
+        &self,
+        resource: &Resource,
+        spec: u64,
+    ) -> Option<(Vec<ChildSummary>, Ensured)> {
+        let memo = self.memos.of(&resource.uid, spec);
+        let (expected, children) = memo.filter(|_| !resource.paused)?;
+        let is_wanted = |kind, name: &str| {
+            let mut children = children.iter();
+            children.any(|child| child.kind == kind && child.name == name)
+        };
+        let is_in_conflict = |expected: &Expected| {
+            let child = (expected.kind, expected.key.clone());
+            let desired = expected.fingerprint.fields;
+            self.repairs.settled(&child, desired).is_some()
+        };
+        let is_as_applied = self.is_confirmed(resource, &expected)
+            && self.unwanted(resource, is_wanted).is_empty()
+            && !expected.iter().any(is_in_conflict);
+        if !is_as_applied {
+            return None;
+        }
+        self.states.unblock(resource);
+        let ensured = Ensured {
+            expected,
+            ..Ensured::default()
+        };
+        Some((children, ensured))
+    }
+
     /// Whether the owned fields of a child are as desired, or as changed on admission.
     pub(super) fn is_settled(
         &self,

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tracing::info;
 
-use super::{ApplyError, pending_deletion};
+use super::error::{ApplyError, pending_deletion};
 use crate::api_server::RequestError;
 use crate::controller::cache::cached::{CachedChild, Meta};
 use crate::controller::call::Location;
 use crate::controller::children::terminating;
-use crate::controller::reconcile::Reconciler;
+use crate::controller::reconcile::reconciler::Reconciler;
 use crate::operators::{Child, ChildKind, Resource};
 
 impl Reconciler {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Wanted;
+use super::wanted::Wanted;
 use crate::api_server::RequestError;
 use crate::controller::state::Blocker;
 use crate::operators::{Problem, Reason};

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 
 use super::wanted::{Ensured, Expected};
-use crate::controller::reconcile::Reconciler;
 use crate::operators::{Child, ChildSummary, Resource};
 
 /// The memos of all resources of one kind: about 200 bytes each.
@@ -78,46 +77,15 @@ impl Memos {
             .insert(resource.uid.as_str().into(), memo);
     }
 
+    /// The children that were applied to the resource `uid` for this `spec`.
+    pub(super) fn of(&self, uid: &str, spec: u64) -> Option<(Vec<Expected>, Vec<ChildSummary>)> {
+        let memos = self.by_resource.lock();
+        let memo = memos.get(uid).filter(|memo| memo.spec == spec)?;
+        Some(memo.children.iter().map(Settled::read).unzip())
+    }
+
     /// The resource `uid` was deleted.
     pub(super) fn forget(&self, uid: &str) {
         self.by_resource.lock().remove(uid);
-    }
-}
-
-impl Reconciler {
-    /// The children that were applied for this `spec`, if the caches show all of them as they were
-    /// applied, and no others: what [`Reconciler::ensure`] would find.
-    pub(crate) fn remembered(
-        &self,
-        resource: &Resource,
-        spec: u64,
-    ) -> Option<(Vec<ChildSummary>, Ensured)> {
-        let memos = self.memos.by_resource.lock();
-        let memo = memos.get(&*resource.uid);
-        let memo = memo.filter(|memo| memo.spec == spec && !resource.paused)?;
-        let (expected, children): (Vec<_>, Vec<_>) =
-            memo.children.iter().map(Settled::read).unzip();
-        drop(memos);
-        let is_wanted = |kind, name: &str| {
-            let mut children = children.iter();
-            children.any(|child| child.kind == kind && child.name == name)
-        };
-        let is_in_conflict = |expected: &Expected| {
-            let child = (expected.kind, expected.key.clone());
-            let desired = expected.fingerprint.fields;
-            self.repairs.settled(&child, desired).is_some()
-        };
-        let is_as_applied = self.is_confirmed(resource, &expected)
-            && self.unwanted(resource, is_wanted).is_empty()
-            && !expected.iter().any(is_in_conflict);
-        if !is_as_applied {
-            return None;
-        }
-        self.states.unblock(resource);
-        let ensured = Ensured {
-            expected,
-            ..Ensured::default()
-        };
-        Some((children, ensured))
     }
 }

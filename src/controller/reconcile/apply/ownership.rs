@@ -4,7 +4,8 @@
 use serde_json::Value;
 use tracing::{debug, info};
 
-use super::{ApplyError, Ensured, Existing, Expected, Wanted, pending_deletion, pending_rollout};
+use super::error::{ApplyError, pending_deletion, pending_rollout};
+use super::wanted::{Ensured, Existing, Expected, Wanted};
 use crate::api_server::RequestError;
 use crate::controller::cache::cached::Owner;
 use crate::controller::call::{Location, Part};
@@ -13,7 +14,7 @@ use crate::controller::drift::fingerprint;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::event::{Notice, Severity};
 use crate::controller::legacy::adoption;
-use crate::controller::reconcile::Reconciler;
+use crate::controller::reconcile::reconciler::Reconciler;
 use crate::controller::state::{jittered_retry, key_of};
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};

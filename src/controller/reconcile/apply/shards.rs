@@ -5,12 +5,13 @@
 use serde_json::Value;
 use tracing::{info, warn};
 
+use super::error::ApplyError;
 use super::ownership::version_of;
-use super::{ApplyError, Wanted};
+use super::wanted::Wanted;
 use crate::controller::cache::cached::Owner;
 use crate::controller::drift::managed_fields;
 use crate::controller::drift::repairs::Decision;
-use crate::controller::reconcile::Reconciler;
+use crate::controller::reconcile::reconciler::Reconciler;
 use crate::json::Json;
 
 /// The desired state in the log of adoptions: what is applied does not matter.

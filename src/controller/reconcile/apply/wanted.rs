@@ -84,3 +84,12 @@ impl<'a> Wanted<'a> {
         }
     }
 }
+
+/// The preconditions of a write to an existing child.
+#[derive(Clone, Copy)]
+pub(super) struct Existing<'a> {
+    pub(super) uid: &'a str,
+    /// The write fails at another version, so it never overwrites an edit or a newer write of another
+    /// leader that the cache does not show.
+    pub(super) resource_version: u64,
+}

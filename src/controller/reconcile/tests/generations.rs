@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, Scenario, applied, willing};
-use crate::controller::drift::stamp::APPLIED;
+use crate::controller::drift::fingerprint::APPLIED;
 use crate::controller::reconcile::Action;
 use crate::json::Json;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{FORCE, Scenario, applied, rolled_out, willing};
-use crate::controller::drift::stamp::APPLIED;
+use crate::controller::drift::fingerprint::APPLIED;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
 

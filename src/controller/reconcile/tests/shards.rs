@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{APPLY, FORCE, GET, Scenario, applied, refusal, willing};
-use crate::controller::drift::stamp::APPLIED;
+use crate::controller::drift::fingerprint::APPLIED;
 use crate::controller::object::ObjectKey;
 use crate::controller::reconcile::Action;
 use crate::operators::DEPLOYMENT;

@@ -6,6 +6,7 @@ mod servers;
 use clap::Parser as _;
 
 use super::*;
+use crate::config::{Command, MigrateStorage};
 
 fn command(arguments: &[&str]) -> Result<Command, ConfigError> {
     Command::from_arguments(["manager"].iter().chain(arguments).copied())

@@ -5,8 +5,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
 
-use super::{Characters, Field, Merge, Shape};
 use crate::api::rules::{self, KeyRule};
+use crate::api::shape::{Characters, Field, Merge, Shape};
 use crate::api::transition::Transition;
 
 /// The shape of `schema`.

@@ -1,0 +1,176 @@
+//! Conversion of a spec, as a tree. Total: accepts every value. Used by the conversion of objects
+//! and by the reconcilers.
+
+use serde_json::Value;
+
+use super::omitted::OMITTED_MAPPING;
+use crate::api::kind::{Kind, Version};
+use crate::json::{Fields, Json, position};
+
+/// The annotation with the fields that the version of the object lacks:
+/// `{"<the other version>": {<fields of its spec>}}`.
+pub const DATA_ANNOTATION: &str = "quartet-operator.example.com/conversion-data";
+
+/// Largest size of the data of one object, which leaves room for other annotations. The bounds of
+/// the schemas keep the data below it; a test adds them up.
+pub const DATA_LIMIT_BYTES: usize = 32 * 1024;
+
+/// The hub's spec of an object that was read in version `from`. Total: invalid values are passed
+/// on, and validation reports them.
+pub fn hub_spec(kind: &Kind, from: &Version, spec: &Value, annotations: Option<&Value>) -> Value {
+    if from.name == kind.hub.name {
+        return spec.clone();
+    }
+    let data = annotations
+        .and_then(|annotations| annotations.get(DATA_ANNOTATION))
+        .and_then(Value::as_str);
+    Value::from(&convert_spec(kind, from, &kind.hub, spec.into(), data).spec)
+}
+
+/// The spec in the version other than `from`, including what the annotation text `data` adds to
+/// it.
+pub fn other_spec(kind: &Kind, from: &Version, spec: &Value, data: Option<&str>) -> Value {
+    Value::from(&convert_spec(kind, from, other(kind, from), spec.into(), data).spec)
+}
+
+/// The text of the annotation that an object of version `from` with this spec needs in the other
+/// version. `None` if that version has all the fields.
+pub fn data_needed(kind: &Kind, from: &Version, spec: &Value) -> Option<String> {
+    convert_spec(kind, from, other(kind, from), spec.into(), None).data
+}
+
+/// The version of `kind` that is not `version`.
+pub fn other<'a>(kind: &'a Kind, version: &Version) -> &'a Version {
+    match version.name == kind.hub.name {
+        true => &kind.spoke,
+        false => &kind.hub,
+    }
+}
+
+/// A spec, and the text of the annotation that belongs to it.
+pub(super) struct ConvertedSpec<'a> {
+    pub(super) spec: Json<'a>,
+    pub(super) data: Option<String>,
+}
+
+/// Converts `spec` from version `from` to `to`, and restores what an earlier conversion put into
+/// `data`.
+pub(super) fn convert_spec<'a>(
+    kind: &Kind,
+    from: &Version,
+    to: &Version,
+    spec: Json<'a>,
+    data: Option<&'a str>,
+) -> ConvertedSpec<'a> {
+    let Json::Object(mut spec) = spec else {
+        // Nothing to convert: an absent spec is the same in every version.
+        return ConvertedSpec { spec, data: None };
+    };
+    let from_spoke = from.name == kind.spoke.name;
+    let paths = || {
+        let mappings = kind.field_mappings.iter();
+        let mappings = mappings.chain([&OMITTED_MAPPING]);
+        mappings.map(|field| match from_spoke {
+            true => (field.spoke, field.hub),
+            false => (field.hub, field.spoke),
+        })
+    };
+    // Null and values of a wrong type are moved, too.
+    let mut converted = Fields::new();
+    for (source_path, target_path) in paths() {
+        if let Some(value) = take(&mut spec, source_path) {
+            set(&mut converted, target_path, value);
+        }
+    }
+    if let Some(mut restored) = data.and_then(|data| data_for(to, data)) {
+        // A field that the source version has is not restored: a user has changed or removed it
+        // there.
+        for (_, target_path) in paths() {
+            remove(&mut restored, target_path);
+        }
+        fill(&mut converted, restored);
+    }
+    let remainder = spec;
+    let data = (!remainder.is_empty())
+        .then(|| Json::Object(vec![(from.name.into(), Json::Object(remainder))]).to_string());
+    ConvertedSpec {
+        spec: Json::Object(converted),
+        data,
+    }
+}
+
+/// The data in `text` for version `to`. `None` if the text is not ours, or is for the other
+/// version.
+fn data_for<'a>(to: &Version, text: &'a str) -> Option<Fields<'a>> {
+    let Json::Object(mut data) = serde_json::from_str(text).ok()? else {
+        return None;
+    };
+    match data.remove(position(&data, to.name).ok()?) {
+        (_, Json::Object(data)) => Some(data),
+        _ => None,
+    }
+}
+
+/// Adds the fields that `target` lacks; does not change the others.
+fn fill<'a>(target: &mut Fields<'a>, data: Fields<'a>) {
+    for (name, value) in data {
+        match (position(target, &name), value) {
+            (Err(index), value) => target.insert(index, (name, value)),
+            (Ok(index), Json::Object(value)) => {
+                if let Some((_, Json::Object(target))) = target.get_mut(index) {
+                    fill(target, value);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Removes and returns the value at `path`, together with the objects on the way that have no
+/// other field.
+fn take<'a>(fields: &mut Fields<'a>, path: &[&str]) -> Option<Json<'a>> {
+    let (name, rest) = path.split_first()?;
+    let index = position(fields, name).ok()?;
+    if rest.is_empty() {
+        return Some(fields.remove(index).1);
+    }
+    let (_, Json::Object(inner)) = fields.get_mut(index)? else {
+        return None;
+    };
+    let value = take(inner, rest)?;
+    if inner.is_empty() {
+        fields.remove(index);
+    }
+    Some(value)
+}
+
+/// Sets the value at `path`, and creates the objects on the way.
+pub(super) fn set<'a>(fields: &mut Fields<'a>, path: &[&'static str], value: Json<'a>) {
+    let Some((name, rest)) = path.split_first() else {
+        return;
+    };
+    let index = position(fields, name).unwrap_or_else(|index| {
+        fields.insert(index, ((*name).into(), Json::Object(Fields::new())));
+        index
+    });
+    match fields.get_mut(index) {
+        Some((_, place)) if rest.is_empty() => *place = value,
+        Some((_, Json::Object(inner))) => set(inner, rest, value),
+        _ => {}
+    }
+}
+
+/// Removes the value at `path`.
+pub(super) fn remove(fields: &mut Fields<'_>, path: &[&str]) {
+    let Some((name, rest)) = path.split_first() else {
+        return;
+    };
+    let Ok(index) = position(fields, name) else {
+        return;
+    };
+    if rest.is_empty() {
+        fields.remove(index);
+    } else if let Some((_, Json::Object(inner))) = fields.get_mut(index) {
+        remove(inner, rest);
+    }
+}

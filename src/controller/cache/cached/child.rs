@@ -1,0 +1,182 @@
+//! Children: owner, fingerprint and state.
+
+use std::sync::Arc;
+
+use super::meta::Meta;
+use super::owner::Owner;
+use crate::controller::cache::decode::Decode;
+use crate::controller::cache::store::Store;
+use crate::controller::drift::fingerprint::Fingerprint;
+use crate::controller::drift::managed_fields;
+use crate::controller::drift::stamp::Stamp;
+use crate::controller::object::{Object, ObjectKey};
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
+use crate::json::Json;
+use crate::operators::{ChildKind, ChildState, DEPLOYMENT, ObservedWorkload, kept};
+use crate::shard::ShardId;
+
+/// A child with the operator's label.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CachedChild {
+    pub(crate) meta: Meta,
+    pub(crate) owner: Option<Owner>,
+    /// Hash of the metadata, see [`managed_fields::digest`].
+    pub(super) digest: u64,
+    /// Fingerprint of the fields that the owner's field manager applied; `None` if it never did, or
+    /// if that of another shard did too.
+    pub(crate) fingerprint: Option<Fingerprint>,
+    /// The stamp of the operator's last write.
+    pub(crate) stamp: Option<Stamp>,
+    /// The input of the owner's status.
+    pub(crate) state: ChildState,
+}
+
+tokio::task_local! {
+    /// How a watch decodes children.
+    static WATCHED: Watched;
+}
+
+/// The type of the children in a watch: objects in a list of the API server do not contain their type.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    pub(crate) kind: ChildKind,
+    /// The shard of this process.
+    pub(crate) shard: Option<ShardId>,
+    /// What is known of them.
+    pub(crate) store: Arc<Store<CachedChild>>,
+}
+
+impl CachedChild {
+    /// Polls `watch` so that objects are decoded as these children.
+    pub(crate) fn watched_as<F: Future>(
+        watched: Watched,
+        watch: F,
+    ) -> impl Future<Output = F::Output> {
+        WATCHED.scope(watched, watch)
+    }
+
+    /// As [`CachedChild::watched_as`], for synchronous code.
+    #[cfg(fuzzing)]
+    pub(crate) fn watched_in<T>(watched: Watched, watch: impl FnOnce() -> T) -> T {
+        WATCHED.sync_scope(watched, watch)
+    }
+
+    /// Decodes an object of the type `kind`, as the API server sends it to the manager of `shard`.
+    ///
+    /// # Errors
+    /// The reason, for the log.
+    pub(crate) fn decode(
+        kind: ChildKind,
+        shard: Option<ShardId>,
+        object: &Json<'_>,
+    ) -> Result<Self, String> {
+        Self::decode_after(kind, shard, object, |_| None)
+    }
+
+    /// As [`CachedChild::decode`]. The applied fields of the `earlier` state of the object are reused if they
+    /// cannot have changed: reading them is most of the work, and nearly all events are of the status.
+    fn decode_after(
+        kind: ChildKind,
+        shard: Option<ShardId>,
+        object: &Json<'_>,
+        earlier: impl FnOnce(&ObjectKey) -> Option<Arc<CachedChild>>,
+    ) -> Result<Self, String> {
+        let mut child = CachedChild {
+            meta: Meta::of(object)?,
+            owner: Owner::of(object),
+            digest: managed_fields::digest(object),
+            fingerprint: None,
+            stamp: None,
+            state: (kind.observe)(object),
+        };
+        // Types without a generation, such as Service, may change without a change of the metadata.
+        let is_unchanged = |earlier: &Arc<CachedChild>| {
+            child.meta.generation > 0 && earlier.digest == child.digest
+        };
+        #[cfg(test)]
+        let is_unchanged = |earlier: &_| is_unchanged(earlier) || twins::is(Twin::ReadOnce);
+        let earlier = earlier(&child.meta.key).filter(is_unchanged);
+        let mut preserved_selector = None;
+        if let Some(earlier) = earlier {
+            child.fingerprint = earlier.fingerprint;
+            child.stamp = earlier.stamp;
+            let workload = earlier.workload();
+            preserved_selector = workload.and_then(|workload| workload.preserved_selector.clone());
+        } else {
+            child.stamp = Stamp::of(object);
+            if let Some(owner) = &child.owner {
+                let manager = owner.field_manager();
+                child.fingerprint = managed_fields::of_observed(object, &manager, shard);
+                if kind == DEPLOYMENT {
+                    let controller = owner.controller_name();
+                    preserved_selector = kept::selector_of(object, &controller, &owner.name);
+                }
+            }
+        }
+        if let ChildState::Workload(workload) = &mut child.state {
+            workload.preserved_selector = preserved_selector;
+        }
+        Ok(child)
+    }
+
+    /// The rollout of its pods, if it has pods.
+    pub(crate) fn workload(&self) -> Option<&ObservedWorkload> {
+        match &self.state {
+            ChildState::Workload(workload) => Some(workload),
+            ChildState::Ready | ChildState::NotReady(_) => None,
+        }
+    }
+
+    /// Whether a rollout is in progress, so that another change follows soon.
+    pub(crate) fn is_rolling_out(&self) -> bool {
+        self.workload()
+            .is_some_and(|workload| !workload.is_complete())
+    }
+
+    /// Whether its controller has observed this generation (`status.observedGeneration`).
+    pub(crate) fn is_current(&self) -> bool {
+        self.workload().is_some_and(ObservedWorkload::is_current)
+    }
+
+    /// Reports whether two versions are equal apart from resourceVersion.
+    pub(crate) fn is_semantically_equal(&self, other: &Self) -> bool {
+        self.state == other.state && self.is_spec_equal(other)
+    }
+
+    /// Reports whether two versions are equal apart from the status reported by its own controller.
+    pub(crate) fn is_spec_equal(&self, other: &Self) -> bool {
+        self.owner == other.owner
+            && self.fingerprint == other.fingerprint
+            && self.meta.is_semantically_equal(&other.meta)
+    }
+}
+
+impl Decode for CachedChild {
+    /// The template of pods is most of a spec.
+    const UNPARSED: &'static [&'static str] = &["spec.template"];
+
+    const READS_MANAGED_FIELDS: bool = true;
+
+    fn from_json(object: &Json<'_>) -> Result<Self, String> {
+        let watched = WATCHED.try_with(Watched::clone);
+        let watched = watched.map_err(|_| "a child outside of a watch of its type")?;
+        let Watched { kind, shard, store } = watched;
+        CachedChild::decode_after(kind, shard, object, |key| store.get(key))
+    }
+}
+
+impl Object for CachedChild {
+    fn key(&self) -> &ObjectKey {
+        &self.meta.key
+    }
+    fn uid(&self) -> &str {
+        &self.meta.uid
+    }
+    fn resource_version(&self) -> u64 {
+        self.meta.resource_version
+    }
+    fn index(&self) -> Option<&str> {
+        self.owner.as_ref().map(|owner| &*owner.uid)
+    }
+}

@@ -1,0 +1,48 @@
+//! The common part of cached objects.
+
+use crate::controller::object::ObjectKey;
+use crate::json::Json;
+
+/// The common part of cached objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Meta {
+    pub(crate) key: ObjectKey,
+    pub(crate) uid: Box<str>,
+    pub(crate) resource_version: u64,
+    pub(crate) generation: i64,
+    /// `metadata.deletionTimestamp` is set.
+    pub(crate) deleting: bool,
+}
+
+impl Meta {
+    /// Reports whether two versions are equal apart from resourceVersion.
+    pub(in crate::controller::cache) fn is_semantically_equal(&self, other: &Self) -> bool {
+        (self.generation, self.deleting) == (other.generation, other.deleting)
+            && self.uid == other.uid
+    }
+
+    pub(in crate::controller::cache) fn of(object: &Json<'_>) -> Result<Self, String> {
+        let metadata = object.get("metadata").ok_or("no metadata")?;
+        let resource_version = text(metadata, "resourceVersion");
+        Ok(Meta {
+            key: ObjectKey::new(text(metadata, "namespace"), text(metadata, "name")),
+            uid: text(metadata, "uid").into(),
+            resource_version: resource_version
+                .parse()
+                .map_err(|_| format!("resourceVersion {resource_version:?} is no number"))?,
+            generation: integer(metadata, "generation"),
+            deleting: metadata
+                .get("deletionTimestamp")
+                .is_some_and(|time| *time != Json::Null),
+        })
+    }
+}
+
+/// A field with a text; empty if it is absent.
+pub(crate) fn text<'a>(object: &'a Json<'_>, field: &str) -> &'a str {
+    object.get(field).and_then(Json::as_str).unwrap_or_default()
+}
+
+fn integer(object: &Json<'_>, field: &str) -> i64 {
+    object.get(field).and_then(Json::as_i64).unwrap_or_default()
+}

@@ -1,0 +1,79 @@
+//! The owner of a child.
+
+use super::meta::text;
+use crate::json::Json;
+use crate::operators::names::RETAINED_FOR;
+
+/// Prefix of the field manager of each kind, followed by the kind in lower case.
+pub(crate) const FIELD_MANAGER_PREFIX: &str = "quartet-operator-";
+
+/// The controller owner reference of a child, or the annotation of a child that outlives its owner.
+/// Without the API version, which changes with the storage version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) group: Box<str>,
+    pub(crate) kind: Box<str>,
+    pub(crate) name: Box<str>,
+    pub(crate) uid: Box<str>,
+    /// The child outlives its owner, and belongs to the successor with the same name.
+    pub(crate) retained: bool,
+}
+
+impl Owner {
+    /// The owner of an object.
+    pub(crate) fn of(object: &Json<'_>) -> Option<Self> {
+        Self::referenced(object).or_else(|| Self::annotated(object))
+    }
+
+    fn annotated(object: &Json<'_>) -> Option<Self> {
+        let annotations = object.get("metadata")?.get("annotations")?;
+        let mut parts = annotations.get(RETAINED_FOR)?.as_str()?.splitn(4, '/');
+        let [group, kind, name, uid] = std::array::from_fn(|_| parts.next().map(Box::from));
+        Some(Owner {
+            group: group?,
+            kind: kind?,
+            name: name?,
+            uid: uid?,
+            retained: true,
+        })
+    }
+
+    /// Whether `other` owns the children of this owner: it is the same, or its successor.
+    pub(crate) fn passes_to(&self, other: &Owner) -> bool {
+        self.uid == other.uid || self.retained && self.is_namesake(other)
+    }
+
+    /// Whether one may be a deleted owner with the name of the other.
+    pub(crate) fn is_namesake(&self, other: &Owner) -> bool {
+        (&self.name, &self.kind, &self.group) == (&other.name, &other.kind, &other.group)
+    }
+
+    /// The controller owner reference of an object.
+    fn referenced(object: &Json<'_>) -> Option<Self> {
+        let references = object.get("metadata")?.get("ownerReferences")?.as_array()?;
+        let controller = references
+            .iter()
+            .find(|reference| reference.get("controller") == Some(&Json::Bool(true)))?;
+        let api_version = text(controller, "apiVersion");
+        Some(Owner {
+            group: api_version
+                .split_once('/')
+                .map_or("", |(group, _version)| group)
+                .into(),
+            kind: text(controller, "kind").into(),
+            name: text(controller, "name").into(),
+            uid: text(controller, "uid").into(),
+            retained: false,
+        })
+    }
+
+    /// The name of its kind's controller.
+    pub(super) fn controller_name(&self) -> String {
+        self.kind.to_ascii_lowercase()
+    }
+
+    /// The field manager of its kind in all shards, without the identity of one.
+    pub(super) fn field_manager(&self) -> String {
+        format!("{FIELD_MANAGER_PREFIX}{}", self.controller_name())
+    }
+}

@@ -1,0 +1,133 @@
+//! What a reconciler consists of. Its methods are in the other files of `reconcile`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+
+use super::apply::memo::Memos;
+use super::pacing::Pacer;
+use crate::api::{Kind, Version};
+use crate::controller::cache::cached::CachedResource;
+use crate::controller::cache::store::Store;
+use crate::controller::call::{Caller, Location};
+use crate::controller::children::Children;
+use crate::controller::drift::repairs::RepairLog;
+use crate::controller::event::Recorder;
+use crate::controller::event_handlers::QueueHandle;
+use crate::controller::metrics::Metrics;
+use crate::controller::object::ObjectKey;
+use crate::controller::queue::Queue;
+use crate::controller::state::ReconcileStates;
+use crate::operators::{ChildKind, Operator, Settings};
+use crate::shard::{self, Shard};
+
+/// How long to wait for an outdated cache if no event arrives.
+pub(super) const STALE_RETRY: Duration = Duration::from_secs(1);
+
+/// What the reconcilers of all kinds share.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    pub(crate) shard: Option<Shard>,
+    /// Maximum number of concurrent rollouts of changed defaults per kind; 0 means no limit.
+    pub(crate) max_concurrent_rollouts: usize,
+    pub(crate) caller: Caller,
+    pub(crate) recorder: Recorder,
+    pub(crate) children: Arc<Children>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+/// Reconciles the resources of one kind.
+///
+/// The methods are in several files: one reconcile here, the children in `apply` and below, the status in
+/// `status_writer`.
+pub(crate) struct Reconciler {
+    pub(super) operator: &'static dyn Operator,
+    pub(super) kind: &'static Kind,
+    pub(super) controller: String,
+    pub(super) field_manager: Arc<str>,
+    pub(super) settings: Settings,
+    pub(super) shard: Option<Shard>,
+    pub(super) caller: Caller,
+    pub(super) recorder: Recorder,
+    pub(super) resources: Arc<Store<CachedResource>>,
+    pub(super) states: Arc<ReconcileStates>,
+    pub(super) queue: Arc<Queue<ObjectKey>>,
+    pub(super) children: Arc<Children>,
+    pub(in crate::controller) pacer: Pacer,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) memos: Memos,
+    /// Repeated applies of a child: another writer may keep changing it.
+    pub(super) repairs: RepairLog<(ChildKind, ObjectKey)>,
+    /// Repeated writes of the same status of a degraded resource: another manager may keep changing it.
+    pub(super) repeated_statuses: RepairLog<ObjectKey>,
+    /// Children that were adopted from another shard. A second time, while the resource has stayed in
+    /// this one, the selectors of the two overlap.
+    pub(super) shard_adoptions: RepairLog<(ChildKind, ObjectKey)>,
+    /// A revision of etcd since which no other manager writes; read before the first child is created.
+    pub(super) first_revision: OnceCell<u64>,
+}
+
+impl Reconciler {
+    /// A reconciler of the resources of `handle`. Each resource is written in the version in which
+    /// it was read, and the owner references of its children use that version.
+    pub(crate) fn new(
+        operator: &'static dyn Operator,
+        context: Context,
+        handle: &QueueHandle,
+    ) -> Self {
+        let kind = operator.kind();
+        let (queue, children, metrics) = (&handle.queue, context.children, context.metrics);
+        Reconciler {
+            operator,
+            kind,
+            controller: kind.controller_name(),
+            field_manager: {
+                let shard = context.shard.as_ref().map(Shard::id);
+                shard::name_in(kind.field_manager, shard).into()
+            },
+            settings: context.settings,
+            shard: context.shard,
+            caller: context.caller,
+            recorder: context.recorder,
+            resources: Arc::clone(&handle.resources),
+            states: Arc::clone(&handle.states),
+            pacer: Pacer::new(
+                kind,
+                context.max_concurrent_rollouts,
+                Arc::clone(queue),
+                Arc::clone(&children),
+                Arc::clone(&metrics),
+            ),
+            queue: Arc::clone(queue),
+            children,
+            metrics,
+            memos: Memos::default(),
+            repairs: RepairLog::default(),
+            repeated_statuses: RepairLog::default(),
+            shard_adoptions: RepairLog::after(1),
+            first_revision: OnceCell::new(),
+        }
+    }
+
+    /// The version in which the resource was read. Only versions of this operator are watched.
+    pub(super) fn version_of(&self, cached: &CachedResource) -> &'static Version {
+        self.kind
+            .version(cached.version)
+            .unwrap_or(&self.kind.spoke)
+    }
+
+    pub(super) fn location<'a>(
+        &'a self,
+        cached: &'a CachedResource,
+        api_version: &'a str,
+    ) -> Location<'a> {
+        Location {
+            api_version,
+            plural: self.kind.plural,
+            namespace: cached.meta.key.namespace(),
+            name: cached.meta.key.name(),
+        }
+    }
+}
