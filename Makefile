@@ -92,6 +92,8 @@ KUBE_CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quartet-operator/kube
 KUBECTL_BUILT = $(firstword $(filter-out %/building/kubectl,$(wildcard $(KUBE_CACHE)/*/kubectl)))
 KUBECTL ?= $(or $(KUBECTL_BUILT),$(shell command -v kubectl),"$$(hack/build-go.sh hack/kube)"/kubectl)
 
+# Files of kinds: src/kinds.rs declares them as modules, in a macro, where cargo fmt does not look.
+RUSTFMT_KINDS = rustfmt --edition 2024 $(wildcard src/api/*.rs src/operators/*.rs)
 # A workspace of its own: nothing of it is shipped.
 KUBE_RS_PEER = tools/bench/peers/kube-rs/Cargo.toml
 DEVCLUSTER = $(CARGO_TARGET_DIR)/release/devcluster
@@ -154,6 +156,7 @@ generate: manifests ## Same as manifests. Rust needs no generated DeepCopy code.
 .PHONY: fmt
 fmt: ## Format the code.
 	cargo fmt --all
+	$(RUSTFMT_KINDS)
 	cargo fmt --manifest-path fuzz/Cargo.toml
 	cargo fmt --manifest-path $(KUBE_RS_PEER)
 
@@ -165,6 +168,7 @@ vet: ## Type-check everything, tests included.
 .PHONY: lint
 lint: ## Check formatting, clippy, rustdoc, actionlint and the documentation site; warnings fail.
 	cargo fmt --all --check
+	$(RUSTFMT_KINDS) --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo fmt --manifest-path $(KUBE_RS_PEER) --check
 	cargo clippy --locked --workspace --all-targets -- --deny warnings
@@ -185,6 +189,7 @@ site: ## Build the documentation site to target/site, and check its links.
 lint-fix: ## Apply the fixes of clippy and rustfmt.
 	cargo clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
+	$(RUSTFMT_KINDS)
 	cargo fmt --manifest-path fuzz/Cargo.toml
 	cargo fmt --manifest-path $(KUBE_RS_PEER)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A new operator, from the templates in hack/kind: one file for its API, one for what it does, a
-# sample of each version, and its lines in the lists. `make kind` then generates what follows.
+# sample of each version, and its line in the list src/kinds.rs. `make kind` then generates what follows.
 #
 # KIND    e.g. Redis
 # GROUP   e.g. cache.example.com
@@ -48,11 +48,6 @@ write operator.rs "src/operators/$kind.rs"
 for version in v1alpha1 v1; do
     write $version.yaml "config/samples/${group%%.*}_${version}_$kind.yaml"
 done
-for list in src/api/mod.rs src/operators/mod.rs; do
-    sed -i "0,/^pub mod /s//pub mod $kind;\n&/" $list
-done
-sed -i "/^pub static OPERATORS/,/^];/s/^];/    \&$kind::$Kind,\n&/" src/operators/mod.rs
-last=$(grep -n '^| \*\*' src/packaging/olm/description.md | tail -n 1 | cut -d: -f1)
-sed -i "${last}a | **$Kind** \`$group\` | how many | pods of one image |" src/packaging/olm/description.md
-cargo fmt --all
-echo "added it to the lists of src/api/mod.rs, src/operators/mod.rs and src/packaging/olm/description.md"
+sed -i "/^        }\$/s/^/            $kind::$Kind,\n/" src/kinds.rs
+rustfmt --edition 2024 "src/api/$kind.rs" "src/operators/$kind.rs"
+echo "added it to the list in src/kinds.rs"

@@ -24,6 +24,7 @@ mod error_report;
 #[cfg(test)]
 mod explorer;
 pub mod json;
+mod kinds;
 mod log_limit;
 pub mod manager;
 pub mod migration;

@@ -48,8 +48,9 @@ pub static KIND: Kind = Kind {
     plural: "{plural}",
     short_name: "{short}",
     description: "{Kind} runs pods of one image.",
+    input: "how many",
+    output: "pods of one image",
     field_manager: "quartet-operator-{kind}",
-    legacy_finalizers: &[],
     spoke: Version::new::<v1alpha1::{Kind}>("v1alpha1", || KIND.spec_of(&KIND.spoke))
         .counted_by(&["size"]),
     hub: Version::new::<v1::{Kind}>("v1", || KIND.spec_of(&KIND.hub)),

@@ -1,16 +1,13 @@
 //! The plan of a {Kind}: a Deployment. Pure data for `workload`.
 
-use super::operand::Operand;
-use super::operator::ValidationError;
+use super::operand::{Operand, OperandImage, Settings, ValidationError};
 use super::plan::{Plan, WorkloadDefaults};
-use super::settings::{OperandImage, Settings};
 use crate::api::Kind;
 use crate::api::{kind}::{KIND, v1::{Kind}Spec};
 
 /// The operator of `{group}` {Kind}.
 pub struct {Kind};
 
-/// Default image of the pods.
 static IMAGE: OperandImage = OperandImage {
     variable: "{KIND}_IMAGE",
     default: "{image}",

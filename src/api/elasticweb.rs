@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::kind::{FieldMapping, Kind, Version};
 use super::limits::{IMAGE_MAX, VISIBLE};
 use super::status::QpsStatus;
-use super::validation::ServiceName;
-use super::workload::Workload;
+use super::workload::{NodePortService, Workload};
 
 /// The original version.
 pub mod v1 {
@@ -73,7 +72,7 @@ pub mod v2 {
         #[schemars(range(min = 1, max = 65_535))]
         pub container_port: Option<i32>,
         /// The NodePort Service of the web server.
-        pub service: ElasticWebService,
+        pub service: NodePortService,
     }
 
     /// Queries per second of one pod and of all pods.
@@ -91,19 +90,6 @@ pub mod v2 {
         #[schemars(range(min = 0))]
         pub target_qps: Option<i32>,
     }
-
-    /// The NodePort Service.
-    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-    #[serde(rename_all = "camelCase")]
-    pub struct ElasticWebService {
-        /// Port of the Service in the cluster. Default: 8080.
-        #[schemars(range(min = 1, max = 65_535))]
-        pub port: Option<i32>,
-        /// Node port of the Service, which must be in the cluster's node port range: usually
-        /// 30000 to 32767. Required. No default.
-        #[schemars(range(min = 1, max = 65_535))]
-        pub node_port: i32,
-    }
 }
 
 /// Names, versions and functions of ElasticWeb.
@@ -114,16 +100,15 @@ pub static KIND: Kind = Kind {
     short_name: "ew",
     description: "ElasticWeb runs a web server as a Deployment that is sized by queries per second, behind \
                   a NodePort Service. Both have the name of the resource.",
+    input: "an image, QPS per pod and total target QPS",
+    output: "the number of pods for that load, behind a NodePort Service",
     field_manager: "quartet-operator-elasticweb",
-    legacy_finalizers: &[],
     spoke: Version::new::<v1::ElasticWeb>("v1", || KIND.spec_of(&KIND.spoke))
         .sized_by_qps(&["totalQPS"], &["singlePodsQPS"])
-        .with_node_port(&["port"])
-        .with_service(ServiceName::Needed),
+        .with_node_port_service(&["port"]),
     hub: Version::new::<v2::ElasticWeb>("v2", || KIND.spec_of(&KIND.hub))
         .sized_by_qps(&["capacity", "targetQPS"], &["capacity", "perPodQPS"])
-        .with_node_port(&["service", "nodePort"])
-        .with_service(ServiceName::Needed),
+        .with_node_port_service(&["service", "nodePort"]),
     field_mappings: &[
         FieldMapping::new(&["image"], &["image"]),
         FieldMapping::new(&["port"], &["service", "nodePort"]),

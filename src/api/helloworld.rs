@@ -55,8 +55,9 @@ pub static KIND: Kind = Kind {
     plural: "helloworlds",
     short_name: "hw",
     description: "HelloWorld runs web servers with a welcome page, as a Deployment of the same name.",
+    input: "how many",
+    output: "web servers with a welcome page",
     field_manager: "quartet-operator-helloworld",
-    legacy_finalizers: &[],
     spoke: Version::new::<v1alpha1::HelloWorld>("v1alpha1", || KIND.spec_of(&KIND.spoke))
         .counted_by(&["size"]),
     hub: Version::new::<v1::HelloWorld>("v1", || KIND.spec_of(&KIND.hub)).with_optional_service(),

@@ -24,12 +24,13 @@ pub struct Kind {
     pub short_name: &'static str,
     /// Description of the resource in the schema of every version.
     pub description: &'static str,
+    /// What a user writes, in the description for OperatorHub.
+    pub input: &'static str,
+    /// What a user gets, there.
+    pub output: &'static str,
     /// Field manager of server-side apply. Each kind has its own, so that two of our operators
     /// conflict like any two field managers.
     pub field_manager: &'static str,
-    /// Finalizers that older operators of this kind set. The operator removes them; otherwise the
-    /// resource could not be deleted.
-    pub legacy_finalizers: &'static [&'static str],
     /// The original version, which is always served.
     pub spoke: Version,
     /// The storage version. The operators work on it.
@@ -98,7 +99,7 @@ impl Version {
     }
 
     /// Sets the field with the node port.
-    pub(super) const fn with_node_port(mut self, path: Path) -> Self {
+    const fn with_node_port(mut self, path: Path) -> Self {
         self.node_port = Some(path);
         self
     }
@@ -108,6 +109,11 @@ impl Version {
         let (has, enabled) = ("service", None);
         self.with_node_port(&["service", "nodePort"])
             .with_service(ServiceName::NeededWhen { has, enabled })
+    }
+
+    /// Adds a Service of the type `NodePort`, and sets the field with its node port.
+    pub(super) const fn with_node_port_service(self, path: Path) -> Self {
+        self.with_node_port(path).with_service(ServiceName::Needed)
     }
 
     /// Adds a Service with the name of the resource.

@@ -76,8 +76,9 @@ pub static KIND: Kind = Kind {
     plural: "memcacheds",
     short_name: "mc",
     description: "Memcached runs memcached servers, as a Deployment of the same name.",
+    input: "how many servers, how much memory",
+    output: "memcached, and an optional headless Service for client-side hashing",
     field_manager: "quartet-operator-memcached",
-    legacy_finalizers: &["cache.example.com/finalizer"],
     spoke: Version::new::<v1alpha1::Memcached>("v1alpha1", || KIND.spec_of(&KIND.spoke))
         .counted_by(&["size"]),
     hub: Version::new::<v1::Memcached>("v1", || KIND.spec_of(&KIND.hub)).with_service(

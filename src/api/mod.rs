@@ -2,12 +2,8 @@
 //! Pure: no I/O, no clock, no client. Must not depend on any other top-level module.
 
 pub mod conversion;
-pub mod elasticweb;
-pub mod helloworld;
 pub mod kind;
 pub mod limits;
-pub mod memcached;
-pub mod nginx;
 pub mod quantity;
 pub mod raw;
 pub mod replicas;
@@ -21,3 +17,10 @@ pub mod workload;
 
 pub use kind::{Kind, Version};
 pub use status::{Condition, Status};
+
+macro_rules! modules {
+    ($($module:ident::$operator:ident,)*) => {
+        $(pub mod $module;)*
+    };
+}
+crate::kinds::with_kinds!(modules);

@@ -55,8 +55,9 @@ pub static KIND: Kind = Kind {
     plural: "nginxes",
     short_name: "ngx",
     description: "Nginx runs nginx servers, as a Deployment of the same name.",
+    input: "how many",
+    output: "nginx as a non-root user, and an optional Service",
     field_manager: "quartet-operator-nginx",
-    legacy_finalizers: &[],
     spoke: Version::new::<v1alpha1::Nginx>("v1alpha1", || KIND.spec_of(&KIND.spoke))
         .counted_by(&["count"]),
     hub: Version::new::<v1::Nginx>("v1", || KIND.spec_of(&KIND.hub)).with_optional_service(),

@@ -185,6 +185,19 @@ pub struct ServiceSpec {
     pub node_port: Option<i32>,
 }
 
+/// A Service of the type NodePort.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodePortService {
+    /// Port of the Service in the cluster. Default: 8080.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub port: Option<i32>,
+    /// Node port of the Service, which must be in the cluster's node port range: usually
+    /// 30000 to 32767. Required. No default.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub node_port: i32,
+}
+
 /// The type of a Service. The variants have the names of the Kubernetes API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ServiceType {

@@ -4,6 +4,7 @@
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use crate::api::Kind;
+use crate::controller::legacy::finalizers;
 use crate::operators::Owned;
 
 /// The rules for controllers of these kinds with these children, in each reconciled namespace.
@@ -14,9 +15,9 @@ pub fn rights(kinds: &[&Kind], owned: &[Owned]) -> Vec<PolicyRule> {
     for kind in kinds {
         let part = |subresource: &str| format!("{}/{subresource}", kind.plural);
         // To remove a finalizer of an older operator.
-        let verbs: &[&str] = match kind.legacy_finalizers {
-            [] => &["list", "watch"],
-            _ => &["list", "patch", "watch"],
+        let verbs: &[&str] = match finalizers::exist_for(kind) {
+            true => &["list", "patch", "watch"],
+            false => &["list", "watch"],
         };
         rules.push(rule(kind.group, kind.plural, verbs));
         rules.push(rule(kind.group, &part("status"), &["patch"]));

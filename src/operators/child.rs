@@ -24,6 +24,8 @@ pub struct ChildType {
     pub group: &'static str,
     /// Group and version for apply and watch.
     pub api_version: &'static str,
+    /// Version, without the group.
+    pub version: &'static str,
     /// Kind.
     pub kind: &'static str,
     /// Plural, as used in URLs.
@@ -63,6 +65,7 @@ pub trait ChildObject:
     const TYPE: ChildKind = &ChildType {
         group: Self::GROUP,
         api_version: Self::API_VERSION,
+        version: Self::VERSION,
         kind: Self::KIND,
         plural: Self::URL_PATH_SEGMENT,
         has_pods: Self::HAS_PODS,

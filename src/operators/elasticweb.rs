@@ -3,20 +3,15 @@
 
 use serde_json::Value;
 
-use super::operand::Operand;
-use super::operator::ValidationError;
-use super::plan::{Image, Plan, ServicePlan, WorkloadDefaults, invalid, replicas_within_limit};
-use super::settings::{OperandImage, Settings};
+use super::operand::{Operand, OperandImage, Settings, ValidationError};
+use super::plan::{Image, Plan, WorkloadDefaults, invalid, replicas_within_limit};
 use crate::api::Kind;
 use crate::api::elasticweb::{KIND, v2::ElasticWebSpec};
 use crate::api::replicas::pods_for;
-use crate::api::workload::{PodSecurity, ServiceType};
+use crate::api::workload::PodSecurity;
 
 /// The operator of `elasticweb.example.com` ElasticWeb.
 pub struct ElasticWeb;
-
-/// Port of the Service in the original version.
-const DEFAULT_SERVICE_PORT: i32 = 8080;
 
 static DEFAULTS: WorkloadDefaults = WorkloadDefaults {
     component: "web",
@@ -40,18 +35,13 @@ impl Operand for ElasticWeb {
         // the spec only, never on earlier state.
         let target = spec.capacity.target_qps.unwrap_or(0);
         let replicas = pods_for(target, spec.capacity.per_pod_qps).ok_or_else(|| {
-            let detail = "perPodQPS must be at least 1, and targetQPS at least 0".to_owned();
-            invalid("spec.capacity", None, detail)
+            let detail = "perPodQPS must be at least 1, and targetQPS at least 0";
+            invalid("spec.capacity", None, detail.to_owned())
         })?;
         let replicas = replicas_within_limit(replicas, "spec.capacity.targetQPS", settings)?;
         Ok(Plan {
             container_port: spec.container_port.unwrap_or(DEFAULTS.port),
-            service: Some(ServicePlan {
-                type_: ServiceType::NodePort,
-                headless: false,
-                port: spec.service.port.unwrap_or(DEFAULT_SERVICE_PORT),
-                node_port: Some(spec.service.node_port),
-            }),
+            service: Some(spec.service.into()),
             ..Plan::new(&DEFAULTS, replicas, Image::Users(spec.image), spec.workload)
         })
     }

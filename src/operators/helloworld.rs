@@ -2,10 +2,8 @@
 //! Pure data for `workload`.
 
 use super::nginx;
-use super::operand::Operand;
-use super::operator::ValidationError;
+use super::operand::{Operand, OperandImage, Settings, ValidationError};
 use super::plan::{Plan, WorkloadDefaults};
-use super::settings::{OperandImage, Settings};
 use crate::api::Kind;
 use crate::api::helloworld::{KIND, v1::HelloWorldSpec};
 

@@ -1,12 +1,8 @@
-//! The plan of a Memcached: memcached servers and, for client-side hashing, a headless Service.
-//! Pure data for `workload`.
+//! The plan of a Memcached: servers and, for client-side hashing, a headless Service. Pure data.
 
-use super::operand::Operand;
-use super::operator::ValidationError;
+use super::operand::{Operand, OperandImage, Settings, ValidationError};
 use super::plan::{Plan, ServicePlan, WorkloadDefaults};
-use super::settings::{OperandImage, Settings};
-use crate::api::Kind;
-use crate::api::memcached::{KIND, v1::MemcachedSpec};
+use crate::api::{Kind, memcached::KIND, memcached::v1::MemcachedSpec};
 
 /// The operator of `cache.example.com` Memcached.
 pub struct Memcached;
@@ -16,7 +12,6 @@ const DEFAULT_MEMORY: i32 = 64;
 /// Memory in MiB that memcached needs beside items: hash table, 1024 connections, threads, code.
 const MEMORY_OVERHEAD: i32 = 32;
 
-/// The image's user is 11211, given as a name.
 static IMAGE: OperandImage = OperandImage {
     variable: "MEMCACHED_IMAGE",
     default: "docker.io/library/memcached:1.6.39-alpine",
@@ -27,7 +22,7 @@ static DEFAULTS: WorkloadDefaults = WorkloadDefaults {
     port_name: "memcached",
     // The registered port of memcached.
     port: 11211,
-    // User `memcache` of the official image.
+    // The user of the image, which gives it as a name, `memcache`.
     run_as_user: 11211,
     read_only: true,
     ..WorkloadDefaults::RESTRICTED
@@ -46,17 +41,14 @@ impl Operand for Memcached {
             ("-p", Some(port)),
             ("-c", spec.max_connections),
             ("-t", spec.threads),
-        ];
-        let flags = flags
-            .into_iter()
-            .filter_map(|(flag, value)| Some((flag, value?)));
+        ]
+        .into_iter()
+        .filter_map(|(flag, value)| Some([flag.to_owned(), value?.to_string()]));
         let service = spec.service.filter(|service| service.enabled == Some(true));
         Ok(Plan {
             // An explicit command, so that the flags reach memcached with any entry point.
             command: vec!["memcached".to_owned()],
-            args: flags
-                .flat_map(|(flag, value)| [flag.to_owned(), value.to_string()])
-                .collect(),
+            args: flags.flatten().collect(),
             container_port: port,
             memory_request: format!("{}Mi", memory.saturating_add(MEMORY_OVERHEAD)),
             service: service.map(|_| ServicePlan::headless(port)),

@@ -1,17 +1,12 @@
 //! The desired state: pure functions from a resource and its observed children to children and
 //! status. No I/O; depends on `api` only.
 //!
-//! A new operator needs one file under `api/`, one under `operators/`, and one line in
-//! [`OPERATORS`].
+//! A new operator needs one file under `api/`, one under `operators/`, and one line in `kinds.rs`.
 
 pub mod child;
-pub mod elasticweb;
-pub mod helloworld;
 mod image;
 pub mod kept;
-pub mod memcached;
 pub mod names;
-pub mod nginx;
 pub mod observed;
 mod observed_workload;
 mod operand;
@@ -33,13 +28,15 @@ pub use observed_workload::{ObservedCondition, ObservedWorkload};
 pub use operator::{Desired, Operator, Resource, Summary, ValidationError, owned_by, summary};
 pub use settings::{OperandImage, Settings};
 
-/// Every operator of the manager. The only list of all kinds.
-pub static OPERATORS: &[&dyn Operator] = &[
-    &memcached::Memcached,
-    &nginx::Nginx,
-    &elasticweb::ElasticWeb,
-    &helloworld::HelloWorld,
-];
+macro_rules! operators {
+    ($($module:ident::$operator:ident,)*) => {
+        $(pub mod $module;)*
+
+        /// Every operator of the manager.
+        pub static OPERATORS: &[&dyn Operator] = &[$(&$module::$operator,)*];
+    };
+}
+crate::kinds::with_kinds!(operators);
 
 /// All kinds, for tests that check each of them.
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! The plan of an Nginx: nginx servers and, if the spec has one, a Service. Pure data for
 //! `workload`.
 
-use super::operand::Operand;
-use super::operator::ValidationError;
+use super::operand::{Operand, OperandImage, Settings, ValidationError};
 use super::plan::{Plan, WorkloadDefaults};
-use super::settings::{OperandImage, Settings};
 use crate::api::Kind;
 use crate::api::nginx::{KIND, v1::NginxSpec};
 

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::child::{DEPLOYMENT, Owned, SERVICE};
 use super::observed::Observed;
-use super::operator::{Desired, Operator, Resource, Summary, ValidationError};
+pub(super) use super::operator::ValidationError;
+use super::operator::{Desired, Operator, Resource, Summary};
 use super::plan::{Plan, invalid};
-use super::settings::{OperandImage, Settings};
+pub(super) use super::settings::{OperandImage, Settings};
 use super::{status, workload};
 use crate::api::validation::service_name_error;
 use crate::api::{Kind, Status};

@@ -10,7 +10,9 @@ use super::operator::ValidationError;
 use super::settings::{OperandImage, Settings};
 use crate::api::replicas::{NotAllowed, within_limit};
 use crate::api::validation::{ErrorReason, FieldError};
-use crate::api::workload::{PodSecurity, ReplicatedWorkload, ServiceSpec, ServiceType, Workload};
+use crate::api::workload::{
+    NodePortService, PodSecurity, ReplicatedWorkload, ServiceSpec, ServiceType, Workload,
+};
 
 /// The properties that all instances of a kind share, and defaults for the others.
 #[derive(Debug)]
@@ -202,6 +204,18 @@ impl From<ServiceSpec> for ServicePlan {
             headless: false,
             port: asked.port.unwrap_or(80),
             node_port: asked.node_port,
+        }
+    }
+}
+
+impl From<NodePortService> for ServicePlan {
+    fn from(asked: NodePortService) -> Self {
+        ServicePlan {
+            type_: ServiceType::NodePort,
+            headless: false,
+            // The port of the Service in the original version of ElasticWeb.
+            port: asked.port.unwrap_or(8080),
+            node_port: Some(asked.node_port),
         }
     }
 }

@@ -6,6 +6,17 @@ use serde_json::{Value, json};
 use crate::api::{Kind, Version};
 use crate::controller::cache::cached::CachedResource;
 
+/// The finalizers that older operators set: `<group>/finalizer`, by the name of the group.
+const FINALIZERS: [&str; 1] = ["cache.example.com/finalizer"];
+
+/// Whether an older operator of this kind set a finalizer.
+pub(in crate::controller) fn exist_for(kind: &Kind) -> bool {
+    let mut groups = FINALIZERS
+        .iter()
+        .filter_map(|finalizer| finalizer.split_once('/'));
+    groups.any(|(group, _)| group == kind.group)
+}
+
 /// The JSON patch that removes the legacy finalizers of a resource that was read in `version`; `None`
 /// if it has none, or if the API server would reject the patch.
 ///
@@ -18,7 +29,7 @@ pub(in crate::controller) fn removal(
     version: &Version,
     resource: &CachedResource,
 ) -> Option<String> {
-    let is_legacy = |finalizer: &str| kind.legacy_finalizers.contains(&finalizer);
+    let is_legacy = |finalizer: &str| exist_for(kind) && FINALIZERS.contains(&finalizer);
     let finalizers = &resource.finalizers;
     if !finalizers.iter().any(|finalizer| is_legacy(finalizer)) {
         return None;

@@ -2,11 +2,15 @@
 //! `base.yaml`. It follows the rules of `operator-sdk bundle validate` (operator-framework/api,
 //! pkg/validation) and of the community catalog's pipeline.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
 use super::descriptor::{of_spec, of_status, words};
+use crate::api::Kind;
 use crate::config::WEBHOOK_PORT;
+use crate::operators::OPERATORS;
 use crate::packaging::kinds::{crd_name, crd_names, kinds, versions};
 use crate::packaging::manager::deployment;
 use crate::packaging::manifest::ManifestError;
@@ -19,9 +23,9 @@ use crate::webhook::paths;
 
 /// The processor architectures on which CI runs the manager. There are images for more.
 const TESTED: [&str; 1] = ["amd64"];
-/// The objects that belong to a resource, all of version v1. Includes Events: without them here,
-/// operator-sdk takes RBAC rules for events.k8s.io as rules for a removed API.
-const CHILDREN: [&str; 4] = ["Deployment", "Event", "Pod", "Service"];
+/// Objects that belong to every resource, of version v1. Includes Events: without them here, operator-sdk
+/// takes RBAC rules for events.k8s.io as rules for a removed API.
+const OF_EVERY_KIND: [&str; 2] = ["Event", "Pod"];
 
 /// The ClusterServiceVersion.
 ///
@@ -38,7 +42,7 @@ pub fn csv(release: &Release) -> Result<Value, ManifestError> {
         "LABELS": labels(release),
         "EXAMPLES": examples()?,
         "NAMESPACE": template::config("manager/namespace.yaml")?.to_string(),
-        "DESCRIPTION": template::read("src/packaging/olm/description.md")?,
+        "DESCRIPTION": template::text("olm/description.md", &json!({ "ROWS": rows(&kinds) }))?,
         "ICON": ByteString(template::read("docs/icon.svg")?.into()),
         "OWNED": owned(),
         "DEPLOYMENT_LABELS": deployment["metadata"]["labels"],
@@ -48,6 +52,21 @@ pub fn csv(release: &Release) -> Result<Value, ManifestError> {
         "WEBHOOKS": webhook_definitions()?,
     });
     template::object("olm/base.yaml", &template::with(release.fields(), fields))
+}
+
+/// The rows of the table of kinds.
+fn rows(kinds: &[&Kind]) -> String {
+    let row = |kind: &&Kind| {
+        let Kind {
+            kind,
+            group,
+            input,
+            output,
+            ..
+        } = kind;
+        format!("| **{kind}** `{group}` | {input} | {output} |")
+    };
+    kinds.iter().map(row).collect::<Vec<_>>().join("\n")
 }
 
 /// One sample of each version of each kind, as the text of a JSON array.
@@ -69,7 +88,6 @@ fn labels(release: &Release) -> Map<String, Value> {
 
 /// One entry for each version of each kind, with a descriptor for every field.
 fn owned() -> Vec<Value> {
-    let resource = |kind: &str| json!({ "kind": kind, "name": "", "version": "v1" });
     versions()
         .map(|(kind, version)| {
             let crd = kind.crd(version);
@@ -79,12 +97,23 @@ fn owned() -> Vec<Value> {
                 "kind": kind.kind,
                 "displayName": words(kind.kind),
                 "description": schema::description(&crd),
-                "resources": CHILDREN.map(resource),
+                "resources": resources(kind),
                 "specDescriptors": of_spec(&crd),
                 "statusDescriptors": of_status(&crd),
             })
         })
         .collect()
+}
+
+/// The types of the objects that belong to a resource of this kind, by name.
+fn resources(kind: &Kind) -> Vec<Value> {
+    let mut operators = OPERATORS.iter();
+    let operator = operators.find(|operator| operator.kind().kind == kind.kind);
+    let owned = operator.into_iter().flat_map(|operator| operator.owns());
+    let owned = owned.map(|owned| (owned.kind.kind, owned.kind.version));
+    let all: BTreeMap<_, _> = owned.chain(OF_EVERY_KIND.map(|it| (it, "v1"))).collect();
+    let resource = |(kind, version)| json!({ "kind": kind, "name": "", "version": version });
+    all.into_iter().map(resource).collect()
 }
 
 /// The conversion and the webhooks of `config/webhook`.
