@@ -1,6 +1,6 @@
-//! A request to the API server: its deadline, the limit of its answer, and the text of its errors. The
-//! controllers, the migration, the webhook certificates and the reviews of `/metrics` send their requests
-//! with it. Retries nothing.
+//! A request to the API server: its deadline, the limit of its answer, and the text of its errors.
+//! Retries nothing.
+//! Used by `certificates`, `controller`, `manager` and `migration`.
 
 mod error;
 

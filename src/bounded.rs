@@ -1,4 +1,5 @@
 //! Limits the length of user input in messages and in log lines.
+//! Used by `api`, `api_server`, `controller`, `manager`, `operators` and `webhook`.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};

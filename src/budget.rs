@@ -1,6 +1,7 @@
 //! Limits of the memory that clients can make the process use, per listener and for all requests
 //! together. docs/memory.md has the same figures as a table, compared with the memory limit of
 //! the container; a test compares both.
+//! Used by `manager`, `server` and `webhook`.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Formats an error and its causes on one line, for the log.
+//! Used by `certificates` and `manager`.
 
 use std::error::Error;
 

@@ -3,6 +3,7 @@
 //! methods have the names of `serde_json::Value`, and the same meaning.
 //!
 //! The crate serde_json_borrow has such a tree, but cannot skip parts of a document.
+//! Used by `api`, `controller`, `operators` and `webhook`.
 
 use std::borrow::Cow;
 use std::fmt;

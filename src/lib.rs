@@ -27,6 +27,7 @@ pub mod json;
 mod kinds;
 mod log_limit;
 pub mod manager;
+mod metric;
 pub mod migration;
 pub mod operators;
 pub mod packaging;

@@ -1,4 +1,5 @@
 //! Limits log lines that clients can cause: at most one of a kind per 10 s.
+//! Used by `server` and `webhook`.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! A shard: the resources that a label selector matches. Managers with other selectors reconcile the
 //! other resources. The Lease, the field managers and the metrics of a shard carry its identity, so
 //! that those of two shards cannot be confused.
+//! Used by `config`, `controller` and `manager`.
 
 mod selector;
 

@@ -6,6 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::validity::Validity;
+use crate::metric::registered;
 
 /// The metrics of one server's certificate. Clones share them.
 #[derive(Debug, Clone)]
@@ -26,36 +27,34 @@ pub struct Reads {
 impl Reads {
     /// Counters that are registered in `registry`.
     pub fn registered(registry: &mut Registry) -> Self {
-        let counters = Self::default();
-        registry.register(
-            "certwatcher_read_certificate",
-            "Total number of certificate reads",
-            counters.reads.clone(),
-        );
-        registry.register(
-            "certwatcher_read_certificate_errors",
-            "Total number of certificate read errors",
-            counters.errors.clone(),
-        );
-        counters
+        Self {
+            reads: registered(
+                registry,
+                "certwatcher_read_certificate",
+                "Total number of certificate reads",
+            ),
+            errors: registered(
+                registry,
+                "certwatcher_read_certificate_errors",
+                "Total number of certificate read errors",
+            ),
+        }
     }
 
     /// The metrics of `server`, e.g. `webhook`. Registers those of this server in `registry`.
     pub fn of(&self, server: &'static str, registry: &mut Registry) -> Metrics {
-        let metrics = Metrics {
+        Metrics {
             server,
             reads: self.clone(),
-            not_after: Gauge::default(),
-        };
-        registry.register(
-            format!("quartet_operator_{server}_certificate_not_after_timestamp_seconds"),
-            format!(
-                "End of the validity of the {server} certificate that is served, as Unix time; \
-                 0 while there is none"
+            not_after: registered(
+                registry,
+                format!("quartet_operator_{server}_certificate_not_after_timestamp_seconds"),
+                format!(
+                    "End of the validity of the {server} certificate that is served, as Unix time; \
+                     0 while there is none"
+                ),
             ),
-            metrics.not_after.clone(),
-        );
-        metrics
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The certificates of the servers: from a folder, from a Secret that the manager owns, for a URL, or
 //! self-signed in memory. Each source is one function that returns a [`Source`]. Servers do not depend on
 //! the source.
+//! Used by `config`, `manager` and `packaging`.
 
 mod calls;
 mod contents;

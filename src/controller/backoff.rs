@@ -1,5 +1,6 @@
 //! Back-off delays: per object for the work queue, and per stream for the informers. Computes delays;
 //! the callers wait.
+//! Used by `cache` and `queue`.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -2,6 +2,7 @@
 //! DELETE of a Service that is no longer wanted, and JSON patches of the resource. Each has a
 //! deadline. None is retried here; the work queue does that. A write also needs leadership, from its
 //! start to its end.
+//! Used by `controllers`, `event` and `reconcile`.
 
 use std::future::poll_fn;
 use std::pin::pin;

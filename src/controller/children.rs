@@ -1,5 +1,6 @@
 //! The children of all resources: a cache for each type of child and one for pods, shared by all
 //! controllers, and the reserved names. Determines the owner of a child from the caches. No I/O.
+//! Used by `controllers`, `event_handlers` and `reconcile`.
 
 pub(crate) mod lost_children;
 pub(crate) mod reservations;

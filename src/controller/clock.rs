@@ -1,4 +1,5 @@
 //! The current time of conditions and Events.
+//! Used by `event` and `reconcile`.
 
 use jiff::Timestamp;
 

@@ -1,5 +1,5 @@
-//! Drift detection: whether a child is as it was applied, and which field manager changes it. Pure, and
-//! used by all comparisons.
+//! Drift detection: whether a child is as it was applied, and which field manager changes it. Pure.
+//! Used by `cache`, `children`, `legacy`, `reconcile` and `state`.
 
 pub(crate) mod field_conflict;
 pub(crate) mod fingerprint;

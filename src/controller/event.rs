@@ -1,6 +1,7 @@
 //! Events on a resource, for transitions that a person should see; a healthy resource causes none. A
 //! reconcile does not wait for them: they enter a bounded queue, and are dropped and counted if it is
 //! full. A [`writer`] sends them to the API server.
+//! Used by `controllers` and `reconcile`.
 
 mod object;
 mod series;

@@ -1,5 +1,6 @@
 //! Event handlers: which resources a change enqueues. A change of a resource enqueues itself, a
 //! change of a child its owner, and a name that becomes free every resource that may want it.
+//! Used by `controllers` and `reconcile`.
 
 mod urgency;
 

@@ -1,5 +1,6 @@
 //! Leadership as seen by the controllers: when the workers start, and whether a write may be sent.
 //! Independent of the election.
+//! Used by `call` and `controllers`.
 
 use std::sync::Arc;
 use std::time::Duration;

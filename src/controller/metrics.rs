@@ -3,6 +3,7 @@
 //!
 //! Sources: controller-runtime `pkg/internal/controller/metrics/metrics.go` and
 //! `pkg/metrics/workqueue.go`.
+//! Used by `cache`, `controllers`, `event`, `event_handlers`, `queue` and `reconcile`.
 
 mod conditions;
 mod families;
@@ -10,15 +11,15 @@ mod workqueue;
 
 use std::time::Duration;
 
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub(crate) use self::conditions::{ConditionView, VisitConditions};
-use self::families::{
-    Counters, Gauges, Histograms, Labels, Sources, family, gauge_value, histograms, labels,
-};
+use self::families::{Counters, Gauges, Histograms, Labels, Sources, gauge_value, labels};
 pub(crate) use self::workqueue::{Backlog, QueueMetrics, ReadBacklog};
+use crate::metric::{registered, shown};
 use crate::operators::Owned;
 
 /// Buckets of `controller_runtime_reconcile_time_seconds`.
@@ -107,93 +108,93 @@ impl Metrics {
     /// Registers all metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Metrics {
-            reconciles: family(
+            reconciles: registered(
                 registry,
                 "controller_runtime_reconcile",
                 "Total number of reconciliations per controller",
             ),
-            errors: family(
+            errors: registered(
                 registry,
                 "controller_runtime_reconcile_errors",
                 "Total number of reconciliation errors per controller",
             ),
-            terminal_errors: family(
+            terminal_errors: registered(
                 registry,
                 "controller_runtime_terminal_reconcile_errors",
                 "Total number of terminal reconciliation errors per controller",
             ),
-            panics: family(
+            panics: registered(
                 registry,
                 "controller_runtime_reconcile_panics",
                 "Total number of reconciliation panics per controller",
             ),
-            timeouts: family(
+            timeouts: registered(
                 registry,
                 "controller_runtime_reconcile_timeouts",
                 "Total number of reconciliation timeouts per controller",
             ),
-            time: histograms(
+            time: shown(
                 registry,
                 "controller_runtime_reconcile_time_seconds",
                 "Length of time per reconciliation per controller",
-                || Histogram::new(RECONCILE_SECONDS),
+                Family::new_with_constructor(|| Histogram::new(RECONCILE_SECONDS)),
             ),
-            max_concurrent: family(
+            max_concurrent: registered(
                 registry,
                 "controller_runtime_max_concurrent_reconciles",
                 "Maximum number of concurrent reconciles per controller",
             ),
-            active: family(
+            active: registered(
                 registry,
                 "controller_runtime_active_workers",
                 "Number of currently used workers per controller",
             ),
-            rewritten: family(
+            rewritten: registered(
                 registry,
                 "quartet_operator_rewritten_applies",
                 "Applies after which the API server's answer differed from what was sent",
             ),
-            field_conflicts: family(
+            field_conflicts: registered(
                 registry,
                 "quartet_operator_field_conflicts",
                 "Times that applies of a child were stopped since another writer kept changing it",
             ),
-            paced_rollouts: family(
+            paced_rollouts: registered(
                 registry,
                 "quartet_operator_paced_rollouts",
                 "Rollouts of a changed default of the operator that are under way or wait for their turn",
             ),
-            watch_errors: family(
+            watch_errors: registered(
                 registry,
                 "quartet_operator_watch_errors",
                 "Errors of lists and watches, by HTTP status code or \"transport\"",
             ),
-            undecodable: family(
+            undecodable: registered(
                 registry,
                 "quartet_operator_undecodable_objects",
                 "Object states that a watch delivered and that could not be decoded",
             ),
-            events: family(
+            events: registered(
                 registry,
                 "quartet_operator_events",
                 "Events about resources, by what became of them",
             ),
-            retries: family(
+            retries: registered(
                 registry,
                 "workqueue_retries",
                 "Total number of retries handled by workqueue",
             ),
-            queue_duration: histograms(
+            queue_duration: shown(
                 registry,
                 "workqueue_queue_duration_seconds",
                 "How long in seconds an item stays in workqueue before being requested",
-                workqueue::durations,
+                Family::new_with_constructor(workqueue::durations),
             ),
-            work_duration: histograms(
+            work_duration: shown(
                 registry,
                 "workqueue_work_duration_seconds",
                 "How long in seconds processing an item from workqueue takes",
-                workqueue::durations,
+                Family::new_with_constructor(workqueue::durations),
             ),
             queues: Sources::registered(registry),
             resources: Sources::registered(registry),

@@ -4,6 +4,7 @@
 //! Path of a change: [`cache::informer`] → [`cache::store`] → `event_handlers` → [`queue`] →
 //! `reconcile::worker` → `reconcile` → `call` → the API server. `drift` compares, and `legacy`
 //! adopts children of older operators.
+//! Used by `manager` and `packaging`.
 
 pub mod backoff;
 pub mod cache;

@@ -1,5 +1,6 @@
 //! The interface of cached objects for caches and work queues: key, uid and version. Independent of the
 //! kind.
+//! Used by `cache`, `children`, `controllers`, `event_handlers`, `reconcile` and `state`.
 
 use std::fmt;
 use std::sync::Arc;

@@ -9,6 +9,8 @@
 //!   item of a lower one follows [`HIGHER_PER_LOWER`] of higher ones.
 //! * A retry keeps the priority of the failed attempt, as in controller-runtime. What a reconcile asked
 //!   for at a later time precedes new keys when it is due, but keeps a low priority.
+//!
+//! Used by `controllers`, `event_handlers` and `reconcile`.
 
 mod slots;
 

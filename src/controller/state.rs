@@ -1,6 +1,7 @@
 //! State of a resource between two reconciles that the caches cannot hold: a pending status, the
 //! back-off from a blocker, writes with an unknown result. An entry exists only while it holds
 //! something, and is removed with its resource. No I/O.
+//! Used by `event_handlers` and `reconcile`.
 
 pub(crate) mod debounce;
 

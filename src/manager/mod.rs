@@ -1,5 +1,6 @@
 //! The process: log, health, metrics, clients, signals, and the order of start and stop. The process
 //! stops when any of its parts ends.
+//! Used by `migration`.
 
 mod cluster;
 mod controllers;

@@ -16,6 +16,7 @@ use tracing::Span;
 
 use super::server_time::ServerTime;
 use super::short_watches::{CheckedBody, checked, is_watch};
+use crate::metric::registered;
 
 /// The labels of the client-go metric of this name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -37,13 +38,14 @@ pub(super) struct RequestCounter {
 impl RequestCounter {
     /// A counter that is registered in `registry`.
     pub(super) fn registered(registry: &mut Registry) -> Self {
-        let counter = Self::default();
-        registry.register(
-            "rest_client_requests",
-            "Number of HTTP requests, partitioned by status code, method, and host",
-            counter.requests.clone(),
-        );
-        counter
+        Self {
+            requests: registered(
+                registry,
+                "rest_client_requests",
+                "Number of HTTP requests, partitioned by status code, method, and host",
+            ),
+            server_time: ServerTime::default(),
+        }
     }
 
     /// The time of the API server, from the responses.

@@ -1,7 +1,8 @@
 //! The desired state: pure functions from a resource and its observed children to children and
-//! status. No I/O; depends on `api` only.
+//! status. No I/O; depends on `api` and `json` only.
 //!
 //! A new operator needs one file under `api/`, one under `operators/`, and one line in `kinds.rs`.
+//! Used by `config`, `controller`, `manager`, `migration` and `packaging`.
 
 pub mod child;
 mod image;

@@ -1,7 +1,7 @@
 //! The manifests, generated from the Rust types of the manager, templates, and hand-written files
-//! of `config`. Used by the generator (`src/bin/generate`) and by tests; the manager uses the
-//! CRDs, the webhook configuration and the names. Depends on `api`, `operators`, rules and
-//! constants; writes no files itself.
+//! of `config`. Depends on `api`, `operators`, rules and constants; writes no files itself.
+//! Used by `manager` (the CRDs, the webhook configuration and the names), the generator
+//! (`src/bin/generate`) and tests.
 #![allow(clippy::indexing_slicing, reason = "fields of objects, in the generator alone")]
 
 mod chart;

@@ -2,6 +2,7 @@
 //! custom listener, stream and service, which share one record per connection. They limit the number of
 //! connections, choose which one to close, and end connections without failing requests. Contains no
 //! routes; the listeners differ in their [`Limits`].
+//! Used by `manager` and `webhook`.
 
 mod connections;
 mod glue;

@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::metric::{registered, shown};
 use crate::server::Counters;
 
 /// Buckets of `controller_runtime_webhook_latency_seconds`: those of client_golang from 5 ms on, and
@@ -70,75 +71,67 @@ pub struct Metrics {
 impl Metrics {
     /// Registers every metric.
     pub fn register(registry: &mut Registry) -> Self {
-        let latency = || Histogram::new(LATENCY_SECONDS);
-        let metrics = Self {
-            latency: Family::new_with_constructor(latency),
-            requests: Family::default(),
-            in_flight: Family::default(),
-            admission_panics: Counter::default(),
-            conversion_panics: Counter::default(),
-            conversions: Family::default(),
-            data_left_out: Family::default(),
-            decisions: Family::default(),
-            server: Counters::default(),
-        };
-        // The registry appends a full stop to each help text, and `_total` to the name of each counter.
-        registry.register(
-            "controller_runtime_webhook_latency_seconds",
-            "Histogram of the latency of processing admission requests",
-            metrics.latency.clone(),
-        );
-        registry.register(
-            "controller_runtime_webhook_requests",
-            "Total number of admission requests by HTTP status code",
-            metrics.requests.clone(),
-        );
-        registry.register(
-            "controller_runtime_webhook_requests_in_flight",
-            "Current number of admission requests being served",
-            metrics.in_flight.clone(),
-        );
-        registry.register(
-            "controller_runtime_webhook_panics",
-            "Total number of webhook panics",
-            metrics.admission_panics.clone(),
-        );
-        registry.register(
-            "controller_runtime_conversion_webhook_panics",
-            "Total number of conversion webhook panics",
-            metrics.conversion_panics.clone(),
-        );
-        registry.register(
-            "quartet_operator_conversions",
-            "Objects that were converted, or whose conversion made a call fail",
-            metrics.conversions.clone(),
-        );
-        registry.register(
-            "quartet_operator_conversion_data_left_out",
-            "Objects converted without the fields that the version lacks, because their annotations have no room",
-            metrics.data_left_out.clone(),
-        );
-        registry.register(
-            "quartet_operator_admission_decisions",
-            "Admission decisions by their reason",
-            metrics.decisions.clone(),
-        );
-        registry.register(
-            "quartet_operator_webhook_connections",
-            "Open connections to the webhook server",
-            metrics.server.connections.clone(),
-        );
-        registry.register(
-            "quartet_operator_webhook_connections_evicted",
-            "Connections that waited longest for their client and were closed for new ones",
-            metrics.server.evicted.clone(),
-        );
-        registry.register(
-            "quartet_operator_webhook_handshake_errors",
-            "TLS handshakes that failed; many of them mean that the caBundle does not match the certificate",
-            metrics.server.handshake_errors.clone(),
-        );
-        metrics
+        let latency: fn() -> Histogram = || Histogram::new(LATENCY_SECONDS);
+        Self {
+            latency: shown(
+                registry,
+                "controller_runtime_webhook_latency_seconds",
+                "Histogram of the latency of processing admission requests",
+                Family::new_with_constructor(latency),
+            ),
+            requests: registered(
+                registry,
+                "controller_runtime_webhook_requests",
+                "Total number of admission requests by HTTP status code",
+            ),
+            in_flight: registered(
+                registry,
+                "controller_runtime_webhook_requests_in_flight",
+                "Current number of admission requests being served",
+            ),
+            admission_panics: registered(
+                registry,
+                "controller_runtime_webhook_panics",
+                "Total number of webhook panics",
+            ),
+            conversion_panics: registered(
+                registry,
+                "controller_runtime_conversion_webhook_panics",
+                "Total number of conversion webhook panics",
+            ),
+            conversions: registered(
+                registry,
+                "quartet_operator_conversions",
+                "Objects that were converted, or whose conversion made a call fail",
+            ),
+            data_left_out: registered(
+                registry,
+                "quartet_operator_conversion_data_left_out",
+                "Objects converted without the fields that the version lacks, because their annotations have no room",
+            ),
+            decisions: registered(
+                registry,
+                "quartet_operator_admission_decisions",
+                "Admission decisions by their reason",
+            ),
+            server: Counters {
+                connections: registered(
+                    registry,
+                    "quartet_operator_webhook_connections",
+                    "Open connections to the webhook server",
+                ),
+                evicted: registered(
+                    registry,
+                    "quartet_operator_webhook_connections_evicted",
+                    "Connections that waited longest for their client and were closed for new ones",
+                ),
+                handshake_errors: registered(
+                    registry,
+                    "quartet_operator_webhook_handshake_errors",
+                    "TLS handshakes that failed; many of them mean that the caBundle does not match the certificate",
+                ),
+            },
+        }
     }
 
     /// Creates the series of one endpoint with the value 0.

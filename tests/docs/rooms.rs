@@ -1,6 +1,6 @@
 //! The drawings of `src` and of `src/controller` in docs/architecture.md show what the code imports.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -30,6 +30,7 @@ const SOURCE: Plan = Plan {
         "error_report",
         "kinds",
         "log_limit",
+        "metric",
         "shard",
         "trace_target",
     ],
@@ -148,6 +149,42 @@ fn no_two_rooms_use_each_other() {
             .collect();
         assert!(circles.is_empty(), "{circles:?}");
     }
+}
+
+/// The first lines of a room.
+fn face(plan: &Plan, room: &str) -> String {
+    let paths = [format!("{room}.rs"), format!("{room}/mod.rs")];
+    let mut texts = paths
+        .iter()
+        .filter_map(|path| fs::read_to_string(root().join(plan.folder).join(path)).ok());
+    let text = texts.next().expect(room);
+    let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
+    lines.map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_first_lines_of_a_room_name_the_rooms_that_use_it() {
+    let mut wrong = Vec::new();
+    for plan in [SOURCE, CONTROLLERS] {
+        let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (from, to) in imports(&plan) {
+            users.entry(to).or_default().insert(from);
+        }
+        for (room, users) in users {
+            let text = face(&plan, &room);
+            let (_, named) = text.split_once("Used by ").unwrap_or_default();
+            let (named, _) = named.split_once('.').unwrap_or((named, ""));
+            let named = named.split('`').skip(1).step_by(2);
+            let named: BTreeSet<String> = named
+                .filter(|name| !name.contains('/'))
+                .map(ToOwned::to_owned)
+                .collect();
+            if named != users {
+                wrong.push(format!("{room}: used by {users:?}, and it says {named:?}"));
+            }
+        }
+    }
+    assert_none(wrong);
 }
 
 #[test]

@@ -24,29 +24,6 @@ pub(super) type Counters = Family<Labels, Counter>;
 pub(super) type Gauges = Family<Labels, Gauge>;
 pub(super) type Histograms = Family<Labels, Histogram>;
 
-/// A registered family. The registry appends a full stop to the help text, and `_total` to the name of a
-/// counter.
-pub(super) fn family<M>(registry: &mut Registry, name: &str, help: &str) -> Family<Labels, M>
-where
-    M: EncodeMetric + TypedMetric + Default + Debug + Send + Sync + 'static,
-{
-    let family = Family::default();
-    registry.register(name, help, Family::clone(&family));
-    family
-}
-
-/// As [`family`], of histograms that `new` makes.
-pub(super) fn histograms(
-    registry: &mut Registry,
-    name: &str,
-    help: &str,
-    new: fn() -> Histogram,
-) -> Histograms {
-    let family = Histograms::new_with_constructor(new);
-    registry.register(name, help, family.clone());
-    family
-}
-
 /// Encodes a family whose values are computed at the scrape.
 pub(super) fn encode_family<M: EncodeMetric + TypedMetric>(
     encoder: &mut DescriptorEncoder<'_>,

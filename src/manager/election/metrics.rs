@@ -4,6 +4,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::metric::registered;
+
 /// The metrics of one lease.
 #[derive(Default)]
 pub(super) struct Metrics {
@@ -16,20 +18,20 @@ pub(super) struct Metrics {
 impl Metrics {
     /// Metrics of the lease `name` that `registry` shows.
     pub(super) fn registered(registry: &mut Registry, name: &str) -> Self {
-        let metrics = Self::default();
-        let labels = registry.sub_registry_with_label(("name".into(), name.to_owned().into()));
-        labels.register(
-            "leader_election_master_status",
-            "Gauge of if the reporting system is master of the relevant lease, 0 indicates \
-             backup, 1 indicates master. 'name' is the string used to identify the lease",
-            metrics.leads.clone(),
-        );
-        labels.register(
-            "leader_election_slowpath",
-            "Total number of slow path exercised in renewing leader leases. 'name' is the \
-             string used to identify the lease",
-            metrics.slow.clone(),
-        );
-        metrics
+        let registry = registry.sub_registry_with_label(("name".into(), name.to_owned().into()));
+        Self {
+            leads: registered(
+                registry,
+                "leader_election_master_status",
+                "Gauge of if the reporting system is master of the relevant lease, 0 indicates \
+                 backup, 1 indicates master. 'name' is the string used to identify the lease",
+            ),
+            slow: registered(
+                registry,
+                "leader_election_slowpath",
+                "Total number of slow path exercised in renewing leader leases. 'name' is the \
+                 string used to identify the lease",
+            ),
+        }
     }
 }
