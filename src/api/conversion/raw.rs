@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::omitted::OMITTED;
 use super::spec::{DATA_ANNOTATION, convert_spec, set};
 use crate::api::kind::{Kind, Version};
-use crate::api::raw::{ANNOTATIONS_LIMIT_BYTES, Members, has_at_most};
+use crate::api::raw::{ANNOTATIONS_LIMIT_BYTES, Members, has_at_most, write_json};
 use crate::json::{Fields, Json, position};
 
 /// Largest number of values in one spec. A spec that the schemas allow has some hundreds; a tree
@@ -74,8 +74,7 @@ pub fn convert_into(
         data = take_data(&mut object);
         left_out = convert_object(kind, (from, to), &mut object, data.as_deref())?;
     }
-    // Cannot fail: writing to a Vec.
-    let _ = serde_json::to_writer(out, &Json::Object(object));
+    write_json(out, &Json::Object(object));
     Ok(ConvertedText {
         from: from.name,
         data_left_out: left_out.is_some(),

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 
 use crate::api::Kind;
 use crate::api::conversion::{ConvertedText, convert_into};
-use crate::api::raw::{Envelope, write_text};
+use crate::api::raw::{Envelope, write_json};
 use crate::bounded::shortened;
 use crate::budget::{OBJECT_BYTES, STEP_BYTES};
 use crate::json::Json;
@@ -172,7 +172,7 @@ impl<'c> Work<'c> {
     /// The complete answer.
     pub(super) fn end(mut self, uid: &str) -> Answer {
         self.out.extend_from_slice(AFTER_OBJECTS);
-        write_text(&mut self.out, uid);
+        write_json(&mut self.out, uid);
         self.out.extend_from_slice(b"}}");
         let Some(mut before) = self.before else {
             return Answer::text(Buffer::Collected(self.out));
