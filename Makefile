@@ -1,80 +1,81 @@
-# The commands of this project, by the names that a kubebuilder or operator-sdk scaffold
-# gives them. `make help` lists them.
+# The commands of this project, with the names of a kubebuilder or operator-sdk scaffold. `make
+# help` lists them.
 
 CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
-# Any value leaves the cluster and the manager of `make demo` running.
+# Any value keeps the cluster and the manager of `make demo` running.
 KEEP ?=
 comma = ,
-# As images name this machine's processor.
+# This machine's architecture, as in image names.
 ARCHITECTURE = $(subst x86_64,amd64,$(subst aarch64,arm64,$(shell uname -m)))
 # More arguments for the manager of `make run`, e.g. ARGS=--log-level=debug, or for the
 # benchmarks, e.g. ARGS=--rest=10 for `make bench`.
 ARGS ?=
-# Where the API server is to call the webhooks of `make run`. With kind or minikube, whose
+# The address at which the API server calls the webhooks of `make run`. With kind or minikube, whose
 # API server is in a container, an address of this machine as seen from there.
 WEBHOOK_URL ?= https://127.0.0.1:9443
-# What the benchmarks measure, e.g. the binary of the image: MANAGER=target/image/amd64/manager.
+# The binary that the benchmarks measure, e.g. that of the image:
+# MANAGER=target/image/amd64/manager.
 MANAGER ?= $(CARGO_TARGET_DIR)/release/manager
-# How many resources `make bench` and `make bench-peer` create.
+# The number of resources that `make bench` and `make bench-peer` create.
 N ?= 1000
-# How many restarts `make test-rollout` makes.
+# The number of restarts of `make test-rollout`.
 RESTARTS ?= 20
-# Which scenarios of `make test-faults`: all unless a part of their names is given.
+# The scenarios of `make test-faults`: all, or those whose names contain this.
 FAULTS ?=
-# How many plans `make explore` runs, from which seed on; or the one plan that it runs, and as which
-# twin of docs/testing.md.
+# The number of plans of `make explore` and the first seed; or the one plan to run, and the twin of
+# docs/testing.md to run it with.
 PLANS ?= 10000
 SEED ?= 1
 PLAN ?=
 TWIN ?=
-# Which documents of `make test-docs`, likewise.
+# The documents of `make test-docs`, likewise.
 DOCS ?=
-# Which phases of `make test-e2e`, likewise.
+# The phases of `make test-e2e`, likewise.
 PHASES ?=
-# Executions of each fuzz target of `make fuzz`, and which targets: all unless some are named.
+# Executions of each fuzz target of `make fuzz`, and the targets: all unless some are named.
 FUZZ_RUNS ?= 2000
 FUZZ_TARGETS ?=
-# The version that is packaged, and the images it is in.
+# The version to package, and its images.
 VERSION ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 IMAGE_TAG_BASE ?= $(shell sed -n 's/^images: *//p' src/packaging/project.yaml)
 IMG ?= $(IMAGE_TAG_BASE):v$(VERSION)
 BUNDLE_IMG ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
 CATALOG_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
-# The tag of the catalog that the CatalogSource of config/olm follows: one for each minor version.
+# The catalog tag that the CatalogSource of config/olm uses: one for each minor version.
 CATALOG_FOLLOWING_IMG ?= $(IMAGE_TAG_BASE)-catalog:v$(basename $(VERSION))
-# The channels of bundle and catalog; the default one is the first unless named. Empty: candidate,
-# and from 1.0.0 on stable,candidate.
+# The channels of bundle and catalog; the default channel is the first one unless set. Empty:
+# candidate, and from 1.0.0 on stable,candidate.
 CHANNELS ?=
 DEFAULT_CHANNEL ?=
-# true: what is generated names images by digest, which skopeo asks their registries for. As in
-# operator-sdk's scaffold it is false, since the image of a checkout is in no registry yet;
-# .github/workflows/release.yml sets it.
+# true: generated files name images by digest, which skopeo requests from their registries. The
+# default is false as in operator-sdk's scaffold, because the image of a checkout is not in a
+# registry; .github/workflows/release.yml sets it.
 USE_IMAGE_DIGESTS ?= false
 # More arguments for the generator of bundle and catalog, see target/debug/generate bundle --help.
 BUNDLE_GEN_FLAGS ?=
-# Where bundle and catalog are written, and their images built from: elsewhere for other versions.
+# The folders of bundle and catalog, from which their images are built; others for other versions.
 BUNDLE_DIR ?= bundle
 CATALOG_DIR ?= catalog
-# Where install.yaml and the list of images are written.
+# The folder of install.yaml and the list of images.
 INSTALLER_DIR ?= dist
-# Where the Helm chart is written, and its package.
+# The folders of the Helm chart and of its package.
 CHART_DIR ?= dist/chart
 CHART_PACKAGES ?= target/chart
-# More arguments for operator-sdk scorecard. Where its default images, which are pinned by digest,
-# cannot be had: SCORECARD_FLAGS='--untar-image=… --storage-image=…'
+# More arguments for operator-sdk scorecard. If its default images, which are pinned by digest, are
+# not available: SCORECARD_FLAGS='--untar-image=… --storage-image=…'
 SCORECARD_FLAGS ?= --wait-time=120s
-# What `make deploy` deploys: config/certmanager where cert-manager is.
+# The overlay of `make deploy`: config/certmanager on clusters with cert-manager.
 OVERLAY ?= config/default
-# docker, podman or buildah; empty for the first of them that is there.
+# docker, podman or buildah; if empty, the first of them that is installed.
 CONTAINER_TOOL ?=
 # Any value compiles the manager in the image BUILDER_IMAGE instead of on this machine.
 BUILD_IN_CONTAINER ?=
 BUILDER_IMAGE ?=
-# What docker-buildx builds for, and where the manifests have the manager run.
+# The platforms of docker-buildx, and of the nodes on which the manager runs.
 PLATFORMS ?= linux/amd64,linux/arm64
-# The date of the images and of all files in them, so that the same source is the same image. Not
-# for every command: what is compiled with another date is compiled anew.
+# The date of the images and of all files in them, so that the same source gives the same image. Not
+# set for every command, because another date causes recompilation.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 docker-build docker-buildx bundle-build catalog-build helm-chart release-dry-run: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
 export CONTAINER_TOOL
@@ -86,19 +87,19 @@ ifndef ignore-not-found
   ignore-not-found = false
 endif
 
-# A kubectl that was built here, else the one in PATH, else one that is built now: a
-# machine's own may be years old.
+# A kubectl that was built here, else the one in PATH, else one that is built now, because the
+# machine's own may be old.
 KUBE_CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quartet-operator/kube
 KUBECTL_BUILT = $(firstword $(filter-out %/building/kubectl,$(wildcard $(KUBE_CACHE)/*/kubectl)))
 KUBECTL ?= $(or $(KUBECTL_BUILT),$(shell command -v kubectl),"$$(hack/build-go.sh hack/kube)"/kubectl)
 
-# Files of kinds: src/kinds.rs declares them as modules, in a macro, where cargo fmt does not look.
+# The files of kinds: src/kinds.rs declares them as modules in a macro, which cargo fmt ignores.
 RUSTFMT_KINDS = rustfmt --edition 2024 $(wildcard src/api/*.rs src/operators/*.rs)
-# A workspace of its own: nothing of it is shipped.
+# A workspace of its own, because it is not released.
 KUBE_RS_PEER = tools/bench/peers/kube-rs/Cargo.toml
 DEVCLUSTER = $(CARGO_TARGET_DIR)/release/devcluster
-# --workspace with every build: cargo then compiles each dependency once, with the features
-# that all members need, and not again for each member.
+# --workspace for every build: cargo then compiles each dependency once, with the features of all
+# members, and not again for each member.
 CARGO_BUILD = cargo build --locked --workspace
 
 .DEFAULT_GOAL := build
@@ -201,18 +202,17 @@ audit: ## Check licences, sources and banned crates of the dependencies, and kno
 verify: ## Fail, with the difference, if a generated file is stale.
 	hack/verify.sh
 
-# Compiles the tests that these arguments of `cargo test` select, and what runs them. The managers
-# that they start are compiled along.
+# Compiles the tests that these arguments of `cargo test` select, their managers, and devcluster.
 COMPILE_TESTS = cargo build --locked --workspace --bin devcluster && \
 	cargo test --locked --workspace --no-run
-# hack/test.sh looks into the audit logs at the end.
+# hack/test.sh checks the audit logs at the end.
 COMPILE_AUDIT = $(CARGO_BUILD) --test cluster_audit
-# A cluster around the tests.
+# Runs the tests with a cluster.
 WITH_CLUSTER = $(CARGO_TARGET_DIR)/debug/devcluster run --definitions config/crd-original --
-# Whether TESTFLAGS select no test.
+# Whether TESTFLAGS select all tests.
 WHOLE_RUN = $(if $(filter-out --no-fail-fast,$(TESTFLAGS)),,yes)
 
-# A whole run builds the programs of others beforehand; a single test builds those that it starts.
+# A whole run builds third-party programs beforehand; a single test builds those that it starts.
 .PHONY: test
 test: ## Run every test, with a local Kubernetes; TESTFLAGS='--test cluster drift' selects some.
 	@[ -z '$(WHOLE_RUN)' ] || for module in prometheus collector olm operator-sdk helm; do \
@@ -279,16 +279,16 @@ test-previous: ## Test upgrade and downgrade under load with the previous releas
 	$(CARGO_BUILD) --bin devcluster --bin manager
 	hack/previous.sh >/dev/null
 	$(CARGO_TARGET_DIR)/debug/devcluster run -- \
-		cargo test --locked --workspace --test versions releases_give_way -- --ignored --nocapture
+		cargo test --locked --workspace --test versions rolling_updates_between_releases -- --ignored --nocapture
 
 .PHONY: capture-previous
 capture-previous: ## Write the objects of the previous release, for the tests.
 	$(CARGO_BUILD) --bin devcluster --bin manager
 	hack/previous.sh >/dev/null
 	$(CARGO_TARGET_DIR)/debug/devcluster run -- \
-		cargo test --locked --workspace --test versions what_the_previous_release_leaves -- --ignored --nocapture
+		cargo test --locked --workspace --test versions the_state_that_the_previous_release_leaves -- --ignored --nocapture
 
-# etcd, kwok and the links of the current Kubernetes, then the oldest one's own over them.
+# etcd, kwok and the links of the current Kubernetes, then those of the oldest one over them.
 KUBE_OLDEST = $(abspath $(CARGO_TARGET_DIR))/kube-oldest
 .PHONY: test-oldest
 test-oldest: ## Run every test on the oldest supported Kubernetes; TESTFLAGS as for test.
@@ -355,7 +355,7 @@ run: ## Run the manager on this machine against the cluster of KUBECONFIG.
 ##@ Packaging
 
 GENERATE = $(CARGO_TARGET_DIR)/debug/generate
-# For a version that the changelog does not know yet.
+# For a version that the changelog does not have yet.
 DATED = SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)'
 RELEASE_FLAGS = --version='$(VERSION)' --image='$(IMG)' --bundle-image='$(BUNDLE_IMG)' \
 	--channels='$(CHANNELS)' \
@@ -448,7 +448,7 @@ sbom: ## Write the software bill of materials (CycloneDX) of the manager, at tar
 
 ##@ Release
 
-# The processors that `make release-dry-run` builds the manager for: those of PLATFORMS.
+# The processors of `make release-dry-run`: those of PLATFORMS.
 RELEASE_ARCHITECTURES ?= $(foreach platform,$(subst $(comma), ,$(PLATFORMS)),$(notdir $(platform)))
 
 .PHONY: release-dry-run
@@ -482,8 +482,8 @@ helm: ## Build Helm from its module, once, and print where it is.
 
 ##@ Deployment
 
-# `make run` has the CRDs call a URL, and one that was killed leaves it there: an apply adds the
-# Service beside it, and is refused for having both. Another `make run` notices within seconds.
+# `make run` sets a URL in the CRDs. If it was killed, the URL is still there: an apply adds the
+# Service beside it, and is rejected for having both. The next `make run` notices within seconds.
 .PHONY: install
 install: ## Install the CRDs, with both versions, into the cluster of KUBECONFIG.
 	$(KUBECTL) apply --server-side --force-conflicts -k config/crd || $(KUBECTL) replace -k config/crd
@@ -492,7 +492,7 @@ install: ## Install the CRDs, with both versions, into the cluster of KUBECONFIG
 uninstall: ## Remove the CRDs, and with them every resource of the four kinds; ignore-not-found=true.
 	$(KUBECTL) delete --ignore-not-found=$(ignore-not-found) -k config/crd
 
-# kustomize wants the overlay relative to the kustomization.
+# kustomize requires the overlay's path relative to the kustomization.
 .PHONY: deployment
 deployment:
 	$(CARGO_BUILD) --bin generate

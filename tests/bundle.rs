@@ -1,5 +1,5 @@
-//! Bundle and catalog before the tools of their consumers, operator-sdk and opm, which are
-//! built from source: no warning, and the catalog says of the bundle what opm would.
+//! Validates bundle and catalog with the tools that consume them, operator-sdk and opm, built from
+//! source: they report no warnings, and the catalog holds what opm renders of the bundle.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -35,7 +35,7 @@ fn rendered(arguments: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn the_validators_of_operator_sdk_and_opm_have_nothing_to_say() {
+fn the_validators_of_operator_sdk_and_opm_report_nothing() {
     let run = Command::new(repository().join("hack/bundle-validate.sh"))
         .output()
         .expect("hack/bundle-validate.sh runs");
@@ -44,9 +44,9 @@ fn the_validators_of_operator_sdk_and_opm_have_nothing_to_say() {
     assert!(run.status.success(), "{said}");
 }
 
-/// The validators bite.
+/// The validators report warnings.
 #[test]
-fn a_bundle_with_a_warning_is_refused() {
+fn a_bundle_with_a_warning_is_rejected() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bundle-with-a-warning");
     let _ = std::fs::remove_dir_all(&folder);
     let copied = Command::new("cp")
@@ -71,7 +71,7 @@ fn a_bundle_with_a_warning_is_refused() {
 }
 
 #[test]
-fn the_catalogs_bundle_is_what_opm_renders_of_the_bundles_folder() {
+fn the_bundle_in_the_catalog_is_what_opm_renders_of_the_folder() {
     let catalog = rendered(&["catalog"]);
     let schema = |blob: &&Value, schema: &str| blob["schema"] == schema;
     let bundles: Vec<_> = catalog
@@ -105,7 +105,7 @@ fn the_catalogs_bundle_is_what_opm_renders_of_the_bundles_folder() {
     }
 }
 
-/// An empty folder for files of a test.
+/// Creates an empty folder for files of a test.
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bundle-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
@@ -113,7 +113,7 @@ fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// `make`, with what cargo built already; succeeded or not, and what it said.
+/// Runs `make` with what cargo has built already. Returns whether it succeeded, and its output.
 fn make(arguments: &[&str]) -> (bool, String) {
     let run = Command::new("make")
         .args(["--no-print-directory", "CARGO_BUILD=:"])
@@ -132,7 +132,7 @@ fn assert_made(arguments: &[&str]) {
     assert!(made, "{said}");
 }
 
-/// What `diff` says of two folders.
+/// Returns the output of `diff` on two folders.
 fn difference(one: &Path, other: &Path) -> String {
     let run = Command::new("diff").arg("-ru").args([one, other]).output();
     String::from_utf8_lossy(&run.expect("diff runs").stdout).into_owned()
@@ -153,7 +153,7 @@ fn make_bundle_and_make_catalog_write_what_is_committed() {
 }
 
 #[test]
-fn a_later_version_elsewhere_is_valid_and_follows_this_one() {
+fn a_later_version_in_other_folders_is_valid_and_replaces_this_one() {
     let folder = scratch("later");
     let (bundle, catalog) = (folder.join("bundle"), folder.join("catalog"));
     let copied = Command::new("cp")
@@ -180,7 +180,7 @@ fn a_later_version_elsewhere_is_valid_and_follows_this_one() {
 }
 
 #[test]
-fn an_image_whose_digest_is_not_to_be_had_is_named_and_nothing_is_written() {
+fn an_image_without_a_digest_is_an_error_and_nothing_is_written() {
     let folder = scratch("digests").join("bundle");
     let (made, said) = make(&[
         "bundle",
@@ -197,7 +197,7 @@ fn an_image_whose_digest_is_not_to_be_had_is_named_and_nothing_is_written() {
 }
 
 #[test]
-fn a_default_channel_that_is_no_channel_is_refused() {
+fn a_default_channel_that_does_not_exist_is_rejected() {
     let (made, said) = make(&["bundle", "CHANNELS=stable", "DEFAULT_CHANNEL=fast"]);
     assert!(!made);
     assert!(

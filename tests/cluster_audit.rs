@@ -1,5 +1,5 @@
-//! What every manager of a whole test run did, read from the audit logs of the API servers of
-//! that run. `hack/test.sh` runs this after all other tests, and cargo only when it is named.
+//! Checks the requests of every manager of a whole test run in the audit logs of its API servers.
+//! `hack/test.sh` runs this after all other tests; cargo runs it only by name.
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
 #[path = "cluster/granted.rs"]
@@ -17,10 +17,10 @@ const WHOLE_RUN: &str = "WHOLE_TEST_RUN";
 
 fn environment() -> devcluster::Environment {
     let environment = devcluster::Environment::from_variables();
-    environment.expect("a cluster around the tests: run `make test`")
+    environment.expect("a cluster: run `make test`")
 }
 
-/// The log of the API server that all tests share, and those of private ones.
+/// Returns the log of the shared API server and those of the private ones.
 fn logs() -> Vec<PathBuf> {
     let environment = environment();
     let folder = environment.audit_logs.expect("a folder of audit logs");
@@ -33,7 +33,7 @@ fn logs() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_status_that_said_ready_was_true_when_it_was_written() {
+fn every_ready_status_was_true_when_it_was_written() {
     let mut sum = trusted::Report::default();
     let logs = logs();
     for log in &logs {
@@ -58,7 +58,7 @@ fn every_status_that_said_ready_was_true_when_it_was_written() {
     assert!(sum.violations.is_empty(), "{:#?}", sum.violations);
 }
 
-/// What managers asked of the API servers of these logs.
+/// Returns the requests of managers in these logs.
 fn requests(logs: &[PathBuf]) -> Vec<Request> {
     let requests: Vec<_> = logs
         .iter()
@@ -71,10 +71,10 @@ fn requests(logs: &[PathBuf]) -> Vec<Request> {
     requests
 }
 
-/// On the API server that the tests share: on others, managers migrate and register URLs with
-/// the rights of administrators.
+/// Only on the API server that the tests share: on the others, managers migrate objects and
+/// register URLs with administrator permissions.
 #[test]
-fn the_managers_used_the_rights_that_they_have_and_no_others() {
+fn the_managers_used_exactly_the_permissions_that_they_have() {
     let requests = requests(&[environment().audit_log]);
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     for Request {
@@ -93,7 +93,7 @@ fn the_managers_used_the_rights_that_they_have_and_no_others() {
 }
 
 #[test]
-fn nothing_was_deleted_but_services_of_ours_that_nobody_asked_for_and_each_exactly() {
+fn only_own_services_that_are_no_longer_desired_were_deleted() {
     let requests = requests(&logs());
     let deletes: Vec<_> = requests
         .iter()
@@ -102,13 +102,13 @@ fn nothing_was_deleted_but_services_of_ours_that_nobody_asked_for_and_each_exact
     println!("{} deletes in {} requests", deletes.len(), requests.len());
     assert!(
         !deletes.is_empty(),
-        "the tests of optional Services ran before"
+        "no Service was deleted: run the whole of `make test`"
     );
     for delete in deletes {
-        // Refused before its body was read (401, 403, 429, a manager killed while it sent it):
-        // the API server logs no body then, and deletes nothing.
+        // Rejected before the body was read (401, 403, 429, or a manager killed while it sent the
+        // body): the API server logs no body then, and deletes nothing.
         if delete.body.is_null() && delete.code >= 400 {
-            println!("refused unread: {delete:?}");
+            println!("rejected before reading: {delete:?}");
             continue;
         }
         let conditions = &delete.body["preconditions"];

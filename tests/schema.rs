@@ -1,9 +1,8 @@
-//! The CRDs on a real API server, which `make test` starts around the tests: each version is
-//! accepted, and the API server and our own validation agree, value by value, on what is
-//! refused and on the field that is blamed.
+//! The CRDs on a real API server, which `make test` starts: it accepts each version, and the API
+//! server and our own validation agree, value by value, on rejection and on the named field.
 //!
-//! The CRDs are copies under groups of this test's own, so that neither other tests nor a
-//! conversion webhook matter.
+//! The CRDs are copies in groups of this test, so that other tests and conversion webhooks have no
+//! effect.
 #![allow(clippy::disallowed_types)] // the API server lives in real time
 
 use std::collections::BTreeSet;
@@ -18,20 +17,20 @@ use quartet_operator::api::{Kind, Version};
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Map, Value, json};
 
-/// How long a new CRD may take until it is served.
+/// The most time until a new CRD is served.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 async fn client() -> Client {
     assert!(
         std::env::var_os("KUBECONFIG").is_some(),
-        "KUBECONFIG is not set: these tests want a cluster around them, run `make test`"
+        "KUBECONFIG is not set: these tests need a cluster, run `make test`"
     );
     Client::try_default()
         .await
         .expect("a client for KUBECONFIG")
 }
 
-/// One version of a kind on the API server, under a group that no other test uses.
+/// One version of a kind on the API server, in a group that no other test uses.
 struct Served {
     api: Api<DynamicObject>,
     resource: ApiResource,
@@ -45,7 +44,7 @@ impl Served {
         crd.metadata.name = Some(format!("{}.{group}", kind.plural));
         crd.spec.group.clone_from(&group);
         crd.spec.conversion = None;
-        // Its short name would hide that of the real one.
+        // Its short name would hide that of the real CRD.
         crd.spec.names.short_names = None;
         crd.spec.names.categories = None;
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -66,7 +65,7 @@ impl Served {
         served
     }
 
-    /// The fields that the API server blames in `spec`; none when it takes it.
+    /// Returns the fields of `spec` that the API server's error names; none if it accepts it.
     async fn blamed(&self, name: &str, spec: Option<&Value>) -> BTreeSet<String> {
         let mut object = DynamicObject::new(name, &self.resource);
         object.data = json!({});
@@ -85,7 +84,7 @@ impl Served {
                     .details
                     .map(|details| details.causes)
                     .unwrap_or_default();
-                // `<nil>` blames nothing; a leading dot is the scale subresource's.
+                // `<nil>` names no field; a path with a leading dot is of the scale subresource.
                 let fields = causes.into_iter().map(|cause| cause.field);
                 fields
                     .filter(|field| field.starts_with("spec") || field.starts_with("metadata"))
@@ -96,7 +95,7 @@ impl Served {
     }
 }
 
-/// A value with every field set that keeps every bound of `shape`.
+/// Returns a value with every field of `shape` set, within every bound.
 fn full(shape: &Shape) -> Value {
     match shape {
         Shape::Boolean => json!(true),
@@ -121,17 +120,17 @@ fn full(shape: &Shape) -> Value {
     }
 }
 
-/// Keys that no map of ours may have.
+/// Keys that none of our maps may have.
 const WRONG_KEYS: [&str; 2] = ["a b", "é"];
 
-/// The API server blames the map for a wrong key, where we name the key as well.
+/// For an invalid key, the API server names the map, where we name the key as well.
 fn blamed_by_the_api_server(field: String) -> String {
     let map = |key| field.strip_suffix(key)?.strip_suffix('.');
     let map = WRONG_KEYS.iter().find_map(|key| map(*key));
     map.map(str::to_owned).unwrap_or(field)
 }
 
-/// Values of `shape` at `pointer` that break one rule each, or none (`true`: it is kept).
+/// Collects values of `shape` at `pointer` that break one rule each, or none (`true`: valid).
 fn probes(shape: &Shape, pointer: &str, found: &mut Vec<(String, Option<Value>)>) {
     let mut probe = |value: Value| found.push((pointer.to_owned(), Some(value)));
     match shape {
@@ -225,7 +224,7 @@ fn probes(shape: &Shape, pointer: &str, found: &mut Vec<(String, Option<Value>)>
     }
 }
 
-/// `full` with `value` at `pointer`, or nothing there.
+/// Returns `full` with `value` at `pointer`, or without that field.
 fn with(full: &Value, pointer: &str, value: Option<&Value>) -> Value {
     let mut spec = full.clone();
     let (parent, name) = pointer.rsplit_once('/').unwrap_or_default();
@@ -243,8 +242,8 @@ fn with(full: &Value, pointer: &str, value: Option<&Value>) -> Value {
     spec
 }
 
-/// Without what lies inside another field that is blamed: whether one goes on to look there
-/// is a matter of taste.
+/// Removes fields inside another named field: whether validation continues inside an invalid value
+/// differs between implementations.
 fn outermost(fields: &BTreeSet<String>) -> BTreeSet<&String> {
     let inside = |field: &str, outer: &str| {
         field
@@ -258,7 +257,7 @@ fn outermost(fields: &BTreeSet<String>) -> BTreeSet<&String> {
 }
 
 #[tokio::test]
-async fn the_api_server_and_our_validation_blame_the_same_fields() {
+async fn the_api_server_and_our_validation_name_the_same_fields() {
     let client = client().await;
     let (mut compared, mut differences) = (0, Vec::new());
     for kind in kinds() {
@@ -299,7 +298,7 @@ async fn the_api_server_and_our_validation_blame_the_same_fields() {
 }
 
 #[tokio::test]
-async fn samples_are_taken_and_an_object_without_a_spec_is_not() {
+async fn samples_are_accepted_and_an_object_without_a_spec_is_rejected() {
     let client = client().await;
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
@@ -321,7 +320,7 @@ async fn samples_are_taken_and_an_object_without_a_spec_is_not() {
 }
 
 #[tokio::test]
-async fn a_name_that_no_service_can_carry_is_refused_where_a_service_is_made() {
+async fn a_name_that_no_service_can_have_is_rejected_if_a_service_is_desired() {
     let client = client().await;
     let name = BTreeSet::from(["metadata.name".to_owned()]);
     let long = "a".repeat(64);

@@ -1,4 +1,4 @@
-//! Calls under load, of which none may fail.
+//! Calls under load; none may fail.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::objects::resource;
 use crate::stage::Stage;
 
 impl Stage {
-    /// Calls from now on, one after another, until told to stop; returns how many failed
-    /// and how many there were.
+    /// Starts calls, one after another, until stopped; returns how many failed and how many were
+    /// made.
     pub(crate) fn load(&self) -> Load {
         let stop = Arc::new(tokio::sync::Notify::new());
         let stopped = Arc::clone(&stop);

@@ -1,6 +1,6 @@
-//! Certificates on a real API server, which calls a webhook server of the test's own: two
-//! replicas that share a Secret, under the rights of the generated profile and no more, and
-//! the registration of a URL. Every object belongs to one test: none is shared.
+//! Certificates on a real API server, which calls a webhook server of this test: two replicas share
+//! a Secret, with exactly the permissions of the generated profile, and register a URL. Each object
+//! belongs to one test.
 #![allow(clippy::disallowed_types)] // the API server lives in real time
 
 mod load;
@@ -27,7 +27,7 @@ async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() 
     stage.install_validating().await;
     let (one, two) = (stage.start_replica().await, stage.start_replica().await);
     stage.route_to(&[&one, &two]);
-    // The CRD comes later than the manager, as in a fresh `make deploy`.
+    // The CRD is installed after the manager has started, as in a fresh `make deploy`.
     until("the webhook is called", async || {
         stage.webhook_is_called().await
     })
@@ -58,7 +58,7 @@ async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() 
         .await
         .unwrap();
     until(
-        "the Secret is made again, with what is being served",
+        "the Secret is recreated with the serving certificate",
         async || {
             let data = stage.secret_data().await;
             data.is_some_and(|data| {
@@ -67,7 +67,7 @@ async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() 
         },
     )
     .await;
-    // A replica that starts in the middle of a rotation.
+    // A replica that starts during a rotation.
     drop(two);
     let two = stage.start_replica().await;
     until("the new replica serves", async || {
@@ -80,7 +80,10 @@ async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() 
         data["tls.crt"] != first["tls.crt"] && data["next-tls.crt"].is_null()
     })
     .await;
-    assert!(took >= Duration::from_secs(20), "it waits: {took:?}");
+    assert!(
+        took >= Duration::from_secs(20),
+        "the rotation did not wait: {took:?}"
+    );
     until("both serve it", async || {
         let served = [&one, &two].map(|it| it.resolver.validity().unwrap().not_before);
         served[0] == served[1]
@@ -102,8 +105,8 @@ async fn an_overwritten_bundle_is_restored_and_at_most_once_a_minute() {
         stage.webhook_is_called().await
     })
     .await;
-    // Until both have seen it in place: one that has just started does not know of a repair
-    // by another. Nothing that can be asked for tells what a process has seen.
+    // Until both have seen the bundle in place: a replica that has just started does not know of a
+    // repair by another one. No request shows what a process has seen.
     sleep(Duration::from_secs(5)).await;
     let bundle = stage.webhook_bundle().await.unwrap();
     stage.remove_webhook_bundle().await;
@@ -121,7 +124,7 @@ async fn an_overwritten_bundle_is_restored_and_at_most_once_a_minute() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rights_of_the_profile_are_enough_and_at_rest_there_are_only_watches() {
+async fn the_permissions_of_the_profile_suffice_and_idle_replicas_only_watch() {
     let stage = Stage::set("rights").await;
     stage.install_validating().await;
     stage.install_crd().await;
@@ -132,7 +135,7 @@ async fn the_rights_of_the_profile_are_enough_and_at_rest_there_are_only_watches
     })
     .await;
     let mut before = stage.audited();
-    until("it is at rest", async || {
+    until("the replicas are idle", async || {
         sleep(Duration::from_secs(3)).await;
         let now = stage.audited();
         let is_at_rest = now.len() == before.len();
@@ -165,7 +168,7 @@ async fn the_rights_of_the_profile_are_enough_and_at_rest_there_are_only_watches
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_secret_is_made_anew_while_calls_go_on() {
+async fn a_broken_secret_is_recreated_without_a_failed_call() {
     let stage = Stage::set("broken").await;
     stage.install_validating().await;
     let replica = stage.start_replica().await;
@@ -182,7 +185,7 @@ async fn a_broken_secret_is_made_anew_while_calls_go_on() {
         .patch("cert", &params, &Patch::Merge(&broken))
         .await
         .unwrap();
-    until("the Secret is whole again", async || {
+    until("the Secret is complete again", async || {
         let data = stage.secret_data().await.unwrap();
         data["tls.key"] != "Z2FyYmFnZQ==" && data["ca.crt"].is_string()
     })

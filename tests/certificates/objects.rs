@@ -1,4 +1,5 @@
-//! The objects of a stage: what a Service needs to lead to this process, and what names it.
+//! The objects of a test environment: those that make a Service lead to this process, and those
+//! that refer to the Service.
 
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};

@@ -1,5 +1,5 @@
-//! A webhook server that shows the certificates of several replicas in turn, refuses what is
-//! named `refused`, and converts by changing the version.
+//! A webhook server that presents the certificates of several replicas in turn, rejects objects
+//! named `refused`, and converts by changing the apiVersion.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// Shows the certificates of several replicas in turn, as a Service would.
+/// Presents the certificates of several replicas in turn, as a Service would.
 #[derive(Debug, Default)]
 pub(crate) struct Alternating {
     pub(crate) resolvers: Mutex<Vec<Arc<Resolver>>>,
@@ -34,7 +34,7 @@ impl ResolvesServerCert for Alternating {
     }
 }
 
-/// A webhook server that closes each connection, so that each call is a handshake.
+/// Serves webhooks and closes each connection, so that each call has a handshake.
 pub(crate) async fn serve(listener: TcpListener, resolvers: Arc<Alternating>) {
     let config = ServerConfig::builder()
         .with_no_client_auth()

@@ -1,5 +1,5 @@
-//! A namespace, RBAC, a Service that leads to this process, and the objects that name it.
-//! Sets the stage; checks nothing.
+//! The test environment: a namespace, RBAC, a Service that leads to this process, and the objects
+//! that refer to it.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -18,14 +18,14 @@ use tokio::time::sleep;
 use crate::objects::{crd, resource, secret, validating};
 use crate::server::{Alternating, serve};
 
-/// Five times the longest that is promised here: a rotation, which waits half a minute.
+/// Five times the longest time that is promised here: a rotation, which waits for 30 s.
 const DEADLINE: Duration = Duration::from_secs(90);
 
-/// Verb, resource and answer of a request.
+/// Verb, resource and response code of a request.
 pub(crate) type Audited = (String, String, u64);
 
-/// A namespace, and beside it a webhook configuration and a CRD that name a Service in it
-/// which leads to this process.
+/// A namespace, a webhook configuration and a CRD that name a Service in the namespace, which leads
+/// to this process.
 pub(crate) struct Stage {
     pub(crate) name: String,
     pub(crate) admin: Client,
@@ -36,7 +36,7 @@ pub(crate) struct Stage {
     audited: Mutex<(AuditLog, Vec<Audited>)>,
 }
 
-/// One replica at work, until dropped.
+/// A running replica, stopped when dropped.
 pub(crate) struct Replica {
     pub(crate) resolver: Arc<Resolver>,
     task: JoinHandle<Result<(), Infallible>>,
@@ -48,7 +48,7 @@ impl Drop for Replica {
     }
 }
 
-/// Waits until `what` is so.
+/// Waits until the condition `what` holds.
 pub(crate) async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !so().await {
@@ -63,7 +63,7 @@ impl Stage {
     pub(crate) async fn set(test: &str) -> Self {
         assert!(
             std::env::var_os("KUBECONFIG").is_some(),
-            "KUBECONFIG is not set: these tests want a cluster around them, run `make test`"
+            "KUBECONFIG is not set: these tests need a cluster, run `make test`"
         );
         let _ = rustls::crypto::ring::default_provider().install_default();
         let log = std::env::var_os("DEVCLUSTER_AUDIT_LOG").expect("run `make test`");
@@ -84,7 +84,7 @@ impl Stage {
         stage
     }
 
-    /// A client with the rights of the manager's service account in the self-managed
+    /// Returns a client with the permissions of the manager's ServiceAccount in the self-managed
     /// profile.
     pub(crate) async fn manager_client(&self) -> Client {
         let mut config = Config::infer().await.unwrap();
@@ -120,14 +120,14 @@ impl Stage {
         *self.resolvers.resolvers.lock().unwrap() = resolvers.collect();
     }
 
-    /// Whether the webhook's own answer, a refusal, comes back.
+    /// Reports whether the webhook's own response, a rejection, is returned.
     pub(crate) async fn webhook_is_called(&self) -> bool {
-        // Without a webhook it would be created.
+        // Without a webhook the object would be created.
         let answer = self.create_config_map("refused").await;
         answer.is_err_and(|error| error.to_string().contains("the test said no"))
     }
 
-    /// Asks for a ConfigMap, without one being made.
+    /// Creates a ConfigMap in a dry run.
     pub(crate) async fn create_config_map(&self, name: &str) -> Result<(), kube::Error> {
         let resource = resource("", "v1", "ConfigMap", "configmaps");
         let api: Api<DynamicObject> =
@@ -164,7 +164,8 @@ impl Stage {
             .unwrap();
     }
 
-    /// Requests of the manager's user in the audit log: verb, resource, answer.
+    /// Returns verb, resource and response code of the requests of the manager's user in the audit
+    /// log.
     pub(crate) fn audited(&self) -> Vec<Audited> {
         let user = self.user();
         let (log, requests) = &mut *self.audited.lock().unwrap();

@@ -1,5 +1,5 @@
-//! What is in the way of a child is asked about every 15 s ± 20 %, whatever else happens to
-//! the resource; at once only when somebody changed what is asked for, or it is seen to go.
+//! A blocked child is retried every 15 s ± 20 %, whatever other events the resource gets. It is
+//! retried at once only when its spec changes or when the blocker is seen to be deleted.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use testkit::{DEADLINE, ELASTIC_WEB, POD, SERVICE, Stage};
 
-/// The shortest time between two looks at a blocker.
+/// The shortest time between two attempts at a blocked child.
 const SHORTEST: Duration = Duration::from_secs(12);
 
-/// How often the resource is woken more than its blocker may be looked at.
+/// How many more events the resource gets than attempts are allowed.
 const MORE: usize = 5;
 
 fn stranger(name: &str, labels: &Value) -> Value {
@@ -25,7 +25,7 @@ fn web(name: &str, port: u16) -> Value {
     ELASTIC_WEB.object(name, spec)
 }
 
-/// How often the manager has tried to make the Service, and looked whose it is.
+/// Returns the number of attempts to create the Service, and of reads of the blocker.
 fn tries(stage: &Stage) -> (usize, usize) {
     let requests = stage.requests();
     let count = |verb: &str| {
@@ -37,19 +37,19 @@ fn tries(stage: &Stage) -> (usize, usize) {
     (count("patch"), count("get"))
 }
 
-/// Waits for one more try than `before`; returns when it was seen.
+/// Waits for one more attempt than `before` and returns when it was seen.
 async fn next_try(stage: &Stage, before: usize) -> Instant {
     let started = Instant::now();
     while tries(stage).0 <= before {
-        assert!(started.elapsed() < DEADLINE, "it is never tried again");
+        assert!(started.elapsed() < DEADLINE, "the child is not retried");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    println!("one more try after {:?}", started.elapsed());
+    println!("retried after {:?}", started.elapsed());
     Instant::now()
 }
 
-/// Removes the resource's pod and waits until the status tells of another: the manager was
-/// woken by its own Deployment and Pods, and has been through with it.
+/// Deletes the resource's pod and waits until the status names another one. By then the events of
+/// the Deployment and its Pods have made the manager reconcile.
 async fn wake(stage: &Stage, name: &str) {
     let has_one_pod = |resource: &Value| resource["status"]["nodes"][0].is_string();
     let resource = stage
@@ -65,7 +65,7 @@ async fn wake(stage: &Stage, name: &str) {
 }
 
 #[tokio::test]
-async fn a_taken_name_is_tried_every_15_s_and_not_with_every_event_of_the_deployment() {
+async fn a_taken_name_is_retried_every_15_s_and_not_at_every_deployment_event() {
     let stage = Stage::set("blocked").await;
     stage
         .apply(&stranger("taken", &json!({})))
@@ -83,11 +83,14 @@ async fn a_taken_name_is_tried_every_15_s_and_not_with_every_event_of_the_deploy
         events += 1;
     }
     let (applies, gets) = tries(&stage);
-    println!("{applies} tries in {:?}, {events} events", began.elapsed());
+    println!(
+        "{applies} attempts in {:?}, {events} events",
+        began.elapsed()
+    );
     assert!(applies <= allowed(), "{applies} > {}", allowed());
-    assert!(gets <= applies, "{gets} looks in {applies} tries");
+    assert!(gets <= applies, "{gets} reads in {applies} attempts");
 
-    // Before its turn could come again, so that it is the change that is answered.
+    // Before the next periodic attempt, so that the change causes the attempt.
     let last = next_try(&stage, tries(&stage).0).await;
     let before = tries(&stage).0;
     stage
@@ -100,11 +103,11 @@ async fn a_taken_name_is_tried_every_15_s_and_not_with_every_event_of_the_deploy
     stage.delete(SERVICE, "taken").await;
     let gone = Instant::now();
     stage.until_ready(ELASTIC_WEB, "taken").await;
-    println!("taken up {:?} after it was free", gone.elapsed());
+    println!("created {:?} after the name was free", gone.elapsed());
 }
 
 #[tokio::test]
-async fn a_taken_name_that_is_seen_to_become_free_is_taken_at_once() {
+async fn a_taken_name_that_is_seen_to_become_free_is_used_at_once() {
     let stage = Stage::set("unblocked").await;
     let ours = json!({"app.kubernetes.io/managed-by": "quartet-operator"});
     stage
@@ -115,10 +118,10 @@ async fn a_taken_name_that_is_seen_to_become_free_is_taken_at_once() {
     stage
         .until_degraded(ELASTIC_WEB, "seen", "NameConflict")
         .await;
-    // The last look was a moment ago: the next one of its own accord is far away.
+    // The last attempt was a moment ago, so the next periodic attempt is far away.
     let (last, before) = (Instant::now(), tries(&stage).0);
     stage.delete(SERVICE, "seen").await;
     let took = next_try(&stage, before).await - last;
-    assert!(took < SHORTEST / 2, "a name that is free waited {took:?}");
+    assert!(took < SHORTEST / 2, "a free name waited {took:?}");
     stage.until_ready(ELASTIC_WEB, "seen").await;
 }

@@ -1,9 +1,10 @@
-//! Programs of others that the tests run, built from source.
+//! Third-party programs that the tests run, built from source.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The folder with the programs of a Go module of this repository, such as `hack/prometheus`.
+/// Returns the folder with the programs of a Go module of this repository, such as
+/// `hack/prometheus`.
 pub(crate) fn built(module: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let build = Command::new(root.join("hack/build-go.sh"))

@@ -1,4 +1,4 @@
-//! What the manager asks of the API server, counted in the audit log.
+//! The requests that the manager sends to the API server, counted in the audit log.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,29 +14,30 @@ use testkit::{
 
 const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
 
-/// Pods of a resource, and how many requests it may cost; one more with a Service.
+/// Pods of a resource, and the most requests it may cause; one more with a Service.
 const PROMISED: [(usize, f64); 2] = [(0, 2.5), (1, 3.2)];
 
-/// Reconciles of a resource: one creates its children, one tells that it is ready, and one comes
-/// with the first report of the Deployment controller or a first status before it is ready.
+/// Reconciles per resource: one creates the children, one writes that they are ready, and one
+/// follows the Deployment controller's first status or writes a first status before the children
+/// are ready.
 const RECONCILES: f64 = 3.0;
 
-/// The first status of a resource is written after this time, however much its children move.
+/// The first status of a resource is written after this time, even while its children change.
 const FIRST_STATUS: Duration = Duration::from_secs(4);
 
-/// Counts that do not move for this long are written.
+/// Counts that stay the same for this long are written.
 const REFRESH: Duration = Duration::from_secs(10);
 
-/// How long it is to be quiet.
+/// How long the manager must stay idle.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Resources for each of [`PROMISED`].
+/// Resources per entry of [`PROMISED`].
 const EACH: usize = 100;
 
-/// Users who create at the same time.
+/// Concurrent clients that create resources.
 const AT_ONCE: usize = 20;
 
-/// The n-th resource with so many pods; a child has the same name.
+/// Returns the name of the n-th resource with this number of pods; its child has the same name.
 fn name(pods: usize, number: usize) -> String {
     format!("pods-{pods}-{number}")
 }
@@ -60,9 +61,9 @@ fn by_kind_of_request(requests: &[&Request]) -> BTreeMap<(String, String, u64), 
     counts
 }
 
-/// Writes that are due because the children of these resources took long: a first status that
-/// does not wait for them, and one for each time that they may have stood still. On an idle machine
-/// there are none.
+/// Counts status writes that are due because the children of these resources were slow: a first
+/// status that does not wait for them, and one for each interval in which they may not have
+/// changed. There are none on an idle machine.
 fn slow_statuses(requests: &[&Request]) -> usize {
     let mut of_resources: BTreeMap<_, Vec<&Request>> = BTreeMap::new();
     for request in requests {
@@ -85,11 +86,10 @@ fn slow_statuses(requests: &[&Request]) -> usize {
     slow.sum()
 }
 
-/// 200 mixed resources, created in one burst, converge, cost no more requests than promised,
-/// read nothing and write nothing but children and status; then 60 quiet seconds pass without
-/// a request.
+/// 200 mixed resources, created in one burst, become ready, cause no more requests than promised,
+/// and cause no reads and no writes but of children and status. Then 60 s pass without a request.
 #[tokio::test]
-async fn two_hundred_resources_cost_what_is_promised_and_nothing_at_rest() {
+async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
     let mut stage = Stage::set("cost").await;
     let started = Instant::now();
     let all = (0..EACH).flat_map(|number| PROMISED.map(|(pods, _)| (number, pods)));
@@ -120,7 +120,7 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_at_rest() {
         }
     }
     println!("and Ready after {:?}", started.elapsed());
-    // The last status writes reach the log a moment later.
+    // The last status writes appear in the audit log a moment later.
     let settled = until_quiet(&stage).await;
     let mut all_slow = 0;
     for (pods, promised) in PROMISED {
@@ -158,9 +158,7 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_at_rest() {
     let (_, metrics) = stage.manager().get("metrics", "/metrics").await;
     let reconciles = sum(&metrics, "controller_runtime_reconcile_total", &[]);
     let (each, slow) = (2 * EACH, all_slow as f64);
-    println!(
-        "{reconciles} reconciles for {each} resources, {slow} of them for children that took long"
-    );
+    println!("{reconciles} reconciles for {each} resources, {slow} of them for slow children");
     assert!(
         reconciles <= RECONCILES * each as f64 + slow,
         "{reconciles} reconciles"
@@ -169,30 +167,27 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_at_rest() {
         let is_write_of_ours = request.verb == "patch"
             && (matches!(request.resource.as_str(), "deployments" | "services")
                 || request.resource.ends_with("/status"));
-        assert!(
-            is_write_of_ours,
-            "neither a read nor anything else: {request:?}"
-        );
+        assert!(is_write_of_ours, "unexpected request: {request:?}");
         assert!(request.code < 300, "{request:?}");
     }
 
-    // At rest there are the watches, which are renewed every so often, and nothing else.
+    // An idle manager only renews its watches.
     let before = stage.all_requests().len();
     tokio::time::sleep(QUIET).await;
     let after = stage.all_requests().split_off(before);
     let (watches, others): (Vec<_>, Vec<_>) = after
         .into_iter()
         .partition(|request| request.verb == "watch");
-    assert!(others.is_empty(), "requests at rest: {others:?}");
+    assert!(others.is_empty(), "requests of an idle manager: {others:?}");
     let renewals = QUIET.as_secs().div_ceil(u64::from(WATCH_SECONDS));
     for (what, count) in by_kind_of_request(&watches.iter().collect::<Vec<_>>()) {
-        println!("{count} times at rest: {what:?}");
+        println!("{count} times while idle: {what:?}");
         assert!(count as u64 <= renewals, "{count} times: {what:?}");
         assert_eq!(what.2, 200, "{what:?}");
     }
 }
 
-/// The requests once three seconds have passed without a new one.
+/// Returns the requests once three seconds have passed without a new one.
 async fn until_quiet(stage: &Stage) -> Vec<Request> {
     let started = Instant::now();
     let mut requests = stage.requests();
@@ -202,7 +197,7 @@ async fn until_quiet(stage: &Stage) -> Vec<Request> {
         if now.len() == requests.len() {
             return now;
         }
-        assert!(started.elapsed() < DEADLINE, "it never gets quiet");
+        assert!(started.elapsed() < DEADLINE, "the requests do not stop");
         requests = now;
     }
 }

@@ -1,4 +1,5 @@
-//! CRDs that come late, go and come again: a kind without one holds up no other.
+//! CRDs that are installed late, removed and installed again. A kind without its CRD does not delay
+//! other kinds.
 
 use std::time::Instant;
 
@@ -30,7 +31,7 @@ async fn remove(stage: &Stage, kind: Kind) {
     }
 }
 
-/// How often the log says this of the kind.
+/// Counts the log lines with this message about the kind.
 fn said(stage: &Stage, kind: Kind, what: &str) -> usize {
     let lines = |line: &&str| line.contains(what) && line.contains(&format!("\"{}\"", kind.kind));
     stage.log().lines().filter(lines).count()
@@ -50,7 +51,7 @@ async fn until_said(stage: &Stage, kind: Kind, what: &str, times: usize) {
     assert_eq!(
         said(stage, kind, what),
         times,
-        "said each time, and not at every try"
+        "logged once for each change, and not at every attempt"
     );
 }
 
@@ -64,7 +65,7 @@ async fn scale(stage: &Stage, kind: Kind, name: &str, replicas: i64) {
 }
 
 #[tokio::test]
-async fn kinds_are_taken_up_when_they_are_installed_and_again_after_they_were_removed() {
+async fn kinds_are_reconciled_when_their_crds_are_installed_and_when_reinstalled() {
     const ABSENT: &str = "the kind is not installed";
     const INSTALLED: &str = "the kind is installed now";
     let private = private::cluster().await;

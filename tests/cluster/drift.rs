@@ -1,4 +1,4 @@
-//! What others do to our children: what is ours comes back, what is theirs stays.
+//! Edits of our children by others: our fields are restored, and fields of others are kept.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use testkit::{DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, SERVICE, Stage};
 
-/// Paths (JSON pointers) of the leaves that our field manager owns in `object`.
+/// Returns the paths (JSON pointers) of the leaves in `object` that our field manager owns.
 fn owned_leaves(object: &Value, manager: &str) -> Vec<String> {
     let entries = object["metadata"]["managedFields"]
         .as_array()
@@ -42,11 +42,11 @@ fn walk(value: &Value, fields: &Value, path: String, leaves: &mut Vec<String>) {
     }
 }
 
-/// Values that the API server may take in place of `value`.
+/// Returns values that the API server may accept in place of `value`.
 fn other_values(path: &str, value: &Value) -> Vec<Value> {
     match value {
         Value::Bool(truth) => vec![json!(!truth)],
-        // Not the next one, which may be another test's.
+        // Not the next port, which another test may use.
         Value::Number(port) if path.ends_with("/nodePort") => {
             vec![json!(port.as_i64().expect("an integer") + 2000)]
         }
@@ -74,7 +74,7 @@ fn other_values(path: &str, value: &Value) -> Vec<Value> {
     }
 }
 
-/// Puts the lists back as they were, as whoever edited them would.
+/// Restores the lists as they were, as the user who edited them would.
 async fn restore(stage: &Stage, kind: Kind, name: &str, original: &Value) {
     for list in ["/spec/template/spec/containers", "/spec/ports"] {
         let (Some(wanted), Some(child)) = (original.pointer(list), stage.get(kind, name).await)
@@ -90,11 +90,11 @@ async fn restore(stage: &Stage, kind: Kind, name: &str, original: &Value) {
     }
 }
 
-/// Edits of one child: six of them within a minute are taken for a fight.
+/// Edits of one child: six within a minute would count as a field conflict.
 const EDITS_OF_ONE: usize = 3;
 
-/// Edits every leaf that is owned in the children `<name>-<number>`, which `make` makes, and
-/// waits for each to come back. Returns the leaves whose edit the API server refused.
+/// Edits every owned leaf in the children `<name>-<number>`, which `make` creates, and waits until
+/// each is restored. Returns the leaves whose edit the API server rejected.
 async fn edit_everything<M: Future<Output = ()>>(
     stage: &Stage,
     kind: Kind,
@@ -105,10 +105,10 @@ async fn edit_everything<M: Future<Output = ()>>(
     make(0).await;
     let first = format!("{name}-0");
     let original = stage.get(kind, &first).await.expect("the child");
-    // Of what it was applied for last: it moves with the next change.
+    // The resourceVersion that was applied last: it changes with the next write.
     let mut leaves = owned_leaves(&original, manager);
     leaves.retain(|path| path != "/metadata/annotations/quartet-operator.example.com~1applied");
-    assert!(leaves.len() > 10, "so few are owned: {leaves:?}");
+    assert!(leaves.len() > 10, "too few owned fields: {leaves:?}");
     let edits = leaves.chunks(EDITS_OF_ONE).enumerate();
     let refused = edits.map(async |(number, leaves)| {
         if number > 0 {
@@ -120,14 +120,14 @@ async fn edit_everything<M: Future<Output = ()>>(
     refused.concat()
 }
 
-/// Edits these leaves of one child in turn.
+/// Edits these leaves of one child one after another.
 async fn edit_each(stage: &Stage, kind: Kind, name: &str, leaves: &[String]) -> Vec<String> {
     let original = stage.get(kind, name).await.expect("the child");
     let mut refused = Vec::new();
     for path in leaves {
         let value = original
             .pointer(path)
-            .unwrap_or_else(|| panic!("{path} is there"))
+            .unwrap_or_else(|| panic!("no {path}"))
             .clone();
         let mut edited = None;
         for other in other_values(path, &value) {
@@ -157,17 +157,17 @@ async fn edit_each(stage: &Stage, kind: Kind, name: &str, leaves: &[String]) -> 
             }
         };
         stage
-            .until(kind, name, &format!("{path} is back"), is_back)
+            .until(kind, name, &format!("{path} is restored"), is_back)
             .await;
-        println!("{path} came back after {:?}", started.elapsed());
-        // The key of an item changed by hand makes an item of theirs beside ours.
+        println!("{path} was restored after {:?}", started.elapsed());
+        // Editing the key of a list item creates a second item, which the editor owns.
         restore(stage, kind, name, &original).await;
     }
     refused
 }
 
 #[tokio::test]
-async fn every_owned_field_of_a_deployment_edited_by_hand_comes_back() {
+async fn an_edit_of_any_owned_field_of_a_deployment_is_reverted() {
     let stage = Stage::set("drift").await;
     let make = async |number| {
         let name = format!("cache-{number}");
@@ -177,7 +177,7 @@ async fn every_owned_field_of_a_deployment_edited_by_hand_comes_back() {
     };
     let manager = "quartet-operator-memcached";
     let refused = edit_everything(&stage, DEPLOYMENT, "cache", manager, make).await;
-    println!("the API server refused to change: {refused:?}");
+    println!("the API server rejected changes of: {refused:?}");
     let immutable = ["/spec/selector", "/metadata/ownerReferences/0"];
     let surprising: Vec<_> = refused
         .iter()
@@ -193,7 +193,7 @@ async fn every_owned_field_of_a_deployment_edited_by_hand_comes_back() {
 }
 
 #[tokio::test]
-async fn every_owned_field_of_a_service_edited_by_hand_comes_back() {
+async fn an_edit_of_any_owned_field_of_a_service_is_reverted() {
     let stage = Stage::set("drift-service").await;
     let make = async |number| {
         let name = format!("web-{number}");
@@ -206,7 +206,7 @@ async fn every_owned_field_of_a_service_edited_by_hand_comes_back() {
     };
     let manager = "quartet-operator-elasticweb";
     let refused = edit_everything(&stage, SERVICE, "web", manager, make).await;
-    println!("the API server refused to change: {refused:?}");
+    println!("the API server rejected changes of: {refused:?}");
     assert!(
         refused.len() <= 2,
         "these edits were expected to be possible: {refused:?}"
@@ -214,7 +214,7 @@ async fn every_owned_field_of_a_service_edited_by_hand_comes_back() {
 }
 
 #[tokio::test]
-async fn fields_of_others_stay() {
+async fn fields_of_other_field_managers_are_kept() {
     let stage = Stage::set("others").await;
     stage
         .apply(&MEMCACHED.object("cache", json!({"size": 1})))
@@ -230,7 +230,7 @@ async fn fields_of_others_stay() {
         .json_patch(DEPLOYMENT, "cache", sidecar)
         .await
         .expect("patched");
-    // A change of ours afterwards must not sweep them away.
+    // A later change of ours must not remove them.
     stage.scale(MEMCACHED, "cache", 2).await.expect("scaled");
     let deployment = stage
         .until(DEPLOYMENT, "cache", "scaled", |deployment| {
@@ -250,7 +250,7 @@ async fn fields_of_others_stay() {
 }
 
 #[tokio::test]
-async fn fault_08_deleted_children_come_back() {
+async fn fault_08_deleted_children_are_recreated() {
     let stage = Stage::set("deleted").await;
     let spec = json!({"image": "nginx:1.17.1", "port": 30011, "singlePodsQPS": 1, "totalQPS": 1});
     stage
@@ -271,7 +271,7 @@ async fn fault_08_deleted_children_come_back() {
 }
 
 #[tokio::test]
-async fn the_label_that_the_watch_selects_by_comes_back_with_the_same_child() {
+async fn the_label_that_the_watch_selects_by_is_restored_on_the_same_child() {
     let stage = Stage::set("label").await;
     stage
         .apply(&MEMCACHED.object("cache", json!({"size": 1})))
@@ -294,7 +294,7 @@ async fn the_label_that_the_watch_selects_by_comes_back_with_the_same_child() {
 }
 
 #[tokio::test]
-async fn a_status_edited_by_hand_is_put_right() {
+async fn a_status_edited_by_hand_is_corrected() {
     let stage = Stage::set("status").await;
     stage
         .apply(&MEMCACHED.object("cache", json!({"size": 1})))
@@ -305,7 +305,7 @@ async fn a_status_edited_by_hand_is_put_right() {
         .patch_status(MEMCACHED, "cache", json!({"status": {"readyReplicas": 7}}))
         .await;
     stage
-        .until(MEMCACHED, "cache", "tells the truth again", |resource| {
+        .until(MEMCACHED, "cache", "has the true count again", |resource| {
             resource["status"]["readyReplicas"] == ready["status"]["readyReplicas"]
         })
         .await;

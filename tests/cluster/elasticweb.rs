@@ -1,4 +1,4 @@
-//! ElasticWeb: how many pods a wanted rate needs, and the rate that is served.
+//! ElasticWeb: the number of pods for a target rate, and the rate that is served.
 
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ async fn fault_12_the_real_rate_follows_ready_pods() {
         .await
         .expect("applied");
     until_pods(&stage, "web", 3).await;
-    // The simulated nodes keep a pod whose status we set not ready as it is.
+    // The simulated nodes keep a pod whose status the test sets to not ready.
     let pod = stage.list(POD).await[0]["metadata"]["name"]
         .as_str()
         .expect("a name")
@@ -108,7 +108,7 @@ async fn fault_12_the_real_rate_follows_ready_pods() {
 }
 
 #[tokio::test]
-async fn fault_04_more_pods_than_the_limit_are_refused_with_a_condition_and_none_is_made() {
+async fn fault_04_more_pods_than_the_limit_are_rejected_with_a_condition() {
     let stage = Stage::set("huge").await;
     stage
         .apply(&ELASTIC_WEB.object("huge", spec(30024, 1, Some(2_147_483_647))))

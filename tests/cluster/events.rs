@@ -1,5 +1,5 @@
-//! What a user sees with `kubectl describe` and `kubectl events`: transitions that want a human's
-//! eye, each once, and nothing of a healthy life.
+//! The Events that a user sees with `kubectl describe` and `kubectl events`: one for each
+//! transition that needs attention, and none for a healthy resource.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use testkit::{DEADLINE, EVENT, MEMCACHED, Stage, condition};
 
-/// `type reason` and count of each Event about the Memcached `name`, in the order of time.
+/// Returns `type reason` and the count of each Event about the Memcached `name`, ordered by time.
 async fn told(stage: &Stage, name: &str) -> Vec<(String, u64)> {
     let mut events = stage.list(EVENT).await;
     events.retain(|event| {
@@ -37,7 +37,7 @@ async fn until_told(stage: &Stage, name: &str, expected: &[(&str, u64)]) {
         }
         assert!(
             started.elapsed() < DEADLINE,
-            "{told:?}, not {expected:?}\n{}",
+            "{told:?} instead of {expected:?}\n{}",
             stage.log()
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -62,7 +62,7 @@ async fn pause(stage: &Stage, paused: Value, ready: &str) {
 }
 
 #[tokio::test]
-async fn trouble_and_pauses_are_told_and_a_healthy_life_is_not() {
+async fn problems_and_pauses_emit_events_and_a_healthy_resource_emits_none() {
     let mut stage = Stage::without_manager("events").await;
     stage.start_manager(&["--max-replicas=2"]);
     for name in ["cache", "healthy"] {
@@ -105,5 +105,8 @@ async fn trouble_and_pauses_are_told_and_a_healthy_life_is_not() {
     assert!(described.contains("quartet-operator"), "{described}");
     stage.until_ready(MEMCACHED, "healthy").await;
     let healthy = told(&stage, "healthy").await;
-    assert!(healthy.is_empty(), "a healthy life emits none: {healthy:?}");
+    assert!(
+        healthy.is_empty(),
+        "a healthy resource emits none: {healthy:?}"
+    );
 }

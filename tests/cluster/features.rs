@@ -1,5 +1,5 @@
-//! The samples of single features, `config/samples/features`: each is applied as a user applies
-//! it, and what it says is so. A file without a check fails.
+//! The samples of single features in `config/samples/features`: each is applied as a user would
+//! apply it, and its statements are checked. A file without a check fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 
 use serde_json::{Value, json};
 
-use crate::old_operators::assert_taken_over;
+use crate::old_operators::assert_adopted;
 use crate::webhooks;
 use testkit::{
     DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, condition,
@@ -38,7 +38,7 @@ const SECRET: Kind = Kind {
     plural: "secrets",
 };
 
-/// Checks what a sample says.
+/// Checks the statements of a sample.
 type Check = for<'a> fn(&'a Sample<'a>) -> BoxFuture<'a, ()>;
 
 const CHECKS: [(&str, Check); 9] = [
@@ -64,7 +64,7 @@ const CHECKS: [(&str, Check); 9] = [
 ];
 
 #[tokio::test]
-async fn every_sample_of_a_feature_does_what_it_says() {
+async fn every_feature_sample_does_what_its_comment_says() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/samples/features");
     let files: BTreeSet<String> = fs::read_dir(&folder)
         .expect("the samples")
@@ -73,7 +73,7 @@ async fn every_sample_of_a_feature_does_what_it_says() {
         .expect("names in UTF-8");
     let checks = BTreeMap::from(CHECKS);
     let checked: BTreeSet<String> = checks.keys().map(ToString::to_string).collect();
-    assert_eq!(files, checked, "the files, and those that have a check");
+    assert_eq!(files, checked, "the files, and the files with a check");
 
     let (_private, stage) = webhooks::stage("features", &[]).await;
     for file in &files {
@@ -84,7 +84,10 @@ async fn every_sample_of_a_feature_does_what_it_says() {
     for (file, check) in checks {
         println!("{file}");
         let text = fs::read_to_string(folder.join(file)).expect("a sample");
-        assert!(text.starts_with("# "), "{file} does not say what it shows");
+        assert!(
+            text.starts_with("# "),
+            "{file} does not begin with a comment"
+        );
         check(&Sample {
             stage: &stage,
             text,
@@ -100,7 +103,7 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// Runs the commands of its comments, which are behind `# $ `.
+    /// Runs the commands in its comments, which follow `# $ `.
     fn follow(&self) {
         let commands = self.text.lines();
         let commands: Vec<&str> = commands
@@ -117,7 +120,7 @@ impl Sample<'_> {
         assert!(output.status.success(), "{commands:?}: {output:?}");
     }
 
-    /// The Deployment of a resource that is Ready.
+    /// Returns the Deployment of a resource that is Ready.
     async fn deployment(&self, kind: Kind, name: &str) -> Value {
         self.stage.until_ready(kind, name).await;
         let deployment = self.stage.get(DEPLOYMENT, name).await;
@@ -129,7 +132,10 @@ impl Sample<'_> {
             .stage
             .until_degraded(NGINX, "adopted", "NameConflict")
             .await;
-        println!("{}", condition(&degraded, "Degraded").expect("it"));
+        println!(
+            "{}",
+            condition(&degraded, "Degraded").expect("the condition")
+        );
         let before = self
             .stage
             .until(DEPLOYMENT, "adopted", "rolled out", |deployment| {
@@ -147,7 +153,7 @@ impl Sample<'_> {
         let mut before = before;
         before["metadata"]["ownerReferences"] = owned["metadata"]["ownerReferences"].clone();
         let after = self.deployment(NGINX, "adopted").await;
-        assert_taken_over(&before, &after);
+        assert_adopted(&before, &after);
         let container = &after["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["image"], "nginx:1.14.2");
         assert_eq!(container["ports"][0]["containerPort"], 80);
@@ -164,8 +170,8 @@ impl Sample<'_> {
 
     async fn horizontal_pod_autoscaler(&self) {
         let (stage, name) = (self.stage, "autoscaled");
-        // It reads and writes the resource's scale subresource: from 1, the default, to the least
-        // number that the file asks for. No metrics are served here.
+        // The autoscaler reads and writes the resource's scale subresource: from 1, the default, to
+        // the minimum in the file. No metrics are served here.
         let autoscaler = stage
             .until(AUTOSCALER, name, "able to scale", |autoscaler| {
                 condition(autoscaler, "AbleToScale").is_some_and(|able| able["status"] == "True")
@@ -189,10 +195,10 @@ impl Sample<'_> {
             labels_of(scale["status"]["selector"].as_str().expect("a selector")),
             deployment["spec"]["selector"]["matchLabels"]
         );
-        // What the percentage is taken of.
+        // The percentage refers to the requests.
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["resources"]["requests"]["cpu"], "100m");
-        // Applying the file again, as GitOps does, scales nothing back.
+        // Applying the file again, as GitOps tools do, does not reset the replicas.
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/config/samples/features/horizontal-pod-autoscaler.yaml"
@@ -274,7 +280,7 @@ impl Sample<'_> {
         });
         let target = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
         let taken = stage.api.create(&target, &pod);
-        taken.await.expect("the pod passes");
+        taken.await.expect("the pod is admitted");
         let port = &template["spec"]["containers"][0]["ports"][0]["containerPort"];
         assert_eq!(*port, 8080);
     }
@@ -315,7 +321,7 @@ impl Sample<'_> {
         assert_eq!(
             service["status"]["loadBalancer"],
             json!({}),
-            "nobody gave it an address, and the resource is Ready"
+            "the Service has no address, and the resource is Ready"
         );
     }
 
@@ -325,7 +331,7 @@ impl Sample<'_> {
         assert_eq!(service["spec"]["ports"][0]["nodePort"], 30090);
     }
 
-    /// The Service of this type, at port 80, in front of the pods of a Deployment.
+    /// Returns the Service of this type, at port 80, that selects the pods of a Deployment.
     async fn service_of(&self, deployment: &Value, type_: &str) -> Value {
         let name = deployment["metadata"]["name"].as_str().expect("a name");
         let service = self.stage.get(SERVICE, name).await;
@@ -339,7 +345,7 @@ impl Sample<'_> {
     }
 }
 
-/// `a=b,c=d` as labels.
+/// Parses `a=b,c=d` as labels.
 fn labels_of(selector: &str) -> Value {
     let labels = selector.split(',').filter_map(|one| one.split_once('='));
     labels.collect::<BTreeMap<_, _>>().into_iter().collect()

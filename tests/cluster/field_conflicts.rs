@@ -1,5 +1,5 @@
-//! Somebody else writes what we own, again and again: after five applies within a minute the
-//! manager stops for a while and says with whom it disagrees about what.
+//! Another client keeps writing fields that the manager owns. After five applies within a minute
+//! the manager pauses and reports the field manager and the fields.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn image(deployment: &Value) -> &str {
     image.unwrap_or_default()
 }
 
-/// As somebody with `kubectl edit`, or a tool that keeps to its own opinion.
+/// Writes the image as a user with `kubectl edit` or another controller would.
 async fn rewrite(stage: &Stage, to: &str) {
     let patch = json!([{"op": "replace", "path": IMAGE, "value": to}]);
     stage
@@ -25,7 +25,7 @@ async fn rewrite(stage: &Stage, to: &str) {
         .expect("patched");
 }
 
-/// The applies of the Deployment so far, and how many more the API server rejected because
+/// Returns the applies of the Deployment so far, and how many more the API server rejected because
 /// the Deployment had changed meanwhile.
 fn applies(stage: &Stage) -> (Vec<Request>, usize) {
     let requests = stage.requests().into_iter();
@@ -35,7 +35,7 @@ fn applies(stage: &Stage) -> (Vec<Request>, usize) {
     (applied, rejected.len())
 }
 
-/// The longest time between an apply and the next, or now.
+/// Returns the longest time between an apply and the next one, or now.
 fn longest_pause(applies: &[Request]) -> Duration {
     let mut times: Vec<_> = applies.iter().map(|request| request.received).collect();
     times.push(jiff::Timestamp::now());
@@ -45,7 +45,7 @@ fn longest_pause(applies: &[Request]) -> Duration {
 }
 
 #[tokio::test]
-async fn a_tool_that_rewrites_a_field_is_answered_five_times_and_then_named() {
+async fn a_tool_that_rewrites_a_field_is_reverted_five_times_and_then_reported() {
     let mut stage = Stage::set("rewriter").await;
     stage
         .apply(&MEMCACHED.object("cache", json!({"size": 1})))
@@ -80,9 +80,12 @@ async fn a_tool_that_rewrites_a_field_is_answered_five_times_and_then_named() {
             .until_not_ready_for(resource, "FieldConflict", limit)
             .await;
         let text = message(&object, "Ready");
-        assert!(text.contains("by-hand"), "who is it? {text}");
-        assert!(text.contains("image"), "which field is it? {text}");
-        // Long enough to see the first pause from its beginning to its end.
+        assert!(
+            text.contains("by-hand"),
+            "the field manager is not named: {text}"
+        );
+        assert!(text.contains("image"), "the field is not named: {text}");
+        // Long enough to see the first pause from start to end.
         tokio::time::sleep(Duration::from_secs(25)).await;
     };
     tokio::select! {
@@ -107,23 +110,23 @@ async fn a_tool_that_rewrites_a_field_is_answered_five_times_and_then_named() {
     let counted = sum(&metrics, "quartet_operator_field_conflicts_total", &labels);
     assert!(counted >= 1.0, "{counted}");
 
-    // Nobody rewrites any more.
+    // The other client has stopped.
     let limit = Duration::from_secs(65);
     let is_back = |deployment: &Value| image(deployment) == ours;
     stage
-        .until_within((DEPLOYMENT, "cache"), "repaired at last", limit, is_back)
+        .until_within((DEPLOYMENT, "cache"), "restored in the end", limit, is_back)
         .await;
 }
 
 #[tokio::test]
-async fn two_managers_of_different_opinions_fight_neither_over_a_child_nor_a_status() {
+async fn two_managers_with_different_defaults_do_not_fight_over_child_or_status() {
     const LONG: Duration = Duration::from_secs(20);
     let mut stage = Stage::without_manager("two-managers").await;
     stage.start_manager_with(
         &[],
         &[("MEMCACHED_IMAGE", "docker.io/library/memcached:one")],
     );
-    // To the check of statuses the second one is somebody else: it is to the first.
+    // To the status check, the second manager is another client of the first.
     let kubeconfig = kube::config::Kubeconfig::read_from(stage.kubeconfig());
     let proxy = Proxy::start(kubeconfig.expect("a kubeconfig")).await;
     let proxy = proxy.expect("a proxy");
@@ -158,10 +161,10 @@ async fn two_managers_of_different_opinions_fight_neither_over_a_child_nor_a_sta
     println!("in {LONG:?} the two managers made {applies:?} applies and {statuses:?} statuses");
     assert!(
         applies.0 > 2 && applies.1 > 2,
-        "the test bites: {applies:?}"
+        "the tested situation occurred: {applies:?}"
     );
     assert!(applies.0 <= 12 && applies.1 <= 12, "{applies:?} applies");
-    assert!(told, "nobody said FieldConflict");
+    assert!(told, "no manager reported FieldConflict");
     assert!(statuses.0 + statuses.1 <= 100, "{statuses:?} statuses");
     drop(other);
     let _ = std::fs::remove_file(file);

@@ -1,6 +1,6 @@
-//! What the manager may ask of the API server, as the generated roles say, and what requests
-//! need. Reads files; asks nothing. Used by the tests that run a manager with these roles and
-//! by the one that reads the audit log of a whole test run.
+//! The permissions of the manager in the generated roles, and the permissions that requests need.
+//! Reads files only. Used by the tests that run a manager with these roles and by the test that
+//! reads the audit log of a whole test run.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,21 +19,21 @@ pub(crate) const CORE: &[&str] = &[
     METRICS_AUTH,
 ];
 
-/// To ask who may read the metrics, which is asked of no namespace.
+/// SubjectAccessReviews for readers of the metrics; these reviews have no namespace.
 pub(crate) const METRICS_AUTH: &str = "rbac/metrics_auth_role.yaml";
 
-/// The roles that `--cert-mode=self-managed` needs besides.
+/// The additional roles of `--cert-mode=self-managed`.
 #[allow(dead_code)] // unused by the test of the whole run
 pub(crate) const SELF_MANAGED: &[&str] = &[
     "rbac-self-managed/webhook_registration_role.yaml",
     "rbac-self-managed/webhook_certificate_role.yaml",
 ];
 
-/// Rights that no request shows, on each of our kinds: what an admission plugin of OpenShift
-/// asks about.
+/// Permissions that no request uses: an OpenShift admission plugin requires them on each of our
+/// kinds.
 const NEVER_SEEN: (&str, &str) = ("/finalizers", "update");
 
-/// One generated file below `config`.
+/// Reads one generated file below `config`.
 pub(crate) fn generated(file: &str) -> Value {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
     let path: PathBuf = config.join(file);
@@ -41,7 +41,7 @@ pub(crate) fn generated(file: &str) -> Value {
     serde_saphyr::from_str(&text).expect("YAML")
 }
 
-/// Every right that these roles give and that a request could show.
+/// Returns every permission in these roles that a request can use.
 pub(crate) fn granted(roles: &[&str]) -> BTreeSet<Right> {
     let texts = |rule: &Value, field: &str| -> Vec<String> {
         let items = rule[field].as_array().expect("a list").iter();
@@ -65,7 +65,7 @@ pub(crate) fn granted(roles: &[&str]) -> BTreeSet<Right> {
     rights
 }
 
-/// The rights that a manager used in these requests.
+/// Returns the permissions that a manager used in these requests.
 pub(crate) fn used(requests: &[Request]) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for request in requests {
@@ -77,7 +77,7 @@ pub(crate) fn used(requests: &[Request]) -> BTreeSet<Right> {
             )
         };
         rights.insert(right(&request.verb));
-        // The API server asks for `create` as well when an apply creates.
+        // The API server also requires `create` when an apply creates the object.
         if request.verb == "patch" && request.code == 201 {
             rights.insert(right("create"));
         }

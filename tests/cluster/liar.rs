@@ -1,6 +1,6 @@
-//! The check of statuses (`support/trusted`) catches a reconciler that lies: one that writes
-//! `Ready=True` while a child is not as its generation asks. On an API server of its own,
-//! whose log must not be taken for that of a manager.
+//! The check of statuses (`support/trusted`) finds a reconciler that writes `Ready=True` while a
+//! child does not match its generation. It runs on an API server of its own, because its audit log
+//! must not be read as that of a manager.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::trusted::{self, RACE};
 use testkit::{DEPLOYMENT, Kind, MEMCACHED, Stage};
 
-/// To the check it is one of ours.
+/// A field manager name that the check takes for the operator's.
 const LIAR: &str = "quartet-operator/liar";
 
 struct Liar<'a>(&'a Stage);
@@ -27,7 +27,7 @@ impl Liar<'_> {
         self.0.api.client.request(request).await.expect("an answer")
     }
 
-    /// Says that all is well.
+    /// Writes that the resource is Ready.
     async fn says_ready(&self, name: &str, generation: i64) {
         let now = "2026-01-01T00:00:00Z";
         let ready = json!({"type": "Ready", "status": "True", "reason": "RolloutComplete",
@@ -37,8 +37,7 @@ impl Liar<'_> {
         self.patch(MEMCACHED, name, "/status", form, &status).await;
     }
 
-    /// Applies the Deployment that the resource asks for, but for this change; it carries a
-    /// stamp with this generation.
+    /// Applies the Deployment of the resource with this change; its annotation has this generation.
     async fn applies(&self, resource: &Value, stamp: i64, change: fn(&mut Value)) -> Value {
         let mut body = deployment(resource);
         let applied = json!({"generation": stamp, "spec": "", "desired": ""}).to_string();
@@ -51,7 +50,7 @@ impl Liar<'_> {
     }
 }
 
-/// What an honest manager would apply.
+/// Returns the Deployment that a correct manager would apply.
 fn deployment(resource: &Value) -> Value {
     let operator = OPERATORS[0];
     let kind = operator.kind();
@@ -74,7 +73,7 @@ fn deployment(resource: &Value) -> Value {
     children[0].body.clone()
 }
 
-/// As the Deployment controller says that the rollout is complete.
+/// Writes the status as the Deployment controller does when the rollout is complete.
 async fn completes(stage: &Stage, name: &str) {
     let deployment = stage.get(DEPLOYMENT, name).await.expect("a Deployment");
     let replicas = &deployment["spec"]["replicas"];
@@ -86,7 +85,7 @@ async fn completes(stage: &Stage, name: &str) {
 }
 
 #[tokio::test]
-async fn a_reconciler_that_says_ready_too_early_is_caught_each_time() {
+async fn a_reconciler_that_writes_ready_too_early_is_found_each_time() {
     let starting = || Cluster::start_api_server(Options::default());
     let starting = tokio::task::spawn_blocking(starting);
     let cluster = starting.await.expect("no panic").expect("an API server");
@@ -96,7 +95,7 @@ async fn a_reconciler_that_says_ready_too_early_is_caught_each_time() {
     let log = cluster.audit_log();
     let mut expected = Vec::new();
     let mut checked = 0;
-    // What is found after each of the liar's statuses; the log is read from its beginning.
+    // Counts the findings after each status; the audit log is read from its beginning.
     let mut finds = |expected_now: &[&str], races: usize| {
         checked += 1;
         expected.extend(expected_now.iter().map(ToString::to_string));
@@ -105,11 +104,15 @@ async fn a_reconciler_that_says_ready_too_early_is_caught_each_time() {
         assert_eq!(report.races.len(), races, "{:#?}", report.races);
         assert!(report.unknown.is_empty(), "{:#?}", report.unknown);
         let found = &report.violations;
-        assert_eq!(found.len(), expected.len(), "{found:#?}, not {expected:#?}");
+        assert_eq!(
+            found.len(),
+            expected.len(),
+            "{found:#?} instead of {expected:#?}"
+        );
         let all = expected
             .iter()
             .all(|it| found.iter().any(|one| one.contains(it)));
-        assert!(all, "{found:#?}, not {expected:#?}");
+        assert!(all, "{found:#?} instead of {expected:#?}");
     };
 
     let first = stage
@@ -155,7 +158,7 @@ async fn a_reconciler_that_says_ready_too_early_is_caught_each_time() {
     liar.says_ready("a", 2).await;
     finds(&["it is being deleted"], 1);
 
-    // An older generation over a newer one.
+    // An older generation after a newer one.
     liar.applies(&second, 1, |_| {}).await;
     let report = trusted::check(&log);
     let stamps: Vec<_> = report
@@ -165,6 +168,6 @@ async fn a_reconciler_that_says_ready_too_early_is_caught_each_time() {
         .collect();
     assert_eq!(stamps.len(), 1, "{:#?}", report.violations);
     report.print("a liar's cluster, in the end");
-    // This log is not for the check of the whole run.
+    // The check of the whole run must not read this log.
     std::fs::remove_file(&log).expect("the audit log");
 }

@@ -1,4 +1,4 @@
-//! The life of a resource: created, scaled, changed, deleted, created again.
+//! The life of a resource: create, scale, change, delete, create again.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn elastic_web(port: i32, single: i32, total: i32) -> Value {
 }
 
 #[tokio::test]
-async fn a_resource_of_each_kind_becomes_a_running_deployment_and_says_so() {
+async fn a_resource_of_each_kind_becomes_a_running_deployment_and_reports_it() {
     let stage = Stage::set("create").await;
     let samples: [(Kind, &str, Value, i64); 4] = [
         (MEMCACHED, "memcached-sample", json!({"size": 3}), 3),
@@ -35,7 +35,7 @@ async fn a_resource_of_each_kind_becomes_a_running_deployment_and_says_so() {
         let resource = stage.until_ready(kind, name).await;
         assert_eq!(resource["status"]["readyReplicas"], pods);
         let nodes = resource["status"]["nodes"].as_array().expect("nodes");
-        assert_eq!(nodes.len() as i64, pods, "every pod is named");
+        assert_eq!(nodes.len() as i64, pods, "the status lists every pod");
         assert!(
             nodes.is_sorted_by_key(|node| node.as_str()),
             "fault 21: sorted"
@@ -65,7 +65,7 @@ async fn a_resource_of_each_kind_becomes_a_running_deployment_and_says_so() {
 }
 
 #[tokio::test]
-async fn scaling_one_three_zero_two_is_followed_each_time() {
+async fn scaling_to_one_three_zero_and_two_is_applied_each_time() {
     let stage = Stage::set("scale").await;
     stage
         .apply(&MEMCACHED.object("scaled", json!({"size": 1})))
@@ -135,7 +135,7 @@ async fn fault_09_a_changed_image_and_port_reach_the_children() {
 }
 
 #[tokio::test]
-async fn fault_51_a_resource_deleted_and_created_again_gets_children_of_its_own() {
+async fn fault_51_a_resource_deleted_and_created_again_gets_new_children() {
     let stage = Stage::set("again").await;
     stage
         .apply(&MEMCACHED.object("phoenix", json!({"size": 1})))
@@ -162,14 +162,14 @@ async fn fault_51_a_resource_deleted_and_created_again_gets_children_of_its_own(
 }
 
 #[tokio::test]
-async fn a_deleted_resource_takes_its_children_along_and_none_is_made_meanwhile() {
+async fn deleting_a_resource_deletes_its_children_and_none_is_created_meanwhile() {
     let stage = Stage::set("delete").await;
     stage
         .apply(&ELASTIC_WEB.object("web", elastic_web(30004, 1, 2)))
         .await
         .expect("applied");
     stage.until_ready(ELASTIC_WEB, "web").await;
-    // Foreground: the resource stays, with a deletionTimestamp, until its children are gone.
+    // Foreground deletion: the resource keeps a deletionTimestamp until its children are gone.
     let options = json!({"propagationPolicy": "Foreground"});
     stage.delete_with(ELASTIC_WEB, "web", options).await;
     stage.until_gone(ELASTIC_WEB, "web").await;
@@ -182,12 +182,12 @@ async fn a_deleted_resource_takes_its_children_along_and_none_is_made_meanwhile(
         .count();
     assert_eq!(
         applies, 1,
-        "fault 49: no child is made while its owner is going"
+        "fault 49: no child is created while its owner is being deleted"
     );
 }
 
 #[tokio::test]
-async fn fault_50_a_deleted_namespace_goes_without_a_fight() {
+async fn fault_50_a_deleted_namespace_is_removed_without_request_storms() {
     let stage = Stage::set("ending").await;
     for number in 0..5 {
         let name = format!("m{number}");
@@ -205,7 +205,7 @@ async fn fault_50_a_deleted_namespace_goes_without_a_fight() {
         .iter()
         .filter(|request| request.code >= 400)
         .count();
-    println!("{refused} requests were refused");
+    println!("{refused} requests were rejected");
     assert!(
         refused <= 15,
         "at most a few per resource were in flight: {refused}"
@@ -216,7 +216,7 @@ async fn fault_50_a_deleted_namespace_goes_without_a_fight() {
 async fn fault_44_names_of_63_and_253_characters_work() {
     let stage = Stage::set("names").await;
     let long = |length: usize| -> String {
-        // Dots separate labels of at most 63 characters, as a DNS subdomain has them.
+        // A DNS subdomain has labels of at most 63 characters, separated by dots.
         (0..length)
             .map(|at| if at % 60 == 59 { '.' } else { 'a' })
             .collect()

@@ -1,5 +1,5 @@
-//! Tests against a real API server, controller-manager and scheduler, with the real manager.
-//! `make test` starts the cluster around them.
+//! Tests against a real API server, controller-manager and scheduler, with the real manager. `make
+//! test` starts the cluster for them.
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
 mod blocked;

@@ -1,5 +1,5 @@
-//! Who may read `/metrics` over TLS: real ServiceAccounts, real tokens, and the real API server
-//! asked about them; and that no token ever is in the log.
+//! Access to `/metrics` over TLS, with real ServiceAccounts, real tokens and reviews by the real
+//! API server. No token is ever in the log.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use testkit::{Stage, http};
 
 const AUTHENTICATION: &str = "authentication.k8s.io/v1";
 
-/// A ServiceAccount's token.
+/// Requests a token of the ServiceAccount.
 async fn token(stage: &Stage, account: &str) -> String {
     let metadata = json!({"name": account});
     let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
@@ -24,7 +24,8 @@ async fn token(stage: &Stage, account: &str) -> String {
         .to_owned()
 }
 
-/// Lets a ServiceAccount get the nonResourceURL `/metrics`, with objects named after the stage.
+/// Allows a ServiceAccount to get the nonResourceURL `/metrics`, with objects named after the
+/// namespace.
 async fn let_read(stage: &Stage, account: &str) {
     const RBAC: &str = "rbac.authorization.k8s.io/v1";
     let metadata = json!({"name": stage.namespace});
@@ -57,7 +58,7 @@ fn ask(address: &str, token: Option<&str>) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn the_metrics_are_for_those_who_may_get_them_and_no_token_is_logged() {
+async fn metrics_are_served_to_authorized_clients_and_no_token_is_logged() {
     let mut stage = Stage::without_manager("metrics-access").await;
     let (reader, stranger) = (
         token(&stage, "reader").await,
@@ -71,11 +72,7 @@ async fn the_metrics_are_for_those_who_may_get_them_and_no_token_is_logged() {
     assert_eq!(ask(&address, Some("not-a-token")).0, 401);
     let (header_and_claims, _) = reader.rsplit_once('.').expect("a JWT");
     let forged = format!("{header_and_claims}.c2lnbmF0dXJl");
-    assert_eq!(
-        ask(&address, Some(&forged)).0,
-        401,
-        "a signature that is none"
-    );
+    assert_eq!(ask(&address, Some(&forged)).0, 401, "an invalid signature");
     let (code, body) = ask(&address, Some(&stranger));
     assert_eq!(code, 403);
     let name = format!("system:serviceaccount:{}:stranger", stage.namespace);
@@ -99,6 +96,6 @@ async fn the_metrics_are_for_those_who_may_get_them_and_no_token_is_logged() {
     assert!(!log.contains("PRIVATE KEY"), "a key is in the log");
     assert!(
         log.contains("TRACE") || log.contains("DEBUG"),
-        "the test bites"
+        "the tested situation occurred"
     );
 }

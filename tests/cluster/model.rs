@@ -1,6 +1,5 @@
-//! The model of the API server, in which the explorer runs, against the real one: the same random
-//! requests get the same answers. So what the explorer finds is not an error of its model, and
-//! what it does not find is not the model's kindness.
+//! The model API server of the explorer, compared with a real one: the same random requests get the
+//! same answers. A finding of the explorer is then no fault of the model, and the model hides none.
 
 mod random;
 mod side;
@@ -15,11 +14,11 @@ use random::Random;
 use side::Side;
 use testkit::{DEADLINE, Stage};
 
-/// Sequences, and requests in each.
+/// Number of sequences, and of requests in each.
 const SEQUENCES: u64 = 20;
 const REQUESTS: usize = 40;
 
-/// What a request names of the object that it is for.
+/// How a request gives a UID or a resourceVersion of its object.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Named {
     Nothing,
@@ -58,7 +57,7 @@ struct Answer {
 
 const NAME: &str = "one";
 
-/// The fields that come and go in the requests: where, and whether the API server adds to them.
+/// The optional fields of the requests: the path, and whether the API server adds to the field.
 const FIELDS: [(&str, bool); 12] = [
     ("/metadata/labels/extra", false),
     ("/metadata/annotations/note", false),
@@ -74,12 +73,12 @@ const FIELDS: [(&str, bool); 12] = [
     ("/status/conditions", false),
 ];
 
-/// What two answers have to have in common.
+/// Returns the parts of an answer that have to be equal.
 fn gist(answer: &Answer) -> Value {
     let object = &answer.object;
     let fields = FIELDS.iter().map(|(path, is_completed)| {
         let found = object.pointer(path);
-        // The status of a Deployment is its controller's.
+        // The Deployment controller writes the status of a Deployment.
         let is_status = path.starts_with("/status") && object["kind"] != "Memcached";
         let found = found.filter(|_| !is_status);
         let found = match is_completed {
@@ -106,7 +105,7 @@ fn gist(answer: &Answer) -> Value {
         "ends": object["metadata"].get("deletionTimestamp").is_some(),
         "fields": fields.collect::<Vec<_>>(),
         "ports": ports.collect::<Vec<_>>(),
-        // A Status names what it is about.
+        // A Status names the object in its details.
         "applied": if answer.code < 300 { applied } else { vec![] },
     })
 }
@@ -138,7 +137,7 @@ async fn the_model_of_the_explorer_answers_as_the_real_api_server() {
             let step = random.step();
             let answer = sides.0.make(&step).await;
             let mut real = sides.1.make(&step).await;
-            // The Deployment controller has written in between, more than once on a busy machine.
+            // The Deployment controller has written in between; more than once on a busy machine.
             for tries in 0..20 {
                 if real.code == 409 && answer.code != 409 && real.reason == "Conflict" {
                     tokio::time::sleep(Duration::from_millis(10 * tries)).await;
@@ -168,10 +167,10 @@ async fn the_model_of_the_explorer_answers_as_the_real_api_server() {
             sides.1.make(&delete).await;
             let began = Instant::now();
             while sides.1.get(plural).await.is_some() {
-                assert!(began.elapsed() < DEADLINE, "{plural} does not go");
+                assert!(began.elapsed() < DEADLINE, "{plural} is not deleted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     }
-    println!("{requests} requests were answered alike");
+    println!("{requests} requests had equal answers");
 }

@@ -1,6 +1,6 @@
-//! The alerts and dashboards on a real Prometheus: promtool tries each rule on series that
-//! make it fire and on series that do not, and every metric and label that a query names is
-//! looked for in what a running manager shows.
+//! The alerts and dashboards on a real Prometheus: promtool evaluates each rule on series that make
+//! it fire and on series that do not, and every metric and label of a query must exist in what a
+//! running manager exports.
 
 mod examples;
 mod files;
@@ -21,13 +21,13 @@ use self::files::{DASHBOARDS, Dashboard, alerts, rule_file};
 use self::prometheus::{DEADLINE, Prometheus, promtool};
 use crate::webhooks;
 
-/// Between two looks.
+/// The poll interval.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Some scrapes, which are a second apart.
+/// Several scrapes, which are one second apart.
 const SETTLED: Duration = Duration::from_secs(4);
 
-/// An empty folder of this test's own.
+/// Creates an empty folder for this test.
 fn folder(test: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("monitoring-{test}"));
     let _ = std::fs::remove_dir_all(&folder);
@@ -49,7 +49,7 @@ fn every_alert_fires_when_it_should_and_only_then() {
 }
 
 #[tokio::test]
-async fn every_metric_that_a_rule_or_a_dashboard_names_is_there() {
+async fn every_metric_of_a_rule_or_dashboard_is_exported() {
     let folder = folder("queries");
     let election = ["--leader-elect", "--leader-election-namespace=default"];
     let (private, mut stage) = webhooks::stage("monitoring", &election).await;
@@ -62,7 +62,7 @@ async fn every_metric_that_a_rule_or_a_dashboard_names_is_there() {
         "/config/samples/cache_v1alpha1_memcached.yaml"
     );
     assert!(stage.kubectl(&["apply", "-f", sample]).status.success());
-    // A resource that is Degraded: somebody else has its name.
+    // A resource that is Degraded: its child's name is taken by another owner.
     let taken = ["create", "deployment", "taken", "--image=nginx"];
     assert!(stage.kubectl(&taken).status.success());
     let degraded = json!({
@@ -94,10 +94,10 @@ async fn every_metric_that_a_rule_or_a_dashboard_names_is_there() {
         if missing.len() < before {
             found = Instant::now();
         }
-        // The rest takes requests and watches that fail. They come last: a leader ends that cannot
-        // renew its lease.
+        // The other metrics need failed requests and watches. They come last: a leader that cannot
+        // renew its lease exits.
         if is_up && found.elapsed() > SETTLED {
-            println!("of a failure: {missing:#?}");
+            println!("metrics of failures: {missing:#?}");
             private.cluster.kill(Component::ApiServer);
             is_up = false;
         }
@@ -108,7 +108,7 @@ async fn every_metric_that_a_rule_or_a_dashboard_names_is_there() {
     );
 }
 
-/// Draws `docs/dashboard.svg` from two minutes of a manager at work: `make dashboard-picture`.
+/// Draws `docs/dashboard.svg` from two minutes of a working manager: `make dashboard-picture`.
 #[tokio::test]
 #[ignore = "writes a picture for the documentation: make dashboard-picture"]
 async fn a_dashboard_is_drawn() {
@@ -130,7 +130,7 @@ async fn a_dashboard_is_drawn() {
             "metadata": {"name": format!("picture-{name}")}, "spec": {"size": replicas},
         })
     };
-    // A few at a time, more and more pods, and now and then somebody deletes some.
+    // A few resources at a time with more and more pods; all are deleted now and then.
     for round in 0.. {
         if now() >= begin + LASTS {
             break;
@@ -153,8 +153,8 @@ async fn a_dashboard_is_drawn() {
     std::fs::write(path, svg).expect("docs/ is there");
 }
 
-/// Two calls that a healthy cluster never makes: of an unknown kind, and of an object that
-/// leaves no room for what the other version lacks.
+/// Makes two conversions that fail: of an unknown kind, and of an object whose annotations have no
+/// space for the fields of the other version.
 async fn convert_badly(webhooks: &str) {
     let uri = format!("https://{webhooks}").parse().expect("a URL");
     let mut config = kube::Config::new(uri);

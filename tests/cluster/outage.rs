@@ -1,4 +1,4 @@
-//! Parts of the control plane that are away for a while: the manager stays, and goes on.
+//! Outages of parts of the control plane: the manager keeps running and continues afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,11 @@ use serde_json::json;
 use crate::private;
 use testkit::{DEPLOYMENT, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage, condition, is_ready};
 
-/// How long the API server is away: several tries of each watch.
+/// How long the API server is down: several attempts of each watch.
 const OUTAGE: Duration = Duration::from_secs(5);
 
 #[tokio::test]
-async fn everything_converges_after_an_api_server_that_is_killed_during_changes() {
+async fn all_resources_converge_after_the_api_server_is_killed_during_changes() {
     let private = private::cluster().await;
     let mut stage = Stage::on(private.cluster.environment(), "outage").await;
     stage.install_crds().await;
@@ -33,7 +33,7 @@ async fn everything_converges_after_an_api_server_that_is_killed_during_changes(
     }
     stage.until_ready(NGINX, "deleted").await;
 
-    // The changes of the last one or two are not dealt with yet when the API server dies.
+    // The last changes are not yet reconciled when the API server is killed.
     for number in 0..10 {
         stage
             .scale(MEMCACHED, &format!("m{number}"), 2)
@@ -49,11 +49,11 @@ async fn everything_converges_after_an_api_server_that_is_killed_during_changes(
     tokio::time::sleep(OUTAGE).await;
     assert!(stage.manager().runs(), "{}", stage.log());
     let (code, body) = stage.manager().get("health probes", "/readyz").await;
-    assert_eq!(code, 200, "nobody is helped by a restart: {body}");
+    assert_eq!(code, 200, "a restart of the manager would not help: {body}");
     private
         .cluster
         .restart(Component::ApiServer)
-        .expect("it serves again");
+        .expect("the API server serves again");
 
     let back = Instant::now();
     stage.reconnect().await;
@@ -72,7 +72,7 @@ async fn everything_converges_after_an_api_server_that_is_killed_during_changes(
         "all converged {:?} after the API server was back",
         back.elapsed()
     );
-    // A child that is deleted now is seen: the watches are whole again.
+    // The deletion of a child is seen: the watches work again.
     stage.delete(DEPLOYMENT, "m5").await;
     stage
         .until(DEPLOYMENT, "m5", "made anew", |child| {
@@ -85,7 +85,7 @@ async fn everything_converges_after_an_api_server_that_is_killed_during_changes(
 }
 
 #[tokio::test]
-async fn while_nobody_looks_at_deployments_the_status_says_that_the_rollout_is_under_way() {
+async fn without_a_deployment_controller_the_status_reports_the_rollout_as_pending() {
     let private = private::cluster().await;
     let mut stage = Stage::on(private.cluster.environment(), "paused-controllers").await;
     stage.install_crds().await;
@@ -120,7 +120,7 @@ async fn while_nobody_looks_at_deployments_the_status_says_that_the_rollout_is_u
             )
             .await;
     }
-    println!("told after {:?} (promised: 20 s)", started.elapsed());
+    println!("reported after {:?} (limit: 20 s)", started.elapsed());
     private
         .cluster
         .resume(Component::ControllerManager)

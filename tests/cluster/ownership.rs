@@ -1,5 +1,5 @@
-//! Whose is a child? What belongs to somebody else is left alone and reported, and taken up
-//! when it is free.
+//! Ownership of children: objects of other owners are left alone and reported, and their names are
+//! used once they are free.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ fn stranger() -> Value {
 }
 
 #[tokio::test]
-async fn fault_42_a_strangers_deployment_is_left_alone_reported_and_succeeded() {
+async fn fault_42_a_foreign_deployment_is_left_alone_reported_and_later_replaced() {
     let stage = Stage::set("foreign").await;
     stage.apply(&stranger()).await.expect("applied");
     let before = stage
@@ -50,16 +50,16 @@ async fn fault_42_a_strangers_deployment_is_left_alone_reported_and_succeeded() 
         .iter()
         .filter(|event| event["regarding"]["kind"] == "Memcached")
         .count();
-    assert_eq!(ours, 1, "one Event tells of it");
+    assert_eq!(ours, 1, "one Event reports it");
 
     stage.delete(DEPLOYMENT, "taken").await;
     let gone = Instant::now();
     stage.until_ready(MEMCACHED, "taken").await;
-    println!("taken up {:?} after it was free", gone.elapsed());
+    println!("created {:?} after the name was free", gone.elapsed());
 }
 
 #[tokio::test]
-async fn fault_42_a_strangers_service_is_left_alone_and_reported() {
+async fn fault_42_a_foreign_service_is_left_alone_and_reported() {
     let stage = Stage::set("foreign-service").await;
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "taken"},
@@ -82,7 +82,7 @@ async fn fault_42_a_strangers_service_is_left_alone_and_reported() {
 }
 
 #[tokio::test]
-async fn fault_43_of_two_kinds_with_one_name_the_first_stays_and_the_other_follows() {
+async fn fault_43_of_two_kinds_with_one_name_the_first_keeps_it_until_deleted() {
     let stage = Stage::set("namesakes").await;
     stage
         .apply(&NGINX.object("same", json!({"count": 1})))
@@ -92,18 +92,18 @@ async fn fault_43_of_two_kinds_with_one_name_the_first_stays_and_the_other_follo
         .apply(&HELLO_WORLD.object("same", json!({"size": 2})))
         .await
         .expect("applied");
-    // Both may be seen in either order; exactly one gets the name.
+    // The two are reconciled in either order; exactly one gets the name.
     let (winner, loser) = winner_and_loser(&stage).await;
     let deployment = stage.get(DEPLOYMENT, "same").await.expect("one child");
     let uid = deployment["metadata"]["uid"].clone();
     stage.delete(winner, "same").await;
     let gone = Instant::now();
     stage.until_ready(loser, "same").await;
-    println!("the other took over after {:?}", gone.elapsed());
+    println!("the other resource got the name after {:?}", gone.elapsed());
     let deployment = stage.get(DEPLOYMENT, "same").await.expect("one child");
     assert_ne!(
         deployment["metadata"]["uid"], uid,
-        "it made a child of its own"
+        "the manager created its own child"
     );
 }
 
@@ -133,7 +133,7 @@ async fn fault_13_a_taken_node_port_is_reported_and_used_once_it_is_free() {
 }
 
 #[tokio::test]
-async fn fault_43_two_kinds_with_one_name_in_one_file_end_as_one_winner_and_one_conflict() {
+async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
     let stage = Stage::set("one-file").await;
     let file = std::env::temp_dir().join(format!("{}.yaml", stage.namespace));
     let documents = [
@@ -155,7 +155,7 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_as_one_winner_and_one_
         String::from_utf8_lossy(&output.stderr)
     );
     let (winner, loser) = winner_and_loser(&stage).await;
-    // The Deployment controller may have a last word on the winner's pods.
+    // The Deployment controller may still update the winner's status.
     let both = async || {
         [
             stage.get(winner, "same").await,
@@ -166,18 +166,19 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_as_one_winner_and_one_
     loop {
         tokio::time::sleep(Duration::from_secs(3)).await;
         let now = both().await;
-        // At first the loser may know only that the name is taken; its next look tells by whom.
+        // At first the loser may only know that the name is taken; its next attempt finds the
+        // owner.
         let owner_is_named = now[1]
             .as_ref()
             .is_some_and(|loser| message(loser, "Ready").contains("belongs to"));
         if now == settled && owner_is_named {
             break;
         }
-        assert!(started.elapsed() < DEADLINE, "it never settles");
+        assert!(started.elapsed() < DEADLINE, "the conflict does not settle");
         settled = now;
     }
     let deployment = stage.get(DEPLOYMENT, "same").await.expect("one child");
-    // Applying the file again, as GitOps does every few minutes, must not stir anything up.
+    // Applying the file again, as GitOps tools do every few minutes, must change nothing.
     let output = stage.kubectl(&["apply", "-f", path]);
     assert!(
         output.status.success(),
@@ -185,7 +186,7 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_as_one_winner_and_one_
         String::from_utf8_lossy(&output.stderr)
     );
     tokio::time::sleep(AT_REST).await;
-    assert_eq!(settled, both().await, "nobody wrote anything");
+    assert_eq!(settled, both().await, "nothing was written");
     let same = stage.get(DEPLOYMENT, "same").await.expect("one child");
     assert_eq!(
         deployment["metadata"]["resourceVersion"],
@@ -194,7 +195,7 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_as_one_winner_and_one_
     let _ = std::fs::remove_file(file);
 }
 
-/// Waits until exactly one of Nginx and HelloWorld called `same` is Ready and the other
+/// Waits until exactly one of Nginx and HelloWorld with the name `same` is Ready and the other
 /// reports the conflict.
 async fn winner_and_loser(stage: &Stage) -> (Kind, Kind) {
     let started = Instant::now();
@@ -213,7 +214,7 @@ async fn winner_and_loser(stage: &Stage) -> (Kind, Kind) {
         ] {
             [true, true, false, false] => return (NGINX, HELLO_WORLD),
             [false, false, true, true] => return (HELLO_WORLD, NGINX),
-            [true, _, true, _] => panic!("both think they have it: {nginx:#} {hello:#}"),
+            [true, _, true, _] => panic!("both are Ready: {nginx:#} {hello:#}"),
             _ => {}
         }
         assert!(started.elapsed() < DEADLINE, "{nginx:#} {hello:#}");
@@ -222,7 +223,7 @@ async fn winner_and_loser(stage: &Stage) -> (Kind, Kind) {
 }
 
 #[tokio::test]
-async fn an_owner_reference_removed_by_hand_comes_back() {
+async fn an_owner_reference_removed_by_hand_is_restored() {
     let stage = Stage::set("unowned").await;
     let spec = json!({"image": "nginx:1.17.1", "port": 30032, "singlePodsQPS": 1, "totalQPS": 1});
     stage
@@ -236,18 +237,13 @@ async fn an_owner_reference_removed_by_hand_comes_back() {
         let orphan = stage.patch(kind, "web", orphaned).await.expect("patched");
         assert!(
             orphan["metadata"]["ownerReferences"].is_null(),
-            "the test bites"
+            "the tested situation occurred"
         );
         let back = stage
-            .until(
-                kind,
-                "web",
-                "has its owner again (promised: 2 s)",
-                |child| {
-                    let owner = &child["metadata"]["ownerReferences"][0];
-                    owner["uid"] == resource["metadata"]["uid"] && owner["controller"] == true
-                },
-            )
+            .until(kind, "web", "has its owner again (limit: 2 s)", |child| {
+                let owner = &child["metadata"]["ownerReferences"][0];
+                owner["uid"] == resource["metadata"]["uid"] && owner["controller"] == true
+            })
             .await;
         assert_eq!(
             before["metadata"]["uid"], back["metadata"]["uid"],
@@ -258,14 +254,14 @@ async fn an_owner_reference_removed_by_hand_comes_back() {
 }
 
 #[tokio::test]
-async fn a_child_that_was_given_to_a_stranger_is_left_to_it_and_reported() {
+async fn a_child_given_to_a_foreign_owner_is_left_alone_and_reported() {
     let stage = Stage::set("given-away").await;
     stage
         .apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
     stage.until_ready(MEMCACHED, "cache").await;
-    // It has to exist, or the garbage collector removes what it owns.
+    // The owner must exist, or the garbage collector deletes what it owns.
     let stranger = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "stranger"},
         "spec": {"selector": {"app": "stranger"}, "ports": [{"port": 80}]},
@@ -288,7 +284,7 @@ async fn a_child_that_was_given_to_a_stranger_is_left_to_it_and_reported() {
     assert!(message.contains("Service stranger"), "{message}");
     let before = stage.get(DEPLOYMENT, "cache").await.expect("still there");
     assert_eq!(before["metadata"]["ownerReferences"], json!([owner]));
-    // Changes of the resource, and the look at the blocker every 15 s, leave it alone, too.
+    // Changes of the resource, and the retries every 15 s, leave the object alone, too.
     stage.scale(MEMCACHED, "cache", 3).await.expect("scaled");
     stage
         .until(
@@ -311,7 +307,7 @@ async fn a_child_that_was_given_to_a_stranger_is_left_to_it_and_reported() {
         .map(Clone::clone)
     };
     assert_eq!(spec(&before), spec(&after), "untouched");
-    // Once the name is free it is ours again.
+    // Once the name is free, the manager creates its child.
     stage.delete(DEPLOYMENT, "cache").await;
     stage.until_ready(MEMCACHED, "cache").await;
 }

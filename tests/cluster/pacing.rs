@@ -1,5 +1,5 @@
-//! A new default image reaches a fleet a few resources at a time; what a user asks for is done
-//! at once.
+//! A new default image is rolled out to a few resources at a time; a user's change is applied at
+//! once.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ fn has_image(deployment: &Value, tag: &str) -> bool {
     deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image(tag)
 }
 
-/// The Deployments that do not have this image yet.
+/// Returns the Deployments that do not have this image yet.
 async fn without_image(stage: &Stage, tag: &str) -> Vec<String> {
     let deployments = stage.list(DEPLOYMENT).await;
     let others = deployments.iter().filter(|it| !has_image(it, tag));
@@ -36,7 +36,7 @@ async fn without_image(stage: &Stage, tag: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Waits until all have this image and are Ready.
+/// Waits until all Deployments have this image and are Ready.
 async fn until_rolled_out(stage: &Stage, tag: &str) {
     let started = Instant::now();
     loop {
@@ -52,8 +52,8 @@ async fn until_rolled_out(stage: &Stage, tag: &str) {
     }
 }
 
-/// How many Deployments were in the middle of a rollout to this image at the same time, at
-/// most, as they were stored; but for `left_out`.
+/// Returns the highest number of Deployments, except `left_out`, that were in a rollout to this
+/// image at the same time, according to their stored versions.
 fn most_at_a_time(stage: &Stage, tag: &str, left_out: &str) -> usize {
     let (mut rolling, mut most) = (BTreeSet::new(), 0);
     let versions = trusted::versions(stage.audit_log(), &stage.namespace, "deployments");
@@ -76,7 +76,7 @@ async fn paced(stage: &mut Stage, state: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn a_new_default_image_rolls_two_at_a_time_and_a_users_change_does_not_wait() {
+async fn a_new_default_image_rolls_two_at_a_time_and_user_changes_do_not_wait() {
     let mut stage = Stage::without_manager("pacing").await;
     stage.start_manager_with(&[], &[("MEMCACHED_IMAGE", &image("one"))]);
     for name in names() {
@@ -94,16 +94,16 @@ async fn a_new_default_image_rolls_two_at_a_time_and_a_users_change_does_not_wai
     while paced(&mut stage, "waiting").await == 0.0 {
         assert!(
             started.elapsed() < DEADLINE,
-            "nobody waits:\n{}",
+            "no rollout waits:\n{}",
             stage.log()
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let rolling = paced(&mut stage, "rolling").await;
     assert!(rolling <= 2.0, "{rolling} roll");
-    // The last of those who wait.
+    // The last of the waiting Deployments.
     let waiting = without_image(&stage, "two").await;
-    let users = waiting.last().expect("somebody waits").clone();
+    let users = waiting.last().expect("a waiting Deployment").clone();
     stage.apply(&memcached(&users, 2)).await.expect("applied");
     let limit = Duration::from_secs(2);
     let scaled = |deployment: &Value| deployment["spec"]["replicas"] == 2;
@@ -119,14 +119,14 @@ async fn a_new_default_image_rolls_two_at_a_time_and_a_users_change_does_not_wai
     while paced(&mut stage, "waiting").await + paced(&mut stage, "rolling").await > 0.0 {
         assert!(
             started.elapsed() < DEADLINE,
-            "the gauge stays:\n{}",
+            "the gauge does not return to 0:\n{}",
             stage.log()
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     stage.stop_manager();
 
-    // Without a limit the test would see more.
+    // Without a limit, more Deployments roll at a time.
     let environment = [
         ("MEMCACHED_IMAGE", image("three")),
         ("MAX_CONCURRENT_ROLLOUTS", "0".to_owned()),

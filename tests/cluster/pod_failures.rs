@@ -1,6 +1,6 @@
-//! Pods that do not start are named in the condition `Ready`: which pod, which container, why.
-//! `Degraded` follows when a pod has been so for 60 s. The simulated nodes leave a pod as its
-//! status is written here.
+//! The condition `Ready` names pods that do not start, with the container and the reason.
+//! `Degraded` becomes true when a pod has been in that state for 60 s. The simulated nodes keep the
+//! pod statuses that the test writes.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use testkit::{MEMCACHED, POD, Stage, condition, is_degraded, is_ready, message};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A container that does not run, as a kubelet tells of it.
+/// The state of a container that does not run, as a kubelet writes it.
 struct Failure {
     name: &'static str,
     reason: &'static str,
     state: Value,
     last_state: Value,
-    /// What the message says besides pod and container.
+    /// What the message contains besides pod and container.
     tells: &'static [&'static str],
 }
 
@@ -67,7 +67,7 @@ fn failures() -> [Failure; 4] {
     ]
 }
 
-/// The name of the one pod of a Memcached, once it is there.
+/// Returns the name of the only pod of a Memcached, once it exists.
 async fn pod_of(stage: &Stage, name: &str) -> String {
     for _ in 0..200 {
         let pods = stage.list(POD).await;
@@ -82,13 +82,13 @@ async fn pod_of(stage: &Stage, name: &str) -> String {
     panic!("{name} has no pod");
 }
 
-/// Seconds ago, as a condition says it.
+/// Returns a time some seconds ago, in the format of a condition.
 fn ago(seconds: i64) -> String {
     let time = Timestamp::now() - SignedDuration::from_secs(seconds);
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Has a kubelet say so of the one container.
+/// Writes the state of the only container, as a kubelet does.
 async fn set_state(stage: &Stage, pod: &str, ready: bool, state: &Value, last: &Value) {
     let image = "docker.io/library/memcached:1.6.39-alpine";
     let status = if ready { "True" } else { "False" };
@@ -106,13 +106,14 @@ async fn set_state(stage: &Stage, pod: &str, ready: bool, state: &Value, last: &
     stage.patch_status(POD, pod, patch).await;
 }
 
-/// Not Ready for this reason; Degraded as soon as the pod has been so for 60 s.
+/// Waits until the resource is not Ready for this reason, and Degraded once the pod has been in
+/// that state for 60 s.
 async fn is_told(stage: &Stage, name: &str, pod: &str, reason: &str, tells: &[&str]) {
     let resource = (MEMCACHED, name);
     let (object, _) = stage.until_not_ready_for(resource, reason, SOON).await;
     assert!(
         !is_degraded(&object),
-        "it is younger than 60 s: {:#}",
+        "the state is younger than 60 s: {:#}",
         object["status"]
     );
     let text = message(&object, "Ready");
@@ -126,7 +127,7 @@ async fn is_told(stage: &Stage, name: &str, pod: &str, reason: &str, tells: &[&s
     assert!(took > Duration::from_secs(3), "Degraded after {took:?}");
     let degraded = condition(&object, "Degraded").expect("there");
     assert_eq!(degraded["reason"], reason, "{degraded}");
-    // In a pod's life between restarts nothing else is told.
+    // While the pod waits for its next restart, the reason stays the same.
     assert!(!is_ready(&object));
 }
 
@@ -144,7 +145,7 @@ async fn container(stage: &Stage, failure: Failure) {
         .await;
 }
 
-/// The scheduler itself says so.
+/// Here the real scheduler writes the condition.
 async fn unschedulable(stage: &Stage) {
     let object = |selector: Value| {
         let mut object = MEMCACHED.object("nowhere", json!({"size": 1}));
@@ -179,9 +180,9 @@ async fn unschedulable(stage: &Stage) {
         .await;
 }
 
-/// All side by side: each waits for the age of 60 s.
+/// All cases run concurrently: each waits for 60 s.
 #[tokio::test]
-async fn pods_that_do_not_start_are_named_with_their_reason_and_degraded_after_60_s() {
+async fn pods_that_do_not_start_are_reported_and_after_60_s_degraded() {
     let stage = Stage::set("pod-failures").await;
     for failure in failures() {
         let object = MEMCACHED.object(failure.name, json!({"size": 1}));

@@ -1,5 +1,5 @@
-//! The manager as a process: stopped while it works, started again over what it left, and
-//! what it says of itself over HTTP.
+//! The manager as a process: stopped during its work, started again on existing objects, and its
+//! health and metrics over HTTP.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use testkit::{
 
 const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
 
-/// Resources in the test of a restart.
+/// Number of resources in the restart test.
 const RESOURCES: usize = 40;
 
 fn resource(number: usize) -> Value {
@@ -40,7 +40,7 @@ async fn not_ready(stage: &Stage) -> usize {
     count
 }
 
-/// Waits until the manager has looked at this many resources and has nothing left to do.
+/// Waits until the manager has reconciled this many resources and is idle.
 async fn until_idle(stage: &mut Stage, resources: usize) {
     let started = Instant::now();
     loop {
@@ -65,9 +65,9 @@ async fn until_idle(stage: &mut Stage, resources: usize) {
 }
 
 #[tokio::test]
-async fn sigterm_in_the_middle_of_the_work_is_obeyed_and_a_restart_finishes_it() {
+async fn sigterm_during_work_stops_the_manager_and_a_restart_finishes_the_work() {
     let mut stage = Stage::set("restart").await;
-    // At once, so that the manager cannot be done with all of them before the last is there.
+    // Concurrently, so that the manager is not done with all of them before the last one exists.
     let applies = (0..RESOURCES).map(|number| {
         let stage = &stage;
         async move { stage.apply(&resource(number)).await.expect("applied") }
@@ -80,11 +80,8 @@ async fn sigterm_in_the_middle_of_the_work_is_obeyed_and_a_restart_finishes_it()
         exit.took
     );
     assert_eq!(exit.code, Some(0), "{}", exit.log);
-    assert!(unfinished > 0, "the test bites");
-    assert!(
-        exit.took < 5 * Duration::from_millis(8500),
-        "promised: 8.5 s"
-    );
+    assert!(unfinished > 0, "the tested situation occurred");
+    assert!(exit.took < 5 * Duration::from_millis(8500), "limit: 8.5 s");
 
     stage.start_manager(&[]);
     let started = Instant::now();
@@ -92,10 +89,13 @@ async fn sigterm_in_the_middle_of_the_work_is_obeyed_and_a_restart_finishes_it()
         assert!(started.elapsed() < DEADLINE, "{}", stage.log());
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    println!("the next one had all Ready after {:?}", started.elapsed());
+    println!(
+        "with the next process all were Ready after {:?}",
+        started.elapsed()
+    );
     until_idle(&mut stage, RESOURCES).await;
     let exit = stage.stop_manager().expect("it ran");
-    println!("stopped at rest after {:?}", exit.took);
+    println!("stopped while idle after {:?}", exit.took);
     assert_eq!(exit.code, Some(0), "{}", exit.log);
 
     let before = stage.requests();
@@ -106,7 +106,7 @@ async fn sigterm_in_the_middle_of_the_work_is_obeyed_and_a_restart_finishes_it()
     assert_eq!(
         after.len(),
         before.len(),
-        "nothing to do: {:?}",
+        "writes of an idle manager: {:?}",
         &after[before.len()..]
     );
     let exit = stage.stop_manager().expect("it ran");
@@ -115,12 +115,12 @@ async fn sigterm_in_the_middle_of_the_work_is_obeyed_and_a_restart_finishes_it()
     let of_reconciles: Vec<_> = of_reconciles.collect();
     assert!(
         of_reconciles.is_empty(),
-        "nothing to tell: {of_reconciles:#?}"
+        "no log lines of reconciles: {of_reconciles:#?}"
     );
 }
 
 #[tokio::test]
-async fn health_readiness_and_metrics_tell_of_a_manager_at_work() {
+async fn health_readiness_and_metrics_describe_a_working_manager() {
     let mut stage = Stage::set("metrics").await;
     for path in ["/healthz", "/readyz", "/readyz?verbose"] {
         let (code, body) = stage.manager().get("health probes", path).await;
@@ -150,7 +150,7 @@ async fn health_readiness_and_metrics_tell_of_a_manager_at_work() {
     ] {
         let value = sum(&text, name, labels);
         println!("{name}{labels:?} = {value}");
-        assert!(value > 0.0, "{name}{labels:?} is not there, or 0:\n{text}");
+        assert!(value > 0.0, "{name}{labels:?} is missing or 0:\n{text}");
     }
     for name in [
         "controller_runtime_reconcile_errors_total",
@@ -158,7 +158,7 @@ async fn health_readiness_and_metrics_tell_of_a_manager_at_work() {
         "controller_runtime_active_workers",
         "workqueue_depth",
     ] {
-        assert!(text.contains(name), "{name} is not there:\n{text}");
+        assert!(text.contains(name), "{name} is missing:\n{text}");
         assert_eq!(sum(&text, name, &[]), 0.0, "{name}:\n{text}");
     }
     let others = sum(
@@ -166,5 +166,5 @@ async fn health_readiness_and_metrics_tell_of_a_manager_at_work() {
         "controller_runtime_reconcile_total",
         &["controller=\"nginx\""],
     );
-    assert_eq!(others, 0.0, "nobody asked for an Nginx");
+    assert_eq!(others, 0.0, "no Nginx exists");
 }

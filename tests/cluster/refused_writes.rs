@@ -1,5 +1,5 @@
-//! Answers to a write that say when to come back: a 404 for a resource that is still there,
-//! and a 429 with `Retry-After`. Between the manager and the API server is a proxy.
+//! API errors that decide when a write is retried: a 404 for a resource that still exists, and a
+//! 429 with `Retry-After`. A proxy between the manager and the API server sends them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use serde_json::json;
 
 use testkit::{MEMCACHED, Stage, condition};
 
-/// What the 429 says.
+/// The `Retry-After` of the 429, in seconds.
 const RETRY_AFTER: u32 = 8;
 
-/// A stage whose manager sees the API server through a proxy with this rule.
+/// Starts a manager that reaches the API server through a proxy with this rule.
 async fn behind(rule: Rule, test: &str) -> (Stage, Proxy, Installed, PathBuf) {
     let mut stage = Stage::without_manager(test).await;
     let kubeconfig = kube::config::Kubeconfig::read_from(stage.kubeconfig()).expect("a kubeconfig");
@@ -25,15 +25,15 @@ async fn behind(rule: Rule, test: &str) -> (Stage, Proxy, Installed, PathBuf) {
     (stage, proxy, installed, file)
 }
 
-/// The writes of the Deployment so far: the one that was refused, and the one after it.
+/// Returns the writes of the Deployment so far: the rejected ones and the one after them.
 fn applies(proxy: &Proxy) -> Vec<Entry> {
     let mut requests = proxy.journal().requests;
     requests.retain(|entry| entry.target.is_write() && entry.target.resource == "deployments");
     requests
 }
 
-/// Waits until an apply is obeyed; returns how long that was after the last one that was
-/// refused, and how many were. Meanwhile the resource is never Ready.
+/// Waits until an apply succeeds. Returns how long that was after the last rejected one, and how
+/// many were rejected. The resource is never Ready meanwhile.
 async fn until_applied_again(stage: &Stage, proxy: &Proxy) -> (Duration, usize) {
     let started = tokio::time::Instant::now();
     loop {
@@ -41,8 +41,10 @@ async fn until_applied_again(stage: &Stage, proxy: &Proxy) -> (Duration, usize) 
         let applies = applies(proxy);
         let obeyed = applies.iter().position(Entry::is_committed);
         if let Some(obeyed) = obeyed {
-            let refused = applies[..obeyed].last().expect("the test bites");
-            let ended = refused.ended.expect("it was answered");
+            let refused = applies[..obeyed]
+                .last()
+                .expect("the tested situation occurred");
+            let ended = refused.ended.expect("an answered request");
             return (applies[obeyed].began.duration_since(ended), obeyed);
         }
         let ready = condition(&resource, "Ready");
@@ -67,11 +69,11 @@ async fn not_found() {
         .apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
-    // What else wakes it meanwhile, e.g. a status that is due, tries as well.
+    // Other reconciles in between, such as one for a status that is due, also retry.
     tokio::time::sleep(Duration::from_secs(2)).await;
     rule.remove();
     let (took, refused) = until_applied_again(&stage, &proxy).await;
-    println!("after {refused} 404s it was applied {took:.1?} later (promised: 15 s ± 20 %)");
+    println!("after {refused} 404s: applied {took:.1?} later (expected: 15 s ± 20 %)");
     assert!(refused <= 4, "{refused} 404s within two seconds");
     let promised = Duration::from_secs(12)..Duration::from_secs(19);
     assert!(promised.contains(&took), "{took:?}");
@@ -90,16 +92,20 @@ async fn too_many_requests() {
         .await
         .expect("applied");
     let (took, refused) = until_applied_again(&stage, &proxy).await;
-    println!("told to come back after {RETRY_AFTER} s, it came after {took:.1?}");
-    assert_eq!((refused, rule.met()), (1, 1), "the test bites");
+    println!("Retry-After: {RETRY_AFTER} s, retried after {took:.1?}");
+    assert_eq!(
+        (refused, rule.met()),
+        (1, 1),
+        "the tested situation occurred"
+    );
     let asked = Duration::from_secs(RETRY_AFTER.into());
     assert!(took >= asked && took < asked * 2, "{took:?}");
     stage.until_ready(MEMCACHED, "cache").await;
     let _ = std::fs::remove_file(file);
 }
 
-/// Side by side: both wait.
+/// Both cases run concurrently, because both wait.
 #[tokio::test]
-async fn a_404_is_looked_at_again_after_15_s_and_retry_after_is_obeyed_on_writes() {
+async fn after_a_404_writes_are_retried_after_15_s_and_retry_after_is_obeyed() {
     tokio::join!(not_found(), too_many_requests());
 }

@@ -1,5 +1,5 @@
-//! A manager with the rights of the generated roles and no others: enough for all it does, and
-//! all of them used.
+//! A manager with exactly the permissions of the generated roles: they suffice for everything it
+//! does, and it uses all of them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,8 +21,8 @@ const ACCOUNT: Kind = Kind {
     plural: "serviceaccounts",
 };
 
-/// The rules that the bundle's ClusterServiceVersion gives the manager, those for its own
-/// namespace included.
+/// Returns the rules that the bundle's ClusterServiceVersion gives the manager, including those for
+/// its own namespace.
 fn bundled_rules() -> Vec<Value> {
     let csv = generated("../bundle/manifests/quartet-operator.clusterserviceversion.yaml");
     let install = &csv["spec"]["install"]["spec"];
@@ -31,7 +31,8 @@ fn bundled_rules() -> Vec<Value> {
     rules.cloned().collect()
 }
 
-/// A ServiceAccount with the rules of the bundle in the stage's namespace, as a kubeconfig.
+/// Creates a ServiceAccount with the bundle's rules in the test's namespace, and returns its
+/// kubeconfig.
 async fn service_account(stage: &Stage) -> PathBuf {
     let metadata = json!({"name": "manager"});
     let role = json!({
@@ -50,7 +51,7 @@ async fn service_account(stage: &Stage) -> PathBuf {
     kubeconfig(stage, &stage.namespace, "manager").await
 }
 
-/// A kubeconfig of this ServiceAccount.
+/// Writes a kubeconfig of this ServiceAccount.
 async fn kubeconfig(stage: &Stage, namespace: &str, account: &str) -> PathBuf {
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
     let request =
@@ -66,7 +67,7 @@ async fn kubeconfig(stage: &Stage, namespace: &str, account: &str) -> PathBuf {
     file
 }
 
-/// The token in such a kubeconfig.
+/// Reads the token from such a kubeconfig.
 fn token_of(kubeconfig: &Path) -> String {
     let text = std::fs::read_to_string(kubeconfig).expect("a kubeconfig");
     let kubeconfig: Value = serde_saphyr::from_str(&text).expect("YAML");
@@ -74,15 +75,15 @@ fn token_of(kubeconfig: &Path) -> String {
     token.expect("a token").to_owned()
 }
 
-/// Memcached, Nginx and HelloWorld with a Service each, ElasticWeb, and the finalizer that
-/// operator-sdk's Memcached left.
+/// Returns Memcached, Nginx and HelloWorld with a Service each, ElasticWeb, and the finalizer of
+/// operator-sdk's Memcached.
 fn resources(node_port: u16) -> [(Kind, Value); 4] {
     let with_service = |kind: Kind, spec: Value, service: Value| {
         let mut object = kind.object("mine", spec);
         let data = json!({"v1": {"service": service}}).to_string();
         object["metadata"]["annotations"] =
             json!({"quartet-operator.example.com/conversion-data": data});
-        // One name for all would be a conflict.
+        // The same name for all would be a conflict.
         object["metadata"]["name"] = format!("mine-{}", kind.plural).into();
         (kind, object)
     };
@@ -98,7 +99,7 @@ fn resources(node_port: u16) -> [(Kind, Value); 4] {
     resources
 }
 
-/// Has the manager do all that it does for resources.
+/// Makes the manager do everything that it does for resources.
 async fn exercise(stage: &Stage) {
     let strangers = [
         json!({
@@ -121,7 +122,7 @@ async fn exercise(stage: &Stage) {
         let resource = stage.until_ready(kind, name).await;
         assert!(
             resource["metadata"]["finalizers"].is_null(),
-            "fault 33: stripped"
+            "fault 33: the finalizer is removed"
         );
         assert!(stage.get(DEPLOYMENT, name).await.is_some());
         assert!(stage.get(SERVICE, name).await.is_some());
@@ -151,7 +152,7 @@ async fn exercise(stage: &Stage) {
     count_an_event(stage).await;
 }
 
-/// The same Event twice, which is one whose count is written.
+/// Causes the same Event twice, so that its count is written.
 async fn count_an_event(stage: &Stage) {
     for paused in [json!("true"), json!(null), json!("true")] {
         let annotations = json!({"quartet-operator.example.com/paused": paused});
@@ -185,31 +186,31 @@ async fn count_an_event(stage: &Stage) {
     }
 }
 
-/// Nothing was refused, and everything was asked as this ServiceAccount.
+/// Asserts that nothing was forbidden and that all requests were made as this ServiceAccount.
 fn assert_enough(requests: &[Request], account: &str) {
     let refused: Vec<_> = requests
         .iter()
         .filter(|request| request.code == 403)
         .collect();
-    assert!(refused.is_empty(), "more rights are needed: {refused:#?}");
+    assert!(refused.is_empty(), "missing permissions: {refused:#?}");
     assert!(
         requests.iter().all(|request| request.user == account),
-        "the test bites"
+        "the tested situation occurred"
     );
 }
 
 #[tokio::test]
-async fn fault_24_and_30_the_manager_has_the_rights_that_it_uses_and_no_others() {
+async fn fault_24_and_30_the_manager_has_exactly_the_permissions_that_it_uses() {
     let mut stage = Stage::without_manager("rights").await;
     let kubeconfig = service_account(&stage).await;
     let namespace = format!("--leader-election-namespace={}", stage.namespace);
     stage.start_manager_as(&kubeconfig, &["--leader-elect", &namespace]);
     exercise(&stage).await;
 
-    // Reviews belong to no namespace; they are for the whole profile's test.
+    // Reviews belong to no namespace; the test of the whole profile covers them.
     let in_a_namespace = CORE.iter().copied().filter(|role| *role != METRICS_AUTH);
     let granted = granted(&in_a_namespace.collect::<Vec<_>>());
-    until(&stage, "every right is used", || {
+    until(&stage, "every permission is used", || {
         used(&stage.all_requests()).is_superset(&granted)
     })
     .await;
@@ -220,11 +221,11 @@ async fn fault_24_and_30_the_manager_has_the_rights_that_it_uses_and_no_others()
     let _ = std::fs::remove_file(kubeconfig);
 }
 
-/// Where the generated manifests put the manager.
+/// The namespace of the manager in the generated manifests.
 const NAMESPACE: &str = "quartet-operator-system";
 
-/// Applies `dist/install.yaml` without replicas, whose place this test's manager takes; returns
-/// what the manager in it is started with.
+/// Applies `dist/install.yaml` with zero replicas, which this test's manager replaces. Returns the
+/// flags of the manager in it.
 fn install(stage: &Stage) -> Vec<String> {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/dist/install.yaml"))
         .expect("the installer");
@@ -255,7 +256,7 @@ fn install(stage: &Stage) -> Vec<String> {
     flags
 }
 
-/// Has the webhook Service lead to `port` of this machine.
+/// Makes the webhook Service lead to `port` of this machine.
 async fn route_webhooks(stage: &Stage, port: u16) {
     let address = testkit::own_address();
     let slice = json!({
@@ -271,7 +272,7 @@ async fn route_webhooks(stage: &Stage, port: u16) {
     created.expect("an EndpointSlice");
 }
 
-/// Waits until `done`, for as long as a rotation of the certificate may take five times over.
+/// Waits until `done`, for five times the duration of a certificate rotation.
 async fn until(stage: &Stage, what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {
@@ -283,7 +284,7 @@ async fn until(stage: &Stage, what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn the_self_managed_profile_as_it_is_installed_is_enough_and_all_of_it_is_used() {
+async fn the_self_managed_profile_grants_exactly_the_permissions_that_are_used() {
     let private = private::cluster().await;
     let mut stage = Stage::on(private.cluster.environment(), "self-managed").await;
     let installed = install(&stage);
@@ -291,7 +292,7 @@ async fn the_self_managed_profile_as_it_is_installed_is_enough_and_all_of_it_is_
     route_webhooks(&stage, port).await;
     let account = "quartet-operator-controller-manager";
     let kubeconfig = kubeconfig(&stage, NAMESPACE, account).await;
-    // As it is installed, but on this machine: its ports are somebody else's here.
+    // As installed, except for the ports, which other processes of this machine may use.
     let port = format!("--webhook-port={port}");
     let namespace = format!("--leader-election-namespace={NAMESPACE}");
     let here = [
@@ -314,19 +315,20 @@ async fn the_self_managed_profile_as_it_is_installed_is_enough_and_all_of_it_is_
     })
     .await;
     exercise(&stage).await;
-    // Nobody lets the manager itself read its metrics, which it has to ask to find out.
+    // The manager is not allowed to read its own metrics; to find that out, it has to review a
+    // request.
     let address = stage.manager().address_of("metrics").await;
     let token = format!("Bearer {}", token_of(&kubeconfig));
     let (code, body) = http::get_tls(&address, "/metrics", &[("Authorization", token.as_str())]);
     assert_eq!(code, 403, "{body}");
 
-    // So that it makes and replaces its Secret once more.
+    // Makes the manager create and replace its Secret once more.
     let secret = "quartet-operator-webhook-server-cert";
     let deleted = stage.kubectl(&["delete", "secret", secret, "--namespace", NAMESPACE]);
     assert!(deleted.status.success());
     let log = private.cluster.audit_log();
     let granted = granted(&[CORE, SELF_MANAGED].concat());
-    until(&stage, "every right is used", || {
+    until(&stage, "every permission is used", || {
         used(&audit::requests(&log, None)).is_superset(&granted)
     })
     .await;
@@ -340,12 +342,12 @@ async fn the_self_managed_profile_as_it_is_installed_is_enough_and_all_of_it_is_
 }
 
 #[tokio::test]
-async fn fault_11_the_status_is_written_as_a_subresource_and_the_spec_stays_the_users() {
+async fn fault_11_the_status_is_written_as_a_subresource_and_the_spec_is_not() {
     let stage = Stage::set("subresource").await;
     for (kind, object) in resources(30042) {
         stage.apply(&object).await.expect("applied");
         let name = object["metadata"]["name"].as_str().expect("a name");
-        // Edits of the user between and during the writes of the status.
+        // The user edits the resource between and during the status writes.
         for replicas in [2, 1] {
             if kind.kind != "ElasticWeb" {
                 stage.scale(kind, name, replicas).await.expect("scaled");

@@ -1,13 +1,13 @@
-//! The Service that a resource may ask for, and the one DELETE that the manager ever sends.
+//! The optional Service of a resource, and the only DELETE that the manager sends.
 
 use serde_json::{Value, json};
 
 use testkit::{DEPLOYMENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, is_ready};
 
-/// The annotation by which the spoke version carries what only the hub version can say.
+/// The annotation in which the spoke version keeps the fields that only the hub version has.
 const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
 
-/// Each kind whose Service is optional, a spec, and the hub's `service`.
+/// Each kind with an optional Service, a spec, and the hub's `service`.
 fn kinds() -> [(Kind, Value, Value); 3] {
     [
         (MEMCACHED, json!({"size": 1}), json!({"enabled": true})),
@@ -20,7 +20,7 @@ fn kinds() -> [(Kind, Value, Value); 3] {
     ]
 }
 
-/// `service` as a merge patch of the resource, or as a part of it.
+/// Returns `service` as a merge patch of the resource, or as a part of it.
 fn with_service(service: &Value) -> Value {
     let data = json!({"v1": {"service": service}}).to_string();
     json!({"metadata": {"annotations": {CONVERSION_DATA: data}}})
@@ -32,7 +32,7 @@ fn identity(object: &Value) -> [Value; 2] {
 }
 
 #[tokio::test]
-async fn an_optional_service_is_made_when_asked_for_and_exactly_it_is_deleted_when_not() {
+async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later() {
     let stage = Stage::set("services").await;
     let stranger = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "stranger"},
@@ -107,7 +107,7 @@ async fn an_optional_service_is_made_when_asked_for_and_exactly_it_is_deleted_wh
 }
 
 #[tokio::test]
-async fn a_service_asked_for_later_is_made_and_returns_after_it_was_switched_off() {
+async fn a_service_can_be_enabled_later_disabled_and_enabled_again() {
     let stage = Stage::set("service-later").await;
     stage
         .apply(&NGINX.object("web", json!({"count": 1})))

@@ -1,5 +1,5 @@
-//! Managers with label selectors share a cluster: each writes the resources of its shard alone, and a
-//! resource that moves keeps its pods.
+//! Managers with label selectors share a cluster: each writes only the resources of its shard, and
+//! a resource that changes its shard keeps its pods.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,9 +26,10 @@ const REPLICA_SET: Kind = Kind {
     plural: "replicasets",
 };
 
-/// The manager of a shard, which is a user of its own, so that the audit log tells whose a write was.
+/// The manager of a shard. It has a user of its own, so that the audit log shows which manager
+/// wrote.
 struct ShardManager {
-    /// Until it is stopped.
+    /// None after it was stopped.
     manager: Option<Manager>,
     user: String,
     kubeconfig: PathBuf,
@@ -58,10 +59,10 @@ impl ShardManager {
     }
 
     fn manager(&self) -> &Manager {
-        self.manager.as_ref().expect("it was not stopped")
+        self.manager.as_ref().expect("a running manager")
     }
 
-    /// What it has written so far, besides its Lease and Events.
+    /// Returns its writes so far, except of its Lease and Events.
     fn writes(&self, stage: &Stage) -> Vec<Request> {
         let mut requests = audit::requests(stage.audit_log(), Some(&stage.namespace));
         requests.retain(|request| {
@@ -72,20 +73,20 @@ impl ShardManager {
         requests
     }
 
-    /// The names of the objects that it has written.
+    /// Returns the names of the objects that it has written.
     fn written(&self, stage: &Stage) -> BTreeSet<String> {
         let writes = self.writes(stage).into_iter();
         writes.map(|request| request.name).collect()
     }
 
-    /// The line that it wrote when it started.
+    /// Returns its first log line.
     fn start_line(&self) -> Value {
         let log = self.manager().log();
         let mut lines = log
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
         let line = lines.find(|line: &Value| line["message"] == "starting");
-        line.expect("it has started")
+        line.expect("the first log line")
     }
 
     fn stop(self) {
@@ -102,14 +103,14 @@ impl Drop for ShardManager {
     }
 }
 
-/// A Memcached with these labels.
+/// Returns a Memcached with these labels.
 fn memcached(name: &str, size: u32, labels: Value) -> Value {
     let mut object = MEMCACHED.object(name, json!({"size": size}));
     object["metadata"]["labels"] = labels;
     object
 }
 
-/// The field managers of the operator that have applied the object.
+/// Returns the operator's field managers that have applied the object.
 fn appliers(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array();
     let applied = entries
@@ -132,7 +133,8 @@ async fn label(stage: &Stage, kind: Kind, name: &str, shard: Value) {
     stage.patch(kind, name, patch).await.expect("labelled");
 }
 
-/// What shows that the pods of a child were not touched: it, its ReplicaSets and the pods.
+/// Returns what must stay the same if the pods of a child are untouched: the child, its ReplicaSets
+/// and the pods.
 async fn pods_of(stage: &Stage, deployment: &Value) -> (Value, BTreeSet<String>) {
     let mut seen = BTreeSet::new();
     for kind in [REPLICA_SET, POD] {
@@ -150,7 +152,7 @@ async fn pods_of(stage: &Stage, deployment: &Value) -> (Value, BTreeSet<String>)
 }
 
 #[tokio::test]
-async fn three_shards_write_their_own_resources_alone() {
+async fn each_of_three_shards_writes_only_its_own_resources() {
     let stage = Stage::without_manager("three-shards").await;
     let shards = [
         ("a", format!("{LABEL}=a"), "335ace71", json!({LABEL: "a"})),
@@ -184,7 +186,7 @@ async fn three_shards_write_their_own_resources_alone() {
         assert_eq!(line["shard"], *id);
         assert_eq!(line["lease"], format!("quartet-operator.example.com-{id}"));
     }
-    // A resource of each shard changes, and one goes.
+    // A resource of each shard changes, and one is deleted.
     for (name, ..) in &shards {
         let object = format!("of-{name}");
         stage.scale(MEMCACHED, &object, 2).await.expect("scaled");
@@ -208,7 +210,7 @@ async fn three_shards_write_their_own_resources_alone() {
 }
 
 #[tokio::test]
-async fn a_resource_that_moves_keeps_its_pods_and_is_written_by_its_new_shard() {
+async fn a_resource_that_changes_shard_keeps_its_pods_and_gets_a_new_writer() {
     let stage = Stage::without_manager("move").await;
     let a = ShardManager::start(&stage, "a", &format!("{LABEL}=a"));
     let b = ShardManager::start(&stage, "b", &format!("{LABEL}=b"));
@@ -248,9 +250,9 @@ async fn a_resource_that_moves_keeps_its_pods_and_is_written_by_its_new_shard() 
         .until(DEPLOYMENT, "web", "scaled by b", is_scaled)
         .await;
     stage.until_ready(ELASTIC_WEB, "web").await;
-    assert_eq!(a.writes(&stage).len(), by_a, "a has let it go");
+    assert_eq!(a.writes(&stage).len(), by_a, "a no longer writes it");
 
-    // A shard that nobody has: all stays as it is.
+    // A shard without a manager: nothing changes.
     label(&stage, ELASTIC_WEB, "web", json!("nobody")).await;
     tokio::time::sleep(AT_REST).await;
     let left = stage.get(DEPLOYMENT, "web").await.expect("not deleted");
@@ -302,7 +304,7 @@ async fn sharding_is_switched_on_and_off_without_a_restart_of_pods() {
 }
 
 #[tokio::test]
-async fn shards_that_overlap_neither_fight_nor_restart_pods() {
+async fn overlapping_shards_do_not_overwrite_each_other_or_restart_pods() {
     const LONG: Duration = Duration::from_secs(25);
     let stage = Stage::without_manager("overlap").await;
     let started = Instant::now();
@@ -332,14 +334,14 @@ async fn shards_that_overlap_neither_fight_nor_restart_pods() {
     let of = |resource: &str| writes.iter().filter(|it| it.resource == resource).count();
     let (applies, statuses) = (of("deployments"), of("memcacheds/status"));
     println!(
-        "{applies} writes of the Deployment, {statuses} of the status, told {told} times in {lasted:?}"
+        "{applies} writes of the Deployment, {statuses} of the status, {told} warnings in {lasted:?}"
     );
-    // Of two that fight, each would write ten times a second.
+    // Two managers that overwrite each other would each write ten times a second.
     let most = usize::try_from(lasted.as_secs() / 2).expect("a short test");
     assert!((1..=4).contains(&told), "{logs}");
     assert!((3..=most).contains(&applies), "{applies} of {most}");
     assert!(statuses <= 6, "{statuses}");
-    // The one that has the child still works.
+    // The manager that has the child still works.
     stage.scale(MEMCACHED, "cache", 2).await.expect("scaled");
     stage.until_ready(MEMCACHED, "cache").await;
 }

@@ -1,5 +1,5 @@
-//! Children that the four old operators made become ours as they stand: the same objects, with
-//! the selectors that nobody can change, and without a moment in which a Service has no pods.
+//! Adoption: children that the four original operators created are kept as the same objects, with
+//! their immutable selectors, and a Service always has ready endpoints.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::old_operators::{self, assert_taken_over, owned, resource_and_children};
+use crate::old_operators::{self, assert_adopted, owned, resource_and_children};
 use testkit::{
     DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage,
     is_ready,
@@ -28,15 +28,15 @@ const REPLICA_SET: Kind = Kind {
 const PAUSED: &str = "quartet-operator.example.com/paused";
 const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
 
-/// A resource of an old operator and the children that it had made when it was stopped.
+/// A resource of an original operator and the children that it had created when it was stopped.
 struct Left {
     kind: Kind,
     name: String,
-    /// As they were when their pods were ready.
+    /// The children when their pods were ready.
     children: Vec<(Kind, Value)>,
 }
 
-/// Puts what an old operator left into the namespace, paused, and waits until its pods are
+/// Creates what an original operator left in the namespace, paused, and waits until its pods are
 /// ready. `node_port` is that of its Service, if it has one.
 async fn leave(stage: &Stage, kind: Kind, node_port: i64) -> Left {
     let all = old_operators::ALL.into_iter();
@@ -70,7 +70,7 @@ async fn leave(stage: &Stage, kind: Kind, node_port: i64) -> Left {
     left
 }
 
-/// As `r.Create` of controller-runtime does, whose field manager is the name of the process.
+/// Creates as `r.Create` of controller-runtime does, whose field manager is the process name.
 async fn create_as_old_manager(stage: &Stage, kind: Kind, object: &Value) {
     let target = format!("{}?fieldManager=manager", stage.path(kind, ""));
     let created = stage.api.create(&target, object);
@@ -78,7 +78,7 @@ async fn create_as_old_manager(stage: &Stage, kind: Kind, object: &Value) {
 }
 
 impl Left {
-    /// Lets our operator begin.
+    /// Resumes the resource, so that our operator reconciles it.
     async fn resume(&self, stage: &Stage) {
         let resumed = json!({"metadata": {"annotations": {PAUSED: null}}});
         stage
@@ -87,30 +87,34 @@ impl Left {
             .expect("patched");
     }
 
-    /// Panics unless everything is ours, and the pods were replaced once.
+    /// Panics unless all children are adopted and their pods were replaced once.
     async fn assert_ours(&self, stage: &Stage) {
         for (of, before) in &self.children {
             let after = stage.get(*of, &self.name).await.expect("still there");
-            assert_taken_over(before, &after);
+            assert_adopted(before, &after);
         }
         let uid = &self.children[0].1["metadata"]["uid"];
         let sets = stage.list(REPLICA_SET).await;
         let of_it = sets
             .iter()
             .filter(|set| set["metadata"]["ownerReferences"][0]["uid"] == *uid);
-        assert_eq!(of_it.count(), 2, "that of the old pods, and one of ours");
+        assert_eq!(
+            of_it.count(),
+            2,
+            "the ReplicaSet of the old pods, and one of ours"
+        );
     }
 }
 
-/// The endpoints of a Service, at every change of them.
+/// The endpoints of a Service, after every change.
 struct Endpoints {
-    /// How many were ready after each change.
+    /// The number of ready endpoints after each change.
     counts: watch::Receiver<Vec<usize>>,
     watch: JoinHandle<()>,
 }
 
 impl Endpoints {
-    /// Begins to watch those of a Service, and waits until there are some.
+    /// Starts to watch the endpoints of a Service and waits until there are some.
     async fn watch(stage: &Stage, service: &str) -> Self {
         let slices: Api<EndpointSlice> =
             Api::namespaced(stage.api.client.clone(), &stage.namespace);
@@ -125,16 +129,16 @@ impl Endpoints {
         Self { counts, watch }
     }
 
-    /// How many there were after each change since the first were ready.
+    /// Returns the numbers after each change since the first endpoints were ready.
     fn seen(&self) -> Vec<usize> {
-        assert!(!self.watch.is_finished(), "the watch goes on");
+        assert!(!self.watch.is_finished(), "the watch has ended");
         let counts = self.counts.borrow();
         let counts = counts.iter().skip_while(|count| **count == 0);
         counts.copied().collect()
     }
 }
 
-/// Tells of every change how many endpoints there are after it.
+/// Sends the number of endpoints after every change.
 async fn count(
     mut events: BoxStream<'static, kube::Result<WatchEvent<EndpointSlice>>>,
     counts: watch::Sender<Vec<usize>>,
@@ -161,7 +165,7 @@ impl Drop for Endpoints {
     }
 }
 
-/// Endpoints that traffic is sent to: ready ones, of a port.
+/// Counts the endpoints that get traffic: ready ones with a port.
 fn ready(slice: &EndpointSlice) -> usize {
     if slice.ports.as_ref().is_none_or(Vec::is_empty) {
         return 0;
@@ -174,14 +178,14 @@ fn ready(slice: &EndpointSlice) -> usize {
 }
 
 #[tokio::test]
-async fn what_the_old_operators_made_becomes_ours_as_it_stands() {
+async fn children_of_the_original_operators_are_adopted_unchanged() {
     let stage = Stage::set("old-operators").await;
     let mut left = Vec::new();
     for kind in KINDS {
         left.push(leave(&stage, kind, 30050).await);
     }
     let endpoints = Endpoints::watch(&stage, "elasticweb-sample").await;
-    // With the old operators this was how one changed an image; and somebody scaled.
+    // With the original operators, users changed an image this way; a user has also scaled.
     let edits = [
         vec![
             "set",
@@ -212,11 +216,11 @@ async fn what_the_old_operators_made_becomes_ours_as_it_stands() {
         stage.until_ready(one.kind, &one.name).await;
     }
     for one in &left {
-        // The web's image was changed by hand, which replaced its pods before.
+        // The web's image was changed by hand, which had already replaced its pods.
         if one.kind.kind == "ElasticWeb" {
             for (of, before) in &one.children {
                 let after = stage.get(*of, &one.name).await.expect("still there");
-                assert_taken_over(before, &after);
+                assert_adopted(before, &after);
             }
         } else {
             one.assert_ours(&stage).await;
@@ -226,7 +230,7 @@ async fn what_the_old_operators_made_becomes_ours_as_it_stands() {
     println!("ready endpoints of the Service: {seen:?}");
     assert!(seen.iter().all(|count| *count >= 3), "{seen:?}");
 
-    // The status is true of pods whose labels the selector of another decides.
+    // The status counts the pods of the retained selector.
     let memcached = stage.get(MEMCACHED, "memcached-sample").await;
     let memcached = memcached.expect("the resource");
     let nodes = memcached["status"]["nodes"].as_array().map(Vec::len);
@@ -239,7 +243,7 @@ async fn what_the_old_operators_made_becomes_ours_as_it_stands() {
     assert_eq!(pods.lines().count(), 3, "{selector}: {pods}");
     assert_eq!(memcached["metadata"]["finalizers"], Value::Null);
 
-    // From now on it is one of ours: scaled in its own way, at rest between.
+    // From now on it is an ordinary resource: it can be scaled, and an idle one causes no requests.
     stage
         .scale(MEMCACHED, "memcached-sample", 1)
         .await
@@ -253,7 +257,7 @@ async fn what_the_old_operators_made_becomes_ours_as_it_stands() {
 }
 
 #[tokio::test]
-async fn the_service_stays_as_it_was_while_the_new_pods_do_not_come() {
+async fn the_service_keeps_its_selector_while_the_new_pods_do_not_start() {
     let stage = Stage::set("old-service").await;
     let left = leave(&stage, ELASTIC_WEB, 30051).await;
     let name = left.name.as_str();
@@ -266,7 +270,7 @@ async fn the_service_stays_as_it_was_while_the_new_pods_do_not_come() {
         .until(
             DEPLOYMENT,
             name,
-            "has a pod that does not come",
+            "has a pod that does not start",
             |deployment| {
                 deployment["status"]["updatedReplicas"] == 1
                     && deployment["status"]["unavailableReplicas"] == 1
@@ -274,7 +278,7 @@ async fn the_service_stays_as_it_was_while_the_new_pods_do_not_come() {
         )
         .await;
     stage
-        .until(left.kind, name, "says that it rolls out", |resource| {
+        .until(left.kind, name, "reports RollingOut", |resource| {
             resource["status"]["conditions"][0]["reason"] == "RollingOut"
         })
         .await;
@@ -292,17 +296,14 @@ async fn the_service_stays_as_it_was_while_the_new_pods_do_not_come() {
         of_service.starts_with(&[("patch", 409), ("get", 200)]),
         "{of_service:?}"
     );
-    assert!(
-        of_service.len() <= 6,
-        "looked at every 15 s: {of_service:?}"
-    );
+    assert!(of_service.len() <= 6, "retried every 15 s: {of_service:?}");
 
     let found = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
     stage.patch(left.kind, name, found).await.expect("patched");
     stage.until_ready(left.kind, name).await;
     for (of, before) in &left.children {
         let after = stage.get(*of, name).await.expect("still there");
-        assert_taken_over(before, &after);
+        assert_adopted(before, &after);
     }
     let seen = endpoints.seen();
     println!("ready endpoints of the Service: {seen:?}");

@@ -1,5 +1,5 @@
-//! Traces, as a real collector receives them from the real manager, and that a collector which is
-//! away harms nothing.
+//! Traces that a real collector receives from the real manager. A collector that is down does no
+//! harm.
 
 mod collector;
 
@@ -11,7 +11,7 @@ use self::collector::{Collector, Span};
 use crate::webhooks::stage_with;
 use testkit::{DEADLINE, DEPLOYMENT, Stage};
 
-/// OTLP's numbers of span kinds.
+/// The numbers of span kinds in OTLP.
 const INTERNAL: i64 = 1;
 const SERVER: i64 = 2;
 const CLIENT: i64 = 3;
@@ -27,7 +27,7 @@ async fn create(stage: &Stage, name: &str) {
     stage.until(DEPLOYMENT, name, "has a pod", has_a_pod).await;
 }
 
-/// Waits until the collector has what `find` finds.
+/// Waits until `find` finds its spans in the collector.
 async fn received<T>(collector: &Collector, what: &str, find: impl Fn(&[Span]) -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -41,7 +41,7 @@ async fn received<T>(collector: &Collector, what: &str, find: impl Fn(&[Span]) -
     }
 }
 
-/// A reconcile of `name` that applied its Deployment, and that call.
+/// Finds a reconcile of `name` that applied its Deployment, and the span of that request.
 fn reconcile(spans: &[Span], name: &str) -> Option<(Span, Span)> {
     let reconciles = spans
         .iter()
@@ -55,7 +55,7 @@ fn reconcile(spans: &[Span], name: &str) -> Option<(Span, Span)> {
     reconciles.clone().find_map(with_call)
 }
 
-/// Waits until the log has the line `message` so often, and asserts that it does not have more.
+/// Waits until the log has the line `message` this many times, and asserts that it has no more.
 async fn logged(stage: &Stage, message: &str, times: usize) {
     let began = Instant::now();
     while stage.log().matches(message).count() < times {
@@ -70,7 +70,7 @@ async fn logged(stage: &Stage, message: &str, times: usize) {
 }
 
 #[tokio::test]
-async fn a_reconcile_with_its_calls_an_admission_and_a_conversion_reach_a_real_collector() {
+async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
     let folder = devcluster::StateFolder::create().expect("a folder");
     let port = devcluster::free_port().expect("a port");
     let address = format!("127.0.0.1:{port}");
@@ -83,7 +83,7 @@ async fn a_reconcile_with_its_calls_an_admission_and_a_conversion_reach_a_real_c
             "service.name=traced,k8s.cluster.name=a%20b",
         ),
     ];
-    // Nobody listens yet: the manager works, and says so once.
+    // No collector listens yet: the manager works and logs that once.
     let (_private, mut stage) = stage_with("traces", &[], &environment).await;
     create(&stage, "untraced").await;
     let (away, back) = ("traces cannot be exported", "traces are exported again");
@@ -91,7 +91,7 @@ async fn a_reconcile_with_its_calls_an_admission_and_a_conversion_reach_a_real_c
 
     let collector = Collector::start(folder.path(), &address);
     create(&stage, "traced").await;
-    let (of_reconcile, of_call) = received(&collector, "a reconcile and its call", |spans| {
+    let (of_reconcile, of_call) = received(&collector, "a reconcile and its request", |spans| {
         reconcile(spans, "traced")
     })
     .await;
@@ -134,14 +134,14 @@ async fn a_reconcile_with_its_calls_an_admission_and_a_conversion_reach_a_real_c
         assert_eq!(attributes["http.response.status_code"], 200);
     }
 
-    // Gone again: nothing waits for it, and the log has one line more.
+    // The collector is down again: the manager does not wait for it and logs one more line.
     drop(collector);
     for name in ["away-1", "away-2"] {
         create(&stage, name).await;
     }
     logged(&stage, away, 2).await;
 
-    // What was not sent by then is sent when the manager stops.
+    // Spans that were not exported by then are exported when the manager stops.
     let collector = Collector::start(folder.path(), &address);
     create(&stage, "back").await;
     logged(&stage, back, 2).await;
@@ -157,5 +157,5 @@ async fn a_reconcile_with_its_calls_an_admission_and_a_conversion_reach_a_real_c
     let loose = untraced
         .iter()
         .filter(|span| span.kind() == CLIENT && span.is_root());
-    assert_eq!(loose.count(), 0, "every call belongs to a reconcile");
+    assert_eq!(loose.count(), 0, "every request belongs to a reconcile");
 }

@@ -1,4 +1,4 @@
-//! Trouble that is nobody's fault: quotas, rewritten values, CRDs that are not there yet.
+//! Obstacles from outside: quotas, rewritten values, CRDs that are not installed yet.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn quota(deployments: u32, pods: u32) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_quota_of_deployments_is_reported_and_its_raise_is_noticed() {
+async fn a_quota_of_deployments_is_reported_until_it_is_raised() {
     let stage = Stage::set("quota").await;
     stage.apply(&quota(0, 10)).await.expect("applied");
     stage
@@ -34,7 +34,7 @@ async fn a_quota_of_deployments_is_reported_and_its_raise_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_quota_of_pods_shows_as_the_deployment_sees_it() {
+async fn a_quota_of_pods_is_reported_as_the_deployment_reports_it() {
     let stage = Stage::set("pod-quota").await;
     stage.apply(&quota(5, 1)).await.expect("applied");
     stage
@@ -59,7 +59,7 @@ async fn a_quota_of_pods_shows_as_the_deployment_sees_it() {
     );
 }
 
-/// Has admission change a label of every Deployment of the stage.
+/// Makes admission change a label of every Deployment of the test.
 async fn rewrite_deployments(stage: &Stage) {
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
@@ -84,7 +84,7 @@ async fn rewrite_deployments(stage: &Stage) {
     stage
         .apply_cluster_wide("mutatingadmissionpolicybindings", &binding)
         .await;
-    // The policy is in force some moments after it was written.
+    // The policy takes effect some moments after it was written.
     let started = Instant::now();
     loop {
         let probe = json!({
@@ -106,10 +106,10 @@ async fn rewrite_deployments(stage: &Stage) {
 }
 
 #[tokio::test]
-async fn a_value_that_the_api_server_rounds_or_admission_rewrites_does_not_start_a_loop() {
+async fn a_value_that_the_api_server_or_admission_changes_does_not_start_a_loop() {
     let mut stage = Stage::without_manager("rewritten").await;
     let served = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
-    // Since Kubernetes 1.36; before, what is rounded has to do.
+    // Since Kubernetes 1.36; before, only the rounding is tested.
     let is_rewritten = stage.kubectl(&["get", "--raw", served]).status.success();
     if is_rewritten {
         rewrite_deployments(&stage).await;
@@ -123,11 +123,18 @@ async fn a_value_that_the_api_server_rounds_or_admission_rewrites_does_not_start
     stage.until_ready(NGINX, "rewritten").await;
     let deployment = stage.get(DEPLOYMENT, "rewritten").await.expect("the child");
     let part_of = &deployment["metadata"]["labels"]["app.kubernetes.io/part-of"];
-    assert_eq!(part_of == "rewritten", is_rewritten, "the test bites");
+    assert_eq!(
+        part_of == "rewritten",
+        is_rewritten,
+        "the tested situation occurred"
+    );
     let cpu =
         &deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"];
-    assert_eq!(cpu, "1m", "the test bites: 100u was asked for");
-    // Any loop shows in the child's resourceVersion and in the requests.
+    assert_eq!(
+        cpu, "1m",
+        "the tested situation occurred: 100u was asked for"
+    );
+    // A loop would show in the child's resourceVersion and in the requests.
     stage.scale(NGINX, "rewritten", 2).await.expect("scaled");
     stage
         .until(NGINX, "rewritten", "scaled", |resource| {

@@ -1,6 +1,6 @@
-//! `Ready=True` is told only of a generation whose children are stored as it asks: admission of
-//! somebody else that rejects them, children that are held while they are deleted, a paused
-//! Deployment. As a user sees it, and that it heals.
+//! `Ready=True` is reported only for a generation whose children are stored as desired. Cases: a
+//! third-party webhook that rejects children, children whose deletion is blocked by a finalizer, a
+//! paused Deployment. Each recovers.
 
 use std::time::{Duration, Instant};
 
@@ -11,16 +11,16 @@ use testkit::{
     is_ready, message,
 };
 
-/// Within which a status tells what the API server answered.
+/// The most time until a status reports the API server's answer.
 const SOON: Duration = Duration::from_secs(10);
 
-/// `port` is of the band from which the API server allots none by itself, 30000 to 30085.
+/// `port` is in the band from which the API server allocates none by itself, 30000 to 30085.
 fn web(name: &str, image: &str, port: u16) -> Value {
     let spec = json!({"image": image, "port": port, "singlePodsQPS": 1, "totalQPS": 1});
     ELASTIC_WEB.object(name, spec)
 }
 
-/// A webhook of somebody else whose server is down, for writes of the stage's children.
+/// Registers a third-party webhook whose server is down, for writes of the test's children.
 async fn reject_children(stage: &Stage) {
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -36,7 +36,7 @@ async fn reject_children(stage: &Stage) {
     });
     let plural = "validatingwebhookconfigurations";
     stage.apply_cluster_wide(plural, &configuration).await;
-    // It is in force some moments after it was written.
+    // It takes effect some moments after it was written.
     let target = format!("/api/v1/namespaces/{}/services?dryRun=All", stage.namespace);
     let probe = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "probe"},
@@ -44,7 +44,7 @@ async fn reject_children(stage: &Stage) {
     });
     let started = Instant::now();
     while stage.api.create(&target, &probe).await.is_ok() {
-        assert!(started.elapsed() < SOON, "the webhook is not asked");
+        assert!(started.elapsed() < SOON, "the webhook is not called");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -58,7 +58,7 @@ async fn accept_children(stage: &Stage) {
     deleted.expect("deleted");
 }
 
-/// From the rejection of a child to its cure.
+/// From the rejection of a child to the recovery.
 async fn rejected_and_healed(
     stage: &Stage,
     name: &str,
@@ -73,12 +73,9 @@ async fn rejected_and_healed(
     let text = message(&object, "Ready");
     assert!(
         text.contains("policy.example.org"),
-        "whose answer is it? {text}"
+        "the webhook is not named: {text}"
     );
-    assert!(
-        !is_degraded(&object),
-        "it may be over in a moment: {object:#}"
-    );
+    assert!(!is_degraded(&object), "Degraded too early: {object:#}");
     assert!(stage.warnings(name, "ApplyFailed").await.is_empty());
 
     let limit = Duration::from_secs(45);
@@ -94,7 +91,7 @@ async fn rejected_and_healed(
         "ApplyFailed"
     );
     assert!(message(&object, "Degraded").contains("policy.example.org"));
-    // The Event is written beside the status.
+    // The Event is written independently of the status.
     let started = Instant::now();
     let warnings = loop {
         let warnings = stage.warnings(name, "ApplyFailed").await;
@@ -113,12 +110,12 @@ async fn rejected_and_healed(
     let object = stage.get(child, name).await.expect("the child");
     assert!(is_as_asked(&object), "{object:#}");
     let warnings = stage.warnings(name, "ApplyFailed").await;
-    assert_eq!(warnings.len(), 1, "one and no more: {warnings:?}");
+    assert_eq!(warnings.len(), 1, "exactly one: {warnings:?}");
 }
 
-/// Two stages side by side: the wait is long.
+/// Two test environments concurrently: the wait is long.
 #[tokio::test]
-async fn what_admission_rejects_is_not_ready_then_degraded_and_heals_within_65_s() {
+async fn a_rejected_child_is_not_ready_then_degraded_and_recovers_within_65_s() {
     let image = async {
         let stage = Stage::set("rejected-image").await;
         stage
@@ -157,7 +154,7 @@ async fn what_admission_rejects_is_not_ready_then_degraded_and_heals_within_65_s
 }
 
 #[tokio::test]
-async fn a_child_that_is_held_while_it_is_deleted_is_not_ready_until_it_is_made_anew() {
+async fn a_child_whose_deletion_is_blocked_is_not_ready_until_it_is_recreated() {
     let stage = Stage::set("held").await;
     for (name, kind, port) in [
         ("deployment", DEPLOYMENT, 30073),
@@ -176,7 +173,7 @@ async fn a_child_that_is_held_while_it_is_deleted_is_not_ready_until_it_is_made_
             .until_not_ready_for(resource, "ChildTerminating", SOON)
             .await;
         assert!(message(&object, "Ready").contains(kind.kind), "{object:#}");
-        // A new generation changes nothing about it.
+        // A new generation changes nothing about that.
         stage
             .apply(&web(name, "nginx:1.28", port))
             .await
@@ -199,7 +196,7 @@ async fn a_child_that_is_held_while_it_is_deleted_is_not_ready_until_it_is_made_
 }
 
 #[tokio::test]
-async fn a_paused_deployment_is_told_with_its_name_and_goes_on_when_it_is_resumed() {
+async fn a_paused_deployment_is_reported_by_name_until_it_is_resumed() {
     let stage = Stage::set("paused-deployment").await;
     stage
         .apply(&web("web", "nginx:1.17.1", 30075))

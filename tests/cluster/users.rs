@@ -1,4 +1,4 @@
-//! What a user types, and what kubectl answers.
+//! Commands that a user types, and what kubectl prints.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
 
 fn refused(stage: &Stage, arguments: &[&str]) -> String {
     let output = stage.kubectl(arguments);
-    assert!(!output.status.success(), "{arguments:?} was taken");
+    assert!(!output.status.success(), "{arguments:?} was accepted");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -26,7 +26,7 @@ fn sample(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_tutorials_lines_work_as_their_readers_expect() {
+async fn the_commands_of_the_original_tutorials_work() {
     let stage = Stage::set("users").await;
     succeeds(
         &stage,
@@ -118,7 +118,7 @@ async fn elasticweb_shows_its_image_and_with_wide_its_port() {
 }
 
 #[tokio::test]
-async fn a_wrong_value_is_refused_with_a_message_that_names_the_field() {
+async fn an_invalid_value_is_rejected_with_a_message_that_names_the_field() {
     let stage = Stage::without_manager("wrong").await;
     for (what, spec) in [
         ("negative", json!({"size": -1})),
@@ -136,7 +136,7 @@ async fn a_wrong_value_is_refused_with_a_message_that_names_the_field() {
 }
 
 #[tokio::test]
-async fn fields_are_explained_in_words() {
+async fn kubectl_explain_describes_fields() {
     let stage = Stage::without_manager("explain").await;
     for (plural, fields) in [
         (
@@ -167,7 +167,7 @@ async fn fields_are_explained_in_words() {
     }
 }
 
-/// Path and description of every field below a schema.
+/// Collects path and description of every field below a schema.
 fn fields(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
     let of_items = schema
         .get("items")
@@ -177,7 +177,7 @@ fn fields(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
     }
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
-        // A field that refers to a type of the API server's own is explained there.
+        // A field with a type of the API server itself is explained there.
         let description = field["description"].as_str().unwrap_or_default();
         found.push((path.clone(), description.to_owned()));
         fields(field, &path, found);
@@ -185,10 +185,10 @@ fn fields(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
 }
 
 #[tokio::test]
-async fn every_field_is_explained() {
+async fn kubectl_explain_describes_every_field() {
     let stage = Stage::without_manager("explain-all").await;
     for kind in [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD] {
-        // What `kubectl explain` reads.
+        // The source of `kubectl explain`.
         let path = format!("/openapi/v3/apis/{}", kind.api_version);
         let document = stage.api.get(&path).await.expect("OpenAPI");
         let schemas = document["components"]["schemas"]
@@ -222,7 +222,7 @@ async fn every_field_is_explained() {
 }
 
 #[tokio::test]
-async fn a_paused_resource_is_left_as_it_is_until_it_goes_on() {
+async fn a_paused_resource_is_left_alone_until_it_is_resumed() {
     let stage = Stage::set("paused").await;
     stage
         .apply(&NGINX.object("web", json!({"count": 1})))
@@ -236,7 +236,7 @@ async fn a_paused_resource_is_left_as_it_is_until_it_goes_on() {
     );
     stage.scale(NGINX, "web", 3).await.expect("scaled");
     stage
-        .until(NGINX, "web", "says that it is paused", |resource| {
+        .until(NGINX, "web", "is reported as paused", |resource| {
             let conditions = resource["status"]["conditions"]
                 .as_array()
                 .cloned()

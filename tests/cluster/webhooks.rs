@@ -1,5 +1,5 @@
-//! Two versions of every kind on a real API server, which calls the manager's own webhooks:
-//! what is written in one version is read in the other, and what is wrong is refused.
+//! Two versions of every kind on a real API server, which calls the manager's webhooks: objects
+//! written in one version are read in the other, and invalid ones are rejected.
 
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::private::{self, Private};
 use testkit::{DEPLOYMENT, Stage};
 
-/// A cluster with both versions of the CRDs and a manager that serves their webhooks.
+/// Starts a cluster with both versions of the CRDs and a manager that serves their webhooks.
 pub(crate) async fn stage(test: &str, flags: &[&str]) -> (Private, Stage) {
     stage_with(test, flags, &[]).await
 }
 
-/// As [`stage`], with more variables in the manager's environment.
+/// Like [`stage`], with more variables in the manager's environment.
 pub(crate) async fn stage_with(
     test: &str,
     flags: &[&str],
@@ -79,7 +79,7 @@ fn refused(stage: &Stage, arguments: &[&str]) -> String {
     let output = stage.kubectl(arguments);
     assert!(
         !output.status.success(),
-        "{arguments:?} was taken: {}",
+        "{arguments:?} was accepted: {}",
         text(&output)
     );
     text(&output)
@@ -91,7 +91,7 @@ fn read(stage: &Stage, resource: &str, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_written_in_one_version_is_read_in_the_other_without_loss() {
+async fn objects_written_in_one_version_are_read_in_the_other_without_loss() {
     let (_private, stage) = stage("two-versions", &[]).await;
     for file in
         std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/config/samples")).expect("samples")
@@ -108,12 +108,12 @@ async fn what_is_written_in_one_version_is_read_in_the_other_without_loss() {
     let before = read(&stage, HUB, "memcached-v1-sample")["spec"].clone();
     assert!(
         before["memory"].is_number(),
-        "the sample says what the old version cannot: {before}"
+        "the sample has fields that the original version lacks: {before}"
     );
     let spoke = read(&stage, SPOKE, "memcached-v1-sample");
     assert_eq!(spoke["spec"], json!({"size": before["replicas"]}));
 
-    // An edit through the old version keeps what it cannot say.
+    // An edit through the original version keeps the fields that it does not have.
     succeeds(
         &stage,
         &[
@@ -128,7 +128,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other_without_loss() {
     let mut expected = before.clone();
     expected["replicas"] = json!(2);
     assert_eq!(read(&stage, HUB, "memcached-v1-sample")["spec"], expected);
-    // One through the new version is seen in the old.
+    // An edit through the new version is visible in the original one.
     succeeds(
         &stage,
         &[
@@ -166,7 +166,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other_without_loss() {
 }
 
 #[tokio::test]
-async fn what_the_schema_cannot_refuse_the_webhook_does_in_the_words_of_the_version() {
+async fn the_webhook_rejects_what_the_schema_cannot_in_the_fields_of_the_version() {
     let (_private, mut stage) = stage("refused", &[]).await;
     let sample = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -211,7 +211,8 @@ async fn what_the_schema_cannot_refuse_the_webhook_does_in_the_words_of_the_vers
             ],
             "spec.size: Invalid value: -1",
         ),
-        // The old tutorials' line, which would change nothing without a word.
+        // The command of the original tutorials, which would otherwise change nothing without a
+        // message.
         (
             vec![
                 "patch",
@@ -230,7 +231,7 @@ async fn what_the_schema_cannot_refuse_the_webhook_does_in_the_words_of_the_vers
     }
     assert_eq!(read(&stage, SPOKE, "memcached-sample")["spec"]["size"], 3);
 
-    // What the URL replaced is put back when the manager stops.
+    // When the manager stops, it restores what the URL replaced.
     let exit = stage.stop_manager().expect("it ran");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
     let left = stage.kubectl(&["get", "validatingwebhookconfigurations", CONFIGURATION]);

@@ -1,30 +1,29 @@
-//! Installed by OLM as hubs propose it: a catalog for all namespaces, a Subscription in `operators`,
-//! and upgrades that come with the tag that the catalog moves.
+//! Installation by OLM as catalog sites propose it: a catalog for all namespaces, a Subscription in
+//! `operators`, and upgrades when the catalog's tag moves.
 
 use std::time::{Duration, Instant};
 
 use crate::node::{NEXT, Node};
 use crate::operands;
 
-/// What OLM is told to wait before it looks at the tag again, and what an upgrade may take with
-/// that.
+/// The polling interval of the catalog's tag, and the most time for an upgrade including it.
 const POLL: &str = "30s";
 const UPGRADED: Duration = Duration::from_secs(300);
 
-/// The objects of `config/olm` in the namespaces that a hub names.
+/// The objects of `config/olm`, in the namespaces that a catalog site uses.
 const CATALOG: &str =
     "kubectl patch --local -f config/olm/catalog_source.yaml -o yaml --type=merge";
 const SUBSCRIPTION: &str = "kubectl patch --local -f config/olm/subscription.yaml -o yaml --type=merge \
      -p '{\"metadata\":{\"namespace\":\"operators\"},\"spec\":{\"sourceNamespace\":\"olm\"}}'";
 
-/// The namespaces that the CRDs and the webhook configurations send reviews to, each once.
+/// The namespaces of the webhook Services in the CRDs and the webhook configurations, each once.
 const CONVERTED: &str = "kubectl get crd -l operators.coreos.com/quartet-operator.operators \
      -o jsonpath='{range .items[*]}{.spec.conversion.webhook.clientConfig.service.namespace}{\"\\n\"}{end}' | sort | uniq -c";
 const VALIDATED: &str = "kubectl get validatingwebhookconfigurations -l olm.owner.namespace=operators \
      -o jsonpath='{range .items[*]}{range .webhooks[*]}{.clientConfig.service.namespace}{\"\\n\"}{end}{end}' | sort -u";
 
-/// The bundle's CRDs name the usual namespace; OLM writes its own into them. A newer catalog is
-/// pushed under the tag, and nothing else is done.
+/// The bundle's CRDs name the default namespace; OLM replaces it by its own. Pushing a newer
+/// catalog under the same tag is enough for an upgrade.
 pub(crate) fn in_the_namespace_of_a_hub(node: &Node) {
     let shell = &node.shell;
     node.olm();
@@ -74,11 +73,11 @@ pub(crate) fn in_the_namespace_of_a_hub(node: &Node) {
     shell.must(&format!("kubectl delete clusterroles {left}"));
     shell.must("kubectl delete operator quartet-operator.operators --ignore-not-found");
     shell.must("kubectl -n operators wait --for=delete pod --all --timeout=120s");
-    // As it was for who comes next.
+    // Restores the tag for the next test.
     shell.must("make catalog-push-following");
 }
 
-/// All four CRDs convert there, and whatever is validated is validated there.
+/// All four CRDs convert in that namespace, and all validating webhooks are called there.
 fn registered_there(node: &Node) {
     let limit = Duration::from_secs(60);
     node.shell.until(CONVERTED, "4 operators", limit);

@@ -11,8 +11,8 @@ const SAMPLE: &str = "config/samples/features/horizontal-pod-autoscaler.yaml";
 const MANIFEST: &str = "hack/e2e/manifests/metrics-server.yaml";
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// The sample, made sensitive and quick: more pods under load, fewer without, nobody undoes what
-/// the autoscaler did, and each request is answered.
+/// Applies the sample with a low target and short windows: more pods under load, fewer without, the
+/// operator does not revert the autoscaler's changes, and every request is answered.
 pub(crate) fn scales_with_the_load(node: &Node) {
     let shell = &node.shell;
     shell.must(&format!("kubectl apply -f {MANIFEST}"));
@@ -41,11 +41,14 @@ pub(crate) fn scales_with_the_load(node: &Node) {
     );
     let load = Load::start(address.trim().parse().expect("an address"));
     shell.until(replicas, "5 5", LIMIT);
-    // The file has no replicas: to apply it again takes none back.
+    // The file sets no replicas: applying it again does not reset them.
     shell.must(&format!("sed '/^---/,$d' {SAMPLE} | kubectl apply -f -"));
     assert_eq!(shell.must(deployed), "5");
     let requests = load.stop();
-    assert!(requests.answered > 1000, "{requests:?}: the test bites");
+    assert!(
+        requests.answered > 1000,
+        "{requests:?}: the tested situation occurred"
+    );
     assert!(requests.lost.is_empty(), "{requests:?}");
     shell.until(replicas, "2 2", LIMIT);
     assert_eq!(shell.must(deployed), "2");

@@ -1,4 +1,4 @@
-//! Installed by OLM: with `operator-sdk run bundle`, and from a catalog.
+//! Installation by OLM, with `operator-sdk run bundle` and from a catalog.
 
 use std::thread;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::calls::{Calls, Sort};
 use crate::node::{IMAGES, NAMESPACE, NEXT, Node};
 use crate::operands;
 
-/// `USE_IMAGE_DIGESTS=true`: what the registries have now takes the place of every tag.
+/// `USE_IMAGE_DIGESTS=true`: every tag is replaced by its current digest in the registry.
 pub(crate) fn images_by_digest_when_asked(node: &Node) {
     let shell = &node.shell;
     shell.must("make bundle USE_IMAGE_DIGESTS=true BUNDLE_DIR=target/e2e/digests/bundle");
@@ -23,7 +23,7 @@ pub(crate) fn images_by_digest_when_asked(node: &Node) {
     assert_eq!(digests, 3, "{images}");
 }
 
-/// From a bundle image to Succeeded, used, scored, upgraded, removed, and installed again.
+/// Installs from a bundle image, uses, scores, upgrades, removes and installs again.
 pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     let shell = &node.shell;
     let tools = Node::tools();
@@ -37,7 +37,7 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     operands::refused_and_converted(shell);
     certificate_rotated(node);
 
-    // Its own images to unpack and keep results with are pinned by digest.
+    // The images with which scorecard unpacks and keeps results are pinned by digest.
     shell.must("kubectl create namespace scorecard");
     let scorecard = shell.must(
         "make -s scorecard SCORECARD_FLAGS='--namespace=scorecard --wait-time=120s --output=json \
@@ -68,12 +68,12 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     clean_up(node);
 }
 
-/// How long calls in the version that is not stored failed now and then, on a small node, while OLM
+/// The longest time that calls in the version that is not stored failed on a small node while OLM
 /// upgraded: docs/operations.md.
 const FAILING_FOR: Duration = Duration::from_secs(43);
 
-/// As on OperatorHub: a catalog, a subscription with automatic approval, and an upgrade that
-/// comes with a newer catalog. The namespace enforces *restricted*.
+/// As from OperatorHub: a catalog, a subscription with automatic approval, and an upgrade with a
+/// newer catalog. The namespace enforces *restricted*.
 pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     let shell = &node.shell;
     node.olm();
@@ -89,10 +89,11 @@ pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
          -p '{{\"spec\":{{\"image\":\"{IMAGES}-catalog:v{NEXT}\"}}}}'"
     ));
     succeeded(node, NEXT);
-    // OLM goes on writing caBundles for some ten seconds.
+    // OLM keeps writing caBundles for about ten seconds.
     thread::sleep(Duration::from_secs(20));
-    // Reads of what is stored succeed. The rest fails, closed: OLM replaces the CRDs by those of the
-    // bundle, without a caBundle, and later makes another authority than the one that the pods serve.
+    // Reads in the stored version succeed. Other calls fail closed: OLM replaces the CRDs by those
+    // of the bundle, without a caBundle, and later creates a certificate authority other than that
+    // of the running pods.
     let tallies = calls.stop();
     assert_eq!(tallies[&Sort::ReadStored].failed, 0);
     for (sort, tally) in &tallies {
@@ -105,8 +106,8 @@ pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     shell.must("kubectl delete crd -l operators.coreos.com/quartet-operator.quartet-operator-system= --timeout=60s");
 }
 
-/// OLM makes a new authority and certificate when its Secret is gone, as it does when they get
-/// old, and rolls the manager out with them.
+/// OLM creates a new authority and certificate when its Secret is deleted, as it does before they
+/// expire, and rolls the manager out with them.
 fn certificate_rotated(node: &Node) {
     let shell = &node.shell;
     let before = operands::State::of(shell);
@@ -141,8 +142,8 @@ fn namespace(node: &Node, level: &str) {
     ));
 }
 
-/// `operator-sdk cleanup`, and what it leaves: ClusterRoles of the bundle, the Operator, and for
-/// a while the registry's pod. docs/operations.md has these lines, too.
+/// Runs `operator-sdk cleanup` and deletes what it leaves: ClusterRoles of the bundle, the
+/// Operator, and for a while the registry's pod. docs/operations.md has the same commands.
 pub(crate) fn clean_up(node: &Node) {
     let shell = &node.shell;
     shell.must(&format!(

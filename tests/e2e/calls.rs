@@ -1,4 +1,4 @@
-//! Calls of the API server in both versions of every kind, while something happens.
+//! Calls of the API server in both versions of every kind during a disruption.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,16 +14,16 @@ use kube::{Client, Config};
 use quartet_operator::packaging::kinds;
 use serde_json::json;
 
-/// Between two calls of one kind and sort.
+/// The pause between two calls of one kind and sort.
 const PAUSE: Duration = Duration::from_millis(100);
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// What is asked of the API server. Each goes another way.
+/// The sorts of calls. Each takes another path through the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sort {
-    /// GET of what is stored: no webhook.
+    /// GET in the stored version: no webhook.
     ReadStored,
-    /// GET of the other version: conversion.
+    /// GET in the other version: conversion.
     ReadOther,
     /// PATCH in the stored version, as a dry run: admission.
     WriteStored,
@@ -31,15 +31,15 @@ pub(crate) enum Sort {
     WriteOther,
 }
 
-/// How the calls of one sort went.
+/// The results of the calls of one sort.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) calls: usize,
     pub(crate) failed: usize,
-    /// From the first failed call to the last.
+    /// The time from the first failed call to the last.
     pub(crate) failing_for: Duration,
     first_failure: Option<Instant>,
-    /// What the API server said, and how often.
+    /// The API server's errors, with their counts.
     reasons: BTreeMap<String, usize>,
 }
 
@@ -57,7 +57,7 @@ impl Tally {
     }
 }
 
-/// Calls in both versions of the spoke samples of all kinds, until stopped.
+/// Makes calls in both versions of the spoke samples of all kinds until stopped.
 pub(crate) struct Calls {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<BTreeMap<Sort, Tally>>,
@@ -77,10 +77,10 @@ impl Calls {
         Self { stop, thread }
     }
 
-    /// Stops them, and prints and returns how they went.
+    /// Stops the calls, prints and returns the results.
     pub(crate) fn stop(self) -> BTreeMap<Sort, Tally> {
         self.stop.store(true, Ordering::Relaxed);
-        let tallies = self.thread.join().expect("the calls end in order");
+        let tallies = self.thread.join().expect("no panic in the calls");
         for (sort, tally) in &tallies {
             println!(
                 "  {sort:?}: {} calls, {} failed, in {:.1} s",
@@ -91,13 +91,13 @@ impl Calls {
             for (reason, times) in &tally.reasons {
                 println!("    {times} × {reason}");
             }
-            assert!(tally.calls > 20, "{sort:?}: the test bites");
+            assert!(tally.calls > 20, "{sort:?}: the tested situation occurred");
         }
         tallies
     }
 }
 
-/// Every call to every kind, in turns; a slow one holds up only its own sort.
+/// Calls every kind in turn; a slow call delays only its own sort.
 async fn call(kubeconfig: &Path, stop: &AtomicBool) -> BTreeMap<Sort, Tally> {
     use Sort::{ReadOther, ReadStored, WriteOther, WriteStored};
     let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");

@@ -1,4 +1,4 @@
-//! With certificates of cert-manager's own controllers: issued, renewed every minute, expired.
+//! Certificates of the real cert-manager controllers: issued, renewed every minute, expired.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,8 @@ use crate::shell::Shell;
 const AUTHORITY: &str = "quartet-operator-ca";
 const SERVING: &str = "quartet-operator-serving-cert";
 
-/// From a Secret to what pods serve, the kubelet takes up to a minute and its cache's time.
+/// The time from a change of a Secret to the files in pods: the kubelet's sync period, up to a
+/// minute, and its cache's expiry.
 const PROPAGATION: Duration = Duration::from_secs(180);
 
 /// `config/certmanager`.
@@ -40,7 +41,7 @@ pub(crate) fn issues_renews_and_recovers(node: &Node) {
     plain::nothing_left(node);
 }
 
-/// Waits until calls that need the webhooks are answered.
+/// Waits until calls that need the webhooks succeed.
 pub(crate) fn trusted(shell: &Shell) {
     shell.until(
         "kubectl apply --dry-run=server -o name -f config/samples/cache_v1alpha1_memcached.yaml | wc -l",
@@ -49,7 +50,8 @@ pub(crate) fn trusted(shell: &Shell) {
     );
 }
 
-/// A client that trusts the authority in the Secret of the metrics alone is asked who it is.
+/// A client that trusts only the authority in the metrics Secret connects, and is asked for
+/// credentials.
 fn metrics_are_verified(shell: &Shell) {
     let service = "quartet-operator-controller-manager-metrics-service";
     let host = format!("{service}.{NAMESPACE}.svc");
@@ -62,8 +64,8 @@ fn metrics_are_verified(shell: &Shell) {
     assert_eq!(status, "401");
 }
 
-/// The shortest that cert-manager's validation accepts: an hour, renewed after a minute. No call
-/// fails, and pods serve what was renewed.
+/// The shortest duration that cert-manager accepts: an hour, renewed after a minute. No call fails,
+/// and the pods serve the renewed certificate.
 fn renewed_every_minute(node: &Node) {
     let shell = &node.shell;
     let calls = Calls::start(&node.cluster.kubeconfig());
@@ -79,8 +81,8 @@ fn renewed_every_minute(node: &Node) {
     assert_ne!(fingerprint(shell), later, "and another one");
 }
 
-/// A new certificate of the authority, then one that it signs: those that pods still serve are
-/// trusted until they are replaced.
+/// A new certificate of the authority, then one that it signs: the certificates that pods still
+/// serve are trusted until they are replaced.
 fn authority_renewed(node: &Node) {
     let shell = &node.shell;
     let calls = Calls::start(&node.cluster.kubeconfig());
@@ -98,15 +100,19 @@ fn authority_renewed(node: &Node) {
     none_failed(calls);
 }
 
-/// cert-manager is away until the certificate has expired: calls on a new connection fail, closed,
-/// and new pods are not ready, while operands go on. It comes back, and all is well without a hand.
+/// cert-manager is stopped until the certificate has expired: calls on new connections fail closed,
+/// and new pods are not ready, while operands keep running. After cert-manager has started again,
+/// everything recovers without intervention.
 fn expired(shell: &Shell) {
     let served = fingerprint(shell);
     issue(shell, SERVING, "150s", "10s");
     scale(shell, 0);
     let began = Instant::now();
     while fingerprint(shell) == served {
-        assert!(began.elapsed() < PROPAGATION, "the short one is served");
+        assert!(
+            began.elapsed() < PROPAGATION,
+            "the short-lived certificate is not served"
+        );
         thread::sleep(Duration::from_secs(2));
     }
     let address = pod_address(shell);
@@ -115,7 +121,7 @@ fn expired(shell: &Shell) {
          openssl x509 -noout -checkend 0 >/dev/null && echo valid || echo expired"
     );
     shell.until(&is_over, "expired", Duration::from_secs(260));
-    // A connection that the API server has kept goes on; with other pods it needs new ones.
+    // A connection that the API server keeps open still works; with other pods it needs new ones.
     let write = "kubectl scale memcached memcached-sample --replicas=2 --dry-run=server";
     shell.must(&format!(
         "kubectl -n {NAMESPACE} delete pods -l control-plane=controller-manager --wait=false"
@@ -143,8 +149,8 @@ fn scale(shell: &Shell, replicas: u32) {
     ));
 }
 
-/// Changes how long a certificate lasts and when it is renewed, and issues it anew as `cmctl renew`
-/// does, since a change of these alone waits for the next renewal.
+/// Changes the duration of a certificate and the time of its renewal, and issues it as `cmctl
+/// renew` does; a change of these fields alone only takes effect at the next renewal.
 fn issue(shell: &Shell, certificate: &str, duration: &str, renew_before: &str) {
     let patch = format!("kubectl -n {NAMESPACE} patch certificate {certificate}");
     shell.must(&format!(
@@ -160,7 +166,7 @@ fn issue(shell: &Shell, certificate: &str, duration: &str, renew_before: &str) {
         if said.is_success {
             return reaches(shell, certificate, next, Duration::from_secs(60));
         }
-        // It is being issued at this moment.
+        // An issuance is in progress at this moment.
         let is_issuing = said.errors.contains("Duplicate value");
         assert!(
             is_issuing && began.elapsed() < Duration::from_secs(30),
@@ -171,7 +177,7 @@ fn issue(shell: &Shell, certificate: &str, duration: &str, renew_before: &str) {
     }
 }
 
-/// Waits until a certificate has been issued so many times.
+/// Waits until a certificate has been issued this many times.
 fn reaches(shell: &Shell, certificate: &str, wanted: u32, limit: Duration) {
     shell.until(
         &format!(
@@ -192,7 +198,7 @@ fn revision(shell: &Shell, certificate: &str) -> u32 {
         .expect("a number")
 }
 
-/// Of the certificate that one of the pods serves.
+/// Returns the fingerprint of the certificate that one of the pods serves.
 fn fingerprint(shell: &Shell) -> String {
     let address = pod_address(shell);
     shell.must(&format!(

@@ -1,4 +1,4 @@
-//! What is proposed to the community catalog, and what the pipeline there makes of it once the bundle
+//! The files proposed to the community catalog, and what its pipeline makes of them once the bundle
 //! is in a registry: template and catalog (operator-pipelines, add_bundle_to_fbc.py).
 
 use std::fs;
@@ -37,7 +37,7 @@ pub(crate) fn the_proposal_becomes_a_catalog(node: &Node) {
     }
 }
 
-/// A template that was not there before.
+/// Returns a new template, as for a catalog without one.
 fn created(release: &Value, default_channel: &Value) -> Value {
     let mut entry = json!({ "name": "quartet-operator.v0.1.0" });
     for field in ["replaces", "skips", "skipRange"] {

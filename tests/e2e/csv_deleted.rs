@@ -1,5 +1,5 @@
-//! What is left when a ClusterServiceVersion is deleted, as docs/operations.md says, and a way on
-//! from there without OLM.
+//! The state after the deletion of a ClusterServiceVersion, as docs/operations.md describes it, and
+//! the recovery without OLM.
 
 use std::thread;
 use std::time::Duration;
@@ -11,9 +11,10 @@ use crate::shell::Shell;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The original version loses fields, all else stays, and one file serves it again. OLM itself does
-/// not do that reliably: in two of four tries the InstallPlan failed, since it lists the resources
-/// through conversion webhooks that it has just written and nobody serves yet.
+/// The original version loses fields; everything else is kept, and applying one file serves that
+/// version again. OLM itself does not recover reliably: in two of four tries the InstallPlan
+/// failed, because it lists the resources through conversion webhooks that it has just configured
+/// and that are not served yet.
 pub(crate) fn leaves_the_resources(node: &Node) {
     let shell = &node.shell;
     node.olm();
@@ -50,7 +51,7 @@ fn fields_are_lost(shell: &Shell) {
     );
     shell.must("kubectl wait memcached/loses --for=condition=Ready --timeout=120s");
     removed(shell, "0.1.0");
-    // OLM reports no error where one of them keeps its conversion webhook, as happened in one of
+    // OLM reports no error if one of the CRDs keeps its conversion webhook, as happened in one of
     // three runs.
     thread::sleep(Duration::from_secs(15));
     shell.show(
@@ -77,7 +78,7 @@ fn fields_are_lost(shell: &Shell) {
     shell.must("kubectl delete memcached loses --timeout=60s");
 }
 
-/// The Subscription and the ClusterServiceVersion are deleted, and the manager is gone.
+/// Deletes the Subscription and the ClusterServiceVersion and waits until the manager is gone.
 fn removed(shell: &Shell, version: &str) {
     shell.must(&format!(
         "kubectl -n {NAMESPACE} delete subscription quartet-operator --timeout=60s && \

@@ -1,12 +1,12 @@
-//! Whatever is deleted first, nothing is stuck.
+//! No order of deletion leaves anything stuck.
 
 use std::time::Duration;
 
 use crate::node::{NAMESPACE, Node};
 use crate::plain;
 
-/// What users delete, in one order or another: resources with their namespace, the
-/// definitions, and the operator with its webhooks.
+/// What users delete, in any order: the resources with their namespace, the CRDs, and the operator
+/// with its webhooks.
 const PARTS: [(&str, &str); 3] = [
     ("resources", "kubectl delete namespace users --timeout=120s"),
     (
@@ -28,8 +28,8 @@ const ORDERS: [[usize; 3]; 6] = [
     [2, 1, 0],
 ];
 
-/// All resources of both versions in a namespace, then each part deleted and waited for, in
-/// every order.
+/// Creates all resources of both versions in a namespace, then deletes each part and waits for it,
+/// in every order.
 pub(crate) fn in_every_order(node: &Node) {
     let shell = &node.shell;
     for order in ORDERS {

@@ -1,4 +1,5 @@
-//! The fifth operator of docs/development.md, a Redis with files and volumes, on containers that run.
+//! The fifth operator of docs/development.md, a Redis with files and volumes, with running
+//! containers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -13,15 +14,14 @@ const PODS: &str = "kubectl get pods -l app.kubernetes.io/name=redis --sort-by=.
 const CHANGE: &str = "kubectl patch redises.v1.cache.example.com redis-sample --type=merge -p";
 const VOLUMES: [&str; 2] = ["redis-0", "redis-1"];
 
-/// What pods have stored is there after other settings, another image, and another Redis of that
-/// name.
+/// Stored data is kept over changed settings, another image, and a deleted and recreated Redis of
+/// the same name.
 pub(crate) fn redis_keeps_its_data(node: &Node) {
     let shell = &node.shell;
     let folder = shell.must("realpath ${CARGO_TARGET_DIR:-target}/fifth");
     let (folder, checkout) = (folder.trim(), format!("{}/checkout", folder.trim()));
     shell.must(&format!("make -C {checkout} install"));
-    // As `make run` of the page does. The API server of the node is on this machine, too, and its
-    // address is that of the node.
+    // As the page's `make run`. The API server is on this machine, with the node's address.
     let mut manager = shell.begin(&format!(
         "env WEBHOOK_URL=https://127.0.0.1:9443 {folder}/target/debug/manager --log-format=text --webhook-url-force"
     ));
@@ -43,7 +43,7 @@ pub(crate) fn redis_keeps_its_data(node: &Node) {
         (64 << 20).to_string()
     );
 
-    // Other files are other pods.
+    // A change of the files rolls the pods.
     let before = shell.must(&format!("{PODS} jsonpath='{{.items[*].metadata.uid}}'"));
     shell.must(&format!("{CHANGE} '{{\"spec\":{{\"memory\":96}}}}'"));
     let addresses = rolled(shell, &before);
@@ -89,11 +89,11 @@ pub(crate) fn redis_keeps_its_data(node: &Node) {
     shell.must(&format!("make -C {checkout} uninstall"));
 }
 
-/// Two empty folders of the node, below `folder`, as volumes.
+/// Creates two empty folders of the node, below `folder`, as volumes.
 fn volumes(shell: &Shell, folder: &str) {
     shell.must(&format!("rm -rf {folder} && mkdir {folder}"));
     for name in VOLUMES {
-        // The kubelet gives no folder of the node to the group of a pod.
+        // The kubelet does not change the group of hostPath volumes to that of the pod.
         shell.must(&format!("mkdir -m 777 {folder}/{name}"));
         let volume = format!(
             r#"{{"apiVersion":"v1","kind":"PersistentVolume","metadata":{{"name":"{name}"}},"spec":{{"capacity":{{"storage":"1Gi"}},"accessModes":["ReadWriteOnce"],"hostPath":{{"path":"{folder}/{name}"}}}}}}"#
@@ -102,7 +102,7 @@ fn volumes(shell: &Shell, folder: &str) {
     }
 }
 
-/// The addresses of the two pods, in the order of their names.
+/// Returns the addresses of the two pods, ordered by name.
 fn addresses(shell: &Shell) -> Vec<String> {
     let addresses = shell.must(&format!("{PODS} jsonpath='{{.items[*].status.podIP}}'"));
     let addresses: Vec<String> = addresses.split_whitespace().map(str::to_owned).collect();
@@ -110,7 +110,7 @@ fn addresses(shell: &Shell) -> Vec<String> {
     addresses
 }
 
-/// The same, once none of the pods `before` is left and Redis is Ready.
+/// Returns the same once none of the pods in `before` exists and Redis is Ready.
 fn rolled(shell: &Shell, before: &str) -> Vec<String> {
     let left = before.split_whitespace().collect::<Vec<_>>().join("|");
     shell.until(
@@ -128,11 +128,11 @@ fn all_is_there(addresses: &[String]) {
     }
 }
 
-/// The last line of what Redis answers: the value, or `+OK`.
+/// Returns the last line of Redis's reply: the value, or `+OK`.
 fn ask(address: &str, command: &str) -> String {
     let mut stream = TcpStream::connect((address, 6379)).expect("Redis listens");
     stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
-    // QUIT ends the connection after the answer.
+    // QUIT closes the connection after the reply.
     write!(stream, "{command}\r\nQUIT\r\n").expect("written");
     let lines: Vec<String> = BufReader::new(stream)
         .lines()

@@ -1,4 +1,4 @@
-//! The chart: installed, upgraded, rolled back and uninstalled, under traffic.
+//! The chart, installed, upgraded, rolled back and uninstalled under traffic.
 
 use crate::calls::Calls;
 use crate::cert_manager::trusted;
@@ -7,7 +7,7 @@ use crate::operands;
 use crate::plain;
 use crate::shell::Shell;
 
-/// With the manager's own certificates, then with cert-manager's.
+/// With the manager's own certificates, then with those of cert-manager.
 pub(crate) fn installs_upgrades_rolls_back_and_uninstalls(node: &Node) {
     node.cert_manager();
     node.shell.must(&format!(
@@ -44,7 +44,7 @@ fn lifecycle(node: &Node, mode: &str) {
     }
     before.still_holds(shell);
 
-    // What the chart keeps goes on without a manager, and serves the next release.
+    // Resources that the chart keeps work without a manager, and with the next release.
     helm(
         shell,
         &format!("uninstall quartet -n {NAMESPACE} --wait --timeout 3m"),
@@ -70,7 +70,7 @@ fn helm(shell: &Shell, arguments: &str) {
     shell.must(&format!("{} helm {arguments}", Node::helm()));
 }
 
-/// All replicas are of that version, and no others are left.
+/// All replicas have this version, and no others exist.
 fn runs(shell: &Shell, version: &str) {
     let images = shell.must(&format!(
         "kubectl -n {NAMESPACE} get pods -l control-plane=controller-manager -o go-template=\

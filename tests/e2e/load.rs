@@ -1,4 +1,4 @@
-//! Requests to web servers over kept connections, as `wrk` makes them, while something happens.
+//! Requests to web servers over kept connections, as `wrk` makes them, during a disruption.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// How many connections ask for pages at a time.
+/// The number of concurrent connections.
 const CONNECTIONS: usize = 16;
 
 /// Requests for a page over kept connections, one after another on each, until stopped.
@@ -18,13 +18,13 @@ pub(crate) struct Load {
     threads: Vec<JoinHandle<Requests>>,
 }
 
-/// How they went.
+/// The results.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pub(crate) answered: usize,
-    /// A kept connection ended, and what was asked on it was asked again on another.
+    /// A kept connection was closed, and the request was repeated on a new one.
     pub(crate) cut: usize,
-    /// No answer on a new connection either.
+    /// No response on a new connection either.
     pub(crate) lost: Vec<String>,
 }
 
@@ -40,12 +40,12 @@ impl Load {
         Self { stop, threads }
     }
 
-    /// Stops it, and prints and returns how all of it went.
+    /// Stops the requests, prints and returns the results.
     pub(crate) fn stop(self) -> Requests {
         self.stop.store(true, Ordering::Relaxed);
         let mut all = Requests::default();
         for thread in self.threads {
-            let one = thread.join().expect("a connection ends in order");
+            let one = thread.join().expect("no panic in a connection");
             all.answered += one.answered;
             all.cut += one.cut;
             all.lost.extend(one.lost);
@@ -64,7 +64,8 @@ fn ask(address: SocketAddr, stop: &AtomicBool) -> Requests {
     let mut requests = Requests::default();
     let mut kept: Option<BufReader<TcpStream>> = None;
     while !stop.load(Ordering::Relaxed) {
-        // Each connection some 200 times a second: a load, and not all that the machine can.
+        // Each connection makes about 200 requests a second: load, but less than the machine's
+        // capacity.
         thread::sleep(Duration::from_millis(5));
         if let Some(connection) = &mut kept {
             match page(connection) {
@@ -100,7 +101,7 @@ fn connect(address: SocketAddr) -> std::io::Result<BufReader<TcpStream>> {
     Ok(BufReader::new(stream))
 }
 
-/// Asks for a page and reads all of it.
+/// Requests a page and reads all of it.
 fn page(connection: &mut BufReader<TcpStream>) -> std::io::Result<()> {
     let bad = |what: String| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
     connection

@@ -1,8 +1,8 @@
-//! The product on a node that runs containers: installed as users install it, from images in
-//! a registry to answers of its pods. Run by `make test-e2e`, as root.
+//! The product on a node that runs containers, from installation to the responses of its pods, with
+//! images from a registry. Run by `make test-e2e`, as root.
 //!
-//! One cluster serves all tests, one after another; each leaves it as it found it. What a test
-//! types is what a user types, and is printed with its time.
+//! One cluster serves all tests, one after another; each leaves it as it found it. The tests run
+//! the commands that a user types and print them with their duration.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "real time passes here")]
 
@@ -37,8 +37,8 @@ use node::Node;
 
 type Phase = fn(&Node);
 
-/// What a phase prints, and what it does. In this order: each is the only one at a time that
-/// has the product installed.
+/// The name and the function of each phase, in the order in which they run: only one at a time has
+/// the product installed.
 const PHASES: &[(&str, Phase)] = &[
     ("digests", bundle::images_by_digest_when_asked),
     ("community", community::the_proposal_becomes_a_catalog),
@@ -54,12 +54,12 @@ const PHASES: &[(&str, Phase)] = &[
     ("deleted version", csv_deleted::leaves_the_resources),
     ("any namespace", any_namespace::in_the_namespace_of_a_hub),
     ("mirror", mirror::installed_from_a_mirror),
-    ("take over", takeover::by_one_file),
-    ("take over under OLM", takeover::under_olm),
+    ("adopt", takeover::by_one_file),
+    ("adopt under OLM", takeover::under_olm),
     ("fifth operator", fifth::redis_keeps_its_data),
 ];
 
-/// `make test-e2e`. `PHASES` picks those with a part of it in their names.
+/// `make test-e2e`. `PHASES` selects the phases whose names contain it.
 #[test]
 #[ignore = "needs root and a node of its own: make test-e2e"]
 fn the_product_on_a_real_node() {
@@ -70,7 +70,7 @@ fn the_product_on_a_real_node() {
         .collect();
     assert!(
         !phases.is_empty(),
-        "PHASES='{wanted}' is no part of any of {:?}",
+        "PHASES='{wanted}' matches none of {:?}",
         PHASES.iter().map(|(name, _)| name).collect::<Vec<_>>()
     );
     let node = Node::start();

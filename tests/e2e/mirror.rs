@@ -1,5 +1,5 @@
-//! As docs/air-gapped.md has it: every image of a release in one registry of the user's own. The
-//! files of the release are made as .github/workflows/release.yml makes them, by digest.
+//! Installation as in docs/air-gapped.md: every image of a release is in one registry of the user.
+//! The release's files are made as in .github/workflows/release.yml, by digest.
 
 use std::fs;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::node::{NAMESPACE, Node};
 
 const MIRROR: &str = "registry.example.com/mirror";
 const FILES: &str = "target/e2e/mirror";
-/// Images that pods run, of all pods.
+/// The images of all pods.
 const RUN: &str =
     "-o jsonpath='{range .items[*]}{.spec.containers[*].image}{\"\\n\"}{end}' | sort -u";
 
@@ -24,7 +24,7 @@ pub(crate) fn installed_from_a_mirror(node: &Node) {
         "make catalog catalog-build catalog-push catalog-push-following {by_digest}"
     ));
     let images = shell.must(&format!("cat {FILES}/images.txt"));
-    // All but bundle and catalog: the catalog names the bundle by digest.
+    // All images but bundle and catalog; the catalog names the bundle by digest.
     assert_eq!(images.matches("@sha256:").count(), 3, "{images}");
     assert_eq!(images.lines().count(), 5, "{images}");
     shell.must(&format!(
@@ -36,11 +36,11 @@ pub(crate) fn installed_from_a_mirror(node: &Node) {
     redirected(node);
     by_olm(node);
 
-    // As it was for who comes next.
+    // Restores the images for the next test.
     shell.must("make bundle-build bundle-push catalog-build catalog-push catalog-push-following");
 }
 
-/// Manifests that name the images as the mirror does.
+/// Manifests with the image names of the mirror.
 fn other_names(node: &Node) {
     let shell = &node.shell;
     shell.must(&format!("cd {FILES} && sed -E 's#(docker.io|ghcr.io)/#registry.example.com/mirror/#' install.yaml | kubectl apply --server-side -f -"));
@@ -62,8 +62,8 @@ fn other_names(node: &Node) {
     ));
 }
 
-/// A node whose containerd asks the mirror for what manifests name otherwise. What is pulled is
-/// there under no other name.
+/// The node's containerd redirects image names of manifests to the mirror. The pulled images have
+/// no other name there.
 fn redirected(node: &Node) {
     let shell = &node.shell;
     shell.must(&format!(
@@ -95,8 +95,8 @@ fn redirected(node: &Node) {
     fs::remove_dir_all(folder).expect("removed");
 }
 
-/// The catalog from the mirror. Bundle and manager are those that the catalog names, which the
-/// node asks one registry for.
+/// The catalog from the mirror. The node pulls the bundle and the manager under the names in the
+/// catalog, from one registry.
 fn by_olm(node: &Node) {
     let shell = &node.shell;
     node.olm();

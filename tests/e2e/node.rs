@@ -7,16 +7,16 @@ use devcluster::{Cluster, Nodes, Options};
 
 use crate::shell::Shell;
 
-/// Where the manager is installed.
+/// The manager's namespace.
 pub(crate) const NAMESPACE: &str = "quartet-operator-system";
 
 /// The repository path of all our images.
 pub(crate) const IMAGES: &str = "ghcr.io/quartet-operator/quartet-operator";
 
-/// What the product is upgraded to; the same binary, in packages of another version.
+/// The version to upgrade to; the same binary in packages of another version.
 pub(crate) const NEXT: &str = "0.1.1";
 
-/// A running cluster, and a shell that talks to it.
+/// A running cluster, and a shell that uses it.
 pub(crate) struct Node {
     pub(crate) cluster: Cluster,
     pub(crate) shell: Shell,
@@ -29,7 +29,7 @@ impl Node {
     pub(crate) fn start() -> Self {
         assert!(
             devcluster::is_inside(),
-            "this wants namespaces of its own around it: run make test-e2e as root"
+            "this needs its own Linux namespaces: run make test-e2e as root"
         );
         let began = Instant::now();
         let cluster = Cluster::start(Options {
@@ -63,15 +63,14 @@ impl Node {
         }
     }
 
-    /// Builds and pushes all images: those of others, and the product's with the commands of
-    /// whoever releases it.
+    /// Builds and pushes all images: third-party ones, and the product's with the release commands.
     pub(crate) fn images(&self) {
         self.shell.must("hack/e2e/images.sh");
         self.shell.must("make docker-build docker-push");
         self.shell.must(
             "make bundle-build bundle-push catalog-build catalog-push catalog-push-following",
         );
-        // The next version: the same manager, in other packages.
+        // The next version: the same manager in other packages.
         let next = format!("{IMAGES}:v{NEXT}");
         self.shell.must(&format!(
             "buildah tag {IMAGES}:v0.1.0 {next} && hack/image.sh push {next}"
@@ -128,12 +127,12 @@ impl Node {
         });
     }
 
-    /// The first `path` of operator-sdk and opm, as a shell says it.
+    /// Returns a shell assignment that puts operator-sdk and opm first in PATH.
     pub(crate) fn tools() -> &'static str {
         "PATH=$(dirname $(make -s operator-sdk)):$(dirname $(make -s opm)):$PATH"
     }
 
-    /// The first `path` of Helm, likewise.
+    /// Returns a shell assignment that puts Helm first in PATH.
     pub(crate) fn helm() -> &'static str {
         "PATH=$(hack/build-go.sh hack/helm):$PATH"
     }

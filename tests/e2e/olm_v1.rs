@@ -1,4 +1,4 @@
-//! Installed by OLM v1, from the same catalog as by OLM.
+//! Installation by OLM v1, from the same catalog as by OLM.
 
 use std::thread;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use crate::plain::{MANAGER, nothing_left};
 use crate::shell::Shell;
 
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Where OLM v1's release manifest and what is changed in it meet.
+/// The folder with OLM v1's release manifest and its patches.
 const FOLDER: &str = "target/e2e/olm-v1";
 
-/// `config/olm-v1`: a ClusterCatalog, a ClusterExtension, and a ServiceAccount that may do what the
-/// installation takes. The upgrade comes with a newer catalog.
+/// `config/olm-v1`: a ClusterCatalog, a ClusterExtension, and a ServiceAccount with the permissions
+/// that the installation needs. The upgrade comes with a newer catalog.
 pub(crate) fn installs_upgrades_and_uninstalls(node: &Node) {
     let shell = &node.shell;
     install_olm_v1(node);
@@ -37,25 +37,25 @@ pub(crate) fn installs_upgrades_and_uninstalls(node: &Node) {
          -p '{{\"spec\":{{\"source\":{{\"image\":{{\"ref\":\"{IMAGES}-catalog:v{NEXT}\"}}}}}}}}'"
     ));
     installed(shell, NEXT);
-    // Whatever OLM v1 and cert-manager still write.
+    // Until OLM v1 and cert-manager have written everything.
     thread::sleep(Duration::from_secs(20));
     for (sort, tally) in calls.stop() {
         assert_eq!(tally.failed, 0, "{sort:?}");
     }
     before.still_holds(shell);
     operands::both_versions_answer(shell);
-    given_up_and_taken_over(shell);
+    released_and_managed_again(shell);
     before.still_holds(shell);
 
     uninstalled(node);
-    // Again, beside what OLM v1 keeps of an installation that it let go of.
+    // Again, on top of what OLM v1 keeps of an installation that it no longer manages.
     shell.must("kubectl apply -k config/olm-v1");
     installed(shell, "0.1.0");
     uninstalled(node);
     shell.must(&format!("kubectl delete -k {FOLDER} --timeout=120s"));
 }
 
-/// OLM v1 as released, with the feature gate that 1.5 wants for bundles with webhooks.
+/// OLM v1 as released, with the feature gate that 1.5 needs for bundles with webhooks.
 fn install_olm_v1(node: &Node) {
     let shell = &node.shell;
     node.dns();
@@ -71,7 +71,7 @@ fn install_olm_v1(node: &Node) {
             "kubectl -n olmv1-system rollout status deployment/{part}-controller-manager --timeout=180s"
         ));
     }
-    // Its webhook is trusted once cert-manager has written the authority.
+    // Its webhook is trusted once cert-manager has written the caBundle.
     shell.until(
         "kubectl create --dry-run=server -o name -f config/olm-v1/cluster_catalog.yaml | wc -l",
         "1",
@@ -79,7 +79,7 @@ fn install_olm_v1(node: &Node) {
     );
 }
 
-/// What is there already, OLM v1 leaves alone, and says so.
+/// OLM v1 leaves existing objects alone and reports that.
 fn not_beside_another_installation(shell: &Shell) {
     shell.must("kubectl apply --server-side -k config/crd");
     shell.must("kubectl apply -k config/olm-v1");
@@ -107,7 +107,7 @@ fn installed(shell: &Shell, version: &str) {
     ));
 }
 
-/// OLM v1 looks after what it has made: an edit does not last.
+/// OLM v1 reconciles its objects: edits are reverted.
 fn changes_are_undone(shell: &Shell) {
     let limit = "{.spec.template.spec.containers[0].resources.limits.memory}";
     let asked = format!("kubectl -n {NAMESPACE} get {MANAGER} -o jsonpath='{limit}'");
@@ -121,8 +121,8 @@ fn changes_are_undone(shell: &Shell) {
     ));
 }
 
-/// OLM v1 lets go of what it has made, which goes on, and takes it again.
-fn given_up_and_taken_over(shell: &Shell) {
+/// Removes OLM v1's management of its objects, which keep working, and adds it again.
+fn released_and_managed_again(shell: &Shell) {
     shell.must("kubectl delete clusterextension quartet-operator --cascade=orphan --timeout=120s");
     thread::sleep(Duration::from_secs(10));
     operands::both_versions_answer(shell);
@@ -131,7 +131,7 @@ fn given_up_and_taken_over(shell: &Shell) {
     operands::both_versions_answer(shell);
 }
 
-/// With the ClusterExtension go the CRDs, and with them all resources and operands.
+/// Deleting the ClusterExtension deletes the CRDs, and so all resources and operands.
 fn uninstalled(node: &Node) {
     let shell = &node.shell;
     shell.must("kubectl delete -k config/olm-v1 --timeout=120s");

@@ -1,4 +1,4 @@
-//! What users of the operands see: answers.
+//! What users of the operands see: responses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -16,9 +16,9 @@ pub(crate) fn samples(shell: &Shell) {
     ready(shell);
 }
 
-/// The same right after an installation by OLM, which rewrites the caBundle of one CRD or the
-/// other for some ten seconds after Succeeded: until then calls in the version that is not
-/// stored may fail, closed. How long it took is printed.
+/// The same right after an installation by OLM, which rewrites the caBundles of the CRDs for about
+/// ten seconds after Succeeded: until then calls in the version that is not stored may fail closed.
+/// The duration is printed.
 pub(crate) fn samples_under_olm(shell: &Shell) {
     for sample in shell.must("ls config/samples/*_*_*.yaml").lines() {
         shell.until(
@@ -36,12 +36,12 @@ fn ready(shell: &Shell) {
     }
 }
 
-/// Stores and reads through every pod of a Memcached, and asks every web for its page.
+/// Stores and reads a value through every pod of a Memcached, and requests the page of every web.
 pub(crate) fn answer(shell: &Shell) {
     answer_of(shell, 3);
 }
 
-/// The same when memcached-sample has been scaled to 4.
+/// The same after memcached-sample was scaled to 4.
 pub(crate) fn answer_after_scaling(shell: &Shell) {
     answer_of(shell, 4);
 }
@@ -71,8 +71,8 @@ fn answer_of(shell: &Shell, memcached_pods: usize) {
     }
 }
 
-/// Pods come and go under load; nothing is lost but connections to pods that go away, and what
-/// was asked on those is answered on the next.
+/// Scales under load: the only failures are connections to pods that terminate, and their requests
+/// succeed on the next connection.
 pub(crate) fn scaled_under_load(shell: &Shell) {
     for (kind, name, from) in [
         ("nginx", "nginx-v1-sample", 3),
@@ -94,7 +94,7 @@ pub(crate) fn scaled_under_load(shell: &Shell) {
                 &format!("{replicas} {replicas}"),
                 Duration::from_secs(90),
             );
-            // Those that go are gone, too.
+            // Pods that were scaled down are gone, too.
             shell.until(
                 &format!(
                     "kubectl get pods --no-headers -l $(kubectl get {kind} {name} -o jsonpath='{{.status.selector}}') | wc -l"
@@ -105,12 +105,12 @@ pub(crate) fn scaled_under_load(shell: &Shell) {
         }
         let requests = load.stop();
         let bites = requests.answered > 1000 && requests.cut > 0;
-        assert!(bites, "{requests:?}: the test bites");
+        assert!(bites, "{requests:?}: the tested situation occurred");
         assert!(requests.lost.is_empty(), "{requests:?}");
     }
 }
 
-/// What every way of installing must refuse and convert.
+/// What every way of installing must reject and convert.
 pub(crate) fn refused_and_converted(shell: &Shell) {
     let negative = |version: &str, field: &str| {
         format!(
@@ -126,7 +126,7 @@ pub(crate) fn refused_and_converted(shell: &Shell) {
             "{refusal}"
         );
     }
-    // Only the webhook knows the limit.
+    // Only the webhook knows this limit.
     let refusal = shell.must_fail("kubectl scale memcached memcached-sample --replicas=5000");
     assert!(refusal.contains("less than or equal to 1000"), "{refusal}");
     shell.must("kubectl patch memcacheds.v1.cache.example.com memcached-sample --type=merge -p '{\"spec\":{\"memory\":96}}'");
@@ -137,13 +137,13 @@ pub(crate) fn refused_and_converted(shell: &Shell) {
     assert_eq!(
         kept.trim(),
         "96 3",
-        "what the old version cannot say is kept"
+        "fields that the original version lacks are kept"
     );
     shell.must(&format!("kubectl wait memcached --all {READY}"));
 }
 
-/// Every resource can be read in both versions, and a change is asked of the webhooks, once the
-/// caBundles have settled.
+/// Every resource can be read in both versions, and changes reach the webhooks, once the caBundles
+/// have settled.
 pub(crate) fn both_versions_answer(shell: &Shell) {
     for version in ["v1alpha1", "v1"] {
         shell.until(
@@ -157,7 +157,8 @@ pub(crate) fn both_versions_answer(shell: &Shell) {
     }
 }
 
-/// The pods of all samples that are to stay, by name and number of restarts: to compare later.
+/// Returns the pods of all samples that are to stay, with name and number of restarts, for a later
+/// comparison.
 pub(crate) fn pods(shell: &Shell) -> String {
     shell.must(
         "kubectl get pods -n default --sort-by=.metadata.name -o go-template='{{range .items}}\
@@ -166,7 +167,7 @@ pub(crate) fn pods(shell: &Shell) -> String {
     )
 }
 
-/// What an upgrade may not change.
+/// What an upgrade must not change.
 pub(crate) struct State {
     pods: String,
     specs: String,
@@ -180,7 +181,7 @@ impl State {
         }
     }
 
-    /// No field is lost, no pod of an operand was restarted, and all answer.
+    /// Asserts that no field is lost, no pod of an operand was restarted, and all respond.
     #[track_caller]
     pub(crate) fn still_holds(&self, shell: &Shell) {
         let now = Self::of(shell);
@@ -190,7 +191,7 @@ impl State {
     }
 }
 
-/// Deletes all samples; every child goes, too.
+/// Deletes all samples and waits for their children.
 pub(crate) fn clean(shell: &Shell) {
     shell.must("kubectl delete memcached,nginx,elasticweb,helloworld --all --timeout=60s");
     shell.until(
@@ -200,7 +201,7 @@ pub(crate) fn clean(shell: &Shell) {
     );
 }
 
-/// Stores a value in a memcached and reads it again.
+/// Stores a value in a memcached and reads it.
 pub(crate) fn store_and_read(pod: &str) {
     let mut stream = connect(pod, 11211, TIMEOUT).unwrap_or_else(|error| panic!("{error}"));
     write!(stream, "set key 0 60 5\r\nvalue\r\nget key\r\n").unwrap();
@@ -215,16 +216,16 @@ pub(crate) fn store_and_read(pod: &str) {
     );
 }
 
-/// Asks a web for its page, which must come.
+/// Requests the page of a web, which must succeed.
 #[track_caller]
 pub(crate) fn page(address: &str, port: u16) {
     fetch(address, port, TIMEOUT).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Asks a web for its page, and waits for `limit` at each step.
+/// Requests the page of a web, with the timeout `limit` for each step.
 ///
 /// # Errors
-/// What came in its place.
+/// The error, or the unexpected response.
 pub(crate) fn fetch(address: &str, port: u16, limit: Duration) -> Result<(), String> {
     let told = |error: std::io::Error| format!("{address}:{port}: {error}");
     let mut stream = connect(address, port, limit)?;

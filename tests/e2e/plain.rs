@@ -1,4 +1,4 @@
-//! Installed without OLM, and in trouble.
+//! Installation without OLM, and outages.
 
 use std::thread;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::operands;
 
 pub(crate) const MANAGER: &str = "deployment/quartet-operator-controller-manager";
 
-/// `dist/install.yaml`: one file, two replicas, certificates that the manager makes, in a
-/// namespace that enforces the Pod Security Standard *restricted*.
+/// `dist/install.yaml`: one file, two replicas, certificates by the manager, in a namespace that
+/// enforces the Pod Security Standard *restricted*.
 pub(crate) fn installed_from_one_file(node: &Node) {
     let shell = &node.shell;
     install(node);
@@ -29,14 +29,14 @@ pub(crate) fn installed_from_one_file(node: &Node) {
     certificate_rotated(node);
     leader_deleted(node);
     node_and_server_restarted(node);
-    webhooks_away(node);
+    webhooks_down(node);
 
     operands::clean(shell);
     shell.must("kubectl delete -f dist/install.yaml --timeout=120s");
     nothing_left(node);
 }
 
-/// Installs what was just described, and waits until both replicas serve.
+/// Installs `dist/install.yaml` and waits until both replicas serve.
 pub(crate) fn install(node: &Node) {
     node.shell
         .must("kubectl apply --server-side -f dist/install.yaml");
@@ -45,7 +45,7 @@ pub(crate) fn install(node: &Node) {
     ));
 }
 
-/// `make deploy` and `make undeploy`, which touch no file that is tracked.
+/// `make deploy` and `make undeploy`, which change no tracked file.
 pub(crate) fn deployed_and_undeployed(node: &Node) {
     let shell = &node.shell;
     let before = shell.must("git status --porcelain");
@@ -60,7 +60,7 @@ pub(crate) fn deployed_and_undeployed(node: &Node) {
     assert_eq!(shell.must("git status --porcelain"), before);
 }
 
-/// The operands' pods are admitted where the standards are enforced that they promise.
+/// The operands' pods are admitted under the Pod Security Standards that they promise.
 fn restricted_and_baseline(node: &Node) {
     let shell = &node.shell;
     for (level, samples) in [
@@ -87,7 +87,7 @@ fn restricted_and_baseline(node: &Node) {
     }
 }
 
-/// A new authority and a new certificate, and no call fails.
+/// A new authority and a new certificate; no call fails.
 fn certificate_rotated(node: &Node) {
     let shell = &node.shell;
     let secret = format!("-n {NAMESPACE} secret quartet-operator-webhook-server-cert");
@@ -103,7 +103,7 @@ fn certificate_rotated(node: &Node) {
         "rotated",
         Duration::from_secs(300),
     );
-    // Every replica has taken it up by then.
+    // By then every replica serves it.
     thread::sleep(Duration::from_secs(15));
     for (sort, tally) in calls.stop() {
         assert_eq!(tally.failed, 0, "{sort:?}");
@@ -145,9 +145,9 @@ fn node_and_server_restarted(node: &Node) {
     );
 }
 
-/// Both replicas gone: what runs goes on, what is new is refused with a reason, and all is
-/// well again without a hand.
-fn webhooks_away(node: &Node) {
+/// Both replicas are gone: running operands continue, new resources are rejected with a reason, and
+/// everything recovers without intervention.
+fn webhooks_down(node: &Node) {
     let shell = &node.shell;
     let pods = operands::pods(shell);
     shell.must(&format!(
@@ -162,10 +162,10 @@ fn webhooks_away(node: &Node) {
         "sed 's/memcached-sample/another/' config/samples/cache_v1alpha1_memcached.yaml | kubectl apply -f -",
     );
     assert!(refusal.contains("webhook"), "{refusal}");
-    // A minute, in which whoever would touch something does.
+    // A minute, in which any controller could act.
     thread::sleep(Duration::from_secs(60));
     operands::answer_after_scaling(shell);
-    assert_eq!(operands::pods(shell), pods, "nothing was touched");
+    assert_eq!(operands::pods(shell), pods, "no pod was changed");
     shell.must(&format!(
         "kubectl -n {NAMESPACE} scale {MANAGER} --replicas=2"
     ));
@@ -176,13 +176,13 @@ fn webhooks_away(node: &Node) {
         "sed 's/memcached-sample/another/' config/samples/cache_v1alpha1_memcached.yaml | kubectl apply -f -",
     );
     shell.must("kubectl wait memcached/another --for=condition=Ready --timeout=120s");
-    // Usually within a second or two; when it was not, this tells why.
+    // Usually within a second or two; if not, this shows why.
     shell.show(&format!(
         "kubectl logs -n {NAMESPACE} --tail=30 --prefix -l control-plane=controller-manager"
     ));
 }
 
-/// No trace of the product in the cluster.
+/// Nothing of the product is left in the cluster.
 pub(crate) fn nothing_left(node: &Node) {
     node.shell.until(
         "kubectl get crd,clusterroles,clusterrolebindings,validatingwebhookconfigurations,namespaces -o name | grep -c quartet-operator || true",

@@ -1,5 +1,5 @@
-//! What the four old operators left: CRDs, resources, Deployments and Services, as their users had
-//! them, and the requests that come meanwhile.
+//! The state that the four original operators left: CRDs, resources, Deployments and Services, with
+//! requests to them during the test.
 
 use std::fs;
 use std::time::Duration;
@@ -14,31 +14,31 @@ use crate::traffic::{Endpoints, Traffic};
 const OLD: [&str; 4] = ["memcached", "nginx", "elasticweb", "helloworld"];
 /// An ElasticWeb whose image listens on 8080, in the namespace `shop`.
 const SHOP: &str = include_str!("../support/original/shop.yaml");
-/// Where NodePorts answer.
+/// The address of NodePorts.
 pub(crate) const NODE: &str = "10.250.0.1";
-/// How long a user who asks again and again may be without an answer. The pods of the old
-/// operators end at once, and kube-proxy hears of it up to a second after them: until then one
-/// request of several meets nobody.
+/// The longest time that a user who repeats requests may get no response. The pods of the original
+/// operators end at once, and kube-proxy is updated up to a second later: until then one of several
+/// requests reaches no pod.
 const SILENCE: Duration = Duration::from_secs(5);
-/// Where objects are written before they are handed to kubectl.
+/// The folder for objects that kubectl reads.
 const FILES: &str = "target/e2e/old";
 
-/// A resource, the children that its old operator had made of it, and where.
+/// A resource, the children that its original operator had created, and their namespace.
 pub(crate) struct Left {
     namespace: &'static str,
     pub(crate) name: String,
-    /// As they were when their pods were ready.
+    /// The children when their pods were ready.
     pub(crate) children: Vec<Value>,
 }
 
-/// What the old operators left.
+/// The state that the original operators left.
 pub(crate) struct World(pub(crate) Vec<Left>);
 
 impl World {
     pub(crate) fn leave(shell: &Shell) -> Self {
         shell.must("kubectl apply -f tests/support/original/crds");
         shell.must("kubectl wait --for=condition=Established crd --all --timeout=60s");
-        // kubectl remembers for hours which versions there were, and asks anew for this.
+        // kubectl caches API discovery for hours, and this refreshes it.
         for (group, version) in [
             ("cache.example.com", "v1alpha1"),
             ("proxy.example.com", "v1alpha1"),
@@ -65,7 +65,7 @@ impl World {
         let mut left: Vec<Left> = all
             .map(|(namespace, documents)| Left::leave(shell, namespace, documents))
             .collect();
-        // As the last reconcile of an old operator left it, which pods have long outlived.
+        // The status of the original operator's last reconcile; the pods exist no longer.
         shell.must(
             "kubectl patch memcached memcached-sample --subresource=status --type=merge \
              -p '{\"status\":{\"nodes\":[\"of-long-ago\"]}}'",
@@ -81,11 +81,14 @@ impl World {
         Self(left)
     }
 
-    /// Begins to ask those that answer. The web of the old sample never did: its pods listen on
-    /// another port than its Service goes to.
+    /// Starts requests to the Services that respond. The web of the original sample never did: its
+    /// pods listen on another port than the Service's target.
     pub(crate) fn ask(&self, shell: &Shell) -> Asked {
         let silent = operands::fetch(NODE, 30003, SILENCE);
-        assert!(silent.is_err(), "the fault of the old operator: {silent:?}");
+        assert!(
+            silent.is_err(),
+            "the fault of the original operator: {silent:?}"
+        );
         for pod in pods(shell, "app.kubernetes.io/name=memcached-operator") {
             operands::store_and_read(&pod);
         }
@@ -111,7 +114,7 @@ impl World {
     }
 }
 
-/// Requests under way, and Services whose endpoints are watched with the fewest they may have.
+/// Requests in progress, and Services whose endpoints are watched, with the fewest they may have.
 pub(crate) struct Asked {
     traffic: [Traffic; 2],
     endpoints: [(Endpoints, usize); 3],
@@ -133,7 +136,7 @@ impl Asked {
 }
 
 impl Left {
-    /// Makes the resource as its user did, and the children as its operator did.
+    /// Creates the resource as its user did, and the children as its operator did.
     fn leave(shell: &Shell, namespace: &'static str, documents: &str) -> Self {
         let (resource, children) = resource_and_children(documents);
         let name = resource["metadata"]["name"].as_str().expect("a name");
@@ -146,7 +149,7 @@ impl Left {
         for child in &children {
             let kind = child["kind"].as_str().expect("a kind");
             let file = write(&format!("{namespace}-{name}-{kind}"), child);
-            // The field manager of a Go operator is the name of its process.
+            // The field manager of a Go operator is its process name.
             shell.must(&format!(
                 "kubectl create -n {namespace} --field-manager=manager -f {file}"
             ));
@@ -158,7 +161,7 @@ impl Left {
         }
     }
 
-    /// Its children as they are now.
+    /// Returns its children as they are now.
     pub(crate) fn now(&self, shell: &Shell) -> Vec<Value> {
         let kinds = self.children.iter().map(|child| &child["kind"]);
         kinds
@@ -173,12 +176,13 @@ impl Left {
             .collect()
     }
 
-    /// Whether docs/migrating.md has it paused until something is done by hand.
+    /// Reports whether docs/migrating.md pauses it until a manual change.
     pub(crate) fn is_held_back(&self) -> bool {
         ["web", "nginx-sample"].contains(&&*self.name)
     }
 
-    /// One ReplicaSet more than the old operator's, and no pods but its.
+    /// Asserts that there is one ReplicaSet more than the original operator's, and that only its
+    /// pods run.
     pub(crate) fn assert_rolled_once(&self, shell: &Shell) {
         let (namespace, name) = (self.namespace, &self.name);
         let revision = shell.must(&format!(
@@ -195,7 +199,7 @@ impl Left {
     }
 }
 
-/// The addresses of the pods in `default` that these labels select and that are to stay.
+/// Returns the addresses of the pods in `default` with these labels that are to stay.
 pub(crate) fn pods(shell: &Shell, labels: &str) -> Vec<String> {
     let addresses = shell.must(&format!(
         "kubectl get pods -l {labels} -o go-template='{{{{range .items}}}}\
@@ -214,7 +218,7 @@ fn json(shell: &Shell, namespace: &str, kind: &str, name: &str) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Writes an object where kubectl finds it.
+/// Writes an object to a file for kubectl.
 fn write(name: &str, object: &Value) -> String {
     let file = format!("{FILES}/{name}.json");
     let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));

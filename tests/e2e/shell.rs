@@ -1,12 +1,11 @@
-//! Commands as a user types them: printed with what they took, and with what they said if
-//! they did not do what they should.
+//! Runs commands as a user types them; prints their duration, and their output if they fail.
 
 use std::ffi::OsString;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often something that is waited for is looked at.
+/// The poll interval.
 const POLL: Duration = Duration::from_millis(200);
 
 /// A folder to run in and variables to run with.
@@ -15,7 +14,7 @@ pub(crate) struct Shell {
     variables: Vec<(OsString, OsString)>,
 }
 
-/// What a command said and how it ended.
+/// The output and the exit status of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) is_success: bool,
@@ -32,7 +31,7 @@ impl Shell {
         }
     }
 
-    /// Runs a line of shell, from the folder of the checkout.
+    /// Runs a line of shell in the folder of the checkout.
     pub(crate) fn run(&self, line: &str) -> Said {
         let began = Instant::now();
         let said = self.quietly(line);
@@ -40,7 +39,7 @@ impl Shell {
         said
     }
 
-    /// Begins one command that goes on until it is killed; its output is a pipe.
+    /// Starts one command that runs until it is killed; its output is a pipe.
     pub(crate) fn begin(&self, command: &str) -> Child {
         println!("$ {command} &");
         self.command("bash")
@@ -53,8 +52,8 @@ impl Shell {
 
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        // What cargo tells its tests of themselves: a build script that looks at it, as ring's
-        // does, is run again by a cargo that is begun from here, and the manager built anew.
+        // Cargo's variables for its tests: a build script that reads them, such as ring's, would
+        // run again under a cargo that is started here, and the manager would be rebuilt.
         let of_cargo = std::env::vars_os().map(|(name, _)| name).filter(|name| {
             let name = name.to_string_lossy();
             name.starts_with("CARGO_MANIFEST_") || name.starts_with("CARGO_PKG_")
@@ -69,7 +68,7 @@ impl Shell {
     }
 
     fn quietly(&self, line: &str) -> Said {
-        // No command here may take longer: the longest is to build the images, on a busy machine.
+        // The longest command builds the images on a busy machine.
         let Output {
             status,
             stdout,
@@ -94,7 +93,7 @@ impl Shell {
         }
     }
 
-    /// Runs a line that must succeed, and returns what it printed.
+    /// Runs a line that must succeed, and returns its output.
     #[track_caller]
     pub(crate) fn must(&self, line: &str) -> String {
         let said = self.run(line);
@@ -108,7 +107,7 @@ impl Shell {
         said.output
     }
 
-    /// Runs a line that must fail, and returns what it said of why.
+    /// Runs a line that must fail, and returns its error.
     #[track_caller]
     pub(crate) fn must_fail(&self, line: &str) -> String {
         let said = self.run(line);
@@ -116,7 +115,7 @@ impl Shell {
         said.errors
     }
 
-    /// Runs a line and prints what it says, for the reader.
+    /// Runs a line and prints its output.
     pub(crate) fn show(&self, line: &str) {
         let said = self.run(line);
         println!("{}{}", said.output, said.errors);
@@ -146,7 +145,7 @@ impl Shell {
         }
     }
 
-    /// What one would look at first when something is not as it should be.
+    /// Returns the first things to look at after a failure.
     fn state(&self) -> String {
         let said = self.run(
             "kubectl get pods,csv,installplans -A -o wide; \

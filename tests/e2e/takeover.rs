@@ -1,18 +1,18 @@
-//! From the four old operators to this one, as docs/migrating.md says it: their CRDs, resources,
-//! Deployments and Services as they were left, under traffic; then ours, and what became of it
-//! all. What the document says to type is typed here.
+//! Migration from the four original operators, as in docs/migrating.md: their CRDs, resources,
+//! Deployments and Services as they were left, under traffic; then our operator, and the resulting
+//! state. The commands are those of the document.
 
 use std::time::Duration;
 
 use crate::bundle;
 use crate::node::{NAMESPACE, Node};
-use crate::old_operators::assert_taken_over;
+use crate::old_operators::assert_adopted;
 use crate::operands;
 use crate::plain;
 use crate::predecessors::{Asked, NODE, World, pods};
 use crate::shell::Shell;
 
-/// Installed from one file; then back to the old operators, and forth.
+/// Installation from one file; then back to the original operators, and forth again.
 pub(crate) fn by_one_file(node: &Node) {
     let shell = &node.shell;
     let world = World::leave(shell);
@@ -30,7 +30,7 @@ pub(crate) fn by_one_file(node: &Node) {
     plain::nothing_left(node);
 }
 
-/// Installed by OLM, onto CRDs that it has not made.
+/// Installation by OLM on CRDs that it has not created.
 pub(crate) fn under_olm(node: &Node) {
     let shell = &node.shell;
     node.olm();
@@ -43,7 +43,7 @@ pub(crate) fn under_olm(node: &Node) {
          operator-sdk run bundle ghcr.io/quartet-operator/quartet-operator-bundle:v0.1.0 -n quartet-operator-system --timeout 5m",
         Node::tools()
     ));
-    // OLM writes the caBundles once more, some ten seconds after Succeeded.
+    // OLM writes the caBundles once more, about ten seconds after Succeeded.
     shell.until(
         "kubectl get memcached,nginx,elasticweb,helloworld -A -o name | wc -l",
         "5",
@@ -55,13 +55,16 @@ pub(crate) fn under_olm(node: &Node) {
 }
 
 impl World {
-    /// What docs/migrating.md says comes after the installation, and what it promises.
+    /// The steps of docs/migrating.md after the installation, and their results.
     fn becomes_ours(&self, shell: &Shell, asked: Asked) {
         shell.must("kubectl wait memcached,elasticweb,helloworld --all --for=condition=Ready --timeout=300s");
         for one in self.0.iter().filter(|one| one.is_held_back()) {
             let now = one.now(shell);
             for (before, now) in one.children.iter().zip(&now) {
-                assert_eq!(before["spec"], now["spec"], "paused, it is left alone");
+                assert_eq!(
+                    before["spec"], now["spec"],
+                    "a paused resource is left alone"
+                );
             }
         }
         finish_by_hand(shell);
@@ -69,7 +72,7 @@ impl World {
 
         for one in &self.0 {
             for (before, now) in one.children.iter().zip(&one.now(shell)) {
-                assert_taken_over(before, now);
+                assert_adopted(before, now);
             }
             one.assert_rolled_once(shell);
         }
@@ -86,7 +89,7 @@ impl World {
     }
 }
 
-/// What comes before the installation.
+/// The steps before the installation.
 fn stop_and_hold_back(shell: &Shell) {
     shell.must("kubectl get memcached,nginx,elasticweb,helloworld -A -o yaml >old-resources.yaml");
     shell.must("grep -c 'kind: ElasticWeb' old-resources.yaml && rm old-resources.yaml");
@@ -101,7 +104,7 @@ fn stop_and_hold_back(shell: &Shell) {
     shell.must("kubectl annotate nginx nginx-sample quartet-operator.example.com/paused=true");
 }
 
-/// What was held back gets what the old versions cannot say, and goes on.
+/// Sets the fields that the original versions lack, and resumes the resources.
 fn finish_by_hand(shell: &Shell) {
     let port = r#"kubectl patch elasticwebs.v2.elasticweb.example.com web -n shop --type=json -p '[{"op":"add","path":"/spec/containerPort","value":8080}]'"#;
     let image = r#"kubectl patch nginxes.v1.proxy.example.com nginx-sample --type=json -p '[{"op":"add","path":"/spec/image","value":"nginx:1.14.2"},{"op":"add","path":"/spec/port","value":80},{"op":"add","path":"/spec/podSecurity","value":"Baseline"}]'"#;
@@ -119,7 +122,7 @@ fn finish_by_hand(shell: &Shell) {
 fn readable_in_both_versions(shell: &Shell) {
     for (version, resources) in [
         (
-            "the old version",
+            "the original version",
             "memcacheds.v1alpha1.cache.example.com nginxes.v1alpha1.proxy.example.com \
              elasticwebs.v1.elasticweb.example.com helloworlds.v1alpha1.test.jiaozi.com",
         ),
@@ -140,7 +143,7 @@ fn readable_in_both_versions(shell: &Shell) {
     }
 }
 
-/// Everything that answered before answers, and so does what never did.
+/// All that responded before responds, and so does the web that never did.
 fn answers(shell: &Shell) {
     operands::page(NODE, 30003);
     operands::page(NODE, 30013);
@@ -160,18 +163,23 @@ fn answers(shell: &Shell) {
     assert!(!nodes.contains("of-long-ago"), "{nodes}");
 }
 
-/// Back to the old operators: ours serves the webhooks and leaves all else alone.
+/// Back to the original operators: our manager serves the webhooks and leaves everything else
+/// alone.
 fn back_and_forth(shell: &Shell) {
     shell.must("kubectl -n quartet-operator-system set env deployment/quartet-operator-controller-manager WATCH_NAMESPACE=nowhere");
     rolled_out(shell);
     shell.must("kubectl -n helloworld-operator-system scale deployment/helloworld-operator-controller-manager --replicas=1");
     shell.must("kubectl scale deployment helloworld-sample --replicas=1");
-    // That it does what it does nowhere shows that it could elsewhere.
+    // It reconciles in the namespace `nowhere`, so it would in another one if it watched it.
     shell.must("kubectl create namespace nowhere");
     shell.must("kubectl apply -n nowhere -f config/samples/cache_v1alpha1_memcached.yaml");
     shell.must("kubectl wait memcached --all -n nowhere --for=condition=Ready --timeout=120s");
     let replicas = "kubectl get deployment helloworld-sample -o jsonpath='{.spec.replicas}'";
-    assert_eq!(shell.must(replicas).trim(), "1", "left to the old operator");
+    assert_eq!(
+        shell.must(replicas).trim(),
+        "1",
+        "left to the original operator"
+    );
     readable_in(shell, "helloworlds.v1alpha1.test.jiaozi.com");
     readable_in(shell, "helloworlds.v1.test.jiaozi.com");
     shell.must("kubectl delete namespace nowhere --timeout=120s");
@@ -193,7 +201,7 @@ fn rolled_out(shell: &Shell) {
     ));
 }
 
-/// A Deployment that is deleted comes back as we would have made it.
+/// A deleted Deployment is recreated with our selector.
 fn a_selector_of_our_own(shell: &Shell) {
     shell.must("kubectl delete deployment memcached-sample");
     shell.until(

@@ -1,5 +1,5 @@
-//! What users of a Service see while something happens to it: answers to requests that are made
-//! all the while, and the endpoints that there are at every moment.
+//! What users of a Service see during a disruption: responses to continuous requests, and the
+//! number of endpoints at every moment.
 
 use std::collections::HashMap;
 use std::io::{BufReader, Read};
@@ -14,15 +14,15 @@ use serde_json::Value;
 use crate::operands;
 use crate::shell::Shell;
 
-/// Between two requests.
+/// The pause between two requests.
 const PACE: Duration = Duration::from_millis(20);
-/// A client's for one request: that to a pod that has just gone may never be answered.
+/// A client's timeout for one request: one to a pod that has just ended may get no response.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Nothing here lasts longer.
+/// Longer than any phase.
 const LONGEST: Duration = Duration::from_secs(900);
-/// For what is there already.
+/// For objects that exist already.
 const WAIT: Duration = Duration::from_secs(60);
-/// How many errors are kept.
+/// The number of errors that are kept.
 const SHOWN: usize = 10;
 
 /// Requests for a page, one after another.
@@ -32,19 +32,19 @@ pub(crate) struct Traffic {
     thread: Option<JoinHandle<Record>>,
 }
 
-/// How they were answered.
+/// The results.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) answers: u32,
     pub(crate) failures: u32,
-    /// The first that differ.
+    /// The first errors.
     pub(crate) errors: Vec<String>,
-    /// The longest time between two answers.
+    /// The longest time between two responses.
     pub(crate) silence: Duration,
 }
 
 impl Traffic {
-    /// Begins to ask; the first request must be answered.
+    /// Starts the requests; the first one must succeed.
     pub(crate) fn begin(address: &str, port: u16) -> Self {
         operands::page(address, port);
         let stop = Arc::<AtomicBool>::default();
@@ -59,17 +59,17 @@ impl Traffic {
         }
     }
 
-    /// Ends it and tells how it went.
+    /// Stops the requests and returns the results.
     pub(crate) fn end(mut self) -> Record {
         self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().expect("it was begun");
+        let thread = self.thread.take().expect("a started thread");
         let record = thread.join().expect("no panic");
         println!("requests to {}: {record:?}", self.target);
         record
     }
 }
 
-/// A test that fails leaves no thread that goes on asking.
+/// Stops the thread when a test fails.
 impl Drop for Traffic {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
@@ -100,17 +100,17 @@ fn ask(address: &str, port: u16, stop: &AtomicBool) -> Record {
     record
 }
 
-/// The endpoints of a Service, as a watch tells of them.
+/// The endpoints of a Service, from a watch.
 pub(crate) struct Endpoints {
     service: String,
     watch: Child,
     reader: Option<JoinHandle<()>>,
-    /// How many were ready after each change.
+    /// The number of ready endpoints after each change.
     counts: Arc<Mutex<Vec<usize>>>,
 }
 
 impl Endpoints {
-    /// Begins to watch those of a Service, and waits until there are some.
+    /// Starts to watch the endpoints of a Service and waits until there are some.
     pub(crate) fn watch(shell: &Shell, namespace: &str, service: &str) -> Self {
         let mut watch = shell.begin(&format!(
             "kubectl get endpointslices -n {namespace} -l kubernetes.io/service-name={service} \
@@ -137,19 +137,19 @@ impl Endpoints {
         endpoints
     }
 
-    /// How many there were after each change since the first were ready.
+    /// Returns the numbers after each change since the first endpoints were ready.
     fn seen(&self) -> Vec<usize> {
         let counts = self.counts.lock().expect("not poisoned");
         let counts = counts.iter().skip_while(|count| **count == 0);
         counts.copied().collect()
     }
 
-    /// Ends the watch; the fewest that were ready at any moment.
+    /// Stops the watch and returns the fewest ready endpoints at any moment.
     pub(crate) fn fewest(mut self) -> usize {
-        let exit = self.watch.try_wait().expect("a child of ours");
+        let exit = self.watch.try_wait().expect("a child process");
         assert!(exit.is_none(), "the watch has ended by itself: {exit:?}");
         self.watch.kill().expect("killed");
-        let reader = self.reader.take().expect("it was begun");
+        let reader = self.reader.take().expect("a started thread");
         reader.join().expect("no panic");
         let seen = self.seen();
         println!("ready endpoints of {}: {seen:?}", self.service);
@@ -157,7 +157,7 @@ impl Endpoints {
     }
 }
 
-/// Nothing that was begun goes on when a test fails.
+/// Stops the watch when a test fails.
 impl Drop for Endpoints {
     fn drop(&mut self) {
         let _ = self.watch.kill();
@@ -169,7 +169,7 @@ impl Drop for Endpoints {
 fn count(events: impl Read, counts: &Mutex<Vec<usize>>) {
     let mut by_slice: HashMap<String, usize> = HashMap::new();
     for event in serde_json::Deserializer::from_reader(events).into_iter::<Value>() {
-        // Killed in the middle of an event, it leaves half of one.
+        // A watch that is killed may leave an incomplete event.
         let Ok(event) = event else { return };
         let slice = &event["object"];
         let name = slice["metadata"]["name"].as_str().unwrap_or_default();
@@ -183,7 +183,7 @@ fn count(events: impl Read, counts: &Mutex<Vec<usize>>) {
     }
 }
 
-/// Endpoints that traffic is sent to: ready ones, of a port.
+/// Counts the endpoints that get traffic: ready ones with a port.
 fn ready(slice: &Value) -> usize {
     let list = |field: &str| slice[field].as_array().cloned().unwrap_or_default();
     if list("ports").is_empty() {

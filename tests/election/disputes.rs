@@ -1,4 +1,4 @@
-//! What others do to the Lease and to the right to write it.
+//! Changes by others to the Lease and to the permission to write it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ async fn renewals(stage: &Stage, count: usize) {
     }
 }
 
-/// A Lease that somebody who is gone has left.
+/// Returns a Lease of a holder that no longer exists.
 fn left_behind(renewed: jiff::Timestamp) -> Value {
     let time = format!("{renewed:.6}");
     let spec = json!({
@@ -44,7 +44,7 @@ fn left_behind(renewed: jiff::Timestamp) -> Value {
 }
 
 #[tokio::test]
-async fn a_lease_that_is_deleted_is_made_anew_by_the_leader_and_nobody_else() {
+async fn a_deleted_lease_is_recreated_by_the_leader() {
     let stage = stage("deleted").await;
     let mut leader = start_admin(&stage, "a");
     leader.leads().await;
@@ -58,7 +58,7 @@ async fn a_lease_that_is_deleted_is_made_anew_by_the_leader_and_nobody_else() {
             lease["metadata"]["uid"] != before["metadata"]["uid"]
         })
         .await;
-    println!("made anew {:?} after the deletion", began.elapsed());
+    println!("recreated {:?} after the deletion", began.elapsed());
     assert_eq!(
         after["spec"]["holderIdentity"],
         before["spec"]["holderIdentity"]
@@ -72,7 +72,7 @@ async fn a_lease_that_is_deleted_is_made_anew_by_the_leader_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn labels_of_others_stay_and_cost_no_leadership() {
+async fn labels_of_others_are_kept_and_do_not_end_leadership() {
     let stage = stage("labels").await;
     let mut leader = start_admin(&stage, "a");
     leader.leads().await;
@@ -89,17 +89,17 @@ async fn labels_of_others_stay_and_cost_no_leadership() {
     assert_eq!(released["metadata"]["labels"]["team"], "x");
 }
 
-/// Waits for the end of a leader that lost the election.
+/// Waits until a leader that lost the election has exited.
 async fn is_lost(mut leader: Replica, why: &str) {
     let (code, took) = leader.ends().await;
-    println!("lost: the process ended after {took:?}");
+    println!("lost: the process exited after {took:?}");
     assert_eq!(code, Some(1), "{}", leader.log());
     let line = format!("leader election lost: {why}");
     assert!(leader.log().contains(&line), "{line}\n{}", leader.log());
 }
 
 #[tokio::test]
-async fn a_leader_whose_lease_is_given_to_somebody_else_ends_and_the_other_gets_its_time() {
+async fn a_leader_exits_if_the_lease_has_another_holder_and_that_lease_must_expire() {
     let stage = stage("given-away").await;
     let leader = start_admin(&stage, "a");
     leader.leads().await;
@@ -110,7 +110,9 @@ async fn a_leader_whose_lease_is_given_to_somebody_else_ends_and_the_other_gets_
     is_lost(leader, "the lease is held by somebody").await;
     standby.leads().await;
     let took = began.elapsed();
-    println!("the next one led {took:?} after the edit (a lease: {LEASE_DURATION:?})");
+    println!(
+        "the next leader was elected {took:?} after the edit (lease duration: {LEASE_DURATION:?})"
+    );
     assert!(
         took >= LEASE_DURATION - Duration::from_secs(1),
         "somebody's time"
@@ -119,7 +121,7 @@ async fn a_leader_whose_lease_is_given_to_somebody_else_ends_and_the_other_gets_
 }
 
 #[tokio::test]
-async fn a_leader_whose_lease_is_emptied_ends_and_the_next_takes_it_at_once() {
+async fn a_leader_exits_if_its_lease_is_emptied_and_the_next_acquires_it_at_once() {
     let stage = stage("emptied").await;
     let leader = start_admin(&stage, "a");
     leader.leads().await;
@@ -129,12 +131,15 @@ async fn a_leader_whose_lease_is_emptied_ends_and_the_next_takes_it_at_once() {
     edit(&stage, json!({"spec": null})).await;
     is_lost(leader, "").await;
     standby.leads().await;
-    println!("the next one led {:?} after the edit", began.elapsed());
+    println!(
+        "the next leader was elected {:?} after the edit",
+        began.elapsed()
+    );
     assert!(began.elapsed() < LEASE_DURATION);
 }
 
 #[tokio::test]
-async fn the_time_in_the_lease_of_a_candidate_that_is_gone_is_not_compared_with_ours() {
+async fn the_renew_time_of_another_candidate_is_not_compared_with_the_local_clock() {
     let wait = async |name: &str, minutes: i64| {
         let stage = stage(name).await;
         let renewed = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(minutes);
@@ -150,10 +155,10 @@ async fn the_time_in_the_lease_of_a_candidate_that_is_gone_is_not_compared_with_
     tokio::join!(wait("behind", -5), wait("ahead", 5), wait("in-time", 0));
 }
 
-/// What a candidate needs, and no more.
+/// The permissions that a candidate needs.
 const RIGHTS: [&str; 5] = ["create", "get", "list", "update", "watch"];
 
-/// The rules of the generated role, which but for `create` are for one Lease by its name.
+/// The rules of the generated role; all but `create` name one Lease.
 fn rules() -> Value {
     let file = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -165,7 +170,7 @@ fn rules() -> Value {
 }
 
 #[tokio::test]
-async fn a_candidate_needs_five_rights_and_ends_when_they_are_taken_away() {
+async fn a_candidate_needs_five_permissions_and_exits_when_they_are_revoked() {
     let stage = stage("rights").await;
     let audit = devcluster::Environment::from_variables()
         .expect("a cluster")

@@ -1,4 +1,4 @@
-//! One leader goes and another comes: told to stop, killed, or stopped in the middle.
+//! Changes of leadership: the leader is told to stop, killed, or paused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::stage::{LEASE_DURATION, Replica, Work, Write, start_admin, writes};
 use testkit::Stage;
 use testkit::sum;
 
-/// From the last write of a leader that is told to stop to the first of the next.
+/// The longest time from the last write of a stopping leader to the first write of the next one.
 const PROMISED: Duration = Duration::from_millis(100);
 
-/// How often a candidate that is not told of anything tries to get the lease.
+/// The interval in which a candidate tries to acquire the lease without an event.
 const RETRY_PERIOD: Duration = Duration::from_secs(2);
 
-/// How often, unless `ELECTION_TRIALS` says otherwise.
+/// Number of trials, unless `ELECTION_TRIALS` is set.
 const TRIALS: usize = 5;
 
 fn audit_log() -> PathBuf {
     let environment = devcluster::Environment::from_variables();
-    environment.expect("a cluster around the tests").audit_log
+    environment.expect("a cluster for the tests").audit_log
 }
 
 async fn stage(name: &str) -> Arc<Stage> {
@@ -55,7 +55,7 @@ fn between(earlier: Timestamp, later: Timestamp) -> Duration {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_told_to_stop_hands_over_within_100_ms() {
+async fn a_leader_that_receives_sigterm_hands_over_within_100_ms() {
     let trials = std::env::var("ELECTION_TRIALS").ok();
     let trials = trials.map_or(TRIALS, |text| text.parse().expect("a number"));
     let (stage, log) = (stage("handover").await, audit_log());
@@ -71,8 +71,8 @@ async fn a_leader_that_is_told_to_stop_hands_over_within_100_ms() {
     );
     let work = Work::begin(&stage).await;
     let mut gaps: Vec<Duration> = Vec::new();
-    // The fastest trial takes at most twice what is promised of an idle machine. There are more trials
-    // if the machine has other load.
+    // The fastest trial takes at most twice the promised time of an idle machine. There are more
+    // trials if the machine has other load.
     let is_shown = |gaps: &[Duration]| gaps.iter().any(|gap| *gap < 2 * PROMISED);
     for trial in 1..=4 * trials {
         if gaps.len() >= trials && is_shown(&gaps) {
@@ -104,9 +104,9 @@ async fn a_leader_that_is_told_to_stop_hands_over_within_100_ms() {
     gaps.sort();
     let median = gaps[gaps.len() / 2];
     let number = gaps.len();
-    println!("{number} handovers: median {median:?}, all {gaps:?} (promised: {PROMISED:?})");
+    println!("{number} handovers: median {median:?}, all {gaps:?} (limit: {PROMISED:?})");
     assert!(is_shown(&gaps), "{gaps:?}");
-    // One that was not told of the release would find out when it retries, after 2 s.
+    // A candidate without the event of the release would find out at its next retry, after 2 s.
     assert!(median < 5 * PROMISED, "{gaps:?}");
     assert!(gaps.iter().all(|gap| *gap < RETRY_PERIOD), "{gaps:?}");
 }
@@ -125,8 +125,8 @@ async fn a_leader_that_is_killed_is_replaced_when_its_lease_has_expired() {
     let writes = until_written(&log, &stage, &next, killed).await;
     let first = of(&writes, &next.user).next().expect("it writes");
     let took = between(killed, first.answered);
-    println!("the next one wrote {took:?} after the kill (promised: {LEASE_DURATION:?} + 1 s)");
-    // The last renewal was at most a retry period, and what a busy machine adds, ago.
+    println!("the next leader wrote {took:?} after the kill (limit: {LEASE_DURATION:?} + 1 s)");
+    // The last renewal was at most a retry period ago, plus the delay of a busy machine.
     assert!(took > LEASE_DURATION / 2, "not before the lease expired");
     assert!(
         took < 2 * (LEASE_DURATION + Duration::from_secs(1)),
@@ -135,7 +135,7 @@ async fn a_leader_that_is_killed_is_replaced_when_its_lease_has_expired() {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_stopped_for_20_s_writes_nothing_after_it_goes_on() {
+async fn a_leader_that_is_paused_for_20_s_writes_nothing_when_it_resumes() {
     let (stage, log) = (stage("frozen").await, audit_log());
     let mut leader = start_admin(&stage, "a");
     leader.leads().await;
@@ -152,7 +152,7 @@ async fn a_leader_that_is_stopped_for_20_s_writes_nothing_after_it_goes_on() {
     let goes_on = Timestamp::now();
     leader.signal("-CONT");
     let (code, took) = leader.ends().await;
-    println!("it ended {took:?} after it went on: {code:?}");
+    println!("it exited {took:?} after it was resumed: {code:?}");
     assert_eq!(code, Some(1), "{}", leader.log());
     let lost = "leader election lost: ";
     assert!(leader.log().contains(lost), "{}", leader.log());
@@ -160,8 +160,8 @@ async fn a_leader_that_is_stopped_for_20_s_writes_nothing_after_it_goes_on() {
     let late: Vec<_> = of(&writes, &leader.user)
         .filter(|write| write.received >= goes_on)
         .collect();
-    // What was between the HTTP library and the socket when the process was stopped leaves when
-    // it goes on, and is called back in the same moment: the API server ends it unwritten.
+    // A request between the HTTP library and the socket when the process was paused is sent when it
+    // resumes, and cancelled at once: the API server ends it without a write.
     let written: Vec<_> = late.iter().filter(|write| write.code != 504).collect();
     assert!(written.is_empty() && late.len() < 2, "{late:#?}");
     let before = of(&writes, &leader.user)
@@ -170,6 +170,6 @@ async fn a_leader_that_is_stopped_for_20_s_writes_nothing_after_it_goes_on() {
     let after = of(&writes, &next.user)
         .filter(|write| write.received < goes_on)
         .count();
-    println!("{before} writes before it was stopped, {after} of the next one meanwhile");
-    assert!(before > 0 && after > 0, "the test bites");
+    println!("{before} writes before it was paused, {after} of the next leader meanwhile");
+    assert!(before > 0 && after > 0, "the tested situation occurred");
 }

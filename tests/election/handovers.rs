@@ -1,5 +1,5 @@
-//! A new leader whose cache of resources is behind its cache of Deployments applies nothing
-//! older over something newer. A proxy holds back the resources' watch of each standby.
+//! A new leader whose cache of resources is older than its cache of Deployments never applies an
+//! older generation over a newer one. A proxy delays the resources' watch of each standby.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use testkit::{DEPLOYMENT, MEMCACHED, Stage, is_ready};
 const HANDOVERS: i64 = 20;
 const NAMES: [&str; 2] = ["a", "b"];
 
-/// How long a new leader works with an old cache. It reconciles everything at once.
+/// How long a new leader works with an outdated cache. It reconciles everything at once.
 const BEHIND: Duration = Duration::from_millis(400);
 
 async fn proxy(stage: &Stage) -> Proxy {
@@ -34,14 +34,14 @@ async fn ask_for(stage: &Stage, size: i64) {
     }
 }
 
-/// The generation that a Deployment says it comes from.
+/// Returns the generation that last changed a Deployment, from its annotation.
 fn stamp(deployment: &Value) -> Value {
     let stamp = &deployment["metadata"]["annotations"]["quartet-operator.example.com/applied"];
     serde_json::from_str(stamp.as_str().unwrap_or("null")).expect("JSON")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_leader_that_is_behind_never_goes_back_to_an_older_generation() {
+async fn a_new_leader_with_an_outdated_cache_never_applies_an_older_generation() {
     let stage = Stage::without_manager("behind").await;
     let mut leader: (Replica, Proxy) = {
         let proxy = proxy(&stage).await;
@@ -60,7 +60,7 @@ async fn a_new_leader_that_is_behind_never_goes_back_to_an_older_generation() {
         assert_eq!(exit.code, Some(0), "{}", exit.log);
         next.leads().await;
         tokio::time::sleep(BEHIND).await;
-        assert!(held.met() > 0, "it is not behind");
+        assert!(held.met() > 0, "no event was held back");
         held.remove();
         leader = (next, proxy);
     }
@@ -83,7 +83,7 @@ async fn a_new_leader_that_is_behind_never_goes_back_to_an_older_generation() {
         changes += usize::from(before != Some((generation, pods)));
     }
     println!(
-        "{HANDOVERS} handovers, {changes} changes, {} went back",
+        "{HANDOVERS} handovers, {changes} changes, {} regressions",
         back.len()
     );
     assert!(back.is_empty(), "generation and pods: {back:#?}");

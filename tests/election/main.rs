@@ -1,6 +1,5 @@
-//! Several managers on one real API server: which one writes, and from when until when.
-//! `make test` starts the cluster around them. The tests wait for leases to expire, so they
-//! take the better part of a minute, all at the same time.
+//! Several managers on one real API server: which of them writes, and when. `make test` starts the
+//! cluster. The tests wait for leases to expire, so they take nearly a minute, all concurrently.
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
 mod disputes;

@@ -1,5 +1,4 @@
-//! The API server stands still for a while: shorter than a leader can do without it, and
-//! longer.
+//! The API server is paused: for less than the renew deadline, and for longer.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +9,11 @@ use crate::private;
 use crate::stage::{lease, start_admin};
 use testkit::Stage;
 
-/// How long a leader goes on without renewing the lease.
+/// How long a leader continues without renewing the lease.
 const RENEW_DEADLINE: SignedDuration = SignedDuration::from_secs(10);
 
 #[tokio::test]
-async fn five_seconds_without_api_server_cost_nothing_and_thirty_the_process() {
+async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s() {
     let private = private::cluster().await;
     let mut stage = Stage::on(private.cluster.environment(), "still").await;
     stage.install_crds().await;
@@ -40,7 +39,8 @@ async fn five_seconds_without_api_server_cost_nothing_and_thirty_the_process() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     resume();
     stage.reconnect().await;
-    // Once more from now on: what was on its way when the API server stood still counts for little.
+    // Once more from here: requests that were in flight when the API server was paused do not
+    // count.
     let last = lease(&stage).await["spec"]["renewTime"].clone();
     let renewed = |lease: &serde_json::Value| lease["spec"]["renewTime"] != last;
     let name = crate::stage::LEASE_NAME;
@@ -57,14 +57,14 @@ async fn five_seconds_without_api_server_cost_nothing_and_thirty_the_process() {
     pause();
     let (code, took) = leader.ends().await;
     let ended = Timestamp::now();
-    println!("it ended {took:?} after the API server stood still (a renew deadline: 10 s)");
+    println!("it exited {took:?} after the API server was paused (renew deadline: 10 s)");
     assert_eq!(code, Some(1), "{}", leader.log());
     assert!(
         leader.log().contains("leader election lost"),
         "{}",
         leader.log()
     );
-    // It may have renewed the lease once more, between that look and the pause.
+    // It may have renewed the lease once more between the read and the pause.
     let renewed: Timestamp = renewed.as_str().expect("a time").parse().expect("a time");
     let held = ended.duration_since(renewed);
     assert!(held >= RENEW_DEADLINE, "before the renew deadline: {held}");
@@ -72,7 +72,7 @@ async fn five_seconds_without_api_server_cost_nothing_and_thirty_the_process() {
     tokio::time::sleep(Duration::from_secs(30).saturating_sub(began.elapsed())).await;
     resume();
     let back = Instant::now();
-    // As the kubelet would: the one that ended is started again.
+    // The kubelet would restart the process that exited.
     let again = start_admin(&stage, "c");
     while !standby.has_led() && !again.has_led() {
         assert!(
@@ -83,8 +83,8 @@ async fn five_seconds_without_api_server_cost_nothing_and_thirty_the_process() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     println!(
-        "somebody led {:?} after the API server was back",
+        "a leader was elected {:?} after the API server was back",
         back.elapsed()
     );
-    assert!(standby.runs(), "a standby waits it out: {}", standby.log());
+    assert!(standby.runs(), "a standby keeps running: {}", standby.log());
 }

@@ -1,5 +1,5 @@
-//! etcd is restored from an earlier copy of its data, so that resource versions go backwards:
-//! caches and election take what the API server says.
+//! etcd is restored from an earlier backup, so that resource versions go backwards: caches and
+//! leader election follow the API server's state.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,14 +19,16 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.is_ok_and(|status| status.success()), "{from:?}");
 }
 
-/// Waits until the Deployment has this many pods; the watches that were open may have to be
-/// renewed first.
+/// Waits until the Deployment has this many pods; open watches may have to be restarted first.
 async fn until_scaled(stage: &Stage, size: i64, managers: &[&Replica]) {
     let began = Instant::now();
     loop {
         let deployment = stage.get(DEPLOYMENT, "cache").await;
         if deployment.is_some_and(|it| it["spec"]["replicas"] == size) {
-            println!("{size} pods asked for after {:.1?}", began.elapsed());
+            println!(
+                "the Deployment has {size} replicas after {:.1?}",
+                began.elapsed()
+            );
             return;
         }
         let logs: Vec<_> = managers.iter().map(|it| it.log()).collect();
@@ -41,7 +43,7 @@ async fn ask_for(stage: &Stage, size: i64) {
     stage.apply(&object).await.expect("applied");
 }
 
-/// etcd and API server go away and come back with the data of `copy`.
+/// Stops etcd and API server and starts them with the data of `copy`.
 fn restore(cluster: &Cluster, copied: &Path) {
     cluster.kill(Component::ApiServer);
     cluster.kill(Component::Etcd);
@@ -59,7 +61,7 @@ fn version(object: &Value) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election() {
+async fn caches_and_leader_election_accept_resource_versions_that_go_backwards() {
     let starting = || Cluster::start_api_server(Options::default());
     let starting = tokio::task::spawn_blocking(starting)
         .await
@@ -80,7 +82,7 @@ async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election
     copy(&cluster.dir().join("etcd"), &copied);
     cluster.resume(Component::Etcd).expect("it runs");
     let in_copy = version(&lease(&stage).await);
-    // More than a restart of the API server writes.
+    // More writes than a restart of the API server makes.
     for turn in 0..400 {
         let labels = json!({"metadata": {"labels": {"turn": turn.to_string()}}});
         stage
@@ -90,7 +92,7 @@ async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election
     }
     ask_for(&stage, 3).await;
     until_scaled(&stage, 3, &[&leader, &standby]).await;
-    // The lease is renewed every 2 s: the copy has an older one.
+    // The lease is renewed every 2 s, so the backup has an older one.
     let started = Instant::now();
     let before = loop {
         let before = version(&lease(&stage).await);
@@ -107,20 +109,20 @@ async fn resource_versions_that_go_backwards_are_believed_by_caches_and_election
     stage.reconnect().await;
     let after = version(&lease(&stage).await);
     assert!(after < before, "{after} is not before {before}");
-    // Of a size that it had in neither life.
+    // A size that the resource had neither before nor after the backup.
     ask_for(&stage, 2).await;
     until_scaled(&stage, 2, &[&leader, &standby]).await;
     assert!(leader.runs() || standby.has_led(), "nobody leads");
 
-    // The standby knew later versions of the Lease.
+    // The standby has seen later versions of the Lease.
     if leader.runs() {
         leader.signal("-KILL");
         let led = standby.leads().await;
-        println!("the standby led {led:.1?} after the leader was killed");
+        println!("the standby was elected {led:.1?} after the leader was killed");
         assert!(led < LEASE_DURATION + Duration::from_secs(15), "{led:?}");
     }
     ask_for(&stage, 4).await;
     until_scaled(&stage, 4, &[&leader, &standby]).await;
-    // Revisions that come twice make no history.
+    // The status check cannot order revisions that occur twice.
     std::fs::remove_file(cluster.audit_log()).expect("the audit log");
 }

@@ -1,6 +1,5 @@
-//! Managers that elect a leader in one namespace, each a user of its own, so that the API
-//! server's audit log tells whose a write was; work that never ends for whoever leads; and
-//! the Lease.
+//! The test environment: managers that elect a leader in one namespace, each with a user of its
+//! own, so that the audit log shows which one wrote; continuous work for the leader; and the Lease.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,23 +19,23 @@ pub(crate) const LEASE: Kind = Kind {
     plural: "leases",
 };
 
-/// The only one of its name in the namespace of the test.
+/// The only Lease with this name in the namespace of the test.
 pub(crate) const LEASE_NAME: &str = "quartet-operator.example.com";
 
-/// The duration of a lease.
+/// The lease duration.
 pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(15);
 
-/// How often a log, a process or an object is looked at.
+/// The interval in which a log, a process or an object is polled.
 const POLL: Duration = Duration::from_millis(10);
 
-/// A candidate: a manager process and who it is to the API server.
+/// A candidate: a manager process and its user.
 pub(crate) struct Replica {
     pub(crate) user: String,
     manager: Option<Manager>,
     kubeconfig: PathBuf,
 }
 
-/// Starts a manager that is the user `name` of this namespace, with the rights of `groups`.
+/// Starts a manager as the user `name` of this namespace, with the permissions of `groups`.
 pub(crate) fn start(stage: &Stage, name: &str, groups: &[&str]) -> Replica {
     let user = format!("{}-{name}", stage.namespace);
     let text = std::fs::read_to_string(stage.kubeconfig()).expect("a kubeconfig");
@@ -47,7 +46,7 @@ pub(crate) fn start(stage: &Stage, name: &str, groups: &[&str]) -> Replica {
     start_by(stage, user, &kubeconfig)
 }
 
-/// As [`start_admin`], with a proxy between the manager and the API server.
+/// Like [`start_admin`], with a proxy between the manager and the API server.
 pub(crate) fn start_behind(stage: &Stage, name: &str, proxy: &faultproxy::Proxy) -> Replica {
     let user = format!("{}-{name}", stage.namespace);
     let kubeconfig = proxy.kubeconfig(&user, &["system:masters"]);
@@ -69,14 +68,14 @@ fn start_by(stage: &Stage, user: String, kubeconfig: &Value) -> Replica {
     }
 }
 
-/// As [`start`], with every right.
+/// Like [`start`], with all permissions.
 pub(crate) fn start_admin(stage: &Stage, name: &str) -> Replica {
     start(stage, name, &["system:masters"])
 }
 
 impl Replica {
     fn manager(&mut self) -> &mut Manager {
-        self.manager.as_mut().expect("it was not stopped")
+        self.manager.as_mut().expect("a running manager")
     }
 
     pub(crate) fn log(&self) -> String {
@@ -92,21 +91,21 @@ impl Replica {
         assert!(self.manager().signal(name), "{name}");
     }
 
-    /// SIGTERM, and how it ended.
+    /// Sends SIGTERM and returns how the process exited.
     pub(crate) async fn stop(mut self) -> Exit {
-        let manager = self.manager.take().expect("it was not stopped");
+        let manager = self.manager.take().expect("a running manager");
         let stopping = tokio::task::spawn_blocking(|| manager.stop());
         stopping.await.expect("no panic")
     }
 
-    /// Waits until the log has this, and returns how long it took.
+    /// Waits until the log has this text, and returns how long it took.
     pub(crate) async fn says(&self, text: &str) -> Duration {
         let began = Instant::now();
         while !self.log().contains(text) {
             let log = || self.log();
             assert!(
                 began.elapsed() < 2 * DEADLINE,
-                "not said: {text}\n{}",
+                "not logged: {text}\n{}",
                 log()
             );
             tokio::time::sleep(POLL).await;
@@ -122,13 +121,13 @@ impl Replica {
         self.log().contains("\"became leader\"")
     }
 
-    /// Waits until it ends by itself; returns its exit code and how long that took.
+    /// Waits until the process exits; returns its exit code and how long that took.
     pub(crate) async fn ends(&mut self) -> (Option<i32>, Duration) {
         let began = Instant::now();
         while self.runs() {
             assert!(
                 began.elapsed() < 2 * DEADLINE,
-                "it runs on:\n{}",
+                "it is still running:\n{}",
                 self.log()
             );
             tokio::time::sleep(POLL).await;
@@ -136,7 +135,7 @@ impl Replica {
         (self.manager().code(), began.elapsed())
     }
 
-    /// Waits until its caches are full, and there is work for it in the queues.
+    /// Waits until its caches are synced and its work queues are not empty.
     pub(crate) async fn is_warm(&mut self) {
         let began = Instant::now();
         loop {
@@ -145,7 +144,11 @@ impl Replica {
             if adds > 0.0 && self.log().contains("\"standing by\"") {
                 return;
             }
-            assert!(began.elapsed() < DEADLINE, "nothing to do:\n{}", self.log());
+            assert!(
+                began.elapsed() < DEADLINE,
+                "the work queues are empty:\n{}",
+                self.log()
+            );
             tokio::time::sleep(POLL).await;
         }
     }
@@ -164,20 +167,20 @@ impl Drop for Replica {
     }
 }
 
-/// The Lease, which must be there.
+/// Returns the Lease, which must exist.
 pub(crate) async fn lease(stage: &Stage) -> Value {
     stage.get(LEASE, LEASE_NAME).await.expect("a Lease")
 }
 
-/// Children that somebody keeps changing, so that whoever leads always has to write.
+/// Children that are changed continuously, so that the leader always has to write.
 pub(crate) struct Work(JoinHandle<()>);
 
-/// How many children, and how long each stays as it is.
+/// Number of children, and the pause between changes.
 const CHILDREN: usize = 4;
 const PAUSE: Duration = Duration::from_millis(15);
 
 impl Work {
-    /// Makes the children, for which a leader is needed, and begins to change them.
+    /// Creates the children, which needs a leader, and starts to change them.
     pub(crate) async fn begin(stage: &Arc<Stage>) -> Self {
         for number in 0..CHILDREN {
             let object = MEMCACHED.object(&format!("m{number}"), json!({"size": 0}));
@@ -209,7 +212,7 @@ impl Drop for Work {
     }
 }
 
-/// A write that the audit log tells of.
+/// A write in the audit log.
 #[derive(Debug, Clone)]
 pub(crate) struct Write {
     pub(crate) user: String,
@@ -220,7 +223,7 @@ pub(crate) struct Write {
     pub(crate) answered: Timestamp,
 }
 
-/// What the managers of this namespace have asked so far, in the order in which it came in.
+/// Returns the requests of the managers of this namespace so far, in the order of their arrival.
 pub(crate) fn requests(audit_log: &Path, stage: &Stage) -> Vec<Write> {
     let prefix = format!("{}-", stage.namespace);
     let mut requests: Vec<_> = audit::requests(audit_log, None)
@@ -239,7 +242,7 @@ pub(crate) fn requests(audit_log: &Path, stage: &Stage) -> Vec<Write> {
     requests
 }
 
-/// The writes of the controllers: all but those of the Lease.
+/// Returns the writes of the controllers: all but those of the Lease.
 pub(crate) fn writes(audit_log: &Path, stage: &Stage) -> Vec<Write> {
     let mut writes = requests(audit_log, stage);
     writes.retain(|write| {

@@ -1,4 +1,4 @@
-//! Requests whose answers would be much longer than they are.
+//! Requests whose responses would be much longer than they are.
 
 use futures::future::join_all;
 use serde_json::json;
@@ -6,13 +6,13 @@ use serde_json::json;
 use crate::manager::{ADMISSION, HOSTILE, Manager, conversion_of, list_of};
 use crate::{MIB, MOST_RESIDENT};
 
-/// Clients at the same time.
+/// Number of concurrent clients.
 const CLIENTS: usize = 6;
 
-/// Promise: what a conversion makes longer than memory allows fails as a whole and names the
-/// limit, and the manager never has more than 192 MiB resident.
+/// Promise: a conversion that makes objects longer than the memory limit allows fails as a whole
+/// with an error that names the limit, and the manager's resident memory stays below 192 MiB.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn numbers_that_grow_fail_the_call_that_sends_them() {
+async fn numbers_that_get_longer_in_conversion_fail_the_call() {
     let manager = Manager::start().await;
     let numbers = vec!["1e15"; 2000].join(",");
     let object = format!(
@@ -39,10 +39,10 @@ async fn numbers_that_grow_fail_the_call_that_sends_them() {
     assert!(manager.peak("numbers that grow") <= MOST_RESIDENT);
 }
 
-/// Promise: no message quotes more than 256 bytes of a value, a path or a name, so that a
-/// refusal costs what its review does.
+/// Promise: no message quotes more than 256 bytes of a value, a path or a name, so that a rejection
+/// costs no more than its review.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refusals_quote_little() {
+async fn rejections_quote_at_most_256_bytes() {
     let manager = Manager::start().await;
     let long = "\\u0001".repeat(6 * MIB / 6);
     let review = |name: &str, spec: &str| {
@@ -87,10 +87,10 @@ async fn refusals_quote_little() {
     assert!(manager.peak("refusals of 6 MiB") <= MOST_RESIDENT);
 }
 
-/// Promise: an honest list of 60 MiB is converted, and small calls are answered in time
+/// Promise: a legitimate list of 60 MiB is converted, and small calls are answered in time
 /// meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_honest_list_of_60_mib_is_converted_beside_small_calls() {
+async fn a_list_of_60_mib_is_converted_beside_small_calls() {
     let manager = Manager::start().await;
     let (large, small) = (list_of(60 * MIB), list_of(1));
     manager.resident();

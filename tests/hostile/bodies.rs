@@ -1,5 +1,4 @@
-//! Bodies that do not end, come slowly, or are longer than anybody needs, and answers that
-//! nobody takes.
+//! Endless, slow and oversized request bodies, and responses that clients do not read.
 
 use std::sync::Arc;
 
@@ -14,14 +13,14 @@ use tokio_rustls::client::TlsStream;
 use crate::manager::{ADMISSION, HOSTILE, Manager, head, list_of, read_code};
 use crate::{DEADLINE, MIB, MOST_RESIDENT};
 
-/// What hostile bodies may add to the memory of the manager while none is longer than 8 MiB.
+/// How much memory hostile bodies of up to 8 MiB may add to the manager.
 const LIMIT: usize = 64 * MIB;
 const CLIENTS: usize = 24;
-/// Bodies that stop, and where.
+/// Number of bodies that stop, and the offset at which they stop.
 const STALLED: usize = 24;
 const STALLED_AT: usize = 33_000;
 
-/// By how much the memory had grown at most since `before`; forgets it.
+/// Returns the peak growth of memory since `before`, and resets the peak.
 fn growth(manager: &Manager, before: usize, what: &str) -> usize {
     let grown = manager.peak(what).saturating_sub(before);
     manager.resident();
@@ -29,8 +28,8 @@ fn growth(manager: &Manager, before: usize, what: &str) -> usize {
     grown
 }
 
-/// Sends `text` over and over until the server answers; its status code, or `None` if it hung
-/// up without one that could be read.
+/// Sends `text` repeatedly until the server responds. Returns the status code, or `None` if the
+/// server closed the connection without a readable one.
 async fn pour(
     mut stream: TlsStream<TcpStream>,
     path: &str,
@@ -58,15 +57,15 @@ async fn pour(
     }
 }
 
-/// Promise: bodies that stop in the middle hold what has come of them and no more, so that
-/// good calls of any size are answered in time however often they are renewed.
+/// Promise: bodies that stop in the middle occupy only the memory of what was received, so that
+/// good calls of any size are answered in time, however often stalled bodies are sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stalled_bodies_leave_room_for_calls_of_any_size() {
     let manager = Arc::new(Manager::start().await);
     let mut stalled = JoinSet::new();
     for number in 0..STALLED {
         let manager = Arc::clone(&manager);
-        // Every other one declares the longest body.
+        // Half of them declare the longest allowed body.
         let declared = if number % 2 == 0 { 64 * MIB } else { 6 * MIB };
         stalled.spawn(async move {
             loop {
@@ -88,7 +87,7 @@ async fn stalled_bodies_leave_room_for_calls_of_any_size() {
         let list = list_of(bytes);
         let began = Instant::now();
         let mut reply = manager.good_call("/convert", &list).await;
-        // The API server calls again after a second, up to ten times.
+        // The API server repeats a call after a second, up to ten times.
         while reply.code == 503 && bytes > 8 * MIB && began.elapsed() < DEADLINE {
             sleep(Duration::from_secs(1)).await;
             reply = manager.good_call("/convert", &list).await;
@@ -106,17 +105,17 @@ async fn stalled_bodies_leave_room_for_calls_of_any_size() {
     }
 }
 
-/// Promise: bodies without an end, and deeply nested ones, keep the manager below 192 MiB; texts that an
-/// error might repeat, and answers that nobody takes, cost at most 64 MiB; large calls are served again
-/// soon.
+/// Promise: endless bodies, and deeply nested ones, keep the manager below 192 MiB; strings that an
+/// error might quote, and responses that no client reads, add at most 64 MiB; large calls are
+/// served again soon afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn endless_bodies_and_untaken_answers_have_a_bound() {
+async fn endless_bodies_and_unread_responses_use_bounded_memory() {
     let manager = Arc::new(Manager::start().await);
     let small = list_of(1);
     assert_eq!(manager.good_call("/convert", &small).await.code, 200);
     let before = manager.resident();
 
-    // Bodies without an end, declared as long as may be, or not at all.
+    // Endless bodies with the longest allowed declared length, or without one.
     let endless: [(&str, &[u8], Option<usize>); 8] = [
         ("/convert", b" ", Some(64 * MIB)),
         ("/convert", b"[0,", Some(64 * MIB)),
@@ -147,14 +146,14 @@ async fn endless_bodies_and_untaken_answers_have_a_bound() {
         .collect();
     println!("answers: {codes:?}");
     for code in codes.into_iter().flatten() {
-        // 400 to a body of 7 MiB that was read to its end.
+        // 400 for a body of 7 MiB that was read to its end.
         assert!([400, 408, 411, 413, 503].contains(&code), "{code}");
     }
-    // One of them may have come to 64 MiB; no two.
+    // One of them may have reached 64 MiB; not two.
     assert!(manager.peak("endless bodies") <= MOST_RESIDENT);
     manager.resident();
 
-    // Texts that an error might repeat.
+    // Strings that an error might quote.
     let text = |length: usize| "x".repeat(length);
     let bodies = [
         ("/convert", format!(r#"{{"request":"{}"}}"#, text(20 * MIB))),
@@ -179,14 +178,14 @@ async fn endless_bodies_and_untaken_answers_have_a_bound() {
     for reply in join_all(clients).await {
         let (code, length) = (reply.code, reply.body.len());
         assert!([200, 400, 503].contains(&code), "{code}");
-        assert!(length < 8192, "an error repeats {length} bytes");
+        assert!(length < 8192, "an error quotes {length} bytes");
         codes.push(code);
     }
     println!("answers: {codes:?}");
-    let grown = growth(&manager, before, "texts that an error might repeat");
+    let grown = growth(&manager, before, "strings that an error might quote");
     assert!(grown <= LIMIT);
 
-    // Values that are nested as deep as a body can be.
+    // Values nested as deeply as a body can be.
     let nested = [
         (
             "/convert",
@@ -208,7 +207,7 @@ async fn endless_bodies_and_untaken_answers_have_a_bound() {
     assert!(manager.peak("nested values") <= MOST_RESIDENT);
     manager.resident();
 
-    // Good calls whose answers nobody takes.
+    // Good calls whose responses no client reads.
     let list = Arc::new(list_of(6 * MIB));
     let clients = (0..CLIENTS).map(|_| {
         let (manager, list) = (Arc::clone(&manager), Arc::clone(&list));
@@ -220,15 +219,18 @@ async fn endless_bodies_and_untaken_answers_have_a_bound() {
         })
     });
     let held = join_all(clients).await;
-    // Beside them, one that is good is answered at once, and large ones soon again: a client
-    // has ten seconds to take its answer.
+    // Meanwhile a good small call is answered at once, and large ones soon: a client has ten
+    // seconds to read its response.
     assert_eq!(manager.good_call("/convert", &small).await.code, 200);
-    let grown = growth(&manager, before, "answers that nobody takes");
+    let grown = growth(&manager, before, "responses that no client reads");
     assert!(grown <= LIMIT);
     let began = Instant::now();
     while manager.good_call("/convert", &list).await.code != 200 {
-        assert!(began.elapsed() < DEADLINE, "no large body is taken");
+        assert!(began.elapsed() < DEADLINE, "no large body is accepted");
     }
-    println!("large bodies are taken again after {:?}", began.elapsed());
+    println!(
+        "large bodies are accepted again after {:?}",
+        began.elapsed()
+    );
     drop(held);
 }

@@ -1,4 +1,4 @@
-//! Connections that are opened and kept from others.
+//! Clients that open and hold connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,14 +11,14 @@ use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, timeou
 use crate::MIB;
 use crate::manager::{ADMISSION, GOOD, HOSTILE, Manager, list_of};
 
-/// How long each attack lasts.
+/// The duration of each attack.
 const ATTACK: Duration = Duration::from_secs(5);
-/// Silent connections to the health server: fewer than its places, and more.
+/// Silent connections to the health server: fewer than its connection slots, and more.
 const SILENT: [usize; 2] = [600, 1000];
 /// Twice the timeout of the kubelet's probes: other work may share the machine of the tests.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Keeps `count` connections open that say nothing, each opened again as soon as it is closed.
+/// Keeps `count` connections open that send nothing, and reopens each as soon as it is closed.
 fn silent(manager: &Arc<Manager>, from: u8, count: usize) -> (JoinSet<()>, Arc<AtomicUsize>) {
     let opened = Arc::new(AtomicUsize::new(0));
     let mut clients = JoinSet::new();
@@ -52,7 +52,7 @@ async fn probes_are_answered_amid_silent_connections() {
         }
         let (mut slowest, mut probes) = (Duration::ZERO, 0);
         let began = Instant::now();
-        // Longer than a silent connection is kept.
+        // Longer than the server keeps a silent connection.
         while began.elapsed() < ATTACK + Duration::from_secs(1) {
             for path in ["/healthz", "/readyz"] {
                 let asked = Instant::now();
@@ -68,18 +68,18 @@ async fn probes_are_answered_amid_silent_connections() {
             "{probes} probes amid {count} silent connections from address {from}, {opened} in all; \
              the slowest took {slowest:?}"
         );
-        assert!(opened > count, "they are closed, and opened again");
+        assert!(opened > count, "silent connections are closed and reopened");
         drop(clients);
     }
 }
 
-/// Promise: when all places are taken, of the calls from another address at least 95 of 100
+/// Promise: while all connection slots are taken, at least 95 of 100 calls from another address
 /// succeed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn good_calls_get_through_a_flood_of_connections() {
     let manager = Arc::new(Manager::start().await);
     let small = Arc::new(list_of(1));
-    // As many as there are places, each of which was answered once.
+    // As many connections as there are slots, each of which got a response once.
     let mut answered = Vec::new();
     for _ in 0..16 {
         let connections = (0..32).map(async |_| {
@@ -105,7 +105,7 @@ async fn good_calls_get_through_a_flood_of_connections() {
                     open.extend(manager.connect_tcp(HOSTILE).await);
                     count += 1;
                 }
-                // More of them than there are places would only cost us.
+                // More connections than slots would only cost the test time.
                 if open.len() > 2000 {
                     open.drain(..1000);
                 }
@@ -132,15 +132,15 @@ async fn good_calls_get_through_a_flood_of_connections() {
     drop(answered);
 }
 
-/// Promise: a client pays for the header of its request with a few kilobytes at most, so that
-/// all of them together take no more than 16 MiB.
+/// Promise: the header of a client's request costs at most a few kilobytes, so that all of them
+/// together take at most 16 MiB.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unfinished_headers_cost_little() {
     let manager = Manager::start().await;
     assert_eq!(manager.good_call("/convert", &list_of(1)).await.code, 200);
     let before = manager.resident();
     let large = [b"GET /healthz HTTP/1.1\r\nx: ".to_vec(), vec![b'x'; MIB]].concat();
-    // Longer than is allowed, and as long as is.
+    // Longer than the allowed header, and as long as allowed.
     let health = join_all((0..128).map(async |number: usize| {
         let mut stream = manager.connect_health(HOSTILE).await.ok()?;
         let length = if number.is_multiple_of(2) {

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::manager::{HOSTILE, Manager, conversion_of};
 
-/// Bad calls.
+/// Number of bad calls.
 const CALLS: usize = 2000;
-/// Most bytes of one line: the longest field, and some short ones.
+/// The most bytes of one log line: the longest field, and some short ones.
 const LONGEST_LINE: usize = 4096;
 
-/// An object's members, each of which must be there once.
+/// An object whose members must be unique.
 struct Once;
 
 impl<'de> Deserialize<'de> for Once {
@@ -26,7 +26,7 @@ impl<'de> Deserialize<'de> for Once {
             fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Once, A::Error> {
                 let mut seen = BTreeSet::new();
                 while let Some((name, _)) = members.next_entry::<String, Value>()? {
-                    assert!(seen.insert(name.clone()), "{name} is there twice");
+                    assert!(seen.insert(name.clone()), "duplicate member {name}");
                 }
                 Ok(Once)
             }
@@ -35,10 +35,10 @@ impl<'de> Deserialize<'de> for Once {
     }
 }
 
-/// Promise: of each kind of failure there is one line in ten seconds, with a count of those
-/// left out, and every line is a JSON object of bounded length without duplicate members.
+/// Promise: for each kind of failure there is one log line in ten seconds, with a count of the
+/// suppressed ones, and every line is a JSON object of bounded length without duplicate members.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bad_conversions_leave_a_line_in_ten_seconds() {
+async fn bad_conversions_log_one_line_in_ten_seconds() {
     let manager = Manager::start().await;
     let long = "\\n".repeat(5000);
     let object = format!(

@@ -1,5 +1,5 @@
-//! The manager as a process of its own, without a cluster, which its servers do not need, and
-//! clients of it from different addresses of the loopback network.
+//! A manager process without a cluster, which its servers do not need, and clients of it from
+//! different loopback addresses.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use tokio_rustls::client::TlsStream;
 use crate::{DEADLINE, TURN};
 
 pub(crate) const ADMISSION: &str = "/validate-cache-example-com-v1-memcached";
-/// Good clients come from here, as an API server or a kubelet would.
+/// Good clients use this address, as an API server or a kubelet would.
 pub(crate) const GOOD: u8 = 1;
-/// Hostile ones from here, as another pod would.
+/// Hostile clients use this address, as another pod would.
 pub(crate) const HOSTILE: u8 = 2;
 
 /// A running manager, killed when dropped.
@@ -71,13 +71,13 @@ impl Manager {
             format!("--webhook-port={webhooks}"),
             format!("--webhook-cert-path={}", folder.path().display()),
         ];
-        // Another build of it, such as the image's, which has another allocator.
+        // Another build, such as the image's, which has another allocator.
         let binary = std::env::var("HOSTILE_MANAGER");
         let binary = binary.unwrap_or_else(|_| env!("CARGO_BIN_EXE_manager").to_owned());
         let program = Program::foreign(binary);
         let log = file("manager.log");
-        // glibc's then gives large pieces back when they are freed. By itself it keeps up to twice the
-        // largest, in each of its arenas.
+        // glibc then returns large blocks to the kernel when they are freed. By default it keeps up
+        // to twice the largest, in each of its arenas.
         let allocator = ("MALLOC_MMAP_THRESHOLD_".to_owned(), "131072".to_owned());
         let process = Process::spawn("manager", &program, arguments, [allocator], &log).unwrap();
 
@@ -106,12 +106,12 @@ impl Manager {
         manager
     }
 
-    /// A TCP connection to the health server.
+    /// Opens a TCP connection to the health server.
     pub(crate) async fn connect_health(&self, from: u8) -> std::io::Result<TcpStream> {
         connect(from, self.health, None).await
     }
 
-    /// The status of a probe as the kubelet makes it, on a connection of its own.
+    /// Returns the status code of a probe, made on a new connection as the kubelet does.
     pub(crate) async fn get(&self, path: &str) -> Option<u16> {
         let mut stream = self.connect_health(GOOD).await.ok()?;
         let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
@@ -119,17 +119,17 @@ impl Manager {
         read_code(&mut stream).await
     }
 
-    /// A TCP connection to the webhook server.
+    /// Opens a TCP connection to the webhook server.
     pub(crate) async fn connect_tcp(&self, from: u8) -> std::io::Result<TcpStream> {
         connect(from, self.webhooks, None).await
     }
 
-    /// The same, with TLS.
+    /// Opens a TLS connection to the webhook server.
     pub(crate) async fn connect(&self, from: u8) -> std::io::Result<TlsStream<TcpStream>> {
         self.handshake(self.connect_tcp(from).await?).await
     }
 
-    /// A connection on which the kernel takes little of an answer before we do.
+    /// Opens a connection with a small receive buffer.
     pub(crate) async fn connect_narrow(&self, from: u8) -> TlsStream<TcpStream> {
         let stream = connect(from, self.webhooks, Some(16 * 1024)).await.unwrap();
         self.handshake(stream).await.unwrap()
@@ -140,13 +140,13 @@ impl Manager {
         self.connector.connect(name, stream).await
     }
 
-    /// One call on a connection of its own, and all of its answer.
+    /// Makes one call on a new connection and reads the whole response.
     pub(crate) async fn call(&self, from: u8, path: &str, body: &[u8]) -> std::io::Result<Reply> {
         let mut stream = self.connect(from).await?;
         let request = [head(path, Some(body.len())).as_bytes(), body].concat();
         let (mut read, mut write) = tokio::io::split(&mut stream);
         let sent = async {
-            // A server that has heard enough answers before everything is written.
+            // A server that has read enough responds before everything is written.
             let _ = write.write_all(&request).await;
             let _ = write.flush().await;
             std::future::pending::<()>().await;
@@ -157,13 +157,14 @@ impl Manager {
         }
     }
 
-    /// As [`Manager::call`] of a good client, which has an answer in time.
+    /// Like [`Manager::call`] of a good client, whose response must come in time.
     pub(crate) async fn good_call(&self, path: &str, body: &[u8]) -> Reply {
         let call = timeout(DEADLINE, self.call(GOOD, path, body));
         call.await.expect("in time").expect("an answer")
     }
 
-    /// A line of `/proc/<pid>/status`, in bytes: what is resident, or the most that ever was.
+    /// Returns a line of `/proc/<pid>/status`, in bytes, such as the current or the peak resident
+    /// memory.
     pub(crate) fn memory(&self, line: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
         let status = status.unwrap();
@@ -173,14 +174,13 @@ impl Manager {
         kib.parse::<usize>().unwrap() * 1024
     }
 
-    /// What is resident now; the most that ever was is the most from now on:
-    /// proc_pid_clear_refs(5).
+    /// Returns the resident memory and resets its peak: proc_pid_clear_refs(5).
     pub(crate) fn resident(&self) -> usize {
         std::fs::write(format!("/proc/{}/clear_refs", self.process.id()), "5").unwrap();
         self.memory("VmRSS")
     }
 
-    /// The most that was resident since [`Manager::resident`].
+    /// Returns the peak of resident memory since [`Manager::resident`].
     pub(crate) fn peak(&self, what: &str) -> usize {
         let (peak, left) = (self.memory("VmHWM"), self.memory("VmRSS"));
         println!(
@@ -191,7 +191,7 @@ impl Manager {
         peak
     }
 
-    /// The log so far.
+    /// Returns the log so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("manager.log")).unwrap()
     }
@@ -210,7 +210,7 @@ async fn connect(from: u8, port: u16, receive: Option<u32>) -> std::io::Result<T
     Ok(stream)
 }
 
-/// A request's first lines; `length` is the declared one, if any.
+/// Returns the head of a request; `length` is the declared one, if any.
 pub(crate) fn head(path: &str, length: Option<usize>) -> String {
     let length = match length {
         Some(length) => format!("content-length: {length}"),
@@ -219,7 +219,7 @@ pub(crate) fn head(path: &str, length: Option<usize>) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n{length}\r\n\r\n")
 }
 
-/// The code of an answer.
+/// Reads the status code of a response.
 pub(crate) async fn read_code(from: &mut (impl AsyncRead + Unpin)) -> Option<u16> {
     let mut answer = [0; 12];
     from.read_exact(&mut answer).await.ok()?;
@@ -241,7 +241,7 @@ async fn read_reply(from: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Repl
     Ok(Reply { code, body })
 }
 
-/// A good conversion of at least so many bytes.
+/// Returns a valid conversion of at least this many bytes.
 pub(crate) fn list_of(bytes: usize) -> Vec<u8> {
     let object = json!({
         "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
@@ -252,7 +252,7 @@ pub(crate) fn list_of(bytes: usize) -> Vec<u8> {
     conversion_of(&object, bytes.div_ceil(object.len()))
 }
 
-/// A conversion of `count` times this object.
+/// Returns a conversion of `count` copies of this object.
 pub(crate) fn conversion_of(object: &str, count: usize) -> Vec<u8> {
     let objects = vec![object; count].join(",");
     format!(

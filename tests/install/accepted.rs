@@ -1,5 +1,5 @@
-//! An API server takes every object of every overlay, with strict validation of its fields, by
-//! the CRDs of cert-manager, of the Prometheus operator, of OLM and of OLM v1.
+//! An API server accepts every object of every overlay, with strict field validation, with the CRDs
+//! of cert-manager, the Prometheus operator, OLM and OLM v1.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::chart;
 use crate::private;
 use crate::rendered::{documents, kubectl, overlay, repository};
 
-/// Where its version stands, module, folder in it, and what its CRDs' files are called.
+/// The folder with the version, the module, the folder in it, and the names of its CRD files.
 const OTHERS: [(&str, &str, &str, &[&str]); 5] = [
     (
         "hack/crds",
@@ -54,10 +54,10 @@ const OTHERS: [(&str, &str, &str, &[&str]); 5] = [
     ),
 ];
 
-/// How long the API server may take to serve a new CRD, many times over.
+/// Many times longer than the API server takes to serve a new CRD.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Where Go keeps the module, at the version that `go.mod` of the folder names.
+/// Returns where Go keeps the module, in the version of the folder's `go.mod`.
 fn module(folder: &str, path: &str) -> PathBuf {
     let download = Command::new("go")
         .args(["mod", "download", "-json", path])
@@ -79,7 +79,7 @@ struct Server {
 }
 
 impl Server {
-    /// kubectl's answer to `arguments`, with `objects` to read.
+    /// Returns kubectl's output for `arguments`, with `objects` on its standard input.
     fn tell(&self, arguments: &[&str], objects: &[Value]) -> Result<String, String> {
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
         let mut child = kubectl()
@@ -111,7 +111,7 @@ impl Server {
         self.tell(&arguments, objects).expect("applied");
     }
 
-    /// Whether it would take all of them, with no field that it does not know.
+    /// Reports whether the API server would accept all objects with strict field validation.
     fn would_take(&self, objects: &[Value]) -> Result<String, String> {
         let arguments = [
             "apply",
@@ -129,13 +129,13 @@ impl Server {
         loop {
             match self.would_take(objects) {
                 Ok(said) => {
-                    // e.g. a pod that the namespace's Pod Security Standard would refuse.
+                    // Such as a pod that violates the namespace's Pod Security Standard.
                     assert!(!said.contains("Warning"), "{what}: {said}");
                     assert_eq!(said.lines().count(), objects.len(), "{what}: {said}");
                     println!("{what}: {} objects taken", objects.len());
                     return;
                 }
-                // Discovery may lag behind a CRD that was just made.
+                // Discovery may not list a new CRD yet.
                 Err(failed) => assert!(started.elapsed() < DEADLINE, "{what}: {failed}"),
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -144,7 +144,7 @@ impl Server {
 }
 
 #[tokio::test]
-async fn the_api_server_takes_every_object_with_strict_validation_of_its_fields() {
+async fn the_api_server_accepts_every_object_with_strict_field_validation() {
     let private = private::cluster().await;
     let server = Server {
         kubeconfig: private.cluster.environment().kubeconfig,
@@ -165,7 +165,7 @@ async fn the_api_server_takes_every_object_with_strict_validation_of_its_fields(
             .file_name()
             .into_string()
             .expect("UTF-8");
-        // The samples want our CRDs, which come below.
+        // The samples need our CRDs, which are installed below.
         if name != "samples" {
             server.until_taken(&overlay(&name), &name).await;
         }
@@ -177,7 +177,7 @@ async fn the_api_server_takes_every_object_with_strict_validation_of_its_fields(
         )
         .await;
     server.until_taken(&bundled(), "bundle").await;
-    // The first is there, with the Pod Security Standard *restricted*.
+    // The namespace of the first one exists, with the Pod Security Standard *restricted*.
     server.apply(&chart::surroundings()[1..]);
     for (mode, values) in chart::modes() {
         server.until_taken(&chart::chart(&values), mode).await;
@@ -193,7 +193,7 @@ async fn the_api_server_takes_every_object_with_strict_validation_of_its_fields(
     assert!(refusal.contains("replicass"), "{refusal}");
 }
 
-/// The objects of the bundle, in the namespace that OLM would put them in.
+/// Returns the objects of the bundle, in the namespace in which OLM would create them.
 fn bundled() -> Vec<Value> {
     let folder: &Path = &repository().join("bundle/manifests");
     let mut objects = Vec::new();

@@ -1,6 +1,6 @@
-//! The Helm chart, rendered by a real Helm that is built from its module: with default values it
-//! is the installer, with each other value it differs in what that value is for, and a value that
-//! is wrong is refused in words.
+//! The Helm chart, rendered by a real Helm that is built from its module. With default values it
+//! equals the installer; each other value changes only what it is for; an invalid value is rejected
+//! with a message.
 
 mod overlays;
 mod rights;
@@ -18,18 +18,18 @@ use crate::rendered::{self, repository};
 
 const NAMESPACE: &str = "quartet-operator-system";
 
-/// A certificate authority, in PEM. The API server takes no caBundle without one.
+/// A certificate authority, in PEM. The API server requires one in a caBundle.
 pub(crate) fn authority() -> &'static str {
     static AUTHORITY: OnceLock<String> = OnceLock::new();
     AUTHORITY.get_or_init(|| mounted::authority().pem())
 }
 
-/// The same as a caBundle.
+/// The same authority as a caBundle.
 pub(crate) fn bundle() -> Value {
     serde_json::to_value(ByteString(authority().into())).expect("base64")
 }
 
-/// Values of each way to use the chart, with the others at their defaults.
+/// The values of each way to use the chart, with defaults for the others.
 pub(crate) fn modes() -> [(&'static str, Value); 4] {
     [
         ("chart", json!({})),
@@ -67,7 +67,7 @@ fn template(values: &Value) -> Result<Vec<Value>, String> {
     answer(&mut helm).map(|text| rendered::parse(&text))
 }
 
-/// The objects for these values.
+/// Returns the objects for these values.
 pub(crate) fn chart(values: &Value) -> Vec<Value> {
     template(values).expect("rendered")
 }
@@ -87,7 +87,7 @@ fn deployment(objects: &[Value]) -> &Value {
     find(objects, "Deployment", "quartet-operator-controller-manager")
 }
 
-/// The Namespaces of a release and of its teams, and what somebody else makes.
+/// Returns the Namespaces of a release and its teams, and the objects that users create.
 pub(crate) fn surroundings() -> Vec<Value> {
     let namespaces = [NAMESPACE, "team-a", "team-b"]
         .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
@@ -95,7 +95,7 @@ pub(crate) fn surroundings() -> Vec<Value> {
 }
 
 #[test]
-fn helm_lint_has_nothing_to_say_of_any_mode() {
+fn helm_lint_reports_nothing_for_any_mode() {
     for (mode, values) in modes() {
         let mut helm = helm();
         helm.args(["lint", "--strict", "--quiet", "dist/chart", "--values"])
@@ -122,7 +122,7 @@ fn every_reference_resolves_in_every_mode() {
 }
 
 #[test]
-fn in_another_namespace_nothing_names_the_usual_one() {
+fn in_another_namespace_no_object_names_the_default_one() {
     for (mode, values) in modes() {
         let mut helm = helm();
         helm.args([

@@ -1,5 +1,5 @@
-//! `make deploy` and `make undeploy` on a cluster whose nodes only pretend: everything is
-//! there and rolled out, a second time changes nothing, and in the end all of it is gone.
+//! `make deploy` and `make undeploy` on a cluster with simulated nodes: all objects exist and are
+//! rolled out, a second deploy changes nothing, and undeploy removes everything.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ struct Installation {
 }
 
 impl Installation {
-    /// `make <target>`, with what cargo built already.
+    /// Runs `make <target>` with what cargo has built already.
     fn make(&self, target: &str) -> String {
         let generate = env!("CARGO_BIN_EXE_generate");
         let kubectl = kubectl().get_program().to_string_lossy().into_owned();
@@ -49,7 +49,7 @@ impl Installation {
         (run.status.success(), said.concat())
     }
 
-    /// The object as the API server has it.
+    /// Returns the object as the API server stores it.
     fn get(&self, object: &Value) -> Option<Value> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         let kind = text("/kind").expect("a kind");
@@ -61,7 +61,7 @@ impl Installation {
     }
 }
 
-/// What git sees of the tree: nothing may change it.
+/// Returns the state of git's work tree, which nothing may change.
 fn tree(folder: &Path) -> Vec<u8> {
     let git = Command::new("git")
         .args(["status", "--porcelain"])
@@ -71,7 +71,7 @@ fn tree(folder: &Path) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn deploy_installs_everything_twice_without_a_change_and_undeploy_removes_it() {
+async fn deploy_installs_everything_is_idempotent_and_undeploy_removes_everything() {
     let private = private::cluster().await;
     let here = Installation {
         kubeconfig: private.cluster.environment().kubeconfig,
@@ -94,7 +94,7 @@ async fn deploy_installs_everything_twice_without_a_change_and_undeploy_removes_
     let versions = || -> Vec<Value> {
         let generations = objects.iter().map(|object| {
             let found = here.get(object);
-            found.unwrap_or_else(|| panic!("{object} is not there"))["metadata"]["generation"]
+            found.unwrap_or_else(|| panic!("{object} does not exist"))["metadata"]["generation"]
                 .clone()
         });
         generations.collect()
@@ -110,10 +110,10 @@ async fn deploy_installs_everything_twice_without_a_change_and_undeploy_removes_
     assert_eq!(deployment["status"]["availableReplicas"], 2);
 
     here.make("deploy");
-    assert_eq!(versions(), first, "the second time nothing changes");
+    assert_eq!(versions(), first, "the second deploy changes nothing");
 
-    // Reading them has the API server open their storage. A CRD that is removed before
-    // that may stay for five minutes, until its informers look again (apiextensions-apiserver,
+    // Reading the resources makes the API server open their storage. A CRD that is removed before
+    // that may stay for five minutes, until the informers resync (apiextensions-apiserver,
     // crd_finalizer.go: "storage is (re)initializing").
     let crds = objects
         .iter()

@@ -1,11 +1,11 @@
-//! Rendered objects as a graph: everything that an object names is there, and what is selected
-//! or connected fits. Knows the kinds that we install; says what is wrong in words.
+//! Checks the references between rendered objects: every named object exists, and selectors, ports
+//! and mounts match. Knows the kinds that we install; returns the problems as text.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Kinds that belong to no namespace.
+/// Cluster-scoped kinds.
 const CLUSTER_WIDE: [&str; 7] = [
     "Namespace",
     "CustomResourceDefinition",
@@ -47,7 +47,7 @@ fn kind(object: &Value) -> &str {
     text(object, "/kind")
 }
 
-/// Whether `labels` have all that `selector` asks for, and it asks for something.
+/// Reports whether `selector` is not empty and `labels` have all of it.
 fn selects(selector: Option<&Value>, labels: Option<&Value>) -> bool {
     let empty = Map::new();
     let map = |value: Option<&Value>| value.and_then(Value::as_object).unwrap_or(&empty).clone();
@@ -63,7 +63,7 @@ impl Graph {
         Self { objects }
     }
 
-    /// Everything that does not fit, each with the object's kind and name.
+    /// Returns every problem, each with the object's kind and name.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = self.namesakes();
         for object in &self.objects {
@@ -87,10 +87,10 @@ impl Graph {
                 "Secret" => self.token(object),
                 "Subscription" => self.subscription(object),
                 "ClusterExtension" => self.extension(object),
-                // What nothing is said about in them names nothing.
+                // These refer to no other object.
                 "Namespace" | "ServiceAccount" | "Role" | "ClusterRole" | "PrometheusRule"
                 | "CatalogSource" | "OperatorGroup" | "ClusterCatalog" => Vec::new(),
-                other => vec![format!("nothing is known of the kind {other}")],
+                other => vec![format!("unknown kind {other}")],
             };
             let home = self.home(object);
             let found = found.into_iter().chain(home);
@@ -109,7 +109,7 @@ impl Graph {
         let found = self.find(of_kind, in_namespace, called);
         found
             .is_none()
-            .then(|| format!("there is no {of_kind} {in_namespace}/{called}"))
+            .then(|| format!("{of_kind} {in_namespace}/{called} does not exist"))
     }
 
     fn namesakes(&self) -> Vec<String> {
@@ -117,7 +117,7 @@ impl Graph {
         let mut twice = Vec::new();
         for object in &self.objects {
             if !seen.insert((kind(object), namespace(object), name(object))) {
-                twice.push(format!("{} {} is there twice", kind(object), name(object)));
+                twice.push(format!("duplicate {} {}", kind(object), name(object)));
             }
         }
         twice
@@ -130,7 +130,7 @@ impl Graph {
             (false, "") => None,
             (false, _) => Some("it has a namespace".to_owned()),
             (true, _) => {
-                // Those beside the whole have it in the other.
+                // Objects that are installed separately name it in the other set.
                 let home = namespace(object);
                 self.missing("Namespace", "", home)
             }
@@ -155,7 +155,7 @@ impl Graph {
         role.into_iter().chain(subjects).collect()
     }
 
-    /// The account of the pods.
+    /// Checks the ServiceAccount of the pods.
     fn account(&self, object: &Value) -> Option<String> {
         let account = text(object, "/spec/template/spec/serviceAccountName");
         self.missing("ServiceAccount", namespace(object), account)
@@ -176,27 +176,27 @@ impl Graph {
         for volume in items(pod, "/volumes") {
             let secret = text(volume, "/secret/secretName");
             if self.secret_maker(home, secret).is_none() {
-                problems.push(format!("nothing makes the Secret {secret}"));
+                problems.push(format!("nothing creates the Secret {secret}"));
             }
         }
         for container in items(pod, "/containers") {
             for mount in items(container, "/volumeMounts") {
                 let mut volumes = items(pod, "/volumes");
                 if !volumes.any(|volume| volume["name"] == mount["name"]) {
-                    problems.push(format!("there is no volume {}", mount["name"]));
+                    problems.push(format!("volume {} does not exist", mount["name"]));
                 }
             }
             for probe in ["livenessProbe", "readinessProbe"] {
                 let port = &container[probe]["httpGet"]["port"];
                 if !items(container, "/ports").any(|it| it["name"] == *port) {
-                    problems.push(format!("{probe} wants the port {port}"));
+                    problems.push(format!("{probe} refers to a missing port {port}"));
                 }
             }
         }
         problems
     }
 
-    /// What makes a Secret: itself, or the Certificate it is for.
+    /// Returns what creates a Secret: the Secret itself, or its Certificate.
     fn secret_maker(&self, home: &str, secret: &str) -> Option<&Value> {
         let certificate = self.objects.iter().find(|it| {
             kind(it) == "Certificate"
@@ -206,7 +206,7 @@ impl Graph {
         self.find("Secret", home, secret).or(certificate)
     }
 
-    /// The Deployments whose pods have what `selector` asks for.
+    /// Returns the Deployments whose pods match `selector`.
     fn selected(&self, home: &str, selector: Option<&Value>) -> Vec<&Value> {
         let deployments = self.objects.iter().filter(|it| {
             kind(it) == "Deployment"
@@ -226,7 +226,7 @@ impl Graph {
         }
     }
 
-    /// Whether the pods that are selected have this port.
+    /// Reports whether the selected pods have this port.
     fn port(&self, home: &str, selector: Option<&Value>, port: &Value) -> Option<String> {
         let deployments = self.selected(home, selector);
         let mut containers = deployments
@@ -258,20 +258,20 @@ impl Graph {
         problems
     }
 
-    /// A webhook is called at a Service that has the port, and whose certificate, if cert-manager
-    /// makes it, is for that Service, mounted, and the one that the caller is told to trust.
+    /// Checks that a webhook's Service has the port. If cert-manager issues the certificate, it must
+    /// be for that Service, mounted, and trusted by the caller.
     fn called(&self, object: &Value, client: &Value) -> Vec<String> {
         let target = &client["service"];
         let (home, called) = (text(target, "/namespace"), text(target, "/name"));
         let Some(service) = self.find("Service", home, called) else {
-            return vec![format!("there is no Service {home}/{called}")];
+            return vec![format!("Service {home}/{called} does not exist")];
         };
         let mut problems = Vec::new();
         if !items(service, "/spec/ports").any(|port| port["port"] == target["port"]) {
             problems.push(format!("{called} has no port {}", target["port"]));
         }
         if !text(target, "/path").starts_with('/') {
-            problems.push("it calls no path".to_owned());
+            problems.push("its clientConfig has no path".to_owned());
         }
         let authority = text(
             object,
@@ -284,7 +284,7 @@ impl Graph {
         let (home, certificate) = authority.split_once('/').unwrap_or_default();
         match self.find("Certificate", home, certificate) {
             None => problems.push(format!(
-                "it trusts the Certificate {authority:?}, which is not there"
+                "it trusts the Certificate {authority:?}, which does not exist"
             )),
             Some(certificate) => {
                 let host = format!("{called}.{}.svc", text(target, "/namespace"));
@@ -328,7 +328,7 @@ impl Graph {
         let self_signed = object["spec"]["selfSigned"].is_object();
         match self_signed || self.secret_maker(namespace(object), secret).is_some() {
             true => Vec::new(),
-            false => vec![format!("nothing makes the Secret {secret}")],
+            false => vec![format!("nothing creates the Secret {secret}")],
         }
     }
 
@@ -377,7 +377,7 @@ impl Graph {
         let (source, home) = (text(spec, "/source"), text(spec, "/sourceNamespace"));
         let missing = self.missing("CatalogSource", home, source);
         let mut problems: Vec<_> = missing.into_iter().collect();
-        // OLM wants exactly one.
+        // OLM requires exactly one.
         let home = namespace(object);
         let is_group = |it: &&Value| kind(it) == "OperatorGroup" && namespace(it) == home;
         let groups = self.objects.iter().filter(is_group).count();

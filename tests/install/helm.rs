@@ -1,4 +1,4 @@
-//! A real Helm, built from its module: its command, its answers, and files of values for it.
+//! A real Helm, built from its module: its command, its output, and value files for it.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::rendered::{self, repository};
 
-/// The Helm that `hack/helm` names, with folders of its own.
+/// Returns a command for the Helm of `hack/helm`, with folders of its own.
 pub(crate) fn helm() -> Command {
     let build = Command::new(repository().join("hack/build-go.sh"))
         .arg(repository().join("hack/helm"))
@@ -24,15 +24,15 @@ pub(crate) fn helm() -> Command {
     helm
 }
 
-/// What Helm answers, or what it says of a failure.
+/// Returns Helm's output, or its error.
 pub(crate) fn answer(helm: &mut Command) -> Result<String, String> {
     let output = helm.output().expect("helm runs");
     let [said, failed] =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     match output.status.success() {
-        // Of a value that is merged away, Helm only warns. What its client library logs (klog: a
-        // letter and the date) is no warning: a watch that is cancelled, for one, when --wait is
-        // done before its answer was read.
+        // Helm only warns of a value that is ignored. Log lines of its client library (klog: a
+        // letter and the date) are not warnings, such as a watch that is cancelled when --wait is
+        // done.
         true => {
             let warnings: Vec<_> = failed.lines().filter(|line| !is_klog(line)).collect();
             assert!(warnings.is_empty(), "{warnings:?}: {said}");
@@ -42,7 +42,7 @@ pub(crate) fn answer(helm: &mut Command) -> Result<String, String> {
     }
 }
 
-/// Whether this is a line like `E1122 21:22:50.867280   23449 request.go:1198] "…"`.
+/// Reports whether this is a line like `E1122 21:22:50.867280   23449 request.go:1198] "…"`.
 fn is_klog(line: &str) -> bool {
     let header = line.split_once("] ").map_or("", |(header, _)| header);
     let mut words = header.split_whitespace();
@@ -52,7 +52,7 @@ fn is_klog(line: &str) -> bool {
         && words.count() == 3
 }
 
-/// `values` as a file for Helm.
+/// Writes `values` to a file for Helm.
 pub(crate) fn value_file(values: &Value) -> PathBuf {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -62,7 +62,7 @@ pub(crate) fn value_file(values: &Value) -> PathBuf {
 }
 
 #[test]
-fn a_line_of_helms_client_library_is_told_from_a_warning_of_helm() {
+fn a_log_line_of_helms_client_library_is_no_warning_of_helm() {
     let line =
         r#"E1122 21:22:50.867280   23449 request.go:1198] "Unexpected error" err="canceled""#;
     assert!(is_klog(line));

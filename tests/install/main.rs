@@ -1,6 +1,6 @@
-//! What installs the manager: every overlay is built by a real kustomize, every reference in
-//! it resolves, and a real API server takes each object with strict validation of its fields.
-//! `make test` starts the cluster around these tests.
+//! The installation manifests: a real kustomize builds every overlay, every reference in it
+//! resolves, and a real API server accepts each object with strict field validation. `make test`
+//! starts the cluster.
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
 mod accepted;
@@ -25,9 +25,9 @@ use serde_json::{Value, json};
 use graph::Graph;
 use rendered::{documents, kubectl, overlay, render, repository};
 
-/// Those that install everything.
+/// Overlays that install everything.
 const WHOLE: [&str; 4] = ["default", "certmanager", "given-certificate", "shards"];
-/// Those that go with either.
+/// Overlays that can be added to any of those.
 const BESIDE: [&str; 3] = ["network-policy", "prometheus", "migrate-storage"];
 
 #[test]
@@ -44,13 +44,13 @@ fn every_overlay_is_built_by_kustomize() {
         assert!(!objects.is_empty(), "{}", folder.display());
         built += 1;
     }
-    assert!(built >= 17, "all were found: {built}");
+    assert!(built >= 17, "too few overlays: {built}");
 }
 
 #[test]
 fn every_reference_in_every_way_to_install_resolves() {
     for whole in WHOLE {
-        // The user makes it.
+        // The user creates this Secret.
         let secret = "Deployment quartet-operator-controller-manager: \
                       nothing makes the Secret webhook-server-cert";
         let expected: &[&str] = match whole {
@@ -67,14 +67,14 @@ fn every_reference_in_every_way_to_install_resolves() {
     for olm in ["olm", "olm-v1"] {
         assert_eq!(Graph::of(overlay(olm)).problems(), [""; 0], "{olm}");
     }
-    // Its Namespace is there already.
+    // Its Namespace exists already.
     let namespaced = [overlay("namespaced"), chart::surroundings()].concat();
     assert_eq!(Graph::of(namespaced).problems(), [""; 0]);
 }
 
-/// Without this, the test above might look at nothing.
+/// Shows that the test above finds problems.
 #[test]
-fn what_is_missing_or_does_not_fit_is_found() {
+fn missing_and_mismatched_objects_are_found() {
     let without = |overlay_name: &str, kind: &str, name: &str| {
         let mut objects = overlay(overlay_name);
         let before = objects.len();
@@ -139,8 +139,8 @@ fn what_is_missing_or_does_not_fit_is_found() {
 }
 
 #[test]
-fn the_installer_is_what_kustomize_makes_of_the_default_overlay() {
-    // Merged lists come in another order.
+fn the_installer_equals_what_kustomize_builds_of_the_default_overlay() {
+    // Merged lists have another order.
     let normal = |mut objects: Vec<Value>| {
         for object in &mut objects {
             if let Some(env) = object.pointer_mut("/spec/template/spec/containers/0/env")
@@ -160,7 +160,7 @@ fn the_installer_is_what_kustomize_makes_of_the_default_overlay() {
     }
 }
 
-/// Only the manager's own certificate mode tells the two apart from the outside.
+/// The certificate mode of the manager is the only difference in permissions.
 #[test]
 fn only_a_self_managed_certificate_lets_the_manager_touch_crds_and_secrets() {
     let names = |objects: &[Value]| -> BTreeSet<String> {
@@ -191,7 +191,7 @@ fn only_a_self_managed_certificate_lets_the_manager_touch_crds_and_secrets() {
     }
 }
 
-/// The names in the patch of the ServiceMonitor are those that cert-manager writes.
+/// The names in the patch of the ServiceMonitor are those of the Secret that cert-manager writes.
 #[test]
 fn with_cert_manager_prometheus_verifies_the_certificate_of_the_metrics() {
     let tls = |name: &str| {
@@ -211,7 +211,7 @@ fn with_cert_manager_prometheus_verifies_the_certificate_of_the_metrics() {
     let hosts = &issued.expect("the Certificate of that Secret")["spec"]["dnsNames"];
     let hosts = hosts.as_array().expect("names");
     assert!(hosts.contains(&tls["serverName"]), "{hosts:?}: {tls}");
-    // It is the Secret that the manager serves the metrics with.
+    // The manager serves the metrics with the same Secret.
     let deployment = objects.iter().find(|it| it["kind"] == "Deployment");
     let pod = &deployment.expect("a Deployment")["spec"]["template"]["spec"];
     let volumes = pod["volumes"].as_array().expect("volumes");
@@ -222,7 +222,7 @@ fn with_cert_manager_prometheus_verifies_the_certificate_of_the_metrics() {
 }
 
 #[test]
-fn an_overlay_of_the_users_own_moves_everything_into_another_namespace() {
+fn a_user_overlay_moves_everything_into_another_namespace() {
     let folder = rendered::scratch("elsewhere");
     let kustomization = json!({
         "namespace": "elsewhere",
@@ -235,14 +235,14 @@ fn an_overlay_of_the_users_own_moves_everything_into_another_namespace() {
     assert_eq!(Graph::of(objects).problems(), [""; 0]);
 }
 
-/// kubectl reads YAML as 1.1 has it, where a bare `yes` or `12:30` is no text.
+/// kubectl parses YAML 1.1, in which an unquoted `yes` or `12:30` is not a string.
 #[test]
-fn a_reader_of_yaml_1_1_sees_in_every_manifest_what_one_of_1_2_sees() {
+fn every_manifest_means_the_same_in_yaml_1_1_and_1_2() {
     let mut folders = ["config", "bundle", "dist"]
         .map(|it| repository().join(it))
         .to_vec();
     let mut files = Vec::new();
-    // What Helm renders is no YAML before it does.
+    // Helm templates are not YAML before they are rendered.
     let chart = repository().join("dist/chart");
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -255,7 +255,7 @@ fn a_reader_of_yaml_1_1_sees_in_every_manifest_what_one_of_1_2_sees() {
         }
     }
     files.retain(|it| it.extension().is_some_and(|it| it == "yaml"));
-    // What has no name cannot be annotated, which is how kubectl is had to read.
+    // Objects without a name cannot be annotated; annotating makes kubectl parse the file.
     files.retain(|it| !it.ends_with("kustomization.yaml") && !it.ends_with("annotations.yaml"));
     assert!(files.len() > 60, "{} files", files.len());
     let mut read = kubectl();

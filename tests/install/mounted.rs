@@ -1,6 +1,6 @@
-//! The manager as `config/certmanager` starts it, with what cert-manager puts into the Secrets
-//! that are mounted there (PKCS#8 keys, a chain, `ca.crt`): webhooks and metrics are served with
-//! it under the names that the Certificates have, and with the next one after a renewal.
+//! The manager as `config/certmanager` starts it, with the files that cert-manager writes into the
+//! mounted Secrets (PKCS#8 keys, a chain, `ca.crt`). Webhooks and metrics are served with that
+//! certificate under the names of the Certificates, and with the next one after a renewal.
 
 use std::fs;
 use std::io::Write as _;
@@ -21,12 +21,12 @@ use testkit::Manager;
 
 use crate::rendered::{overlay, scratch};
 
-/// Files are looked at every 10 s.
+/// The manager reads the files every 10 s.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) type Issuer = CertifiedIssuer<'static, KeyPair>;
 
-/// The object of this kind that `wanted` is true of.
+/// Returns the object of this kind for which `wanted` is true.
 fn object<'a>(objects: &'a [Value], kind: &str, wanted: impl Fn(&Value) -> bool) -> &'a Value {
     let mut objects = objects.iter().filter(|it| it["kind"] == kind);
     objects
@@ -46,7 +46,7 @@ struct Mount {
 }
 
 impl Mount {
-    /// That of the volume which the container has at the path in `mount`.
+    /// Returns the Secret of the volume that the container has at the path of `mount`.
     fn of(objects: &[Value], pod: &Value, mount: &Value) -> Self {
         let volumes = pod["volumes"].as_array().expect("volumes");
         let mut volumes = volumes.iter().filter(|it| it["name"] == mount["name"]);
@@ -67,7 +67,7 @@ impl Mount {
         }
     }
 
-    /// Issues a certificate for its names; the kubelet swaps all files at once.
+    /// Issues a certificate for its names and replaces all files at once, as the kubelet does.
     fn renew(&mut self, issuer: &Issuer) -> Vec<u8> {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(self.hosts.clone()).expect("names");
@@ -93,7 +93,7 @@ impl Mount {
     }
 }
 
-/// The certificate that is served at `port` to who trusts `issuer` and asks for `host`.
+/// Returns the certificate served at `port` to a client that trusts `issuer` and asks for `host`.
 fn served(port: u16, host: &str, issuer: &Issuer) -> Option<Vec<u8>> {
     let mut roots = RootCertStore::empty();
     roots.add(issuer.der().clone()).expect("an authority");
@@ -133,7 +133,7 @@ pub(crate) fn authority() -> Issuer {
 }
 
 #[tokio::test]
-async fn what_cert_manager_mounts_is_served_and_so_is_what_it_renews() {
+async fn mounted_certificates_of_cert_manager_are_served_and_so_are_renewed_ones() {
     let objects = overlay("certmanager");
     let deployment = object(&objects, "Deployment", |_| true);
     let pod = &deployment["spec"]["template"]["spec"];
@@ -141,7 +141,7 @@ async fn what_cert_manager_mounts_is_served_and_so_is_what_it_renews() {
     let issuer = authority();
 
     let ports = [(); 2].map(|()| devcluster::free_port().expect("a port"));
-    let environment = Environment::from_variables().expect("a cluster around the tests");
+    let environment = Environment::from_variables().expect("a cluster for the tests");
     let mut manager = testkit::manager();
     manager
         .args(

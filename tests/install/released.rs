@@ -1,7 +1,7 @@
-//! `helm install`, `upgrade`, `rollback` and `uninstall` on a cluster whose nodes only pretend:
-//! what the manager writes into the objects of the chart stays, the CRDs follow the chart, and
-//! they and the resources outlive it. Then the release for one team, with a real manager that has
-//! its rights and no others.
+//! `helm install`, `upgrade`, `rollback` and `uninstall` on a cluster with simulated nodes: fields
+//! that the manager writes into the chart's objects are kept, the CRDs follow the chart, and CRDs
+//! and resources are kept on uninstall. Then a release for one team, with a real manager that has
+//! exactly its permissions.
 
 use std::fs;
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ impl Cluster {
 
     async fn until_applied(&self, name: &str, object: &Value) {
         let started = Instant::now();
-        // The API server forgets webhooks, and learns of CRDs, a moment later.
+        // For a moment the API server still calls deleted webhooks and does not serve new CRDs.
         while let Err(refused) = self.apply(name, object) {
             assert!(started.elapsed() < DEADLINE, "{refused}");
             tokio::time::sleep(Duration::from_millis(200)).await;
@@ -84,7 +84,7 @@ impl Cluster {
     }
 }
 
-/// A copy of the chart whose CRD lacks a column.
+/// Writes a copy of the chart whose CRD lacks a printer column.
 fn older_chart() -> String {
     let folder = scratch("older").join("chart");
     let chart = repository().join("dist/chart");
@@ -98,7 +98,7 @@ fn older_chart() -> String {
     let columns = crd.pointer_mut("/spec/versions/0/additionalPrinterColumns");
     let columns = columns.and_then(Value::as_array_mut).expect("columns");
     columns.remove(0);
-    // JSON is YAML.
+    // JSON is valid YAML.
     fs::write(&file, crd.to_string()).expect("written");
     folder.to_str().expect("UTF-8").to_owned()
 }
@@ -112,7 +112,7 @@ fn memcached(namespace: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_release_is_upgraded_rolled_back_and_removed_and_crds_and_resources_stay() {
+async fn upgrade_rollback_and_uninstall_of_a_release_keep_crds_and_resources() {
     let private = private::cluster().await;
     let here = Cluster {
         kubeconfig: private.cluster.environment().kubeconfig,
@@ -124,7 +124,7 @@ async fn a_release_is_upgraded_rolled_back_and_removed_and_crds_and_resources_st
     let deployment = || here.get("deployment", "quartet-operator-controller-manager");
     assert_eq!(deployment()["status"]["availableReplicas"], 2);
 
-    // What a self-managed manager does.
+    // As a self-managed manager does.
     let add =
         |pointer: &str| json!([{"op": "add", "path": pointer, "value": bundle()}]).to_string();
     for (kind, name, pointer) in [
@@ -165,7 +165,7 @@ async fn a_release_is_upgraded_rolled_back_and_removed_and_crds_and_resources_st
     assert_registered();
     assert_eq!(versions(), old);
 
-    // A resource of the stored version, which needs no manager.
+    // A resource in the stored version, which needs no manager.
     here.helm(&["uninstall", "quartet", "--wait"], &Value::Null);
     for (kind, name) in [
         ("deployment", "quartet-operator-controller-manager"),
@@ -181,7 +181,7 @@ async fn a_release_is_upgraded_rolled_back_and_removed_and_crds_and_resources_st
     here.until_applied("kept", &memcached("default")).await;
     assert!(here.must(&["get", CRD, "sessions"]).contains("sessions"));
 
-    // And one for a team takes the CRDs over.
+    // A release for a team adopts the CRDs.
     for team in ["team-a", "team-b"] {
         here.must(&["create", "namespace", team]);
     }
@@ -196,9 +196,9 @@ async fn a_release_is_upgraded_rolled_back_and_removed_and_crds_and_resources_st
     here.must(&["get", CRD, "sessions", "-n", "team-a"]);
 }
 
-/// Runs the manager as the release has it, as its ServiceAccount: it serves its namespace, looks
-/// at no other, and is refused nothing. Without webhooks and conversion, which no node answers
-/// here, and which some requests of the controllers need.
+/// Runs the manager as the release configures it, as its ServiceAccount: it reconciles its
+/// namespace, watches no other, and no request is forbidden. Webhooks and conversion are off,
+/// because no node serves them here.
 async fn a_manager_of_one_namespace(here: &Cluster, private: &private::Private) {
     here.must(&["delete", "validatingwebhookconfiguration", WEBHOOKS]);
     let unconverted =
@@ -261,7 +261,7 @@ async fn a_manager_of_one_namespace(here: &Cluster, private: &private::Private) 
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let ours: Vec<_> = events.filter(|it| it["user"]["username"] == user).collect();
-    assert!(ours.len() > 10, "the manager asked: {}", ours.len());
+    assert!(ours.len() > 10, "too few requests: {}", ours.len());
     let refused: Vec<_> = ours
         .iter()
         .filter(|it| it["responseStatus"]["code"] == 403)

@@ -1,4 +1,4 @@
-//! Objects out of files and out of kubectl's kustomize.
+//! Reads objects from files and from `kubectl kustomize`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,15 +10,14 @@ pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The kubectl of the cluster around the tests.
+/// Returns the kubectl of the cluster.
 pub(crate) fn kubectl() -> Command {
-    let environment = Environment::from_variables().unwrap_or_else(|error| {
-        panic!("{error}: these tests want a cluster around them, run `make test`")
-    });
+    let environment = Environment::from_variables()
+        .unwrap_or_else(|error| panic!("{error}: these tests need a cluster, run `make test`"));
     Command::new(environment.binaries.join("kubectl"))
 }
 
-/// What `kubectl kustomize` makes of a folder.
+/// Returns what `kubectl kustomize` builds of a folder.
 pub(crate) fn render(folder: &Path) -> Vec<Value> {
     let run = kubectl()
         .arg("kustomize")
@@ -31,7 +30,7 @@ pub(crate) fn render(folder: &Path) -> Vec<Value> {
         folder.display(),
         String::from_utf8_lossy(&run.stderr)
     );
-    // Warnings tell of fields that kustomize will drop.
+    // Warnings name fields that kustomize will remove.
     assert_eq!(
         String::from_utf8_lossy(&run.stderr),
         "",
@@ -41,25 +40,25 @@ pub(crate) fn render(folder: &Path) -> Vec<Value> {
     parse(&String::from_utf8(run.stdout).expect("UTF-8"))
 }
 
-/// What it makes of an overlay below `config`.
+/// Builds an overlay below `config`.
 pub(crate) fn overlay(name: &str) -> Vec<Value> {
     render(&repository().join("config").join(name))
 }
 
-/// Every document of a file.
+/// Reads every document of a file.
 pub(crate) fn documents(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
     parse(&text)
 }
 
-/// Every document of a text.
+/// Parses every document of a text.
 pub(crate) fn parse(text: &str) -> Vec<Value> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).expect("YAML");
     documents.into_iter().filter(|it| !it.is_null()).collect()
 }
 
-/// An empty folder below `target`, which is inside the repository: kustomize refuses absolute
-/// paths.
+/// Creates an empty folder below `target`, which is inside the repository: kustomize rejects
+/// absolute paths.
 pub(crate) fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("install-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
@@ -67,7 +66,7 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// The way from `folder` to a path below the repository.
+/// Returns the relative path from `folder` to a path of the repository.
 pub(crate) fn relative(folder: &Path, path: &str) -> String {
     let up = "../".repeat(folder.components().count() - 1);
     let target = repository().join(path);

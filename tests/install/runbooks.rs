@@ -1,5 +1,5 @@
-//! Every command of the runbooks is run against an API server that has what they look at. What needs
-//! pods that run, cert-manager or OLM must fail for that reason and no other.
+//! Runs every command of the runbooks on an API server with the objects that they read. Commands
+//! that need running pods, cert-manager or OLM must fail for exactly that reason.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::rendered::repository;
 const DEADLINE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "quartet-operator-system";
 
-/// What stands in a runbook for something of the reader's.
+/// Placeholders of the runbooks for values of the reader.
 const PLACEHOLDERS: [(&str, &str); 3] = [
     ("KIND NAME", "memcached sample"),
     (
@@ -26,7 +26,7 @@ const PLACEHOLDERS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Part of a command, and how it fails here.
+/// Part of a command, and its error here.
 const ELSEWHERE: [(&str, &str); 3] = [
     // A simulated node has no kubelet.
     (" logs ", "Error from server"),
@@ -37,7 +37,7 @@ const ELSEWHERE: [(&str, &str); 3] = [
     (" get csv ", "doesn't have a resource type \"csv\""),
 ];
 
-/// The code in sentences and tables that is a whole command, with its runbook.
+/// Returns the code spans in sentences and tables that are complete commands, with their runbooks.
 fn commands() -> Vec<(String, String)> {
     let mut commands = Vec::new();
     for entry in std::fs::read_dir(repository().join("docs/runbooks")).expect("runbooks") {
@@ -49,7 +49,7 @@ fn commands() -> Vec<(String, String)> {
             .to_owned();
         let text = std::fs::read_to_string(&path).expect("UTF-8");
         for event in Parser::new_ext(&text, pulldown_cmark::Options::ENABLE_TABLES) {
-            // `kubectl describe` alone is a hint.
+            // `kubectl describe` alone is only mentioned.
             if let Event::Code(code) = event
                 && code.starts_with("kubectl ")
                 && code.split_whitespace().count() > 3
@@ -68,7 +68,7 @@ struct Shell {
 }
 
 impl Shell {
-    /// Whether a line succeeded, and what it wrote.
+    /// Returns whether a line succeeded, and its output.
     fn run(&self, line: &str) -> (bool, String) {
         let watches = line.contains(" --watch");
         let seconds = if watches { "5" } else { "90" };
@@ -79,7 +79,7 @@ impl Shell {
             .output()
             .expect("bash runs");
         let text = [output.stdout, output.stderr].concat();
-        // A watch is ended by us.
+        // The test ends a watch.
         let is_watch = watches && output.status.code() == Some(124);
         (
             output.status.success() || is_watch,
@@ -98,7 +98,7 @@ impl Shell {
 }
 
 #[tokio::test]
-async fn every_command_of_the_runbooks_does_what_it_says() {
+async fn every_command_of_the_runbooks_works() {
     let private = private::cluster().await;
     private.cluster.start_controllers().expect("controllers");
     let environment = private.cluster.environment();
@@ -123,7 +123,7 @@ async fn every_command_of_the_runbooks_does_what_it_says() {
         .run(&format!("kubectl apply -f - <<'END'\n{sample}\nEND"))
         .0
     {
-        assert!(began.elapsed() < DEADLINE, "the kind is never served");
+        assert!(began.elapsed() < DEADLINE, "the CRD is not served");
     }
     shell.must(&format!(
         "kubectl apply --server-side -k {}/default",
@@ -149,7 +149,7 @@ async fn every_command_of_the_runbooks_does_what_it_says() {
             folder.display()
         ));
     }
-    // docs/operations.md has these; each makes a revision that can be undone.
+    // From docs/operations.md; each creates a revision that can be rolled back.
     let manager = "deployment/quartet-operator-controller-manager";
     for variable in ["LOG_LEVEL=debug", "LOG_LEVEL-"] {
         shell.must(&format!(
@@ -162,7 +162,7 @@ async fn every_command_of_the_runbooks_does_what_it_says() {
 
     let mut commands = commands();
     assert!(commands.len() > 25, "{commands:#?}");
-    // What deletes, last.
+    // Commands that delete run last.
     commands.sort_by_key(|(_, command)| command.contains(" delete "));
     let mut wrong = Vec::new();
     for (runbook, written) in commands {

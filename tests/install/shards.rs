@@ -1,5 +1,5 @@
-//! The overlay of three shards: each manager has pods, a Lease and a selector of its own, and one of them
-//! the webhooks.
+//! The overlay of three shards: each manager has its own pods, Lease and selector, and one of them
+//! serves the webhooks.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
     objects.iter().filter(|it| it["kind"] == kind).collect()
 }
 
-/// The value of a variable of a manager.
+/// Returns the value of a variable of a manager.
 fn variable<'a>(deployment: &'a Value, name: &str) -> Option<&'a str> {
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     let variables = container["env"].as_array().expect("variables");
@@ -21,7 +21,7 @@ fn variable<'a>(deployment: &'a Value, name: &str) -> Option<&'a str> {
     variable["value"].as_str()
 }
 
-/// The names of the Deployments whose pods have these labels.
+/// Returns the names of the Deployments whose pods have these labels.
 fn selected(objects: &[Value], selector: &Value) -> Vec<String> {
     let selector = selector.as_object().expect("a selector");
     let has_all = |deployment: &&Value| {
@@ -67,7 +67,7 @@ fn each_shard_has_a_manager_with_pods_and_a_lease_of_its_own() {
 }
 
 #[test]
-fn the_webhooks_are_those_of_the_one_manager_that_serves_them() {
+fn the_webhook_service_selects_the_one_manager_that_serves_webhooks() {
     let objects = overlay("shards");
     let deployments = of_kind(&objects, "Deployment").into_iter();
     let serving: Vec<_> = deployments

@@ -1,4 +1,4 @@
-//! The configuration: from flags, variables and a kubeconfig, and how a bad one is refused.
+//! The configuration from flags, variables and a kubeconfig, and the errors for an invalid one.
 
 use std::net::TcpListener;
 
@@ -29,7 +29,7 @@ fn version_is_printed_on_standard_output() {
 }
 
 #[test]
-fn a_bad_flag_exits_64_and_is_named() {
+fn an_invalid_flag_exits_64_and_is_named() {
     assert!(refusal(&["--max-replicas=-1"], &[]).contains("--max-replicas"));
     assert!(refusal(&["--webhook-port=none"], &[]).contains("--webhook-port"));
     assert!(refusal(&["--webhook-ports=9443"], &[]).contains("--webhook-ports"));
@@ -98,7 +98,7 @@ fn an_empty_variable_is_an_unset_one_for_every_flag() {
         .collect();
     assert!(variables.len() > 20, "{variables:?}");
     let environment: Vec<_> = variables.iter().map(|name| (*name, "")).collect();
-    // Everything is as without any: it is the cluster that is missing.
+    // The same as without any variable: only the cluster is missing.
     let said = refusal(&[], &environment);
     assert!(
         said.contains("set KUBECONFIG or pass --kubeconfig"),
@@ -107,7 +107,7 @@ fn an_empty_variable_is_an_unset_one_for_every_flag() {
 }
 
 #[test]
-fn a_manifest_of_a_scaffold_starts_with_only_its_image_changed() {
+fn a_scaffolded_manifest_works_with_only_its_image_changed() {
     let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
     let mut command = manager();
     command.args(["--kubeconfig", &kubeconfig.file]).args([
@@ -174,7 +174,7 @@ fn the_sdk_warns_of_variables_for_traces_that_it_does_not_support() {
 }
 
 #[test]
-fn a_leader_election_whose_lease_is_nowhere_exits_64_with_the_way_out() {
+fn leader_election_without_a_namespace_exits_64_with_the_flag_to_set() {
     let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
     let said = refusal(&["--leader-elect", "--kubeconfig", &kubeconfig.file], &[]);
     assert!(
@@ -207,7 +207,7 @@ fn without_any_cluster_it_exits_64_and_says_what_to_set() {
 }
 
 #[test]
-fn a_kubeconfig_that_is_not_there_is_named() {
+fn a_missing_kubeconfig_is_named() {
     let said = refusal(&["--kubeconfig=/nowhere/config"], &[]);
     assert!(
         said.contains("/nowhere/config") && said.contains("No such file"),
@@ -216,7 +216,7 @@ fn a_kubeconfig_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_kubeconfig_without_a_cluster_is_refused() {
+fn a_kubeconfig_without_a_cluster_is_rejected() {
     let kubeconfig = Kubeconfig::for_server("https://127.0.0.1:6443");
     std::fs::write(&kubeconfig.file, "apiVersion: v1\nkind: Config\n").unwrap();
     let said = refusal(&["--kubeconfig", &kubeconfig.file], &[]);
@@ -224,7 +224,7 @@ fn a_kubeconfig_without_a_cluster_is_refused() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_its_flag() {
+fn a_port_in_use_is_named_with_its_flag() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let kubeconfig = Kubeconfig::for_server("https://127.0.0.1:6443");

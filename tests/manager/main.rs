@@ -1,6 +1,6 @@
-//! The real binary without a cluster: what it says about a bad configuration, and that it
-//! lives and stops in good order while the API server is away.
-// Waits for another process, whose time cannot be paused, on a thread of its own.
+//! The real binary without a cluster: its errors for an invalid configuration, and its behavior
+//! while the API server is down.
+// Waits in real time for another process, on a thread of its own.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod configuration;

@@ -1,4 +1,4 @@
-//! The metrics of a manager that just started: who gets them, and that they are the documented ones.
+//! The metrics of a new process: access to them, and that they are the documented ones.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use testkit::http;
 
 use crate::metrics_list;
 
-/// A manager whose API server is not there, with every server it has, over TLS.
+/// Starts a manager without an API server, with all its servers, over TLS.
 fn start_all_servers(kubeconfig: &Kubeconfig) -> Running {
     let mut command = manager();
     command.args(["--kubeconfig", &kubeconfig.file, "--webhook-port=0"]);
@@ -21,7 +21,7 @@ fn start_all_servers(kubeconfig: &Kubeconfig) -> Running {
 }
 
 #[test]
-fn while_the_api_server_is_away_nobody_gets_the_metrics_and_the_log_says_why_once() {
+fn while_the_api_server_is_down_metrics_are_denied_and_one_log_line_says_why() {
     let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
     let mut running = start_all_servers(&kubeconfig);
     let address = running.address_of("metrics");
@@ -42,7 +42,7 @@ fn while_the_api_server_is_away_nobody_gets_the_metrics_and_the_log_says_why_onc
     assert!(!rest.contains("some-token") && !line.contains("some-token"));
 }
 
-/// What appears with --leader-elect or --metrics-secure only, or when it first happens.
+/// Metrics that only exist with --leader-elect or --metrics-secure, or after their first event.
 const NOT_AT_THE_START: [&str; 9] = [
     "leader_election_master_status",
     "leader_election_slowpath",
@@ -56,7 +56,7 @@ const NOT_AT_THE_START: [&str; 9] = [
 ];
 
 #[test]
-fn every_metric_is_in_the_documented_list_and_every_one_of_the_list_is_there() {
+fn exported_and_documented_metrics_are_the_same() {
     let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
     let mut command = manager();
     command.args([
@@ -79,7 +79,7 @@ fn every_metric_is_in_the_documented_list_and_every_one_of_the_list_is_there() {
         if missing == NOT_AT_THE_START {
             return;
         }
-        // The first requests to the API server are not over at once.
+        // The first requests to the API server take a moment.
         assert!(began.elapsed() < STOP_DEADLINE, "missing: {missing:?}");
         thread::sleep(Duration::from_millis(20));
     }

@@ -1,4 +1,4 @@
-//! While the API server is away: the manager lives, retries, logs, heeds signals and stops.
+//! While the API server is down, the manager runs, retries, logs, handles signals and stops.
 
 use std::net::TcpListener;
 use std::thread;
@@ -8,7 +8,7 @@ use crate::process::{Kubeconfig, free_port, start_without_api_server};
 use testkit::http;
 
 #[test]
-fn while_the_api_server_is_away_it_lives_retries_and_stops_on_sigterm() {
+fn while_the_api_server_is_down_it_runs_retries_and_stops_on_sigterm() {
     let kubeconfig = Kubeconfig::for_server(&format!("https://127.0.0.1:{}", free_port()));
     let mut running = start_without_api_server(&kubeconfig);
     let health = running.address_of("health probes");
@@ -47,8 +47,8 @@ fn while_the_api_server_is_away_it_lives_retries_and_stops_on_sigterm() {
 }
 
 #[test]
-fn an_api_server_that_never_answers_does_not_hold_up_the_stop() {
-    // The kernel accepts connections that nobody will ever serve.
+fn an_api_server_that_never_responds_does_not_delay_the_stop() {
+    // The kernel accepts connections, and no process serves them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("https://{}", silent.local_addr().unwrap());
     let kubeconfig = Kubeconfig::for_server(&server);
@@ -91,7 +91,7 @@ fn signals_change_what_is_logged() {
     running.log_line(&["\"level\":\"DEBUG\""]);
     running.signal("-USR2");
     running.log_line(&["log level changed", "Info"]);
-    // What was being written at that moment has a second for it; the next signal marks its end.
+    // A line that was being written may appear within a second; the next signal marks its end.
     thread::sleep(Duration::from_secs(1));
     running.signal("-USR2");
     running.log_line(&["log level changed", "Info"]);

@@ -1,4 +1,4 @@
-//! The manager as a process: its command line, its kubeconfig, its log and its end.
+//! The manager as a process: its command line, its kubeconfig, its log and its exit.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 /// Five times the 8.5 s in which the manager promises to stop.
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_millis(5 * 8500);
 
-/// The manager with an environment of its own: none but what a test gives it.
+/// Returns a command for the manager with an empty environment.
 pub(crate) fn manager() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_manager"));
     command.env_clear().stdin(Stdio::null());
-    // Port 9443 cannot be bound by several at once; tests of the webhooks choose another.
+    // Several managers cannot bind port 9443; tests of the webhooks set another port.
     command.env("ENABLE_WEBHOOKS", "false");
     command
 }
@@ -28,7 +28,7 @@ pub(crate) fn output(arguments: &[&str], environment: &[(&str, &str)]) -> Output
         .unwrap()
 }
 
-/// Runs the manager with a configuration it must refuse; returns what it says.
+/// Runs the manager with an invalid configuration and returns its error.
 pub(crate) fn refusal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let output = output(arguments, environment);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -37,7 +37,7 @@ pub(crate) fn refusal(arguments: &[&str], environment: &[(&str, &str)]) -> Strin
     said
 }
 
-/// A port that nobody listens on.
+/// Returns a free port.
 pub(crate) fn free_port() -> u16 {
     devcluster::free_port().unwrap()
 }
@@ -79,7 +79,7 @@ impl Drop for Kubeconfig {
 /// A running manager, killed when dropped.
 pub(crate) struct Running {
     process: Child,
-    /// Lines of its log, from a thread that ends with it.
+    /// The lines of its log, from a thread that ends with it.
     lines: Receiver<String>,
 }
 
@@ -95,7 +95,7 @@ impl Running {
         Self { process, lines }
     }
 
-    /// Reads log lines up to the first that has all `parts`, and returns it.
+    /// Reads log lines up to the first one with all `parts`, and returns it.
     pub(crate) fn log_line(&mut self, parts: &[&str]) -> String {
         let mut read = Vec::new();
         loop {
@@ -109,8 +109,8 @@ impl Running {
         }
     }
 
-    /// The address at which it serves `purpose`, from its log. Lines come in order, so the
-    /// one for health probes has to be asked for before that for metrics.
+    /// Returns the address at which it serves `purpose`, from its log. Lines are read in order, so
+    /// the address of health probes must be requested before that of metrics.
     pub(crate) fn address_of(&mut self, purpose: &str) -> String {
         let line = self.log_line(&["\"listening\"", &format!("\"purpose\":\"{purpose}\"")]);
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -143,7 +143,7 @@ impl Running {
         }
     }
 
-    /// What it wrote after the last line that was read, up to its end.
+    /// Returns what it logged after the last line that was read, up to its exit.
     pub(crate) fn rest_of_log(&mut self) -> String {
         self.lines.iter().collect::<Vec<_>>().join("\n")
     }
@@ -156,7 +156,7 @@ impl Drop for Running {
     }
 }
 
-/// A manager whose API server is not there, with both servers on free ports.
+/// Starts a manager without an API server, with both servers on free ports.
 pub(crate) fn start_without_api_server(kubeconfig: &Kubeconfig) -> Running {
     let mut command = manager();
     command.args(["--kubeconfig", &kubeconfig.file, "--metrics-secure=false"]);

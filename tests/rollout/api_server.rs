@@ -1,5 +1,5 @@
-//! An API server of the test's own, which knows one kind in both versions and calls the
-//! replicas for it through the balancer.
+//! A private API server, which serves one kind in both versions and calls the replicas for it
+//! through the balancer.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ impl ApiServer {
             ),
         ] {
             let made = self.api.create(path, &object).await;
-            made.expect("the API server takes it");
+            made.expect("the API server accepts it");
         }
         let started = Instant::now();
         while let Err(error) = create(&self.api, "new", TOO_MANY, true).await {
@@ -85,7 +85,7 @@ impl ApiServer {
         created.expect("an object");
     }
 
-    /// Writes that are checked and not stored; one in five is refused.
+    /// Makes writes as dry runs; one in five is rejected.
     pub(crate) fn writes(&self, per_second: u32) -> Load {
         let api = self.api.clone();
         Load::of(per_second, move |number| {
@@ -102,7 +102,7 @@ impl ApiServer {
         })
     }
 
-    /// Reads of the object in the version that is not stored.
+    /// Reads the object in the version that is not stored.
     pub(crate) fn reads(&self, per_second: u32) -> Load {
         let api = self.api.clone();
         Load::of(per_second, move |_| {

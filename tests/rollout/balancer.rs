@@ -1,6 +1,6 @@
-//! A load balancer of TCP connections, as a Service is one: a new connection goes to one of
-//! the replicas that were ready when last asked, each in turn; one that is open stays where
-//! it is. What fails is not tried elsewhere.
+//! A load balancer of TCP connections, like a Service: it sends new connections in turn to the
+//! replicas that were ready at the last probe, and keeps open connections where they are. A failed
+//! connection is not retried elsewhere.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,15 +13,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep};
 
-/// Probes that fail in a row before a replica counts as not ready, as for the kubelet by
-/// default; one that says 503, that it stops, is off the list at once, as a deleted pod is.
+/// Failed probes in a row before a replica counts as not ready, as the kubelet's default; a replica
+/// that responds 503 because it stops is removed at once, as a deleted pod is.
 const FAILURE_THRESHOLD: u32 = 3;
 
 /// A running balancer; it ends when dropped.
 pub(crate) struct Balancer {
     address: SocketAddr,
     state: Arc<State>,
-    /// Between two questions whether a replica is ready.
+    /// The period of the readiness probes.
     period: Duration,
     accepting: JoinHandle<()>,
 }
@@ -65,7 +65,7 @@ impl State {
 }
 
 impl Balancer {
-    /// A balancer without replicas, which asks each every `period` whether it is ready.
+    /// Starts a balancer without replicas, which probes each replica every `period`.
     pub(crate) async fn start(period: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let state = Arc::new(State::default());
@@ -81,7 +81,7 @@ impl Balancer {
         self.address
     }
 
-    /// Takes up a replica once it is ready; returns when that is so.
+    /// Adds a replica; returns once it is ready.
     pub(crate) async fn add(&self, webhooks: SocketAddr, health: SocketAddr) {
         let (state, period) = (Arc::clone(&self.state), self.period);
         let probing = tokio::spawn(async move {
@@ -118,7 +118,7 @@ impl Balancer {
             .any(|backend| backend.webhooks == webhooks && backend.is_ready)
     }
 
-    /// Forgets a replica that has ended.
+    /// Removes a replica that has exited.
     pub(crate) fn remove(&self, webhooks: SocketAddr) {
         let mut backends = self.state.backends();
         backends.retain(|backend| backend.webhooks != webhooks);
@@ -133,7 +133,7 @@ async fn accept(listener: TcpListener, state: Arc<State>) {
         };
         tokio::spawn(async move {
             let Ok(mut server) = TcpStream::connect(backend).await else {
-                println!("balancer: {backend} takes no connection");
+                println!("balancer: {backend} accepts no connection");
                 return;
             };
             let _ = (client.set_nodelay(true), server.set_nodelay(true));

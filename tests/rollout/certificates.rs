@@ -1,5 +1,5 @@
-//! An authority, the certificates that it issues, and the two ways in which files of them are
-//! replaced: all at once, as the kubelet does it, and by writing over them.
+//! An authority, its certificates, and the two ways to replace their files: all at once, as the
+//! kubelet does, and by overwriting them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -49,7 +49,7 @@ impl Authority {
         }
     }
 
-    /// A client that trusts this authority and nobody else.
+    /// Returns a client configuration that trusts only this authority.
     pub(crate) fn client(&self) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
@@ -92,7 +92,8 @@ impl Folder {
         &self.path
     }
 
-    /// As the kubelet does it: a new folder, and one rename of the link `..data` to it.
+    /// Replaces the files as the kubelet does: a new folder, and one rename of the link `..data` to
+    /// it.
     pub(crate) fn swap(&mut self, pair: &Pair) {
         let name = |generation| format!("..generation_{generation}");
         let old = self.path.join(name(self.generation));
@@ -107,7 +108,7 @@ impl Folder {
         let _ = fs::remove_dir_all(old);
     }
 
-    /// Over what is there, with pauses in the middle of it; to be called where it may block.
+    /// Overwrites the files with pauses in between; call it where blocking is allowed.
     #[allow(clippy::disallowed_methods)] // on a thread of its own
     pub(crate) fn overwrite(&self, pair: &Pair) {
         const PAUSE: Duration = Duration::from_millis(50);

@@ -1,6 +1,6 @@
-//! Calls as an API server makes them: HTTP/1.1 over TLS, with Go's `http.Transport` as the
-//! model. An idle connection is used again, the latest first; `Connection: close` is
-//! honoured; nothing is ever sent twice.
+//! Calls over HTTP/1.1 with TLS, as an API server makes them, after Go's `http.Transport`. The
+//! latest idle connection is reused first; `Connection: close` is honored; no request is sent
+//! twice.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,16 +16,16 @@ use tokio_rustls::client::TlsStream;
 
 use crate::certificates::Authority;
 
-/// Most idle connections that are kept, as in an API server's webhook client.
+/// The most idle connections that are kept, as in an API server's webhook client.
 const MAX_IDLE: usize = 25;
 
 /// A client of one address.
 pub(crate) struct Transport {
     address: SocketAddr,
     tls: TlsConnector,
-    /// Whether connections are used again.
+    /// Whether connections are reused.
     keeps: bool,
-    /// Whether new connections are made; without, only idle ones are used up.
+    /// Whether new connections are made; if not, only idle ones are used.
     connects: AtomicBool,
     idle: Mutex<Vec<Connection>>,
     seen: Seen,
@@ -36,35 +36,35 @@ pub(crate) struct Transport {
 pub(crate) struct Seen {
     /// Connections that were made.
     pub(crate) connections: AtomicU64,
-    /// Answers with `Connection: close`.
+    /// Responses with `Connection: close`.
     pub(crate) closes: AtomicU64,
-    /// The certificates that were shown, each once, in DER.
+    /// The presented certificates, each once, in DER.
     pub(crate) certificates: Mutex<Vec<Vec<u8>>>,
 }
 
-/// How a call that got no answer failed.
+/// Why a call got no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// There was no idle connection and new ones are not to be made: no call.
-    #[error("nobody was called")]
+    /// No call: there was no idle connection, and new ones are disabled.
+    #[error("no call was made")]
     NotCalled,
     /// No TCP connection.
     #[error("connecting: {0}")]
     Connect(io::Error),
-    /// No TLS on it.
+    /// No TLS session.
     #[error("TLS handshake: {0}")]
     Handshake(io::Error),
-    /// No answer on it.
+    /// No response.
     #[error("{} connection: {source}", if *.reused { "a reused" } else { "a new" })]
     Exchange {
-        /// It had been used before.
+        /// Whether the connection had been used before.
         reused: bool,
-        /// What happened.
+        /// The error.
         source: io::Error,
     },
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) code: u16,
@@ -78,12 +78,12 @@ struct Connection {
 }
 
 impl Transport {
-    /// A client that keeps its connections.
+    /// Returns a client that keeps its connections.
     pub(crate) fn new(address: SocketAddr, authority: &Authority) -> Arc<Self> {
         Arc::new(Self::with(address, authority, true))
     }
 
-    /// A client that makes a connection for each call.
+    /// Returns a client that opens a connection for each call.
     pub(crate) fn without_keep_alive(address: SocketAddr, authority: &Authority) -> Arc<Self> {
         Arc::new(Self::with(address, authority, false))
     }
@@ -103,20 +103,20 @@ impl Transport {
         &self.seen
     }
 
-    /// Makes no new connections from now on: what becomes of the clients of an endpoint that
-    /// is no longer listed.
+    /// Opens no new connections from now on, as clients of an endpoint that was removed from a
+    /// Service.
     pub(crate) fn connect_no_more(&self) {
         self.connects.store(false, Ordering::Relaxed);
     }
 
-    /// How many connections it keeps that the server has not closed.
+    /// Returns the number of kept connections that the server has not closed.
     pub(crate) fn idle(&self) -> usize {
         let mut idle = self.idle.lock().unwrap();
         idle.retain(Connection::is_open);
         idle.len()
     }
 
-    /// Sends a review and waits for the answer.
+    /// Sends a review and waits for the response.
     pub(crate) async fn post(&self, path: &str, review: &Value) -> Result<Reply, CallError> {
         let (mut connection, reused) = match self.idle_connection() {
             Some(connection) => (connection, true),
@@ -161,7 +161,7 @@ impl Transport {
     }
 }
 
-/// The stream, and a second handle of its socket.
+/// Returns the stream and a second handle of its socket.
 fn twice(stream: TcpStream) -> io::Result<(TcpStream, std::net::TcpStream)> {
     stream.set_nodelay(true)?;
     let socket = stream.into_std()?;
@@ -170,14 +170,14 @@ fn twice(stream: TcpStream) -> io::Result<(TcpStream, std::net::TcpStream)> {
 }
 
 impl Connection {
-    /// Whether the server has said nothing since its last answer. Go learns it from a read
-    /// that is always under way.
+    /// Reports whether the server has sent nothing since its last response. Go finds out from a
+    /// read that is always pending.
     fn is_open(&self) -> bool {
         let peeked = self.socket.peek(&mut [0]);
         peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Sends a request; the answer, and whether the connection ends with it.
+    /// Sends a request; returns the response, and whether it ends the connection.
     async fn exchange(
         &mut self,
         path: &str,
@@ -228,5 +228,8 @@ impl Connection {
 }
 
 fn invalid(head: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("not an answer: {head}"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("not a response: {head}"),
+    )
 }

@@ -1,4 +1,4 @@
-//! Calls at a steady rate, whatever becomes of those before, and a tally of what came back.
+//! Calls at a constant rate, independent of earlier calls, and a tally of the results.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,46 +12,46 @@ use tokio::time::{interval, timeout};
 
 use crate::client::{CallError, Reply, Transport};
 
-/// The longest that an API server waits for any webhook, that of a conversion.
+/// The longest time that an API server waits for a webhook, that of a conversion.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Most calls under way at a time; API servers have such a bound, too. Beyond it, a call is
-/// left out, so that a machine that is too slow for the rate is not buried under it.
+/// The most concurrent calls; API servers have such a limit, too. Above it a call is skipped, so
+/// that a machine that is too slow for the rate is not overloaded.
 const MOST_UNDER_WAY: usize = 25;
-/// One admission in so many is of an object that must be refused.
+/// One admission in this many has an object that must be rejected.
 const REFUSED: u64 = 5;
-/// Objects of one conversion.
+/// Number of objects in one conversion.
 const OBJECTS: usize = 10;
 
-/// What is called.
+/// The kinds of calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Call {
     Admission,
     Conversion,
 }
 
-/// Calls under way, until told to stop.
+/// Calls in progress, until stopped.
 pub(crate) struct Load {
     stop: Arc<Notify>,
     task: JoinHandle<Tally>,
 }
 
-/// What came back.
+/// The results.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Calls that were sent.
     pub(crate) calls: u64,
-    /// Calls a second that were to be sent.
+    /// Target rate, in calls per second.
     wanted: u32,
-    /// From the first call to the last answer.
+    /// From the first call to the last response.
     pub(crate) time: Duration,
-    /// What happened to each call without a good answer, and when.
+    /// The failure of each call without a correct response, and its time.
     pub(crate) failures: Vec<String>,
-    /// The longest that an answer took.
+    /// The longest time to a response.
     pub(crate) slowest: Duration,
 }
 
 impl Load {
-    /// Starts `per_second` calls.
+    /// Starts `per_second` calls per second.
     pub(crate) fn start(transport: &Arc<Transport>, call: Call, per_second: u32) -> Self {
         let transport = Arc::clone(transport);
         Self::of(per_second, move |number| {
@@ -60,7 +60,7 @@ impl Load {
         })
     }
 
-    /// Starts `per_second` calls of any sort, which are told their number.
+    /// Starts `per_second` calls per second of any kind; each gets its number.
     pub(crate) fn of<F>(per_second: u32, call: impl Fn(u64) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<bool, String>> + Send + 'static,
@@ -96,7 +96,7 @@ impl Load {
         Self { stop, task }
     }
 
-    /// Stops, waits for the calls that are under way, and says what came back.
+    /// Stops, waits for the calls in progress, and returns the results.
     pub(crate) async fn stop(self) -> Tally {
         self.stop.notify_one();
         self.task.await.unwrap()
@@ -122,8 +122,8 @@ impl Tally {
     /// Prints the tally.
     ///
     /// # Panics
-    /// If a call failed, or there were less than a quarter of those that were to be sent: a load that
-    /// stalls shows nothing.
+    /// If a call failed, or less than a quarter of the target rate was sent: a stalled load shows
+    /// nothing.
     pub(crate) fn none_failed(&self, what: &str) {
         let Self {
             calls,
@@ -147,7 +147,7 @@ impl Tally {
 }
 
 impl Call {
-    /// Whether it was sent; then the answer was the right one.
+    /// Makes the call; returns whether it was sent and had the correct response.
     async fn make(self, transport: &Transport, number: u64) -> Result<bool, String> {
         let uid = format!("{self:?}-{number}");
         let (path, review) = match self {
@@ -158,7 +158,7 @@ impl Call {
             Ok(Ok(reply)) => reply,
             Ok(Err(CallError::NotCalled)) => return Ok(false),
             Ok(Err(error)) => return Err(error.to_string()),
-            Err(_elapsed) => return Err(format!("no answer within {PATIENCE:?}")),
+            Err(_elapsed) => return Err(format!("no response within {PATIENCE:?}")),
         };
         let response = &reply.body["response"];
         let is_right = match self {
@@ -183,7 +183,7 @@ impl Call {
 }
 
 fn wrong(reply: &Reply) -> String {
-    format!("not the right answer: {} {}", reply.code, reply.body)
+    format!("wrong response: {} {}", reply.code, reply.body)
 }
 
 fn memcached(size: i64) -> Value {

@@ -1,5 +1,5 @@
-//! Calls that never fail: manager processes under the load of an API server, while their
-//! certificates are replaced and while they are stopped and started again.
+//! No call fails while manager processes under the load of an API server get new certificates, or
+//! are stopped and started.
 #![allow(clippy::disallowed_types)] // processes live in real time
 
 mod api_server;

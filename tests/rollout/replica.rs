@@ -1,4 +1,4 @@
-//! A manager process that serves webhooks, and where to reach it.
+//! A manager process that serves webhooks, and its addresses.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Starts a manager that has nothing to reconcile; returns when it listens.
+    /// Starts a manager that has nothing to reconcile; returns once it listens.
     pub(crate) async fn start(kubeconfig: &Path, certificates: &Folder) -> Self {
         let flags = [
             "--enable-webhooks=true".to_owned(),
@@ -30,14 +30,14 @@ impl Replica {
         let health = address("health probes").await;
         let webhooks: SocketAddr = address("webhooks").await;
         Self {
-            // It listens on every interface.
+            // It listens on all interfaces.
             webhooks: (Ipv4Addr::LOCALHOST, webhooks.port()).into(),
             health,
             manager,
         }
     }
 
-    /// As [`Replica::start`]; returns when it is ready.
+    /// Like [`Replica::start`]; returns once it is ready.
     pub(crate) async fn start_ready(kubeconfig: &Path, certificates: &Folder) -> Self {
         let replica = Self::start(kubeconfig, certificates).await;
         let started = Instant::now();
@@ -49,7 +49,7 @@ impl Replica {
         replica
     }
 
-    /// SIGTERM, and how it ended.
+    /// Sends SIGTERM and returns how the process exited.
     pub(crate) async fn stop(self) -> Exit {
         let stopped = tokio::task::spawn_blocking(|| self.manager.stop()).await;
         stopped.unwrap()

@@ -1,5 +1,5 @@
-//! A rolling restart behind a load balancer: two replicas, each stopped as Kubernetes does it
-//! and replaced, while they are called: by a client of the test's own, by a real API server.
+//! A rolling restart behind a load balancer: two replicas are stopped as Kubernetes does it and
+//! replaced, while a client of the test and a real API server call them.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -13,9 +13,9 @@ use crate::kubeconfig;
 use crate::load::{Call, Load};
 use crate::replica::Replica;
 
-/// Restarts unless `ROLLING_RESTARTS` says otherwise.
+/// Number of restarts, unless `ROLLING_RESTARTS` is set.
 const RESTARTS: usize = 3;
-/// Between two questions of the balancer whether a replica is ready.
+/// The period of the balancer's readiness probes.
 const PROBE_PERIOD: Duration = Duration::from_secs(2);
 
 fn restarts() -> usize {
@@ -45,7 +45,7 @@ impl<'a> Rollout<'a> {
         rollout
     }
 
-    /// Starts a replica; returns when the balancer has found it ready.
+    /// Starts a replica; returns once the balancer has found it ready.
     async fn add(&mut self) {
         let replica = Replica::start(self.kubeconfig, self.certificates).await;
         let (webhooks, health) = (replica.webhooks, replica.health);
@@ -53,8 +53,8 @@ impl<'a> Rollout<'a> {
         self.replicas.push(replica);
     }
 
-    /// Restarts one replica after the other. The old one goes first: the harder way, with one
-    /// replica left meanwhile.
+    /// Restarts one replica after the other. Each old one is stopped first, the harder case: one
+    /// replica is left meanwhile.
     async fn restart(&mut self) {
         let began = Instant::now();
         let mut slowest = Duration::ZERO;

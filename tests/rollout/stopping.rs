@@ -1,4 +1,4 @@
-//! One replica that is told to stop while it is called.
+//! One replica that is stopped while it is called.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,12 @@ use crate::load::{Call, Load};
 use crate::replica::Replica;
 use testkit::{DEADLINE, Exit, POLL, http};
 
-/// What the scaffold's manifest allows, `terminationGracePeriodSeconds: 10`.
+/// The `terminationGracePeriodSeconds: 10` of the scaffold's manifest.
 const GRACE_PERIOD: Duration = Duration::from_secs(10);
-/// When a Service sends nothing new any more, after SIGTERM.
+/// The time after SIGTERM in which a Service may still send new connections.
 const LISTED_FOR: Duration = Duration::from_secs(2);
 
-/// The phases of the stop, in the order in which they ended.
+/// Returns the phases of the stop, in the order in which they ended.
 fn phases(exit: &Exit) -> Vec<(String, u64)> {
     let lines = exit.log.lines();
     let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -55,7 +55,7 @@ async fn a_stop_under_load_fails_no_call_and_has_its_phases_in_the_log() {
     kept.connect_no_more();
     made_anew.connect_no_more();
     while kept.idle() > 0 {
-        assert!(told.elapsed() < DEADLINE, "connections are kept");
+        assert!(told.elapsed() < DEADLINE, "connections are still open");
         sleep(POLL).await;
     }
     println!("no connection left after {:?}", told.elapsed());
@@ -86,7 +86,7 @@ async fn a_stop_under_load_fails_no_call_and_has_its_phases_in_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_signal_ends_the_time_of_grace_at_once() {
+async fn a_second_signal_ends_the_grace_period_at_once() {
     let authority = Authority::new();
     let folder = Folder::new(&authority.issue());
     let replica = Replica::start_ready(&kubeconfig(), &folder).await;

@@ -1,5 +1,5 @@
-//! Certificates replaced every second for a minute, in both ways, under load: of a client of the
-//! test's own, and of a real API server that checks what it writes and converts what it reads.
+//! Certificates are replaced every second for a minute, in both ways, while a client of the test
+//! calls, and a real API server whose writes and reads need the webhooks.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::client::Transport;
 use crate::load::{Call, Load};
 use crate::replica::Replica;
 
-/// How often each is replaced, once a second.
+/// Number of replacements in each way, one a second.
 const SWAPS: u32 = 60;
-/// The manager looks every ten seconds.
+/// The manager reads the files every ten seconds.
 const SHOWN: usize = 4;
 
-/// Calls one replica while its certificate is replaced by `swap`.
+/// Calls one replica while `swap` replaces its certificate.
 async fn swapped_every_second(
     way: &str,
     (replica, folder): (&Replica, &mut Folder),

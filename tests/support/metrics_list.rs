@@ -1,11 +1,11 @@
-//! Holds a scrape against the list of metrics in `docs/metrics.md`: names, types and labels.
+//! Compares a scrape with the list of metrics in `docs/metrics.md`: names, types and labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Type and labels by name.
 pub(crate) type Metrics = BTreeMap<String, (String, BTreeSet<String>)>;
 
-/// The tables of `docs/metrics.md`: `| name | type | labels | … |`. Names are those of the
+/// Returns the tables of `docs/metrics.md`: `| name | type | labels | … |`. Names are those of the
 /// text format's `# TYPE` lines, without the `_total` of counters and `_info` of infos.
 pub(crate) fn documented() -> Metrics {
     let text = include_str!("../../docs/metrics.md");
@@ -34,8 +34,8 @@ pub(crate) fn documented() -> Metrics {
     .collect()
 }
 
-/// Asserts that every metric of a scrape is in the list, with its type and with exactly the
-/// labels of each of its series. Returns those of the list that the scrape lacks.
+/// Asserts that every metric of a scrape is in the list, with its type and with exactly the labels
+/// of each of its series. Returns the listed metrics that the scrape lacks.
 pub(crate) fn assert_listed(scrape: &str) -> BTreeSet<String> {
     let documented = documented();
     let mut seen = BTreeSet::new();
@@ -67,7 +67,7 @@ pub(crate) fn assert_listed(scrape: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The names of the labels of a series, whose values may hold anything.
+/// Returns the label names of a series; label values may hold any text.
 fn labels(line: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let Some((_, mut rest)) = line.split_once('{') else {

@@ -1,9 +1,9 @@
-//! What the four old operators left in a cluster, as `spoke/*.yaml` have it, and how it looks
-//! when it has been taken over. Data and comparisons; asks nothing of a cluster.
+//! The state that the four original operators left in a cluster, in `original/*.yaml`, and the
+//! state after adoption. Data and comparisons only; sends no requests.
 
 use serde_json::{Value, json};
 
-/// Their kinds, each with its resource and then the children that its operator made of it.
+/// The kinds, each with its resource and then the children that its operator created.
 pub(crate) const ALL: [(&str, &str); 4] = [
     ("Memcached", include_str!("original/memcached.yaml")),
     ("Nginx", include_str!("original/nginx.yaml")),
@@ -11,14 +11,14 @@ pub(crate) const ALL: [(&str, &str); 4] = [
     ("HelloWorld", include_str!("original/helloworld.yaml")),
 ];
 
-/// The resource and the children of one of [`ALL`].
+/// Returns the resource and the children of one of [`ALL`].
 pub(crate) fn resource_and_children(documents: &str) -> (Value, Vec<Value>) {
     let mut all: Vec<Value> = serde_saphyr::from_multiple(documents).expect("YAML");
     let children = all.split_off(1);
     (all.remove(0), children)
 }
 
-/// A child with the owner reference that controller-runtime's `SetControllerReference` sets.
+/// Adds the owner reference that controller-runtime's `SetControllerReference` sets.
 pub(crate) fn owned(mut child: Value, owner: &Value) -> Value {
     child["metadata"]["ownerReferences"] = json!([{
         "apiVersion": owner["apiVersion"],
@@ -31,10 +31,10 @@ pub(crate) fn owned(mut child: Value, owner: &Value) -> Value {
     child
 }
 
-/// Panics unless `after` is the object `before`, and ours: nobody else owns a field of its
-/// spec, what cannot change is as it was, and of what the old operator wrote nothing is left.
+/// Panics unless `after` is the object `before`, adopted: no other field manager owns a field of
+/// its spec, its immutable fields are unchanged, and no field of the original operator is left.
 #[track_caller]
-pub(crate) fn assert_taken_over(before: &Value, after: &Value) {
+pub(crate) fn assert_adopted(before: &Value, after: &Value) {
     let (old, new) = (&before["metadata"], &after["metadata"]);
     assert_eq!(old["uid"], new["uid"], "the same object: {after:#}");
     let owner = |metadata: &Value| metadata["ownerReferences"][0]["uid"].clone();
@@ -72,7 +72,8 @@ pub(crate) fn assert_taken_over(before: &Value, after: &Value) {
     }
 }
 
-/// Of everybody else only the controller-manager owns anything, and that in the status.
+/// Asserts that the only other field manager is the controller-manager, which owns fields of the
+/// status only.
 #[track_caller]
 fn assert_owned_by(metadata: &Value, manager: &str) {
     let entries = metadata["managedFields"].as_array().expect("entries");

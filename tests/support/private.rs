@@ -1,5 +1,5 @@
-//! A cluster of a test's own, for what would break the shared one. One at a time, since each
-//! takes the better part of a core while it starts.
+//! A private cluster for a test that would break the shared one. One at a time, because each uses
+//! most of a core while it starts.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::trusted;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// A running cluster, gone when dropped.
+/// A running cluster, deleted when dropped.
 pub(crate) struct Private {
     pub(crate) cluster: Arc<Cluster>,
     _turn: MutexGuard<'static, ()>,
@@ -28,7 +28,7 @@ pub(crate) async fn cluster() -> Private {
 }
 
 impl Drop for Private {
-    /// Checks every status that managers wrote in it.
+    /// Checks every status that managers wrote in the cluster.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let report = trusted::check(&self.cluster.audit_log());

@@ -1,5 +1,5 @@
-//! What an annotation carries for the other version is a part of the object's meaning: it is
-//! checked on every path by which it comes in, and only then.
+//! The conversion annotation is part of the object: it is validated on every path on which it can
+//! change, and only then.
 
 use quartet_operator::api::conversion::{DATA_ANNOTATION, DATA_LIMIT_BYTES};
 use quartet_operator::api::{Kind, Version, memcached};
@@ -29,17 +29,17 @@ fn collection_of(version: &Version) -> String {
     collection(MEMCACHED, version, "default")
 }
 
-/// The hub's spec of the object `a`.
+/// Returns the hub's spec of the object `a`.
 async fn hub_spec(stage: &Stage) -> Value {
     let read = stage.get(&of(&MEMCACHED.hub, "a")).await;
     read.expect("the object")["spec"].take()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn conversion_data_is_checked_on_every_path_by_which_it_comes_in() {
+async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::both_versions).await;
-    // As an earlier version of the webhook let it in.
+    // Stored before the webhook validated the annotation.
     let wrong = spoke("wrong", 1, data(json!({"memory": -5})));
     let in_spoke = collection_of(&MEMCACHED.spoke);
     stage.create(&in_spoke, &wrong).await.expect("created");
@@ -57,7 +57,7 @@ async fn conversion_data_is_checked_on_every_path_by_which_it_comes_in() {
     let expected = json!({"replicas": 1, "memory": 128});
     assert_eq!(hub_spec(&stage).await, expected);
 
-    // kubectl, as it was accepted before.
+    // kubectl, with the object as it was stored before.
     let annotation = format!(r#"{DATA_ANNOTATION}={{"v1":{{"memory":-5}}}}"#);
     let arguments = ["annotate", SPOKE, "a", "--overwrite", &annotation];
     let (succeeded, written) = stage.kubectl(&arguments, &Value::Null);
@@ -89,7 +89,7 @@ async fn conversion_data_is_checked_on_every_path_by_which_it_comes_in() {
         assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
         assert!(refused.message.contains(blamed), "{refused:?}");
     }
-    // A status write takes no annotations along.
+    // A status write does not change annotations.
     let mut status = with_bad;
     status["status"] = json!({"replicas": 1});
     let written = stage.merge(&format!("{path}/status"), status).await;
@@ -112,16 +112,16 @@ async fn conversion_data_is_checked_on_every_path_by_which_it_comes_in() {
         assert!(refused.message.contains(words), "{refused:?}");
     }
 
-    // What is right is stored, without a change of the spec that is written.
+    // A valid annotation is stored without a change of the written spec.
     let patch = json!({"metadata": {"annotations": data(json!({"memory": 64, "threads": 2}))}});
     stage.merge(&path, patch).await.expect("annotated");
     let expected = json!({"replicas": 1, "memory": 64, "threads": 2});
     assert_eq!(hub_spec(&stage).await, expected);
 
-    // On the hub the annotation means nothing, and data for the hub comes in by no detour.
+    // On the hub the annotation has no meaning, and data for the hub cannot be set with it.
     let patch = json!({"metadata": {"annotations": bad()}});
     let annotated = stage.merge(&of(&MEMCACHED.hub, "a"), patch).await;
-    annotated.expect("it means nothing");
+    annotated.expect("annotated");
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     stage.merge(&path, label).await.expect("labelled");
     assert_eq!(hub_spec(&stage).await, expected);
@@ -129,7 +129,7 @@ async fn conversion_data_is_checked_on_every_path_by_which_it_comes_in() {
     what_was_wrong_before_may_stay(&stage).await;
 }
 
-/// An update that leaves alone what was wrong, or makes it no worse, is accepted.
+/// An update is accepted if it leaves an existing error alone or makes it no worse.
 async fn what_was_wrong_before_may_stay(stage: &Stage) {
     let path = of(&MEMCACHED.spoke, "wrong");
     let with = |data: Value| json!({"metadata": {"annotations": data}});
@@ -137,7 +137,10 @@ async fn what_was_wrong_before_may_stay(stage: &Stage) {
         json!({"spec": {"size": 2}}),
         with(data(json!({"memory": -5, "threads": 2}))),
     ] {
-        stage.merge(&path, patch).await.expect("it was so before");
+        stage
+            .merge(&path, patch)
+            .await
+            .expect("an existing error is accepted");
     }
     let worse = with(data(json!({"memory": -5, "threads": -2})));
     let refused = stage.merge(&path, worse).await.expect_err("worse");
@@ -149,13 +152,13 @@ async fn what_was_wrong_before_may_stay(stage: &Stage) {
         .merge(&path, with(data(json!({"memory": 5}))))
         .await
         .expect("mended");
-    // Nothing of it is left to lean on.
+    // After the correction the error may not return.
     let refused = stage.merge(&path, with(data(json!({"memory": -5})))).await;
     refused.expect_err("refused");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_service_that_comes_in_by_the_annotation_needs_a_fit_name_too() {
+async fn a_service_desired_by_the_annotation_needs_a_valid_name_too() {
     let stage = BOTH_VERSIONS.stage().await;
     let in_spoke = collection_of(&MEMCACHED.spoke);
     let of_name = |enabled: bool| spoke("1.x", 1, data(json!({"service": {"enabled": enabled}})));

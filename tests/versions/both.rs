@@ -1,5 +1,5 @@
-//! Two versions of one object on a real API server: what is written in one is seen in the
-//! other, and what only the new one can say outlives edits through the old.
+//! Two versions of one object on a real API server: objects written in one version are read in the
+//! other, and fields that only the new one has are kept over edits in the original version.
 
 use std::time::{Duration, Instant};
 
@@ -26,10 +26,11 @@ fn in_hub(kind: &Kind, name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_written_in_one_version_is_read_in_the_other() {
+async fn an_object_written_in_one_version_is_read_in_the_other() {
     let stage = BOTH_VERSIONS.stage().await;
 
-    // Every sample comes back as it was written, by way of the other version.
+    // Every sample is read back as it was written, after a conversion to the other version and
+    // back.
     for kind in kinds() {
         for (version, other) in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
             let sample = sample::sample(kind, version).expect("a sample");
@@ -38,14 +39,17 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
             let target = format!("{own}?fieldManager=user");
             stage.apply(&target, &sample).await.expect("applied");
             let through = path(kind, other, "default", name);
-            let read = stage.get(&through).await.expect("readable in the other");
+            let read = stage
+                .get(&through)
+                .await
+                .expect("readable in the other version");
             assert_eq!(other.validate(&read["spec"]), [], "{read:#}");
             stage.replace(&through, &read).await.expect("written back");
             let back = stage.get(&own).await.expect("readable");
             assert_eq!(back["spec"], sample["spec"]);
             assert!(back["metadata"]["annotations"].is_null(), "{back:#}");
 
-            // A change in the terms of the other keeps the fields that only this one has.
+            // A change in the other version keeps the fields that only this one has.
             let mut changed = json!({"spec": read["spec"]});
             *number_of_pods(&mut changed, other) = json!(4);
             stage.merge(&through, changed).await.expect("changed");
@@ -57,7 +61,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
         }
     }
 
-    // Through the old version: what it cannot say stays.
+    // Through the original version: fields that it lacks are kept.
     let full = json!({"replicas": 2, "memory": 128, "threads": 2, "service": {"enabled": true}});
     let created = object(MEMCACHED, &MEMCACHED.hub, "m", full);
     let hub = collection(MEMCACHED, &MEMCACHED.hub, "default");
@@ -84,7 +88,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
     assert_eq!(read["spec"], expected);
     assert!(read["metadata"]["annotations"].is_null(), "{read:#}");
 
-    // Without the annotation it is a new object in the old version's terms.
+    // Without the annotation it is a new object of the original version.
     object["metadata"]["annotations"] = json!({});
     object["metadata"]["resourceVersion"] = read["metadata"]["resourceVersion"].clone();
     stage.replace(&spoke, &object).await.expect("replaced");
@@ -94,7 +98,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
         .expect("the object");
     assert_eq!(read["spec"], json!({"replicas": 6}));
 
-    // Through the new version: what the old one can say follows.
+    // Through the new version: the original version's fields follow.
     let name = "elasticweb-sample";
     let sample = sample::sample(ELASTIC_WEB, &ELASTIC_WEB.spoke).expect("a sample");
     let spokes = collection(ELASTIC_WEB, &ELASTIC_WEB.spoke, "default");
@@ -115,7 +119,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
         .expect("annotations");
     assert_eq!(annotations.keys().collect::<Vec<_>>(), [DATA_ANNOTATION]);
 
-    // kubectl scale, in the terms of each version, at the same number.
+    // kubectl scale in each version changes the same number.
     for version in [&MEMCACHED.spoke, &MEMCACHED.hub] {
         let scale = format!("{}/scale", path(MEMCACHED, version, "default", "m"));
         let read = stage.get(&scale).await.expect("a scale");
@@ -128,7 +132,7 @@ async fn what_is_written_in_one_version_is_read_in_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_meet() {
+async fn two_field_managers_in_two_versions_keep_their_fields_and_can_conflict() {
     let stage = BOTH_VERSIONS.stage().await;
     let apply = async |version: &Version, manager: &str, force: bool, spec: Value| {
         let path = path(MEMCACHED, version, "default", "shared");
@@ -138,8 +142,8 @@ async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_
     };
     let (spoke, hub) = (&MEMCACHED.spoke, &MEMCACHED.hub);
     let applied = apply(spoke, "old", false, json!({"size": 3})).await;
-    applied.expect("applied in the old version");
-    // The default of replicas is no value of this manager's.
+    applied.expect("applied in the original version");
+    // The default of replicas is not owned by this field manager.
     let applied = apply(hub, "new", false, json!({"memory": 128})).await;
     assert_eq!(
         applied.expect("applied in the new version")["spec"],
@@ -156,7 +160,7 @@ async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_
     let conflict = apply(hub, "new", false, json!({"memory": 128, "replicas": 9})).await;
     let conflict = conflict.expect_err("the other manager has that field");
     assert_eq!(conflict.code, 409, "{conflict:?}");
-    // Told in the words of the version in which the other manager wrote.
+    // The error names the field in the version in which the other field manager applied.
     assert!(
         conflict.message.contains("\"old\": .spec.size"),
         "{conflict:?}"
@@ -170,7 +174,8 @@ async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_
         .expect("the object");
     assert_eq!(read["spec"], json!({"replicas": 4, "memory": 128}));
 
-    // Taken over by force, the field is lost to the old manager, who hears of it.
+    // When another field manager forces the field, the first one loses it and gets a conflict at
+    // its next apply.
     let forced = apply(hub, "new", true, json!({"memory": 128, "replicas": 9})).await;
     forced.expect("forced");
     let both = json!({"f:memory": {}, "f:replicas": {}});
@@ -182,7 +187,7 @@ async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_
         "{conflict:?}"
     );
 
-    // What a manager leaves out goes, whatever the version.
+    // A field that a manager no longer applies is removed, in both versions.
     apply(hub, "new", false, json!({"replicas": 9}))
         .await
         .expect("applied");
@@ -194,8 +199,8 @@ async fn two_appliers_in_two_versions_keep_their_fields_and_conflict_where_they_
     assert_owned(&stage, &[("new", hub, json!({"f:replicas": {}}))]).await;
 }
 
-/// Whoever reads the applied object, in either version, sees who has applied which fields of
-/// the spec, and in the words of which version.
+/// Asserts that readers of the applied object, in either version, see who has applied which fields
+/// of the spec, and in which version.
 async fn assert_owned(stage: &Stage, expected: &[(&str, &Version, Value)]) {
     for path in [in_spoke(MEMCACHED, "shared"), in_hub(MEMCACHED, "shared")] {
         let read = stage.get(&path).await.expect("the object");
@@ -213,7 +218,7 @@ async fn assert_owned(stage: &Stage, expected: &[(&str, &Version, Value)]) {
     }
 }
 
-/// What happens to objects of `kind`, in the words of one version.
+/// Sends the events of `kind` in one version.
 async fn watch(
     stage: &Stage,
     kind: &Kind,
@@ -254,7 +259,7 @@ async fn watch(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn watches_of_both_versions_tell_of_all_and_full_annotations_harm_nobody() {
+async fn watches_of_both_versions_send_all_events_even_with_full_annotations() {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::both_versions).await;
     stage.register_webhooks().await;
@@ -264,7 +269,7 @@ async fn watches_of_both_versions_tell_of_all_and_full_annotations_harm_nobody()
         let next = async { (spoke.next().await, hub.next().await) };
         let (spoke, hub) = tokio::time::timeout(Duration::from_secs(60), next)
             .await
-            .unwrap_or_else(|_| panic!("not told: {happened}"));
+            .unwrap_or_else(|_| panic!("no event: {happened}"));
         assert_eq!(spoke, Some((happened.to_owned(), in_spoke)));
         assert_eq!(hub, Some((happened.to_owned(), in_hub)));
     };
@@ -287,8 +292,8 @@ async fn watches_of_both_versions_tell_of_all_and_full_annotations_harm_nobody()
         .expect("patched");
     both("modified small", json!({"size": 2}), memory(2)).await;
 
-    // Nearly 256 KiB of its own: what the old version cannot say has no room beside it, and
-    // nobody may make it so.
+    // Nearly 256 KiB of annotations: there is no space for the fields that the original version
+    // lacks, and no write may cause that.
     let spec = json!({"replicas": 3, "memory": 16});
     let mut big = object(MEMCACHED, &MEMCACHED.hub, "big", spec.clone());
     let note = "x".repeat(ANNOTATIONS_LIMIT_BYTES - "note".len() - 16);
@@ -306,7 +311,7 @@ async fn watches_of_both_versions_tell_of_all_and_full_annotations_harm_nobody()
     let refused = stage.merge(&path, annotated.clone()).await;
     let refused = refused.expect_err("no room");
     assert!(refused.message.contains(too_long), "{refused:?}");
-    // Objects of an earlier version of the webhook may be so.
+    // Objects that an earlier version of the webhook accepted may be so.
     stage.unregister_webhooks().await;
     let started = Instant::now();
     while let Err(refused) = stage.merge(&path, annotated.clone()).await {

@@ -1,5 +1,5 @@
-//! `manager migrate-storage` itself: refused, tried without writing, killed half-way, run to
-//! the end, run again.
+//! The subcommand `manager migrate-storage`: rejected, as a dry run, killed halfway, completed, and
+//! run again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::stage::{DEADLINE, Stage, collection, crd_path, list_path, object, pat
 const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 300;
 
-/// resourceVersion by name: it changes when an object is stored anew.
+/// Returns resourceVersion by name: it changes when an object is rewritten.
 async fn written(stage: &Stage) -> BTreeMap<String, String> {
     let list = stage.get(&list_path(MEMCACHED, &MEMCACHED.hub)).await;
     let list = list.expect("a list");
@@ -39,7 +39,7 @@ fn changed(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end() {
+async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
     let stage = Stage::with_api_server().await;
     let (code, said, _) = stage.errand(&["migrate-storage"]).await;
     assert_eq!(code, 0);
@@ -59,7 +59,7 @@ async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end
         .await
         .expect("created");
 
-    // Before the new version is stored there is nothing to migrate to.
+    // Before the new version is the storage version there is nothing to migrate to.
     for form in [crd::original_only, crd::transition] {
         stage.apply_crds(form).await;
         let (code, said, noted) = stage.errand(&["migrate-storage"]).await;
@@ -86,7 +86,7 @@ async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end
         json!(["v1alpha1", "v1"])
     );
 
-    // Conversion stops in the middle, and so does the migration; then it is killed.
+    // Conversion stops halfway, and so does the migration; then it is killed.
     let middle = stage.webhooks.conversions() + 400.0;
     let mut killed = Manager::spawn(stage.manager(&["migrate-storage", "--page-size=50"]));
     let started = Instant::now();
@@ -97,7 +97,7 @@ async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end
     stage.webhooks.go_away().await;
     killed.kill();
     stage.webhooks.come_back().await;
-    // What the API server had begun to write may still end.
+    // Writes that the API server had started may still be completed.
     let mut half_way = written(&stage).await;
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -118,9 +118,13 @@ async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end
     let (code, said, _) = stage.errand(&["migrate-storage", "--page-size=50"]).await;
     assert_eq!(code, 0);
     let after = written(&stage).await;
-    assert_eq!(changed(&before, &after), OBJECTS, "all are stored anew");
+    assert_eq!(changed(&before, &after), OBJECTS, "all are rewritten");
     let second = changed(&half_way, &after);
-    assert_eq!(first + second, OBJECTS, "and none of them twice");
+    assert_eq!(
+        first + second,
+        OBJECTS,
+        "and none of them is rewritten twice"
+    );
     let expected = format!("{second} of {OBJECTS} objects rewritten, stored in v1 only");
     assert!(said.contains(&expected), "{said}");
     assert_eq!(stage.stored_versions(MEMCACHED).await, json!(["v1"]));
@@ -133,7 +137,7 @@ async fn a_migration_that_is_killed_half_way_is_begun_again_and_comes_to_its_end
     assert_eq!(changed(&after, &written(&stage).await), 0);
 }
 
-/// Waits until the migration has read the CRD: the audit log tells.
+/// Waits until the audit log shows that the migration has read the CRD.
 async fn until_definition_was_read(stage: &Stage) {
     let mut log = AuditLog::open(&stage.cluster.audit_log()).expect("the audit log");
     let (started, mut was_read) = (Instant::now(), false);
@@ -150,7 +154,7 @@ async fn until_definition_was_read(stage: &Stage) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_rewritten_object_differs_in_its_resource_version_alone() {
+async fn a_rewritten_object_differs_only_in_its_resource_version() {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::transition).await;
     let target = format!(
@@ -162,7 +166,7 @@ async fn a_rewritten_object_differs_in_its_resource_version_alone() {
     stage.apply_crds(crd::both_versions).await;
     let path = path(MEMCACHED, &MEMCACHED.hub, "default", "m");
     let mut before = stage.get(&path).await.expect("the object");
-    // An administrator changes the CRD meanwhile, in what does not matter here.
+    // An administrator changes the CRD meanwhile, in a field that does not matter here.
     let short_names = json!({"spec": {"names": {"shortNames": ["mc", "mem"]}}});
     let change = async {
         until_definition_was_read(&stage).await;
@@ -185,9 +189,9 @@ async fn a_rewritten_object_differs_in_its_resource_version_alone() {
     assert_eq!(before, after);
 }
 
-/// The account of `config/migrate-storage` may do all that the migration does.
+/// The ServiceAccount of `config/migrate-storage` has the permissions that the migration needs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_job_has_the_rights_that_a_migration_needs() {
+async fn the_job_has_the_permissions_that_a_migration_needs() {
     const ACCOUNT: &str =
         "system:serviceaccount:quartet-operator-system:quartet-operator-storage-migration";
     let stage = Stage::with_api_server().await;
@@ -218,7 +222,7 @@ async fn the_job_has_the_rights_that_a_migration_needs() {
     std::fs::write(&file, kubeconfig.to_string()).expect("written");
     let kubeconfig = format!("--kubeconfig={}", file.display());
 
-    // It is the account that is asked for: what it lacks it may not do.
+    // Permissions are those of this account: it cannot do anything else.
     let refused = ["--as", ACCOUNT, "delete", "memcached", "stored-before"];
     let (deleted, said) = stage.kubectl(&refused, &Value::Null);
     assert!(!deleted && said.contains("forbidden"), "{said}");

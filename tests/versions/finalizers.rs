@@ -1,5 +1,5 @@
-//! The finalizer of operator-sdk's Memcached on objects that the API server lets nobody write,
-//! since their number of pods is negative, which the old CRD allowed.
+//! The finalizer of operator-sdk's Memcached on objects that fail validation on every write,
+//! because they have a negative number of pods, which the original CRD allowed.
 
 use quartet_operator::api::{Kind, Version, memcached, nginx};
 use quartet_operator::packaging::crd;
@@ -12,8 +12,8 @@ const MEMCACHED: &Kind = &memcached::KIND;
 const NGINX: &Kind = &nginx::KIND;
 const LEGACY: &str = "cache.example.com/finalizer";
 
-/// A cluster of the old operator with an object of each name, all negative and with its
-/// finalizer, and a negative Nginx; the CRDs then become those of `form`.
+/// Starts a cluster of the original operator with an object of each name, all with a negative size
+/// and the finalizer, and a negative Nginx; the CRDs then get the form `form`.
 async fn cluster(form: Form, names: &[&str]) -> Stage {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(original::crd).await;
@@ -32,15 +32,15 @@ async fn cluster(form: Form, names: &[&str]) -> Stage {
     stage
 }
 
-async fn is_removed_with_the_object_or_when_the_number_is_put_right(form: Form, version: &Version) {
+async fn is_removed_with_the_object_or_when_the_number_is_corrected(form: Form, version: &Version) {
     let early = "deleted-before";
     let stage = cluster(form, &[early, "deleted", "foreground", "kept"]).await;
     let at = |name: &str| path(MEMCACHED, version, "default", name);
     stage.delete(&at(early)).await.expect("deleted");
-    // Nobody else could do it.
+    // No other client could do it.
     let patch = json!({"metadata": {"finalizers": null}});
     let refused = stage.merge(&at(early), patch).await;
-    let refused = refused.expect_err("the test bites");
+    let refused = refused.expect_err("the tested situation occurred");
     assert_eq!(refused.code, 422, "{refused:?}");
 
     let _manager = stage.start_manager("default");
@@ -73,10 +73,10 @@ async fn is_removed_with_the_object_or_when_the_number_is_put_right(form: Form, 
         .await;
 }
 
-/// Without a finalizer of ours it is the garbage collector that cannot remove its own, which
-/// the operations guide has the user help with.
+/// Without a finalizer of ours, the garbage collector cannot remove its own; the operations guide
+/// describes how a user helps.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_negative_object_deleted_in_the_foreground_goes_once_its_number_is_zero() {
+async fn a_negative_object_deleted_in_the_foreground_is_removed_once_it_is_zero() {
     let stage = cluster(crd::original_only, &[]).await;
     let at = path(NGINX, &NGINX.spoke, "default", "n");
     stage.delete_in_foreground(&at).await;
@@ -92,8 +92,8 @@ async fn a_negative_object_deleted_in_the_foreground_goes_once_its_number_is_zer
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_negative_object_of_the_old_version_is_freed_of_the_legacy_finalizer() {
-    is_removed_with_the_object_or_when_the_number_is_put_right(
+async fn the_legacy_finalizer_of_a_negative_object_is_removed_in_the_old_version() {
+    is_removed_with_the_object_or_when_the_number_is_corrected(
         crd::original_only,
         &MEMCACHED.spoke,
     )
@@ -101,7 +101,7 @@ async fn a_negative_object_of_the_old_version_is_freed_of_the_legacy_finalizer()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_negative_object_of_the_new_version_is_freed_of_the_legacy_finalizer() {
-    is_removed_with_the_object_or_when_the_number_is_put_right(crd::both_versions, &MEMCACHED.hub)
+async fn the_legacy_finalizer_of_a_negative_object_is_removed_in_the_new_version() {
+    is_removed_with_the_object_or_when_the_number_is_corrected(crd::both_versions, &MEMCACHED.hub)
         .await;
 }

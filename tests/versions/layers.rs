@@ -1,5 +1,5 @@
-//! The three layers that each refuse a negative number of pods on their own: the schema, the
-//! webhook when the schema has lost its bounds, the reconciler when nobody asked the webhook.
+//! Three layers each reject a negative number of pods on their own: the schema, the webhook when
+//! the schema has no bounds, and the reconciler when the webhook was not called.
 
 use quartet_operator::api::{Kind, Version};
 use quartet_operator::packaging::{crd, kinds, sample};
@@ -11,8 +11,8 @@ use crate::webhooks::number_of_pods;
 
 const NAMESPACE: &str = "negative";
 
-/// A sample with a negative number of pods, under a name of its own, and the field that says
-/// so.
+/// Returns a sample with a negative number of pods, under a unique name, and the field with that
+/// number.
 fn negative(kind: &Kind, version: &Version) -> (Value, String) {
     let mut sample = sample::sample(kind, version).expect("a sample");
     let name = format!("{}-{}", kind.controller_name(), version.name);
@@ -22,8 +22,8 @@ fn negative(kind: &Kind, version: &Version) -> (Value, String) {
     (sample, field)
 }
 
-/// Tries to create a negative one of every kind in every version; each must be refused in
-/// these words, by the webhook or not.
+/// Tries to create a negative object of every kind in every version; each must be rejected with
+/// this message, by the webhook or not.
 async fn all_are_refused(stage: &Stage, by_webhook: bool, words: fn(field: &str) -> String) {
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
@@ -49,13 +49,13 @@ async fn all_are_refused(stage: &Stage, by_webhook: bool, words: fn(field: &str)
     }
 }
 
-/// What webhook and reconciler say, which share the rule.
+/// The message of webhook and reconciler, which share the rule.
 fn ours(field: &str) -> String {
     format!("{field}: Invalid value: -1: must be greater than or equal to 0")
 }
 
-/// CRDs without any bound below, and without the scale subresource, whose own check the API
-/// server makes besides.
+/// Applies CRDs without lower bounds and without the scale subresource, for which the API server
+/// has a check of its own.
 async fn take_the_bounds_away(stage: &Stage) {
     for kind in kinds() {
         let mut crd = serde_json::to_value(crd::both_versions(kind)).expect("JSON");
@@ -69,7 +69,7 @@ async fn take_the_bounds_away(stage: &Stage) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn schema_webhook_and_reconciler_each_refuse_a_negative_number_of_pods() {
+async fn schema_webhook_and_reconciler_each_reject_a_negative_number_of_pods() {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::both_versions).await;
     stage.create_namespace(NAMESPACE).await;
@@ -86,7 +86,7 @@ async fn schema_webhook_and_reconciler_each_refuse_a_negative_number_of_pods() {
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
             let (object, _) = negative(kind, version);
-            // Until the API server has heard that nobody is to be asked.
+            // Retries until the API server no longer calls the webhooks.
             stage
                 .until_created(&collection(kind, version, NAMESPACE), &object)
                 .await;
@@ -102,7 +102,7 @@ async fn schema_webhook_and_reconciler_each_refuse_a_negative_number_of_pods() {
         for version in [&kind.spoke, &kind.hub] {
             let (object, _) = negative(kind, version);
             let name = object["metadata"]["name"].as_str().expect("a name");
-            // Objects are watched in the hub version: its words.
+            // The manager watches the hub version, so the message names its field.
             let (_, field) = negative(kind, &kind.hub);
             let told = |object: &Value| is_true(object, "Degraded") == Some("InvalidSpec");
             let path = path(kind, version, NAMESPACE, name);
@@ -111,7 +111,7 @@ async fn schema_webhook_and_reconciler_each_refuse_a_negative_number_of_pods() {
             assert!(conditions.contains(&ours(&field)), "{conditions}");
         }
     }
-    // The manager applies what is right, and nothing of the others.
+    // The manager applies the children of the valid resource and of no other.
     let deployments = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
     stage
         .until(&format!("{deployments}/right"), "applied", |_| true)

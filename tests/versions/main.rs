@@ -1,6 +1,5 @@
-//! Two versions of every kind, on API servers of these tests' own which ask the webhook server
-//! in this process: CRDs are changed here under live objects, which no shared cluster would
-//! stand.
+//! Two versions of every kind, on private API servers that call the webhook server in this process:
+//! the tests change CRDs of existing objects, which would break a shared cluster.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // other processes' real time
 
 mod annotations;

@@ -1,5 +1,5 @@
-//! Ten thousand objects of one kind: how long a change of its CRD keeps them from being read.
-//! 20 s are promised.
+//! Ten thousand objects of one kind: how long they are unreadable after a change of their CRD. The
+//! limit is 20 s.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use crate::stage::{Form, Stage, collection, object};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 10_000;
-/// How long the objects may be unreadable after a change of their CRD.
+/// The longest time for which the objects may be unreadable after a change of their CRD.
 const PROMISED: Duration = Duration::from_secs(20);
-/// etcd takes 128 in one transaction.
+/// etcd allows 128 operations in a transaction.
 const PUTS_AT_ONCE: usize = 100;
 
-/// Creates one object, and then copies what etcd holds of it: through the API server, so many
-/// would take longer than all that is measured here.
+/// Creates one object and then copies its data in etcd: creating them through the API server would
+/// take longer than the test itself.
 async fn create_all(stage: &Stage) {
     let started = Instant::now();
     let first = object(MEMCACHED, &MEMCACHED.spoke, &name(0), json!({"size": 0}));
@@ -44,13 +44,13 @@ fn name(number: usize) -> String {
     format!("m-{number}")
 }
 
-/// Where the API server keeps an object.
+/// Returns the etcd key of an object.
 fn key(number: usize) -> String {
     let (group, plural) = (MEMCACHED.group, MEMCACHED.plural);
     format!("/registry/{group}/{plural}/default/{}", name(number))
 }
 
-/// etcd's own API, in its form for HTTP and JSON.
+/// etcd's own API, over HTTP with JSON.
 struct Etcd(kube::Client);
 
 impl Etcd {
@@ -88,7 +88,7 @@ fn base64(text: &str) -> ByteString {
     ByteString(text.as_bytes().to_vec())
 }
 
-/// Every object is listed in this version, with the number that it was created with.
+/// Asserts that every object is listed in this version, with its original number of pods.
 async fn assert_all_are_listed(stage: &Stage, version: &Version, field: &str) {
     let started = Instant::now();
     let list = stage.get(&collection(MEMCACHED, version, "default")).await;
@@ -113,8 +113,8 @@ async fn ten_thousand_objects_are_readable_in_both_versions_right_after_a_change
     stage.apply_crds(crd::original_only).await;
     create_all(&stage).await;
     let (spoke, hub) = (&MEMCACHED.spoke, &MEMCACHED.hub);
-    // The hub is served besides, then stored; then it is the spoke's turn to be read through
-    // conversion, of objects that were written in the meantime.
+    // First the hub is served, then it is the storage version; then the spoke is read through
+    // conversion, with objects that were written meanwhile.
     let changes: [(&str, Form); 2] = [
         ("both versions are served", crd::transition),
         ("the new version is stored", crd::both_versions),
@@ -129,8 +129,11 @@ async fn ten_thousand_objects_are_readable_in_both_versions_right_after_a_change
         let took = started.elapsed();
         let converted = stage.webhooks.conversions() - converted;
         println!("{what}: {OBJECTS} objects read in both after {took:?}, {converted} conversions");
-        assert!(converted >= 10_000.0, "the test bites: {converted}");
-        // A debug build, beside another test that keeps the API server busy.
+        assert!(
+            converted >= 10_000.0,
+            "the tested situation occurred: {converted}"
+        );
+        // A debug build, next to another test with many requests.
         assert!(took < 5 * PROMISED, "{what}: {took:?}");
     }
 }

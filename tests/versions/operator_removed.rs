@@ -1,6 +1,7 @@
-//! What OLM leaves when a ClusterServiceVersion is deleted: CRDs whose conversion is `None`, and no
-//! webhooks (operator-lifecycle-manager v0.46.0, `handleClusterServiceVersionDeletion`). The
-//! original version then loses fields, unless it is not served, as docs/operations.md has it.
+//! The state that OLM leaves after the deletion of a ClusterServiceVersion: CRDs with conversion
+//! `None`, and no webhooks (operator-lifecycle-manager v0.46.0,
+//! `handleClusterServiceVersionDeletion`). The original version then loses fields, unless it is not
+//! served: docs/operations.md.
 
 use quartet_operator::api::{Kind, memcached};
 use quartet_operator::packaging::{crd, kinds};
@@ -10,7 +11,7 @@ use crate::stage::{Stage, collection, crd_path, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 
-/// The commands of docs/operations.md that have the CRDs serve the stored version alone.
+/// Returns the commands of docs/operations.md that make the CRDs serve only the stored version.
 fn commands() -> Vec<String> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md");
     let page = std::fs::read_to_string(page).expect("a page");
@@ -30,7 +31,8 @@ async fn without_conversion(stage: &Stage) {
     assert!(deleted, "{said}");
 }
 
-/// A Memcached with what the original version cannot say, and where it is in both versions.
+/// Creates a Memcached with fields that the original version lacks; returns it and its paths in
+/// both versions.
 async fn memcached(stage: &Stage, name: &str) -> (Value, String, String) {
     let spec = json!({"replicas": 2, "memory": 128, "service": {"enabled": true}});
     let made = object(MEMCACHED, &MEMCACHED.hub, name, spec.clone());
@@ -52,7 +54,7 @@ async fn without_conversion_a_write_in_the_original_version_loses_fields() {
     let read = stage.get(&spoke).await.expect("readable");
     stage.replace(&spoke, &read).await.expect("written back");
     let left = stage.get(&hub).await.expect("readable");
-    assert_ne!(left["spec"], spec, "it would have been safe");
+    assert_ne!(left["spec"], spec, "no field was lost");
     assert!(left["spec"]["memory"].is_null(), "{left:#}");
 }
 
@@ -82,7 +84,7 @@ async fn where_the_original_version_is_not_served_nothing_is_lost() {
     }
     without_conversion(&stage).await;
 
-    // The API server hears of it within moments; what it answers meanwhile writes nothing.
+    // The API server applies that within moments; until then no write is stored.
     let started = std::time::Instant::now();
     while stage.get(&spoke).await.is_ok() {
         assert!(started.elapsed() < crate::stage::DEADLINE, "still served");
@@ -93,7 +95,7 @@ async fn where_the_original_version_is_not_served_nothing_is_lost() {
     let grown = stage.merge(&hub, json!({"spec": {"replicas": 3}})).await;
     grown.expect("the stored version is written as before");
 
-    // A manager and its CRDs come back.
+    // A manager and its CRDs are installed again.
     stage.apply_crds(crd::both_versions).await;
     let size = |object: &Value| object["spec"]["size"] == 3;
     stage.until(&spoke, "is converted", size).await;

@@ -1,5 +1,5 @@
-//! What the old operators left behind: their CRDs as controller-gen wrote them, one version
-//! each and no bounds, and objects as users may have stored them.
+//! The state that the original operators left: their CRDs as controller-gen wrote them, with one
+//! version each and no bounds, and objects as users may have stored them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::api::Kind;
@@ -10,7 +10,7 @@ const NGINX: &str = include_str!("../support/original/crds/nginxes.yaml");
 const ELASTIC_WEB: &str = include_str!("../support/original/crds/elasticwebs.yaml");
 const HELLO_WORLD: &str = include_str!("../support/original/crds/helloworlds.yaml");
 
-/// The CRD that the old operator of this kind installed.
+/// Returns the CRD that the original operator of this kind installed.
 pub(crate) fn crd(kind: &Kind) -> CustomResourceDefinition {
     let text = match kind.kind {
         "Memcached" => MEMCACHED,
@@ -22,8 +22,8 @@ pub(crate) fn crd(kind: &Kind) -> CustomResourceDefinition {
     serde_saphyr::from_str(text).expect("YAML")
 }
 
-/// Specs that the old CRD of this kind took, by the name of the object that has each; null
-/// is an object without a spec.
+/// Returns specs that the original CRD of this kind accepted, with the name of the object for each;
+/// null is an object without a spec.
 pub(crate) fn specs(kind: &Kind) -> Vec<(&'static str, Value)> {
     let web = |port: i64, single: i64, total: i64| json!({"image": "nginx:1.17.1", "port": port, "singlePodsQPS": single, "totalQPS": total});
     let of_count = |field: &str| {

@@ -1,5 +1,5 @@
-//! The webhook servers of all replicas are away for a minute, and the API server has nothing
-//! in memory: what goes on in the version that is stored, and what waits.
+//! The webhook servers of all replicas are down for a minute, and the API server has empty caches:
+//! which operations continue in the stored version, and which fail.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ const OUTAGE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "live";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/live/deployments";
 
-/// The hub's form of the spoke's sample with so many pods. Names of two kinds differ, and so do
-/// the ports of two names.
+/// Returns the hub's form of the spoke's sample with this number of pods. The names of two kinds
+/// differ, and so do the ports of two names.
 fn live(kind: &Kind, name: &str, pods: i64) -> Value {
     let mut spoke = sample::sample(kind, &kind.spoke).expect("a sample");
     let spec = &mut spoke["spec"];
@@ -71,7 +71,7 @@ impl Life<'_> {
         self.each_is_ready_with(1).await;
     }
 
-    /// By the scale subresource where there is one, else by the spec.
+    /// Scales with the scale subresource if there is one, else with the spec.
     async fn scale(&self, pods: i64) {
         for kind in kinds() {
             let object = live(kind, &self.name, pods);
@@ -99,11 +99,11 @@ impl Life<'_> {
             self.stage.until_gone(&at(kind, &object)).await;
             let child = object["metadata"]["name"].as_str().expect("a name");
             let child = self.stage.get(&format!("{DEPLOYMENTS}/{child}")).await;
-            assert!(child.is_err(), "the child goes first");
+            assert!(child.is_err(), "the child still exists");
         }
     }
 
-    /// A child that somebody deletes comes back.
+    /// A deleted child is recreated.
     async fn repair(&self) {
         for kind in kinds() {
             let object = live(kind, &self.name, 1);
@@ -119,7 +119,7 @@ impl Life<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_minute_without_webhooks_stops_no_reconciler_and_no_deletion() {
+async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
     let stage = Stage::with_api_server().await;
     stage.cluster.start_controllers().expect("controllers");
     stage.create_namespace(NAMESPACE).await;
@@ -132,13 +132,14 @@ async fn a_minute_without_webhooks_stops_no_reconciler_and_no_deletion() {
     stage.webhooks.go_away().await;
     let gone = Instant::now();
     stage.restart_api_server();
-    // What must be checked is refused, and told why; what is not the spec's works.
+    // Writes that need validation are rejected with a reason; writes that leave the spec alone
+    // work.
     let kind = kinds()[0];
     let memcached = at(kind, &live(kind, "old", 1));
     let refused = stage
         .merge(&memcached, json!({"spec": {"replicas": 2}}))
         .await;
-    let refused = refused.expect_err("nobody has checked it").message;
+    let refused = refused.expect_err("not validated").message;
     assert!(
         refused.contains("failed calling webhook \"vmemcached-v1.cache.example.com\""),
         "{refused}"
@@ -148,7 +149,7 @@ async fn a_minute_without_webhooks_stops_no_reconciler_and_no_deletion() {
     life(&stage, "old").repair().await;
     life(&stage, "going").delete_in_foreground().await;
 
-    // The administrator's way out.
+    // The workaround for administrators.
     stage.unregister_webhooks().await;
     let mut rounds = 0;
     while gone.elapsed() < OUTAGE {

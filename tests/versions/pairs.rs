@@ -1,11 +1,11 @@
-//! The children of a resource are a function of its spec, not of its history: for every
-//! ordered pair (a, b) of values of every field of both versions, changing from a to b gives
-//! the children that creating with b gives. The versions of the writes alternate, so that b replaces
-//! what was written in the other version; with `PAIRS=all`, as in `make test-nightly`, b is also written
-//! in the version of a. A value that is refused, by the API server or by the operator, changes nothing.
+//! The children of a resource depend on its spec and not on its history: for every ordered pair (a,
+//! b) of values of every field of both versions, changing from a to b gives the children that
+//! creating with b gives. The versions of the writes alternate, so that b replaces what was written
+//! in the other version; with `PAIRS=all`, as in `make test-nightly`, b is also written in the
+//! version of a. A value that the API server or the operator rejects changes nothing.
 //!
-//! The values come from the schemas, and the API server says which of them are valid. One
-//! manager serves all resources, which walk their fields at the same time.
+//! The values come from the schemas, and the API server decides which of them are valid. One
+//! manager reconciles all resources, whose fields are walked concurrently.
 
 mod circuit;
 mod resource;
@@ -26,29 +26,29 @@ use self::values::Walked;
 use crate::stage::Stage;
 
 const NAMESPACE: &str = "pairs";
-/// Steps that one resource takes at most.
+/// The most steps of one resource.
 const STEPS: usize = 16;
-/// Resources at a time.
+/// Number of concurrent resources.
 const AT_ONCE: usize = 48;
 
-/// One field of one version of one kind, with what creating with each of its values gave.
+/// One field of one version of one kind, with the results of creating with each of its values.
 struct Field {
     kind: &'static Kind,
     version: &'static Version,
     path: Vec<&'static str>,
     asks_for_ports: bool,
-    /// Those that give children.
+    /// Values that give children.
     accepted: Vec<(Option<Value>, Children)>,
-    /// Those that the API server stores and the operator refuses.
+    /// Values that the API server stores and the operator rejects.
     degraded: Vec<Option<Value>>,
-    /// Those that the API server refuses.
+    /// Values that the API server rejects.
     refused: Vec<Option<Value>>,
 }
 
 /// The versions in which a resource is written in turn.
 type Through = [&'static Version; 2];
 
-/// What was done.
+/// The number of steps.
 #[derive(Default)]
 struct Count {
     steps: AtomicUsize,
@@ -104,7 +104,7 @@ impl Field {
         }
     }
 
-    /// A field that stands in the schema only to be refused.
+    /// Reports whether the schema has the field only to reject it.
     fn has_moved(&self) -> bool {
         matches!(self.accepted.as_slice(), [(None, _)])
     }
@@ -120,7 +120,7 @@ impl Field {
         }
     }
 
-    /// The parts of a walk over all pairs, each for a resource of its own.
+    /// Returns the parts of a walk over all pairs, one part per resource.
     fn parts(&self) -> Vec<Vec<usize>> {
         let nodes = self.accepted.len() + self.degraded.len();
         let walk = circuit::circuit(nodes, self.degraded.len());
@@ -130,7 +130,7 @@ impl Field {
             .collect()
     }
 
-    /// Takes a resource through the values `part`, written in the versions `through` in turn.
+    /// Changes a resource through the values `part`, written in the versions `through` in turn.
     async fn walk(
         &self,
         walks: &Walks<'_>,
@@ -164,11 +164,11 @@ impl Field {
             let outcome = outcome.map_err(|error| format!("{}: {error}", place()))?;
             let (children, expected) = match (outcome, expected) {
                 (Outcome::Refused(message), _) => {
-                    return Err(format!("{}: refused: {message}", place()));
+                    return Err(format!("{}: rejected: {message}", place()));
                 }
                 (Outcome::Applied(children), Some(expected)) => (children, expected),
                 (Outcome::Degraded, Some(expected)) => (walker.children(&spec).await?, expected),
-                // Created with what the operator refuses.
+                // Created with a value that the operator rejects.
                 (_, None) => continue,
             };
             if *expected != children {
@@ -189,7 +189,7 @@ impl Field {
         walker.delete().await
     }
 
-    /// Tries every value that the API server refuses; none may change anything.
+    /// Tries every value that the API server rejects; none may change anything.
     async fn try_refused(
         &self,
         walker: &mut Walker<'_>,
@@ -204,14 +204,14 @@ impl Field {
             }
             let outcome = walker.change(&self.spec(value.as_ref()), None).await;
             if !matches!(outcome, Ok(Outcome::Refused(_))) {
-                return Err(format!("{self}: {value:?} is not refused: {outcome:?}"));
+                return Err(format!("{self}: {value:?} is not rejected: {outcome:?}"));
             }
             count.refused.fetch_add(1, Ordering::Relaxed);
         }
         let after = walker.children(&self.spec(now)).await?;
         match after == *before {
             true => Ok(()),
-            false => Err(format!("{self}: changed by what was refused: {after:#}")),
+            false => Err(format!("{self}: changed by a rejected value: {after:#}")),
         }
     }
 }
@@ -223,7 +223,7 @@ impl std::fmt::Display for Field {
     }
 }
 
-/// A history of values, for people.
+/// Formats a history of values.
 fn shown(history: &[Option<&Value>]) -> String {
     let shown = |value: &Option<&Value>| value.map_or("absent".to_owned(), Value::to_string);
     history.iter().map(shown).collect::<Vec<_>>().join(" -> ")
@@ -288,7 +288,7 @@ async fn changing_a_field_gives_the_children_that_creating_with_its_value_gives(
     let steps = count.steps.load(Ordering::Relaxed);
     let refused = count.refused.load(Ordering::Relaxed);
     println!(
-        "{steps} changes and {refused} refusals in {:?}",
+        "{steps} changes and {refused} rejections in {:?}",
         started.elapsed()
     );
     let shown = failed

@@ -1,4 +1,4 @@
-//! The pull policy of an image, beside what the API server makes of one that has none.
+//! The pull policy that we set for an image, compared with the API server's default for it.
 
 use quartet_operator::api::Status;
 use quartet_operator::operators::nginx::Nginx;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::stage::BOTH_VERSIONS;
 
-/// The API server's own default, so that existing pods do not roll.
+/// The API server's own default, so that existing pods are not replaced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_pull_policy_that_we_set_is_the_default_of_the_api_server() {
     let stage = BOTH_VERSIONS.stage().await;
@@ -98,7 +98,7 @@ fn our_pull_policy(image: &str) -> Value {
         paused: false,
     };
     let Ok(children) = Nginx.desired(&resource, &Settings::default()) else {
-        // What the schema does not let in has no policy of ours.
+        // We set no policy for images that the schema rejects.
         return json!("IfNotPresent");
     };
     let mut children = children.into_iter();

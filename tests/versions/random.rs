@@ -1,5 +1,5 @@
-//! Any valid object, in each version of each kind: the API server takes what our conversion
-//! answers, and what is read in a version is valid in that version.
+//! Random valid objects of each version of each kind: the API server accepts what our conversion
+//! returns, and an object read in a version is valid in that version.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use crate::stage::{BOTH_VERSIONS, Stage, collection, object, path};
 #[path = "../../src/api/shape/tests/within.rs"]
 mod within;
 
-/// Of each version of each kind; every object costs some twelve requests.
+/// Cases for each version of each kind; every object costs about twelve requests.
 const CASES: u32 = 16;
-/// Unknown and repeated fields are errors in place of warnings.
+/// Unknown and duplicate fields are errors instead of warnings.
 const STRICT: &str = "fieldValidation=Strict";
 
-/// What went wrong with which request.
+/// An error text with the request.
 type Outcome = Result<(), String>;
 
-/// Specs that keep every rule of the version.
+/// Generates specs that keep every rule of the version.
 fn valid_spec(version: &'static Version) -> impl Strategy<Value = Value> {
     within::within(&version.spec).prop_filter("keeps the rules over several fields", |spec| {
         version.validate(spec).is_empty()
     })
 }
 
-/// A status with every field that the kind's can have.
+/// Returns a status with every field that the kind can have.
 fn full_status(kind: &Kind) -> Value {
     let condition = json!({
         "type": "Ready", "status": "True", "reason": "RolloutComplete", "message": "all is well",
@@ -47,7 +47,7 @@ fn full_status(kind: &Kind) -> Value {
     status
 }
 
-/// As `kubectl get -o yaml` shows it and a user applies it elsewhere.
+/// Returns the object as `kubectl get -o yaml` shows it and a user applies it elsewhere.
 fn copy(read: &Value) -> Value {
     let mut copy = read.clone();
     let annotations = copy["metadata"]["annotations"].take();
@@ -55,7 +55,7 @@ fn copy(read: &Value) -> Value {
     copy
 }
 
-/// What was read in a version is an object of that version, status included.
+/// Checks that an object read in a version is a valid object of that version, including its status.
 async fn is_valid(stage: &Stage, kind: &Kind, version: &Version, read: &Value) -> Outcome {
     let is = |holds: bool, what: &str| {
         holds
@@ -127,7 +127,7 @@ async fn both_versions_are_valid(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn any_valid_object_is_valid_in_the_other_version_and_the_api_server_takes_it() {
+async fn any_valid_object_converts_to_a_valid_object_that_the_api_server_accepts() {
     let stage = Arc::new(BOTH_VERSIONS.stage().await);
     for kind in kinds() {
         for pair in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {

@@ -1,5 +1,5 @@
-//! Objects whose annotations leave no room for what the other version cannot say: no write
-//! loses a field of the spec, whatever it writes and through whichever version. Decision 0018.
+//! Objects whose annotations have no space for the fields of the other version: no write in any
+//! version loses a field of the spec. Decision 0018.
 
 use quartet_operator::api::conversion::{ANNOTATIONS_LIMIT_BYTES, DATA_ANNOTATION, OMITTED};
 use quartet_operator::api::replicas::Pods;
@@ -13,17 +13,17 @@ use crate::stage::{Form, Stage, collection, object, path};
 const MEMCACHED: &Kind = &memcached::KIND;
 const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
 const HUB: &str = "memcacheds.v1.cache.example.com";
-/// What everybody is told whose write is refused by the schema.
+/// The message of writes that the schema rejects.
 const WAY_OUT: &str = "the annotations have no room for the fields that only";
-/// What is left of the annotations' limit.
+/// The bytes that are left of the annotations' limit.
 const FREE: usize = 40;
 
-/// Annotations of which little is free.
+/// Returns annotations with few bytes left.
 fn full() -> Value {
     json!({"note": "x".repeat(ANNOTATIONS_LIMIT_BYTES - "note".len() - FREE)})
 }
 
-/// The sample of the hub, under this name.
+/// Returns the sample of the hub, under this name.
 fn hub_sample(kind: &Kind, name: &str) -> Value {
     let mut sample = sample::sample(kind, &kind.hub).expect("a sample");
     sample["metadata"] = json!({"name": name});
@@ -39,12 +39,12 @@ fn in_hub(kind: &Kind) -> String {
 }
 
 fn refused(answer: Answer, words: &str) {
-    let refused = answer.expect_err("it would lose fields");
+    let refused = answer.expect_err("an error instead of lost fields");
     assert_eq!(refused.code, 422, "{refused:?}");
     assert!(refused.message.contains(words), "{refused:?}");
 }
 
-/// A merge patch that scales a resource of this version.
+/// Returns a merge patch that scales a resource of this version.
 fn scaled(version: &Version, spec: &Value) -> Value {
     let (field, _) = version.pods.blamed(spec);
     let names = field.split('.').rev();
@@ -52,7 +52,7 @@ fn scaled(version: &Version, spec: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_leaves_no_room_for_the_other_version_is_refused_with_what_to_do() {
+async fn writes_without_space_for_the_other_version_are_rejected_with_a_workaround() {
     let stage = Stage::with_api_server().await;
     let forms: [(&str, Form); 2] = [("spoke", crd::transition), ("hub", crd::both_versions)];
     for (stored, form) in forms {
@@ -84,7 +84,8 @@ async fn what_leaves_no_room_for_the_other_version_is_refused_with_what_to_do() 
             );
             let spec = stage.get(&in_hub(kind)).await.expect("the object")["spec"].take();
             assert_eq!(spec, before);
-            // Little enough is accepted, and survives a label through the old version.
+            // Annotations with enough space are accepted and kept over a label in the original
+            // version.
             let some = json!({"metadata": {"annotations": {"note": "x".repeat(200_000)}}});
             stage.merge(&in_hub(kind), some).await.expect("annotated");
             let label = json!({"metadata": {"labels": {"a": "b"}}});
@@ -108,8 +109,8 @@ async fn what_leaves_no_room_for_the_other_version_is_refused_with_what_to_do() 
     }
 }
 
-/// An object of each kind as an earlier version of the webhook let it in: stored in the hub,
-/// with full annotations, and with field managers in both versions.
+/// Creates an object of each kind that an earlier version of the webhook would have accepted:
+/// stored in the hub version, with full annotations, and with field managers in both versions.
 async fn with_full_objects() -> Stage {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(crd::both_versions).await;
@@ -123,14 +124,14 @@ async fn with_full_objects() -> Stage {
         stage.apply(&target, &hub).await.expect("applied");
         let annotated = json!({"metadata": {"annotations": full()}});
         let annotated = stage.merge(&in_hub(kind), annotated).await;
-        annotated.expect("nobody is asked yet");
+        annotated.expect("no webhook is registered yet");
     }
     stage.register_webhooks().await;
     stage
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_write_loses_fields_of_an_object_that_is_full_already() {
+async fn no_write_loses_fields_of_an_object_with_full_annotations() {
     let stage = with_full_objects().await;
     for kind in kinds() {
         let stored = stage.get(&in_hub(kind)).await.expect("the object");
@@ -140,7 +141,7 @@ async fn no_write_loses_fields_of_an_object_that_is_full_already() {
         let list = stage.get(&collection(kind, &kind.spoke, "default")).await;
         assert_eq!(list.expect("a list")["items"][0]["spec"], read["spec"]);
 
-        // Through the old version: everything is refused.
+        // Through the original version: everything is rejected.
         let target = format!("{}?fieldManager=old&force=true", in_spoke(kind));
         let mut applied = sample::sample(kind, &kind.spoke).expect("a sample");
         applied["metadata"] = json!({"name": "full", "labels": {"a": "b"}});
@@ -167,7 +168,7 @@ async fn no_write_loses_fields_of_an_object_that_is_full_already() {
         }
         assert_eq!(hub_spec().await, stored["spec"]);
 
-        // Through the new one: nothing is lost, and what would lose something is refused.
+        // Through the new one: nothing is lost, and writes that would lose a field are rejected.
         stage.merge(&in_hub(kind), label).await.expect("labelled");
         let status = format!("{}/status", in_hub(kind));
         let replicas = json!({"status": {"replicas": 1}});
@@ -177,7 +178,7 @@ async fn no_write_loses_fields_of_an_object_that_is_full_already() {
         let mut applied = hub_sample(kind, "full");
         applied["metadata"]["labels"] = json!({"c": "d"});
         if let Err(status) = stage.apply(&target, &applied).await {
-            // The API server converts there and back for the manager in the old version.
+            // The API server converts twice for the field manager in the original version.
             let is_told = [WAY_OUT, "bytes of annotations"]
                 .iter()
                 .any(|words| status.message.contains(words));
@@ -197,7 +198,7 @@ async fn no_write_loses_fields_of_an_object_that_is_full_already() {
         *expected.pointer_mut(pointer).expect("a number") = json!(4);
         assert_eq!(hub_spec().await, expected);
 
-        // The way out that the message names.
+        // The workaround in the message.
         let freed = json!({"metadata": {"annotations": {"note": null}}});
         stage.merge(&in_hub(kind), freed).await.expect("freed");
         let label = json!({"metadata": {"labels": {"e": "f"}}});
@@ -208,7 +209,7 @@ async fn no_write_loses_fields_of_an_object_that_is_full_already() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn kubectl_is_told_why_a_full_object_cannot_be_written_in_the_old_version() {
+async fn kubectl_shows_why_an_object_cannot_be_written_in_the_original_version() {
     let stage = with_full_objects().await;
     let stored = stage.get(&in_hub(MEMCACHED)).await.expect("the object");
     let spoke = object(MEMCACHED, &MEMCACHED.spoke, "full", json!({"size": 5}));
@@ -235,13 +236,13 @@ async fn kubectl_is_told_why_a_full_object_cannot_be_written_in_the_old_version(
         println!("$ kubectl {}\n{written}", arguments.join(" "));
         assert!(!succeeded, "{arguments:?}: {written}");
         let is_told = written.contains(WAY_OUT)
-            // kubectl apply adds an annotation of its own, which is one too many already.
+            // kubectl apply adds its own annotation, which already exceeds the limit.
             || arguments.contains(&"--validate=false") && written.contains("Too long");
         assert!(is_told, "{arguments:?}: {written}");
         let read = stage.get(&in_hub(MEMCACHED)).await.expect("the object");
         assert_eq!(read["spec"], stored["spec"], "{arguments:?}");
     }
-    // Its way out, and a deletion, which needs none.
+    // The workaround, and a deletion, which needs none.
     for arguments in [
         vec!["annotate", HUB, "full", "note-"],
         vec!["label", SPOKE, "full", "a=b"],

@@ -1,8 +1,8 @@
-//! What a schema of a CRD says of an object, and schemas that say less. Reads and writes JSON only.
+//! Changes of CRD schemas for tests. Reads and writes JSON only.
 
 use serde_json::Value;
 
-/// Takes every lower bound out of a schema.
+/// Removes every lower bound from a schema.
 pub(crate) fn without_minimum(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

@@ -1,5 +1,5 @@
-//! A cluster of a test's own whose CRDs it changes at will, with the webhook server that they
-//! name, and a client that speaks JSON. Knows the kinds and no test.
+//! The test environment: a private cluster whose CRDs a test can change, the webhook server of
+//! their conversion, and a JSON client. Independent of the tests.
 
 use std::io::Write as _;
 use std::ops::Deref;
@@ -17,10 +17,10 @@ use tokio::runtime::Runtime;
 
 use crate::webhook_server::WebhookServer;
 
-/// The longest anything may take here, ten thousand conversions included.
+/// The most time for any step, including ten thousand conversions.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(150);
 const POLL: Duration = Duration::from_millis(50);
-/// Of the number of pods: what the old operators stored is to be written too.
+/// No limit for the number of pods, because objects of the original operators must be writable.
 const NO_LIMIT: u32 = 0;
 
 const CONFIGURATIONS: &str =
@@ -29,7 +29,7 @@ const CONFIGURATIONS: &str =
 /// A form of the CRD of a kind.
 pub(crate) type Form = fn(&Kind) -> CustomResourceDefinition;
 
-/// Its API server is asked as [`ApiServer`] says.
+/// It dereferences to [`ApiServer`].
 pub(crate) struct Stage {
     pub(crate) cluster: Arc<Cluster>,
     api: ApiServer,
@@ -44,16 +44,16 @@ impl Deref for Stage {
     }
 }
 
-/// A cluster that several tests share, each with objects of names of its own: the CRDs have one form, and
-/// every write is asked about.
+/// A cluster that several tests share, each with unique object names: the CRDs have one form, and
+/// the webhooks are called for every write.
 pub(crate) struct Shared {
     form: Form,
     max_replicas: u32,
-    /// The runtime that serves the webhooks outlives that of a test.
+    /// The runtime of the webhook server outlives that of a test.
     begun: OnceLock<(Arc<Cluster>, Arc<WebhookServer>, Runtime)>,
 }
 
-/// For tests that write objects, and count nothing.
+/// For tests that write objects and count nothing.
 pub(crate) static BOTH_VERSIONS: Shared = Shared::new(crd::both_versions, NO_LIMIT);
 
 impl Shared {
@@ -88,7 +88,7 @@ impl Shared {
 }
 
 impl Stage {
-    /// etcd and an API server, and nothing that acts on what is stored.
+    /// Starts etcd and an API server, without controllers.
     pub(crate) async fn with_api_server() -> Self {
         Self::with(NO_LIMIT).await
     }
@@ -110,7 +110,7 @@ impl Stage {
         }
     }
 
-    /// Gives every kind this form of its CRD, as an installation does (server-side apply,
+    /// Applies this form of the CRD of every kind, as an installation does (server-side apply,
     /// conflicts forced), and waits until all its versions are served.
     pub(crate) async fn apply_crds(&self, form: Form) {
         let started = Instant::now();
@@ -122,7 +122,7 @@ impl Stage {
         println!("CRDs applied and served after {:?}", started.elapsed());
     }
 
-    /// Gives one kind this CRD; its conversion, if it has any, is done here.
+    /// Applies a CRD of one kind; its conversion, if any, is served by this process.
     pub(crate) async fn apply_crd(&self, kind: &Kind, mut crd: Value) -> Answer {
         if crd["spec"]["conversion"].is_object() {
             crd["spec"]["conversion"] = self.webhooks.endpoint.conversion();
@@ -140,7 +140,7 @@ impl Stage {
         Ok(applied)
     }
 
-    /// Registers these validating webhooks; the API server hears of it a moment later.
+    /// Registers validating webhooks; they take effect a moment later.
     pub(crate) async fn register_validation(&self, configuration: &Value) {
         let name = configuration["metadata"]["name"].as_str().expect("a name");
         let target = format!("{CONFIGURATIONS}/{name}?fieldManager=installer&force=true");
@@ -148,14 +148,14 @@ impl Stage {
         applied.expect("the API server takes the configuration");
     }
 
-    /// The opposite of [`Stage::register_webhooks`]; the API server hears of it a moment later.
+    /// The opposite of [`Stage::register_webhooks`]; takes effect a moment later.
     pub(crate) async fn unregister_webhooks(&self) {
         let name = self.webhooks.endpoint.validation()["metadata"]["name"].take();
         let path = format!("{CONFIGURATIONS}/{}", name.as_str().expect("a name"));
         self.delete(&path).await.expect("deleted");
     }
 
-    /// Has the API server ask the webhooks about every write, and waits until it does.
+    /// Registers our validating webhooks for every write and waits until they are called.
     pub(crate) async fn register_webhooks(&self) {
         let configuration = self.webhooks.endpoint.validation();
         self.register_validation(&configuration).await;
@@ -169,14 +169,14 @@ impl Stage {
                     created.expect("the sample is taken");
                     assert!(
                         started.elapsed() < DEADLINE,
-                        "{kind:?} {version:?}: not asked"
+                        "{kind:?} {version:?}: not called"
                     );
                 }
             }
         }
     }
 
-    /// Discovery says so a moment after the handler of the resources has heard of it.
+    /// Discovery changes a moment after the handler of the resources.
     async fn until_stored(&self, kind: &Kind, served: &Version, stored: bool) {
         if stored {
             let path = format!("/apis/{}", kind.api_version(served));
@@ -191,7 +191,7 @@ impl Stage {
         }
     }
 
-    /// `status.storedVersions` of a kind's CRD.
+    /// Returns `status.storedVersions` of a kind's CRD.
     pub(crate) async fn stored_versions(&self, kind: &Kind) -> Value {
         let crd = self.get(&crd_path(kind)).await.expect("the CRD");
         crd["status"]["storedVersions"].clone()
@@ -205,7 +205,7 @@ impl Stage {
             .expect("a namespace");
     }
 
-    /// Deletes what is at `path` after its children.
+    /// Deletes the object at `path` after its children.
     pub(crate) async fn delete_in_foreground(&self, path: &str) {
         let deleted = self
             .delete(&format!("{path}?propagationPolicy=Foreground"))
@@ -213,7 +213,7 @@ impl Stage {
         deleted.expect("deleted");
     }
 
-    /// Waits until what is at `path` is as `holds` says, and returns it.
+    /// Waits until `holds` is true of the object at `path`, and returns it.
     pub(crate) async fn until(
         &self,
         path: &str,
@@ -228,22 +228,22 @@ impl Stage {
             }
             assert!(
                 started.elapsed() < DEADLINE,
-                "{path} is not so within {DEADLINE:?}: {what}\n{answer:#?}",
+                "{path} after {DEADLINE:?}: not {what}\n{answer:#?}",
             );
             tokio::time::sleep(POLL).await;
         }
     }
 
-    /// Waits until nothing is at `path`.
+    /// Waits until no object exists at `path`.
     pub(crate) async fn until_gone(&self, path: &str) {
         let started = Instant::now();
         while self.get(path).await.is_ok() {
-            assert!(started.elapsed() < DEADLINE, "{path} is still there");
+            assert!(started.elapsed() < DEADLINE, "{path} still exists");
             tokio::time::sleep(POLL).await;
         }
     }
 
-    /// The manager's binary with these arguments and the rights of the administrator.
+    /// Returns a command for the manager with these arguments and administrator permissions.
     pub(crate) fn manager(&self, arguments: &[&str]) -> Command {
         let mut command = testkit::manager();
         command
@@ -254,7 +254,7 @@ impl Stage {
         command
     }
 
-    /// The manager at work on one namespace, until it is dropped. Its webhooks are those of
+    /// Starts the manager for one namespace; it is stopped when dropped. The webhooks are those of
     /// this process.
     pub(crate) fn start_manager(&self, namespace: &str) -> Manager {
         Manager::spawn(self.manager(&[
@@ -264,8 +264,8 @@ impl Stage {
         ]))
     }
 
-    /// kubectl as a user runs it: whether it succeeded, and what it wrote. `file` is what
-    /// `-f -` reads.
+    /// Runs kubectl as a user does; returns whether it succeeded, and its output. `file` is the
+    /// input of `-f -`.
     pub(crate) fn kubectl(&self, arguments: &[&str], file: &Value) -> (bool, String) {
         let mut command = Command::new("kubectl")
             .env("KUBECONFIG", self.cluster.kubeconfig())
@@ -286,11 +286,14 @@ impl Stage {
         )
     }
 
-    /// Runs an errand to its end: exit code, standard output, standard error.
+    /// Runs a subcommand to its end; returns exit code, standard output and standard error.
     pub(crate) async fn errand(&self, arguments: &[&str]) -> (i32, String, String) {
         let mut command = self.manager(arguments);
         let output = tokio::task::spawn_blocking(move || command.output());
-        let output = output.await.expect("no panic").expect("the errand runs");
+        let output = output
+            .await
+            .expect("no panic")
+            .expect("the subcommand runs");
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
         let code = output.status.code().expect("a code");
         let (said, noted) = (text(output.stdout), text(output.stderr));
@@ -298,7 +301,7 @@ impl Stage {
         (code, said, noted)
     }
 
-    /// The API server forgets what it holds in memory.
+    /// Restarts the API server, which empties its caches.
     pub(crate) fn restart_api_server(&self) {
         self.cluster
             .restart(Component::ApiServer)
@@ -320,12 +323,12 @@ pub(crate) fn crd_path(kind: &Kind) -> String {
     )
 }
 
-/// All objects of a kind in every namespace.
+/// Returns the path of all objects of a kind in every namespace.
 pub(crate) fn list_path(kind: &Kind, version: &Version) -> String {
     format!("/apis/{}/{}", kind.api_version(version), kind.plural)
 }
 
-/// The objects of a kind in one namespace.
+/// Returns the path of the objects of a kind in one namespace.
 pub(crate) fn collection(kind: &Kind, version: &Version, namespace: &str) -> String {
     let api = kind.api_version(version);
     format!("/apis/{api}/namespaces/{namespace}/{}", kind.plural)
@@ -335,7 +338,7 @@ pub(crate) fn path(kind: &Kind, version: &Version, namespace: &str, name: &str) 
     format!("{}/{name}", collection(kind, version, namespace))
 }
 
-/// An object in one version; without a spec if that is null.
+/// Returns an object in one version; without a spec if that is null.
 pub(crate) fn object(kind: &Kind, version: &Version, name: &str, spec: Value) -> Value {
     let mut object = json!({
         "apiVersion": kind.api_version(version), "kind": kind.kind, "metadata": {"name": name},
@@ -346,7 +349,7 @@ pub(crate) fn object(kind: &Kind, version: &Version, name: &str, spec: Value) ->
     object
 }
 
-/// Whether the condition of an object's status is true, and for which reason.
+/// Returns the reason of a condition of the object's status if the condition is true.
 pub(crate) fn is_true<'a>(object: &'a Value, condition: &str) -> Option<&'a str> {
     let conditions = object["status"]["conditions"].as_array()?;
     let condition = conditions.iter().find(|one| one["type"] == condition)?;
@@ -354,7 +357,7 @@ pub(crate) fn is_true<'a>(object: &'a Value, condition: &str) -> Option<&'a str>
     (condition["status"] == "True").then_some(reason)
 }
 
-/// Whether all of so many pods run for the present generation.
+/// Reports whether all of this many pods are ready for the current generation.
 pub(crate) fn is_ready_with(object: &Value, pods: i64) -> bool {
     is_true(object, "Ready").is_some()
         && object["status"]["readyReplicas"] == pods

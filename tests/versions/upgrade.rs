@@ -1,5 +1,5 @@
-//! A cluster of the old operators is brought to two versions step by step, and back, with
-//! live objects and our manager's children in it.
+//! A cluster of the original operators is upgraded to two versions step by step, and back, with
+//! existing objects and our manager's children.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use crate::original;
 use crate::stage::{Stage, collection, crd_path, is_ready_with, object, path};
 
-/// Where nobody reconciles.
+/// A namespace without a manager.
 const ODD: &str = "odd";
-/// Where our manager does.
+/// The namespace of our manager.
 const LIVE: &str = "live";
 
-/// Every object of the old operators, by kind and name, as one version shows it.
+/// Every object of the original operators, by kind and name, in one version.
 type Objects = BTreeMap<String, Value>;
 
-/// The objects of [`ODD`] without what the API server changes at every write.
+/// Returns the objects of [`ODD`] without the fields that the API server changes at every write.
 async fn objects(stage: &Stage, version: fn(&Kind) -> &Version) -> Objects {
     let mut objects = Objects::new();
     for kind in kinds() {
@@ -46,7 +46,7 @@ fn in_hub(kind: &Kind) -> &Version {
     &kind.hub
 }
 
-/// What the old objects are in the hub version.
+/// Returns the original objects in the hub version.
 fn converted(objects: &Objects) -> Objects {
     let convert = |object: &Value| {
         let mut kinds = kinds().into_iter();
@@ -63,7 +63,7 @@ fn converted(objects: &Objects) -> Objects {
         .collect()
 }
 
-/// The hub fills in its default where there is a spec; the old CRDs always had the field.
+/// The hub has a default where there is a spec; the original CRDs always had the field.
 async fn assert_nothing_is_lost(stage: &Stage, before: &Objects, when: &str) {
     assert_eq!(
         &objects(stage, in_spoke).await,
@@ -74,8 +74,8 @@ async fn assert_nothing_is_lost(stage: &Stage, before: &Objects, when: &str) {
     assert_eq!(hub, converted(before), "{when}, new version");
 }
 
-/// What must not change about children when their owners' storage does: which they are, and
-/// what they run.
+/// Returns what must not change in children when the storage version of their owners changes: their
+/// identity and their pod templates.
 async fn children(stage: &Stage) -> BTreeMap<String, Value> {
     let mut children = BTreeMap::new();
     for (api, plural) in [
@@ -102,7 +102,7 @@ async fn children(stage: &Stage) -> BTreeMap<String, Value> {
     children
 }
 
-/// The one live object of a kind; children of two kinds cannot have the same name.
+/// The name of the only live object of a kind; children of two kinds cannot have the same name.
 fn live(kind: &Kind) -> String {
     format!("live-{}", kind.controller_name())
 }
@@ -124,7 +124,7 @@ fn live_spec(kind: &Kind, pods: i64) -> Value {
     }
 }
 
-/// Scales every live object through one version, and waits for the pods.
+/// Scales every live object through one version and waits for the pods.
 async fn scale(stage: &Stage, version: fn(&Kind) -> &Version, pods: i64) {
     for kind in kinds() {
         let spoke = live_spec(kind, pods);
@@ -147,8 +147,8 @@ async fn scale(stage: &Stage, version: fn(&Kind) -> &Version, pods: i64) {
     }
 }
 
-/// Waits until every live Deployment names its owner in this version, which is when its
-/// controller watches that version.
+/// Waits until every live Deployment has an owner reference in this version, the one that its
+/// controller watches.
 async fn until_owned_in(stage: &Stage, version: fn(&Kind) -> &Version) {
     for kind in kinds() {
         let path = format!("/apis/apps/v1/namespaces/{LIVE}/deployments/{}", live(kind));
@@ -158,9 +158,9 @@ async fn until_owned_in(stage: &Stage, version: fn(&Kind) -> &Version) {
     }
 }
 
-/// Controllers that watch the original version whatever is stored, as a release without a second
-/// version does; no such release was made, and `previous` has the real one before this. They end
-/// when the task is aborted.
+/// Starts controllers that watch the original version whatever is stored, as a release without a
+/// second version would; no such release exists, and `previous` tests the real previous one. They
+/// end when the task is aborted.
 fn start_controllers_of_the_original_version(stage: &Stage) -> tokio::task::JoinHandle<()> {
     let mut registry = prometheus_client::registry::Registry::default();
     let options = controller::Options {
@@ -182,7 +182,7 @@ fn start_controllers_of_the_original_version(stage: &Stage) -> tokio::task::Join
     })
 }
 
-/// The cluster as the old operators left it, with the objects of [`ODD`] and [`LIVE`].
+/// Creates the cluster as the original operators left it, with the objects of [`ODD`] and [`LIVE`].
 async fn cluster_of_the_old_operators() -> Stage {
     let stage = Stage::with_api_server().await;
     stage.apply_crds(original::crd).await;
@@ -216,13 +216,13 @@ async fn cluster_of_the_old_operators() -> Stage {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_cluster_of_the_old_operators_is_upgraded_and_back_and_nothing_is_lost() {
+async fn upgrading_from_the_original_operators_and_back_loses_nothing() {
     let mut stage = cluster_of_the_old_operators().await;
     let before = objects(&stage, in_spoke).await;
 
-    // Our manager takes over the cluster, on CRDs of one version still.
+    // Our manager starts on CRDs that have one version.
     stage.apply_crds(crd::original_only).await;
-    assert_eq!(objects(&stage, in_spoke).await, before, "bounds came in");
+    assert_eq!(objects(&stage, in_spoke).await, before, "bounds were added");
     let manager = stage.start_manager(LIVE);
     for kind in kinds() {
         let path = path(kind, &kind.spoke, LIVE, &live(kind));
@@ -232,15 +232,15 @@ async fn a_cluster_of_the_old_operators_is_upgraded_and_back_and_nothing_is_lost
     let running = children(&stage).await;
     assert!(running.len() >= 17, "{:?}", running.keys());
 
-    // Served, not stored: the way back is still open.
+    // Served, not stored: this step can be reverted.
     stage.apply_crds(crd::transition).await;
     assert_nothing_is_lost(&stage, &before, "both are served").await;
     stage.apply_crds(crd::original_only).await;
     assert_eq!(objects(&stage, in_spoke).await, before, "one step back");
     stage.apply_crds(crd::transition).await;
-    assert_eq!(children(&stage).await, running, "no child was touched");
+    assert_eq!(children(&stage).await, running, "no child was changed");
 
-    // Stored, and what was stored before rewritten.
+    // Stored, and existing objects are rewritten.
     stage.apply_crds(crd::both_versions).await;
     for kind in kinds() {
         let both = json!([kind.spoke.name, kind.hub.name]);
@@ -254,13 +254,13 @@ async fn a_cluster_of_the_old_operators_is_upgraded_and_back_and_nothing_is_lost
     }
     assert_nothing_is_lost(&stage, &before, "the storage is migrated").await;
     until_owned_in(&stage, in_hub).await;
-    assert_eq!(children(&stage).await, running, "no child was touched");
+    assert_eq!(children(&stage).await, running, "no child was changed");
     scale(&stage, in_spoke, 3).await;
     scale(&stage, in_hub, 2).await;
 
     without_conversion(&mut stage, &before).await;
 
-    // Controllers that know one version only are put back for a while, on the same CRDs.
+    // Controllers that know one version only run for a while on the same CRDs.
     drop(manager);
     let deployments = children_named(&stage, "deployments").await;
     let original = start_controllers_of_the_original_version(&stage);
@@ -273,8 +273,8 @@ async fn a_cluster_of_the_old_operators_is_upgraded_and_back_and_nothing_is_lost
     let _manager = stage.start_manager(LIVE);
     until_owned_in(&stage, in_hub).await;
 
-    // The API server refuses the CRDs that do not know what is stored; the step between is
-    // as far back as they go.
+    // The API server rejects CRDs that lack a stored version; the intermediate step is the earliest
+    // that can be restored.
     for kind in kinds() {
         let crd = serde_json::to_value(crd::original_only(kind)).expect("JSON");
         let target = format!("{}?fieldManager=installer&force=true", crd_path(kind));
@@ -295,8 +295,8 @@ async fn a_cluster_of_the_old_operators_is_upgraded_and_back_and_nothing_is_lost
     stage.cluster.check().expect("everything still runs");
 }
 
-/// The webhook is away, and the API server has nothing in memory: what is stored is read as
-/// it is, and the manager goes on.
+/// The webhook server is down, and the API server has empty caches: objects in the stored version
+/// are read without conversion, and the manager continues.
 async fn without_conversion(stage: &mut Stage, before: &Objects) {
     stage.webhooks.go_away().await;
     stage.restart_api_server();

@@ -1,5 +1,5 @@
-//! The manager's webhook server for tests of everything around it, in this process and at a
-//! URL of its own. It can be away for a while, and tells what it has counted.
+//! The manager's webhook server in this process, at a URL of its own, for tests of its environment.
+//! It can be stopped for a while, and returns its counters.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Where a webhook server answers, and which authority its certificate is from.
+/// The URL of a webhook server, and the authority of its certificate.
 pub(crate) struct Endpoint {
     pub(crate) address: SocketAddr,
     /// PEM.
@@ -26,7 +26,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// `spec.conversion` of a CRD that is converted there.
+    /// Returns `spec.conversion` of a CRD for this server.
     pub(crate) fn conversion(&self) -> Value {
         json!({"strategy": "Webhook", "webhook": {
             "clientConfig": self.client_config("/convert"),
@@ -34,7 +34,7 @@ impl Endpoint {
         }})
     }
 
-    /// The configuration of our validating webhooks, which ask there.
+    /// Returns the configuration of our validating webhooks for this server.
     pub(crate) fn validation(&self) -> Value {
         let configuration = webhook::validating_webhook_configuration(&kinds());
         let mut configuration = serde_json::to_value(configuration).expect("JSON");
@@ -57,14 +57,14 @@ impl Endpoint {
 
 type Serving = JoinHandle<Result<(), ServeError>>;
 
-/// A running server; it ends when dropped.
+/// A running server, stopped when dropped.
 pub(crate) struct WebhookServer {
     pub(crate) endpoint: Endpoint,
     certificate: Arc<OneCertificate>,
     max_replicas: u32,
     metrics: Metrics,
     registry: Registry,
-    /// None while the server is away.
+    /// None while the server is stopped.
     running: Mutex<Option<Serving>>,
 }
 
@@ -78,7 +78,7 @@ impl ResolvesServerCert for OneCertificate {
 }
 
 impl WebhookServer {
-    /// A server on a free port of the loopback address that allows so many pods of one
+    /// Starts a server on a free port of the loopback address that allows this many pods of one
     /// resource; 0 is no limit.
     pub(crate) async fn start(max_replicas: u32) -> Self {
         let issued = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])
@@ -102,7 +102,7 @@ impl WebhookServer {
         server
     }
 
-    /// The sum of all series whose name and labels begin like this.
+    /// Returns the sum of all series whose name and labels begin with this.
     fn counted(&self, prefix: &str) -> f64 {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("metrics");
@@ -112,12 +112,12 @@ impl WebhookServer {
             .sum()
     }
 
-    /// Objects converted so far.
+    /// Returns the number of converted objects so far.
     pub(crate) fn conversions(&self) -> f64 {
         self.counted("quartet_operator_conversions_total{")
     }
 
-    /// Decisions on objects of this kind in this version so far.
+    /// Returns the number of decisions on objects of this kind in this version so far.
     pub(crate) fn decisions(&self, kind: &Kind, version: &Version) -> f64 {
         self.counted(&format!(
             "quartet_operator_admission_decisions_total{{kind=\"{}\",version=\"{}\",",
@@ -125,7 +125,7 @@ impl WebhookServer {
         ))
     }
 
-    /// Closes port and connections, as the end of the process does.
+    /// Closes port and connections, as the exit of the process does.
     pub(crate) async fn go_away(&self) {
         let running = self.set_running(None);
         if let Some(running) = running {
@@ -139,7 +139,7 @@ impl WebhookServer {
         std::mem::replace(&mut *running, next)
     }
 
-    /// Listens again, where it did before: the port is ours all the while.
+    /// Listens again on the same port, which stayed reserved.
     pub(crate) async fn come_back(&self) {
         let listener = TcpListener::bind(self.endpoint.address).await;
         let listener = listener.expect("a port");

@@ -1,5 +1,5 @@
-//! What the API server makes of the webhooks' answers. The schemas lose their lower bounds first, so that
-//! it is the webhook that refuses.
+//! How the API server handles the webhooks' responses. The schemas have no lower bounds here, so
+//! that the webhook is the one that rejects.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use quartet_operator::api::replicas::Pods;
@@ -16,7 +16,7 @@ const MEMCACHED: &Kind = &memcached::KIND;
 const MAX_REPLICAS: u32 = 10;
 
 static ASKED_OFTEN: Shared = Shared::new(without_minimums, MAX_REPLICAS);
-/// Tests that count decisions, and those that cause some, one at a time.
+/// Tests that count decisions, and those that cause some, run one at a time.
 static TURN: Mutex<()> = Mutex::const_new(());
 
 fn without_minimums(kind: &Kind) -> CustomResourceDefinition {
@@ -28,13 +28,13 @@ fn without_minimums(kind: &Kind) -> CustomResourceDefinition {
     serde_json::from_value(crd).expect("a CRD")
 }
 
-/// Every version of every kind.
+/// Returns every version of every kind.
 fn versions() -> impl Iterator<Item = (&'static Kind, &'static Version)> {
     let both = |kind: &'static Kind| [(kind, &kind.spoke), (kind, &kind.hub)];
     kinds().into_iter().flat_map(both)
 }
 
-/// Creates the sample of a version under this name; what it says, and where it is.
+/// Creates the sample of a version under this name; returns it and its path.
 async fn create_sample(
     stage: &Stage,
     (kind, version): (&Kind, &Version),
@@ -48,15 +48,15 @@ async fn create_sample(
     (sample, path(kind, version, "default", name))
 }
 
-/// The field of a sample that says how many pods there are to be.
+/// Returns the field of a sample that sets the number of pods.
 pub(crate) fn number_of_pods<'a>(object: &'a mut Value, version: &Version) -> &'a mut Value {
     let (field, _) = version.pods.blamed(&object["spec"]);
     let pointer = format!("/{}", field.replace('.', "/"));
     object.pointer_mut(&pointer).expect("a number")
 }
 
-/// A sample that only the webhook refuses, and what it says. Where there is a scale
-/// subresource, the API server itself refuses a negative number.
+/// Returns a sample that only the webhook rejects, and the message. Where there is a scale
+/// subresource, the API server itself rejects a negative number.
 fn wrong(kind: &Kind, version: &Version) -> (Value, String) {
     let mut sample = sample::sample(kind, version).expect("a sample");
     sample["metadata"] = json!({"name": "wrong"});
@@ -72,7 +72,7 @@ fn wrong(kind: &Kind, version: &Version) -> (Value, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_only_the_webhook_refuses_is_told_with_its_cause_in_the_written_version() {
+async fn a_rejection_by_the_webhook_has_its_cause_in_the_written_version() {
     let (stage, _turn) = (ASKED_OFTEN.stage().await, TURN.lock().await);
     for kind in kinds() {
         let decisions = || {
@@ -110,14 +110,14 @@ async fn what_only_the_webhook_refuses_is_told_with_its_cause_in_the_written_ver
             assert_eq!(
                 decisions(),
                 before + 1.0,
-                "the other version's was not asked"
+                "the other version's webhook was not called"
             );
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn scaling_over_the_limit_is_refused_in_both_versions_and_scaling_down_is_not() {
+async fn scaling_over_the_limit_is_rejected_in_both_versions_but_not_scaling_down() {
     let (stage, _turn) = (ASKED_OFTEN.stage().await, TURN.lock().await);
     for (kind, version) in versions() {
         let (_, path) = create_sample(&stage, (kind, version), "scaled").await;
@@ -139,7 +139,7 @@ async fn scaling_over_the_limit_is_refused_in_both_versions_and_scaling_down_is_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_leaves_the_spec_alone_or_goes_away_asks_no_webhook() {
+async fn writes_without_a_spec_change_and_deletions_call_no_webhook() {
     let (stage, _turn) = (ASKED_OFTEN.stage().await, TURN.lock().await);
     for (kind, version) in versions() {
         let before = stage.webhooks.decisions(kind, version);
@@ -153,7 +153,7 @@ async fn what_leaves_the_spec_alone_or_goes_away_asks_no_webhook() {
         stage.delete_in_foreground(&path).await;
         let going = stage.get(&path).await.expect("it has a finalizer");
         assert!(going["metadata"]["deletionTimestamp"].is_string());
-        // Not even a spec that is wrong keeps its finalizer on.
+        // A finalizer can be removed even from an object with an invalid spec.
         let mut whole = json!({"spec": sample["spec"]});
         *number_of_pods(&mut whole, version) = json!(i32::MAX);
         whole["metadata"] = json!({"finalizers": []});
@@ -163,9 +163,9 @@ async fn what_leaves_the_spec_alone_or_goes_away_asks_no_webhook() {
     }
 }
 
-/// So that they work while no webhook server does.
+/// So that these writes work while no webhook server runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn annotations_that_carry_nothing_and_leave_room_ask_no_webhook() {
+async fn annotations_without_conversion_data_and_with_space_call_no_webhook() {
     let (stage, _turn) = (ASKED_OFTEN.stage().await, TURN.lock().await);
     let in_spoke = collection(MEMCACHED, &MEMCACHED.spoke, "default");
     let created = stage.create(&in_spoke, &spoke("noted", 1, json!({}))).await;

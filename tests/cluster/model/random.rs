@@ -11,7 +11,7 @@ impl Random {
         of[self.0.usize(..of.len())].clone()
     }
 
-    /// Nothing half of the time.
+    /// None half of the time.
     fn named(&mut self) -> Named {
         use Named::{Another, AsItIs, AsItWas, Nothing};
         self.one(&[

@@ -1,4 +1,4 @@
-//! One side of the comparison, the model or the real API server: how a request is made of it.
+//! One side of the comparison, the model or the real API server: sends requests to it.
 
 use http::Request;
 use http_body_util::BodyExt as _;
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::{Answer, NAME, Named, Step};
 
-/// One side: the model or the real one.
+/// One side: the model or the real API server.
 pub(super) struct Side {
     pub(super) client: kube::Client,
     pub(super) namespace: String,
-    /// The object that each path had before its last change, for what is out of date.
+    /// The object at each path before its last change, for stale preconditions.
     pub(super) earlier: Vec<(String, Value)>,
 }
 
@@ -61,7 +61,7 @@ impl Side {
         (answer.code == 200).then_some(answer.object)
     }
 
-    /// The value of a field of the metadata, as a request is to name it.
+    /// Returns the value of a metadata field for a request.
     fn named(&self, how: Named, field: &str, plural: &str, now: Option<&Value>) -> Option<Value> {
         let of = |object: &Value| Some(object["metadata"][field].clone());
         let earlier = self.earlier.iter().find(|(it, _)| it == plural);

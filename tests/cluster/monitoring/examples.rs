@@ -1,18 +1,18 @@
-//! For each alert, series that make it fire and series that do not, in the notation of
-//! `promtool test rules`: `0+6x20` starts at 0 and grows by 6 each minute, twenty times.
+//! For each alert, series that make it fire and series that do not, in the notation of `promtool
+//! test rules`: `0+6x20` starts at 0 and grows by 6 each minute, twenty times.
 
 use serde_json::{Value, json};
 
 type Series = &'static [(&'static str, &'static str)];
 
-/// What one alert is tried with. In the names of series `JOB` stands for our job.
+/// The test of one alert. In names of series, `JOB` is replaced by the scraped job.
 pub(crate) struct Example {
     pub(crate) alert: &'static str,
-    /// It fires on these,
+    /// The alert fires on these series.
     fires: Series,
-    /// and not on these.
+    /// The alert does not fire on these series.
     rests: Series,
-    /// When to look.
+    /// The time of evaluation.
     at: &'static str,
 }
 
@@ -20,7 +20,7 @@ pub(crate) const EXAMPLES: &[Example] = &[
     Example {
         alert: "QuartetOperatorResourceDegraded",
         fires: &[(DEGRADED, "1x20")],
-        // One that is only rolling out, and one that recovered within the quarter of an hour.
+        // A resource whose rollout is in progress, and one that recovered within 15 minutes.
         rests: &[(NOT_READY, "1x20"), (DEGRADED, "1x14 stale")],
         at: "16m",
     },
@@ -205,7 +205,7 @@ const LATENCY_FAST: &str = "controller_runtime_webhook_latency_seconds_bucket{JO
 const LATENCY_SLOW: &str = "controller_runtime_webhook_latency_seconds_bucket{JOB,le=\"1.0\"}";
 const LATENCY_ALL: &str = "controller_runtime_webhook_latency_seconds_bucket{JOB,le=\"+Inf\"}";
 
-/// The file for `promtool test rules` that tries every example on `rules`.
+/// Returns the file for `promtool test rules` that evaluates `rules` on every example.
 pub(crate) fn promtool_tests(rules: &str, job: &str) -> Value {
     let tests: Vec<_> = EXAMPLES
         .iter()

@@ -1,4 +1,4 @@
-//! The alerts and dashboards that people edit, as the tests read them.
+//! Reads the alerts and dashboards, which are edited by hand.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use quartet_operator::packaging::names::METRICS_SERVICE;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The matchers of every query of a dashboard.
+/// The label matchers of every dashboard query.
 const SELECTION: &str = r#"job=~"$job",namespace=~"$namespace",pod=~"$pod""#;
 
 /// The dashboards below `grafana`.
@@ -22,7 +22,7 @@ pub(crate) struct Dashboard {
     panels: Vec<Panel>,
 }
 
-/// A graph, or the heading of those after it.
+/// A graph, or the heading of a row.
 #[derive(Deserialize)]
 pub(crate) struct Panel {
     pub(crate) title: String,
@@ -34,7 +34,7 @@ pub(crate) struct Panel {
     field_config: Value,
 }
 
-/// One or more lines of a graph.
+/// A query, which gives one or more lines of a graph.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Query {
@@ -42,7 +42,7 @@ pub(crate) struct Query {
     pub(crate) legend_format: String,
 }
 
-/// Panels below a heading.
+/// A heading and the panels below it.
 pub(crate) struct Row<'a> {
     pub(crate) title: &'a str,
     pub(crate) panels: Vec<&'a Panel>,
@@ -54,7 +54,7 @@ fn read(path: &str) -> String {
 }
 
 impl Dashboard {
-    /// The one in this file of `grafana`.
+    /// Reads the dashboard in this file of `grafana`.
     pub(crate) fn read(file: &str) -> Self {
         serde_json::from_str(&read(&format!("grafana/{file}"))).expect("a dashboard")
     }
@@ -75,7 +75,7 @@ impl Dashboard {
         rows
     }
 
-    /// Every query of every panel.
+    /// Returns every query of every panel.
     pub(crate) fn queries(&self) -> impl Iterator<Item = &Query> {
         self.panels.iter().flat_map(|panel| &panel.targets)
     }
@@ -89,7 +89,7 @@ impl Panel {
 }
 
 impl Query {
-    /// PromQL with the variables set to "all".
+    /// Returns the PromQL with the variables set to "all".
     pub(crate) fn expression_for_all(&self) -> String {
         self.expr
             .replace(SELECTION, &format!("job=\"{METRICS_SERVICE}\""))
@@ -97,13 +97,13 @@ impl Query {
     }
 }
 
-/// The rules as Prometheus reads them from a file.
+/// Returns the rules in the format of a Prometheus rule file.
 pub(crate) fn rule_file() -> Value {
     let rules: Value = serde_saphyr::from_str(&read("config/prometheus/rules.yaml")).expect("YAML");
     rules["spec"].clone()
 }
 
-/// The name and the query of every alert.
+/// Returns the name and the query of every alert.
 pub(crate) fn alerts() -> Vec<(String, String)> {
     let rules = rule_file();
     let rules = rules["groups"][0]["rules"].as_array().expect("rules");

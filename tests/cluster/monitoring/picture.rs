@@ -1,19 +1,19 @@
-//! A dashboard as a picture for the documentation: its own panels and queries, drawn from what
-//! a real Prometheus saw of a manager at work. The lines are real; Grafana would draw them nicer.
+//! Draws a dashboard as a picture for the documentation: its panels and queries, with the data that
+//! a real Prometheus scraped from a working manager. It resembles Grafana's rendering.
 
 use plotters::prelude::*;
 
 use super::files::{Dashboard, Panel};
 use super::prometheus::{Line, Prometheus};
 
-/// Of a panel, in pixels.
+/// The size of a panel in pixels.
 const PANEL: (u32, u32) = (560, 260);
 const HEADING: u32 = 34;
 const GREY: RGBColor = RGBColor(110, 110, 110);
-/// More lines than this, and nobody tells them apart: the highest are drawn.
+/// The most lines in a graph, so that they can be told apart: the highest are drawn.
 const MOST_LINES: usize = 6;
 
-/// The SVG of `dashboard` from `begin` to `end`, in seconds since 1970.
+/// Returns the SVG of `dashboard` from `begin` to `end`, in seconds since 1970.
 pub(crate) fn draw(
     dashboard: &Dashboard,
     prometheus: &Prometheus,
@@ -54,7 +54,7 @@ fn heading(area: &Area<'_>, text: &str, size: u32) {
         .expect("a heading");
 }
 
-/// The lines of a panel with their legends.
+/// Returns the lines of a panel with their legends.
 fn highest(
     panel: &Panel,
     prometheus: &Prometheus,
@@ -72,7 +72,7 @@ fn highest(
     lines
 }
 
-/// `{{controller}}` with the label's value in its place.
+/// Replaces `{{controller}}` by the value of the label.
 fn legend(template: &str, line: &Line) -> String {
     let mut text = template.to_owned();
     for (label, value) in line.labels.as_object().into_iter().flatten() {
@@ -133,7 +133,7 @@ fn graph(
         .expect("a legend");
 }
 
-/// Three digits, and the thousands as a letter.
+/// Formats a value with three digits and a letter for thousands.
 fn short(value: &f64) -> String {
     match *value {
         0.0 => "0".to_owned(),

@@ -1,4 +1,4 @@
-//! A real Prometheus, and promtool, built from source: started, asked over HTTP, stopped.
+//! A real Prometheus and promtool, built from source: started, queried over HTTP, stopped.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::built::built;
 use testkit::http;
 
-/// How long anything may take until it is so, on a busy machine.
+/// The most time to wait for any state, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The folder with `prometheus` and `promtool`.
@@ -18,7 +18,7 @@ fn programs() -> PathBuf {
     built("hack/prometheus")
 }
 
-/// Runs promtool in `folder`, and fails with what it says.
+/// Runs promtool in `folder` and panics with its output if it fails.
 pub(crate) fn promtool(folder: &Path, arguments: &[&str]) {
     let run = Command::new(programs().join("promtool"))
         .args(arguments)
@@ -38,7 +38,7 @@ pub(crate) fn promtool(folder: &Path, arguments: &[&str]) {
 pub(crate) struct Line {
     /// An object with the labels of the series.
     pub(crate) labels: Value,
-    /// Seconds since 1970, and the value; those that are no number are left out.
+    /// Seconds since 1970 and value; points without a number are left out.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts it, with its files below `folder`.
+    /// Starts Prometheus with its files below `folder`.
     pub(crate) fn start(folder: &Path, job: &str, target: &str) -> Self {
         let configuration = json!({
             "global": { "scrape_interval": "1s", "scrape_timeout": "1s" },
@@ -74,7 +74,7 @@ impl Prometheus {
         Self { child, address }
     }
 
-    /// How many series `query` gives now.
+    /// Returns the number of series of `query` now.
     pub(crate) fn series(&self, query: &str) -> usize {
         let answer = self.get("query", query);
         answer
@@ -83,7 +83,8 @@ impl Prometheus {
             .map_or(0, Vec::len)
     }
 
-    /// The lines that `query` gives from `begin` to `end` (seconds since 1970), a point each second.
+    /// Returns the lines of `query` from `begin` to `end` (seconds since 1970), with a point each
+    /// second.
     pub(crate) fn lines(&self, query: &str, begin: u64, end: u64) -> Vec<Line> {
         let query = format!("{}&start={begin}&end={end}&step=1", percent_encoded(query));
         let answer = self.ask(&format!("query_range?query={query}"));
@@ -104,7 +105,7 @@ impl Prometheus {
             .collect()
     }
 
-    /// The selectors in `query`, each as a query of its own.
+    /// Returns the selectors in `query`, each as a query.
     pub(crate) fn selectors(&self, query: &str) -> Vec<String> {
         let answer = self.get("parse_query", query);
         assert_eq!(answer["status"], "success", "{query}: {answer}");
@@ -113,7 +114,7 @@ impl Prometheus {
         selectors
     }
 
-    /// Waits until it answers.
+    /// Waits until Prometheus answers.
     pub(crate) async fn ready(&self) {
         let began = Instant::now();
         while TcpStream::connect(&self.address).is_err() {

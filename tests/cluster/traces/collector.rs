@@ -1,5 +1,5 @@
-//! A real OpenTelemetry Collector, built from source: it takes OTLP over HTTP and writes what it
-//! was sent into a file, one JSON object a batch.
+//! A real OpenTelemetry Collector, built from source. It receives OTLP over HTTP and writes what it
+//! receives to a file, one JSON object per batch.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,22 +8,22 @@ use serde_json::{Value, json};
 
 use crate::built::built;
 
-/// A collector that runs, until dropped.
+/// A running collector, stopped when dropped.
 pub(crate) struct Collector {
     child: Child,
     received: PathBuf,
 }
 
-/// A span as it was received.
+/// A span as the collector received it.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
-    /// The attributes of the process that it is from.
+    /// The resource attributes of its process.
     pub(crate) resource: Value,
     span: Value,
 }
 
 impl Collector {
-    /// Starts one that listens at `address`, with its files below `folder`.
+    /// Starts a collector that listens at `address`, with its files below `folder`.
     pub(crate) fn start(folder: &Path, address: &str) -> Self {
         let received = folder.join("traces.json");
         let configuration = json!({
@@ -47,10 +47,10 @@ impl Collector {
         Self { child, received }
     }
 
-    /// All spans that it has received and written so far.
+    /// Returns all spans that it has received and written so far.
     pub(crate) fn spans(&self) -> Vec<Span> {
         let text = std::fs::read_to_string(&self.received).unwrap_or_default();
-        // The last line may be written at this moment.
+        // The last line may be incomplete.
         let batches = text
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -80,12 +80,12 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// The attributes of `of` as one object.
+/// Returns the attributes of `of` as one object.
 fn attributes(of: &Value) -> Value {
     let pairs = items(&of["attributes"]).map(|pair| {
         let name = pair["key"].as_str().unwrap_or_default().to_owned();
         let value = &pair["value"];
-        // OTLP's JSON writes whole numbers as text.
+        // OTLP's JSON encodes integers as strings.
         let value = match value["intValue"].as_str() {
             Some(number) => json!(number.parse::<i64>().expect("a number")),
             None => value["stringValue"].clone(),
@@ -108,13 +108,13 @@ impl Span {
         attributes(&self.span)
     }
 
-    /// Whether it is a part of `other`, and no part of a part.
+    /// Reports whether the span is a direct child of `other`.
     pub(crate) fn is_child_of(&self, other: &Self) -> bool {
         self.span["traceId"] == other.span["traceId"]
             && self.span["parentSpanId"] == other.span["spanId"]
     }
 
-    /// Whether it is the first of its trace.
+    /// Reports whether the span is the root of its trace.
     pub(crate) fn is_root(&self) -> bool {
         self.span["parentSpanId"]
             .as_str()

@@ -1,4 +1,4 @@
-//! The objects of the chart, against those of the installer and of the overlays.
+//! Compares the objects of the chart with those of the installer and of the overlays.
 
 use serde_json::{Value, json};
 
@@ -26,10 +26,10 @@ fn take_variable(container: &mut Value, name: &str, value: &str) {
     assert_eq!(found["value"], value, "{name}");
 }
 
-/// An object of the chart without what every object of a chart has and none of an overlay, and
-/// without what is a default that the chart says and the overlay does not.
+/// Returns an object of the chart without the parts that every chart object has and no overlay
+/// object, and without defaults that only the chart sets.
 fn without_differences(mut object: Value) -> Value {
-    // Who installed it, as which release, and which version of the chart.
+    // The labels for the installer, the release, and the chart's version.
     let version = env!("CARGO_PKG_VERSION");
     for (label, value) in [
         ("app.kubernetes.io/managed-by", "Helm".to_owned()),
@@ -40,7 +40,7 @@ fn without_differences(mut object: Value) -> Value {
         take(&mut object, "/metadata/labels", label, &value.into());
     }
     match object["kind"].as_str().expect("a kind") {
-        // An uninstalled release leaves them and all resources.
+        // Uninstalling a release keeps the CRDs and all resources.
         "CustomResourceDefinition" => {
             let policy = "helm.sh/resource-policy";
             take(&mut object, "/metadata/annotations", policy, &"keep".into());
@@ -66,7 +66,7 @@ fn without_differences(mut object: Value) -> Value {
     sorted(object)
 }
 
-/// An object of an overlay without the label of its tool, and without a label that is empty.
+/// Returns an object of an overlay without kustomize's label and without empty labels.
 fn of_kustomize(mut object: Value) -> Value {
     let managed = "app.kubernetes.io/managed-by";
     take(
@@ -82,7 +82,7 @@ fn of_kustomize(mut object: Value) -> Value {
     sorted(object)
 }
 
-/// Variables, volumes and mounts by name: their order means nothing.
+/// Sorts variables, volumes and mounts by name: their order has no effect.
 fn sorted(mut object: Value) -> Value {
     let pod = "/spec/template/spec";
     for list in ["containers/0/env", "containers/0/volumeMounts", "volumes"] {
@@ -99,14 +99,14 @@ fn by_name(mut objects: Vec<Value>) -> Vec<Value> {
     objects
 }
 
-/// The chart and the overlays hold the same objects, but for the Namespace, which Helm makes
-/// before it installs (`--create-namespace`).
+/// Asserts that the chart and the overlays have the same objects, except for the Namespace, which
+/// Helm creates before it installs (`--create-namespace`).
 #[track_caller]
 fn assert_same(charted: Vec<Value>, overlaid: Vec<Value>) {
     let charted = charted.into_iter().map(without_differences);
     let charted = by_name(charted.collect());
     let overlaid = overlaid.into_iter().filter(|it| it["kind"] != "Namespace");
-    // `config/crd` and `config/webhook` have no labels in some objects, and charts have in all.
+    // In `config/crd` and `config/webhook` some objects have no labels; in charts all have.
     let overlaid = overlaid.map(|mut object| match object["metadata"]["labels"].is_null() {
         true => {
             object["metadata"]["labels"] = json!({"app.kubernetes.io/name": "quartet-operator"});
@@ -128,17 +128,17 @@ fn assert_same(charted: Vec<Value>, overlaid: Vec<Value>) {
 }
 
 #[test]
-fn with_default_values_the_chart_is_the_installer() {
+fn with_default_values_the_chart_equals_the_installer() {
     let installer = documents(&repository().join("dist/install.yaml"));
     assert_same(chart(&json!({})), installer);
 }
 
 #[test]
-fn with_cert_manager_and_all_that_goes_beside_the_chart_is_these_overlays() {
+fn with_cert_manager_and_all_options_the_chart_equals_the_overlays() {
     let [_, (_, values), ..] = modes();
     let overlays = ["certmanager", "prometheus", "network-policy"].map(overlay);
     let mut charted = chart(&values);
-    // With a certificate of cert-manager, Prometheus checks it.
+    // With a certificate of cert-manager, Prometheus verifies it.
     let monitor = charted.iter_mut().find(|it| it["kind"] == "ServiceMonitor");
     let tls = monitor
         .expect("a monitor")

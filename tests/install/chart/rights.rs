@@ -1,4 +1,4 @@
-//! What a manager of some namespaces may do there, and elsewhere.
+//! The permissions of a manager of some namespaces, there and elsewhere.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{NAMESPACE, authority, chart, deployment, find, is, modes, surroundin
 use crate::graph::Graph;
 use crate::rendered::{self, overlay};
 
-/// The rules that the manager has in the whole cluster.
+/// Returns the rules that the manager has in the whole cluster.
 fn cluster_rules(objects: &[Value]) -> Vec<Value> {
     let account = "quartet-operator-controller-manager";
     let bindings = objects
@@ -20,11 +20,12 @@ fn cluster_rules(objects: &[Value]) -> Vec<Value> {
     rules.collect()
 }
 
-/// What a manager of some namespaces may do in the cluster: what registers its webhooks, by name.
+/// Asserts that a manager of some namespaces may only register its webhooks in the cluster, by
+/// name.
 #[track_caller]
 fn assert_registers_webhooks_only(objects: &[Value]) {
     let rules = cluster_rules(objects);
-    assert!(!rules.is_empty(), "it finds some");
+    assert!(!rules.is_empty(), "no cluster rules found");
     for rule in rules {
         let resource = &rule["resources"][0];
         let registers = [
@@ -37,7 +38,7 @@ fn assert_registers_webhooks_only(objects: &[Value]) {
 }
 
 #[test]
-fn a_manager_of_some_namespaces_has_roles_there_and_registers_webhooks_elsewhere() {
+fn a_namespaced_manager_has_roles_in_its_namespaces_and_registers_webhooks() {
     let [.., (_, values)] = modes();
     let objects = chart(&values);
     assert_registers_webhooks_only(&objects);
@@ -63,14 +64,14 @@ fn a_manager_of_some_namespaces_has_roles_there_and_registers_webhooks_elsewhere
         "{arguments}"
     );
 
-    // Nothing but a bundle from elsewhere leaves it without any.
+    // With a caBundle from another source it has no cluster-wide permissions.
     let provided = json!({
         "watchNamespaces": ["team-a"],
         "certificates": {"mode": "provided", "provided": {"caBundle": authority()}},
     });
     assert_eq!(cluster_rules(&chart(&provided)), [Value::Null; 0]);
 
-    // Metrics that are asked for nevertheless bring what they need, and no more.
+    // Enabling metrics adds only the permissions that they need.
     let mut measured = values.clone();
     measured["metrics"] = json!({"enabled": true});
     let rules = cluster_rules(&chart(&measured));
@@ -83,7 +84,7 @@ fn a_manager_of_some_namespaces_has_roles_there_and_registers_webhooks_elsewhere
 }
 
 #[test]
-fn the_overlay_for_one_namespace_has_the_rights_of_the_chart_for_one() {
+fn the_overlay_for_one_namespace_grants_what_the_chart_for_one_grants() {
     let overlaid = overlay("namespaced");
     assert_registers_webhooks_only(&overlaid);
     let charted = chart(&json!({"watchNamespaces": [NAMESPACE]}));
@@ -91,7 +92,7 @@ fn the_overlay_for_one_namespace_has_the_rights_of_the_chart_for_one() {
     let role =
         |objects: &[Value]| find(objects, "Role", "quartet-operator-manager-role")["rules"].clone();
     assert_eq!(role(&overlaid), role(&charted));
-    // The team's namespace outlives the manager.
+    // The team's namespace is not part of the installation.
     assert!(overlaid.iter().all(|it| it["kind"] != "Namespace"));
 
     let folder = rendered::scratch("team");

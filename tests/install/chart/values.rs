@@ -1,11 +1,11 @@
-//! Each value is where it belongs, and a wrong one is refused in words.
+//! Each value appears where it belongs, and an invalid one is rejected with a message.
 
 use serde_json::{Value, json};
 
 use super::{bundle, chart, deployment, modes, template};
 
 #[test]
-fn a_certificate_that_is_given_is_mounted_and_its_authority_is_registered() {
+fn a_provided_certificate_is_mounted_and_its_authority_is_registered() {
     let [.., (_, values), _] = modes();
     let objects = chart(&values);
     let mut registered = 0;
@@ -35,7 +35,7 @@ fn a_certificate_that_is_given_is_mounted_and_its_authority_is_registered() {
 }
 
 #[test]
-fn each_value_is_where_it_belongs() {
+fn each_value_appears_where_it_belongs() {
     let digest = format!("sha256:{}", "0".repeat(64));
     let objects = chart(&json!({
         "replicas": 1,
@@ -56,7 +56,7 @@ fn each_value_is_where_it_belongs() {
     }));
     let spec = &deployment(&objects)["spec"];
     assert_eq!(spec["replicas"], 1);
-    // It would hold up every drain.
+    // A PodDisruptionBudget for one replica would block every drain.
     assert!(objects.iter().all(|it| it["kind"] != "PodDisruptionBudget"));
     let pod = &spec["template"]["spec"];
     assert_eq!(pod["imagePullSecrets"], json!([{"name": "registry"}]));
@@ -117,9 +117,9 @@ fn each_value_is_where_it_belongs() {
     );
 }
 
-/// What is wrong, and what Helm's refusal must name.
+/// An invalid value, and the words that Helm's error must contain.
 #[test]
-fn a_wrong_value_is_refused_in_words_that_name_it() {
+fn an_invalid_value_is_rejected_with_a_message_that_names_it() {
     for (values, words) in [
         (json!({"replica": 3}), ["replica", "additional properties"]),
         (json!({"replicas": 0}), ["/replicas", "minimum"]),

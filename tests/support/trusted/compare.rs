@@ -1,9 +1,9 @@
-//! What of a wanted object another one lacks. Objects are compared member by member, items of
-//! a list of objects with any item, quantities by value.
+//! Finds the differences between a desired object and a stored one. Objects are compared member by
+//! member, items of a list of objects with any item, quantities by value.
 
 use serde_json::Value;
 
-/// The paths of what `wanted` has and `found` lacks or has otherwise, with both values.
+/// Returns the paths at which `found` lacks or differs from `wanted`, with both values.
 pub(super) fn lacking(wanted: &Value, found: &Value) -> Vec<(String, String)> {
     let mut lacking = Vec::new();
     walk("", wanted, found, &mut lacking);
@@ -39,13 +39,13 @@ fn walk(path: &str, wanted: &Value, found: &Value, lacking: &mut Vec<(String, St
     }
 }
 
-/// Only below `resources` is a text a quantity.
+/// Only strings below `resources` are quantities.
 fn is_same_amount(path: &str, wanted: &Value, found: &Value) -> bool {
     let amount = |value: &Value| value.as_str().and_then(thousandths);
     path.contains("/resources/") && amount(wanted).is_some() && amount(wanted) == amount(found)
 }
 
-/// A quantity in thousandths, rounded up, as the API server keeps it.
+/// Parses a quantity to thousandths, rounded up, as the API server stores it.
 fn thousandths(text: &str) -> Option<i128> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')));
     let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
@@ -74,7 +74,7 @@ fn thousandths(text: &str) -> Option<i128> {
     Some((dividend + divisor - 1).div_euclid(divisor))
 }
 
-/// Why the rollout of a Deployment's present template is not complete.
+/// Returns why the rollout of a Deployment's current template is not complete.
 pub(super) fn unfinished_rollout(deployment: &Value) -> Option<String> {
     let number = |path: &str| {
         let value = deployment.pointer(path);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_besides_does_not_matter_and_what_is_missing_is_named() {
+    fn additional_fields_are_ignored_and_missing_ones_are_named() {
         let found = json!({"a": {"b": 1, "c": 2}, "l": [{"n": "x", "v": 1}, {"n": "y", "v": 2}]});
         assert!(
             paths(
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_are_compared_by_value_and_nothing_else_is() {
+    fn only_quantities_are_compared_by_value() {
         let cpu = |text: &str| json!({"resources": {"requests": {"cpu": text}}});
         assert!(paths(cpu("0.1"), cpu("100m")).is_empty());
         assert!(paths(cpu("100u"), cpu("1m")).is_empty());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollout_is_complete_when_all_counts_are_of_the_template_that_is_there() {
+    fn a_rollout_is_complete_when_all_counts_are_of_the_current_template() {
         let deployment = |seen: i64, updated: i64, available: i64, all: i64| {
             json!({
                 "metadata": {"generation": 2}, "spec": {"replicas": 2},

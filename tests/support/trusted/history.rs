@@ -1,4 +1,4 @@
-//! Every version of resources and children that an audit log holds, in the order of etcd.
+//! Every version of resources and children in an audit log, ordered by etcd revision.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::{RACE, earlier, wanted};
 
-/// Every manager of ours says so.
+/// The user agent of every manager begins with this.
 const USER_AGENT: &str = "quartet-operator/";
 
-/// An object, by its place on the API server.
+/// An object, by its path on the API server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) plural: String,
@@ -31,23 +31,23 @@ impl fmt::Display for Key {
     }
 }
 
-/// What a write made of an object.
+/// A version of an object, made by one write.
 #[derive(Debug, Clone)]
 pub(crate) struct Version {
-    /// Of etcd; of a deletion that of the last write before it.
+    /// The etcd revision; for a deletion, that of the last write before it.
     pub(crate) revision: u64,
     pub(crate) uid: String,
     pub(crate) is_gone: bool,
     pub(crate) is_managers: bool,
-    /// Who wrote it: the user agent, or else the user.
+    /// The writer: the user agent, or else the user.
     pub(crate) by: String,
     pub(crate) received: Timestamp,
     pub(crate) answered: Timestamp,
-    /// The answer, JSON.
+    /// The response, JSON.
     object: String,
     /// The body of a manager's apply, JSON.
     request: Option<String>,
-    /// A write through the scale subresource: the pods it asks for.
+    /// The replicas of a write through the scale subresource.
     scaled: Option<i64>,
 }
 
@@ -67,7 +67,7 @@ impl Version {
 pub(crate) struct StatusWrite {
     pub(crate) key: Key,
     pub(crate) uid: String,
-    /// In which version of the API, e.g. `v1alpha1`.
+    /// The API version of the request, e.g. `v1alpha1`.
     pub(crate) api_version: String,
     pub(crate) revision: u64,
     /// Its `observedGeneration`.
@@ -77,7 +77,7 @@ pub(crate) struct StatusWrite {
     pub(crate) answered: Timestamp,
 }
 
-/// A write whose outcome the log does not tell.
+/// A write without a known outcome.
 struct Unanswered {
     key: Key,
     at: Timestamp,
@@ -101,7 +101,7 @@ impl History {
         }
     }
 
-    /// Takes in what came since the last call, of the lines that concern the caller.
+    /// Reads the lines since the last call for which `concerns` is true.
     pub(crate) fn read(&mut self, concerns: impl Fn(&str) -> bool) {
         let History {
             log,
@@ -110,7 +110,7 @@ impl History {
             unanswered,
         } = self;
         let mut take = |event: AuditEvent| take(event, versions, status_writes, unanswered);
-        // Only writes are recorded with bodies.
+        // Only writes are logged with bodies.
         let is_write = |line: &str| !line.contains("\"level\":\"Metadata\"");
         let read = log.read(|line| is_write(line) && concerns(line), &mut take);
         read.expect("the audit log");
@@ -123,20 +123,21 @@ impl History {
         self.status_writes.iter()
     }
 
-    /// The children of all resources, and whatever else is of their kinds.
+    /// Returns the children of all resources, and all other objects of the same kinds.
     pub(crate) fn children(&self) -> impl Iterator<Item = (&Key, &[Version])> {
         let all = self.versions.iter();
         all.filter(|(key, _)| wanted::operator(&key.plural).is_none())
             .map(|(key, versions)| (key, versions.as_slice()))
     }
 
-    /// The versions of the object when the status was written, the newest first.
+    /// Returns the versions of the object when the status was written, the newest first.
     pub(crate) fn past(&self, key: &Key, write: &StatusWrite) -> Vec<&Version> {
         let moment = self.moment(write);
         let versions = self.versions.get(key).into_iter().flatten();
         let mut past: Vec<_> = versions
             .filter(|version| match version.is_gone {
-                // Its own revision is not told, so it was before if it was over before.
+                // A deletion has no revision of its own, so it counts as earlier if it ended
+                // earlier.
                 true => version.answered <= write.received,
                 false => version.revision <= moment,
             })
@@ -145,8 +146,8 @@ impl History {
         past
     }
 
-    /// The revision at which the status was written. A write that changes nothing carries the
-    /// revision of the one before; it says the same of a later moment.
+    /// Returns the revision at which the status was written. A write that changes nothing has the
+    /// revision of the write before; it is then true at a later time.
     fn moment(&self, write: &StatusWrite) -> u64 {
         let is_earlier = |it: &&Version| it.answered <= write.received;
         let mut same = self.versions.get(&write.key).into_iter().flatten();
@@ -159,8 +160,8 @@ impl History {
         newest.unwrap_or(write.revision)
     }
 
-    /// What the resource was at the generation that the status tells of, the newest first:
-    /// the last one before the status, and what it was up to [`RACE`] before.
+    /// Returns the resource at the generation of the status, the newest first: the last version
+    /// before the status, and those up to [`RACE`] older.
     pub(crate) fn specs(&self, write: &StatusWrite) -> Vec<Value> {
         let mut specs = Vec::new();
         for version in self.past(&write.key, write) {
@@ -176,15 +177,15 @@ impl History {
         specs
     }
 
-    /// The last apply by a manager that led to this version.
+    /// Returns the last apply by a manager that led to this version.
     pub(crate) fn last_apply(&self, key: &Key, version: &Version) -> Option<&Version> {
         let versions = self.versions.get(key)?.iter().rev();
         let mut applies = versions.filter(|it| it.uid == version.uid && it.request.is_some());
         applies.find(|apply| apply.revision <= version.revision)
     }
 
-    /// Whether a write of the object since its last known version had no answer, or none that tells
-    /// its outcome: the API server may have been killed when it had stored it.
+    /// Reports whether a write of the object since its last known version got no response, or none
+    /// that shows the outcome: the API server may have been killed after it stored the object.
     pub(crate) fn is_uncertain(&self, key: &Key, write: &StatusWrite) -> bool {
         let known = self.past(key, write).first().map(|it| it.received);
         let is_since =
@@ -220,7 +221,7 @@ fn take(
     let key = Key {
         plural: plural.to_owned(),
         namespace: event.namespace.clone(),
-        // Of a creation the request has no name where the API server makes one.
+        // The request of a creation has no name if the API server generates it.
         name: match response["metadata"]["name"].as_str() {
             Some(name) if event.name.is_empty() => name.to_owned(),
             _ => event.name.clone(),
@@ -257,7 +258,7 @@ fn take(
         .push(version(&event, &response));
 }
 
-/// Whether such an answer leaves open what etcd stored. A webhook is asked before.
+/// Reports whether such a response leaves open what etcd stored. Webhooks are called before.
 fn is_uncertain(code: u16, message: &str) -> bool {
     const OPEN: [&str; 4] = ["etcdserver", "timeout", "timed out", "context"];
     let is_admission = message.contains("failed calling webhook");
@@ -321,8 +322,8 @@ fn status_write(event: &AuditEvent, key: Key, object: &Value) -> StatusWrite {
     }
 }
 
-/// By revision. What a deletion removed was last written before it, and what the scale
-/// subresource changed is the object before with another number.
+/// Sorts versions by revision. The object of a deletion is its last version before, and a write of
+/// the scale subresource is the version before with other replicas.
 fn put_in_order(plural: &str, versions: &mut [Version]) {
     let mut last: HashMap<String, u64> = HashMap::new();
     for version in versions.iter().filter(|it| !it.is_gone) {

@@ -1,11 +1,11 @@
-//! The check of every status that says `Ready=True`: when it was written, each child was
-//! stored as the resource's generation in that status asks, was not being deleted, and its
-//! rollout was complete. Reads an API server's audit log, which holds every version of
-//! resources and children (`tools/devcluster/src/config/audit-policy.yaml`); asks nothing.
+//! Checks every status with `Ready=True`: when it was written, each child was stored as the
+//! resource's generation in that status desires, was not being deleted, and its rollout was
+//! complete. Reads an API server's audit log, which has every version of resources and children
+//! (`tools/devcluster/src/config/audit-policy.yaml`); sends no requests.
 //!
-//! The log is ordered by the revision of etcd that each answer carries. A manager cannot see
-//! a write of somebody else that lands while it writes the status: such a write counts as a
-//! *race* and not as a violation if it is at most [`RACE`] older. Races are reported.
+//! The log is ordered by the etcd revision in each response. A manager cannot see another client's
+//! write that happens while it writes the status: such a write counts as a *race* and not as a
+//! violation if it is at most [`RACE`] older. Races are reported.
 #![allow(dead_code)] // each test binary uses a part
 
 mod compare;
@@ -24,33 +24,33 @@ use serde_json::Value;
 use self::history::{History, StatusWrite, Version};
 use self::wanted::Wanted;
 
-/// The longest time between a write of somebody else and a status that does not know it yet.
+/// The longest time between another client's write and a status that ignores it.
 pub(crate) const RACE: Duration = Duration::from_secs(2);
 
-/// What a manager writes into a child: which generation last changed it.
+/// The annotation of a child with the generation that last changed it.
 const APPLIED: &str = "quartet-operator.example.com/applied";
 
-/// What was found in a log.
+/// The findings in a log.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// Writes of a status by managers.
     pub(crate) status_writes: usize,
-    /// Those that say `Ready=True`, which are compared with the children.
+    /// Those with `Ready=True`, which are compared with the children.
     pub(crate) checked: usize,
-    /// Comparisons that only a write by somebody else within [`RACE`] made fail.
+    /// Comparisons that failed only because of another client's write within [`RACE`].
     pub(crate) races: Vec<String>,
-    /// Comparisons in which the API server or admission changed what was applied.
+    /// Comparisons in which the API server or admission changed the applied values.
     pub(crate) rewritten: Vec<String>,
-    /// Statuses whose generation's spec, or a child's state, the log does not hold.
+    /// Statuses for which the log lacks the generation's spec, or a child's state.
     pub(crate) unknown: Vec<String>,
-    /// Writes of children that carry the generation that they come from.
+    /// Writes of children with the annotation of their generation.
     pub(crate) stamped: usize,
-    /// What must not be.
+    /// The violations.
     pub(crate) violations: Vec<String>,
 }
 
 impl Report {
-    /// Adds another log's.
+    /// Adds the findings of another log.
     pub(crate) fn add(&mut self, other: Report) {
         self.status_writes += other.status_writes;
         self.checked += other.checked;
@@ -61,7 +61,7 @@ impl Report {
         self.violations.extend(other.violations);
     }
 
-    /// Prints the numbers, and what they consist of.
+    /// Prints the counts and their details.
     pub(crate) fn print(&self, of_what: &str) {
         for (what, list) in [
             ("race", &self.races),
@@ -94,15 +94,14 @@ pub(crate) fn check(log: &Path) -> Report {
     report(&history, |_| true)
 }
 
-/// Checks what concerns this namespace. Called for many namespaces of one log, it reads each
-/// line once.
+/// Checks one namespace. Calls for many namespaces of one log read each line once.
 pub(crate) fn check_namespace(log: &Path, namespace: &str) -> Report {
     static HISTORIES: Mutex<BTreeMap<PathBuf, History>> = Mutex::new(BTreeMap::new());
     let mut histories = HISTORIES.lock().unwrap_or_else(PoisonError::into_inner);
     let history = histories
         .entry(log.to_owned())
         .or_insert_with(|| History::open(log));
-    // Other processes have namespaces of their own on the same API server.
+    // Other processes use other namespaces of the same API server.
     let process = format!("-{}-", std::process::id());
     history.read(|line| line.contains(&process));
     report(history, |of| of == namespace)
@@ -132,7 +131,8 @@ fn check_write(history: &History, write: &StatusWrite, report: &mut Report) {
         "{} {} Ready=True for generation {} at revision {} ({})",
         write.key, write.uid, write.observed, write.revision, write.received
     );
-    // The annotations belong to what is asked for, and a change of them makes no generation.
+    // The annotations are part of the desired state, and changing them does not increment the
+    // generation.
     let specs = history.specs(write);
     let Some(newest) = specs.first() else {
         report
@@ -159,7 +159,7 @@ fn check_write(history: &History, write: &StatusWrite, report: &mut Report) {
     }
 }
 
-/// What came of a comparison; a later one is the worse.
+/// The result of a comparison, ordered by severity.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Finding {
     Right,
@@ -193,7 +193,7 @@ fn compare(history: &History, write: &StatusWrite, wanted: &Wanted) -> Finding {
     if history.is_uncertain(&wanted.key, write) {
         return Finding::Unknown(format!("{what} (a write before had no answer)"));
     }
-    // Back in time, as long as it was somebody else who made it what it is.
+    // Earlier versions, as long as another client wrote the later one.
     for (index, version) in past.iter().enumerate() {
         let is_late = version.answered >= earlier(write.received, RACE);
         if version.is_managers || !is_late {
@@ -206,7 +206,7 @@ fn compare(history: &History, write: &StatusWrite, wanted: &Wanted) -> Finding {
     Finding::Wrong(what)
 }
 
-/// What is wrong with this version of a child; `None` is no child.
+/// Returns the problems of this version of a child; `None` means that it does not exist.
 fn problems_of(version: Option<&Version>, wanted: &Wanted) -> Vec<String> {
     let Some(version) = version.filter(|version| !version.is_gone) else {
         return vec!["there is none".to_owned()];
@@ -223,8 +223,8 @@ fn problems_of(version: Option<&Version>, wanted: &Wanted) -> Vec<String> {
     problems
 }
 
-/// Whether all that is lacking was asked for by the last apply of a manager and left out of
-/// its answer: the API server rounds, and admission changes what it likes.
+/// Reports whether the last apply by a manager had every missing value and the response did not:
+/// the API server rounds, and admission may change anything.
 fn is_rewritten(history: &History, version: &Version, wanted: &Wanted) -> bool {
     let object = version.object();
     if version.is_gone
@@ -241,7 +241,7 @@ fn is_rewritten(history: &History, version: &Version, wanted: &Wanted) -> bool {
         && lacking == wanted.lacking_in(&apply.object())
 }
 
-/// For one owner nothing older is applied over something newer.
+/// Checks that for one owner no older generation is applied over a newer one.
 fn check_stamps(key: &str, versions: &[Version], report: &mut Report) {
     let mut newest: BTreeMap<String, i64> = BTreeMap::new();
     for version in versions.iter().filter(|it| it.is_managers && !it.is_gone) {
@@ -273,8 +273,8 @@ fn earlier(time: Timestamp, by: Duration) -> Timestamp {
     time.checked_sub(by).unwrap_or(Timestamp::MIN)
 }
 
-/// Every version that the log has of the children of this kind in a namespace, by their
-/// names, in the order in which they were stored.
+/// Returns every version in the log of the children of this kind in a namespace, by name, in the
+/// order in which they were stored.
 pub(crate) fn versions(log: &Path, namespace: &str, plural: &str) -> Vec<(String, Value)> {
     let mut history = History::open(log);
     history.read(|line| line.contains(namespace));
@@ -291,7 +291,7 @@ pub(crate) fn versions(log: &Path, namespace: &str, plural: &str) -> Vec<(String
         .collect()
 }
 
-/// Whether this version of a Deployment is in the middle of a rollout.
+/// Reports whether this version of a Deployment is in a rollout.
 pub(crate) fn is_rolling(deployment: &Value) -> bool {
     compare::unfinished_rollout(deployment).is_some()
 }

@@ -1,4 +1,4 @@
-//! What a generation of a resource asks for, computed with the library's own functions.
+//! The desired children of a generation of a resource, computed with the library's own functions.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use serde_json::Value;
 use super::compare;
 use super::history::{History, Key, StatusWrite};
 
-/// A child that is asked for.
+/// A desired child.
 pub(super) struct Wanted {
     pub(super) key: Key,
     body: Value,
-    /// Paths that depend on the manager's settings, which the log does not tell.
+    /// Paths that depend on the manager's settings, which the log does not have.
     of_settings: Vec<String>,
 }
 
 impl Wanted {
-    /// What this object lacks of it, in words.
+    /// Returns the differences of this object from it, as text.
     pub(super) fn lacking_in(&self, object: &Value) -> Vec<String> {
         compare::lacking(&self.body, object)
             .into_iter()
@@ -30,13 +30,13 @@ impl Wanted {
     }
 }
 
-/// The operator of the resources with this plural.
+/// Returns the operator of the resources with this plural.
 pub(super) fn operator(plural: &str) -> Option<&'static dyn Operator> {
     let mut operators = OPERATORS.iter().copied();
     operators.find(|operator| operator.kind().plural == plural)
 }
 
-/// The children that `object`, a version of the resource whose status was written, asks for.
+/// Returns the children that `object`, a version of the resource whose status was written, desires.
 ///
 /// # Errors
 /// Why a manager rejects the spec.
@@ -45,11 +45,11 @@ pub(super) fn children(
     object: &Value,
     history: &History,
 ) -> Result<Vec<Wanted>, String> {
-    let operator = operator(&write.key.plural).ok_or("no kind of ours")?;
+    let operator = operator(&write.key.plural).ok_or("not one of our kinds")?;
     let kind = operator.kind();
     let version = object["apiVersion"].as_str().unwrap_or_default();
     let version = version.rsplit('/').next().unwrap_or_default();
-    let version = kind.version(version).ok_or("no version of ours")?;
+    let version = kind.version(version).ok_or("not one of our versions")?;
     let annotations = object["metadata"].get("annotations");
     let spec = &object["spec"];
     let resource = Resource {
@@ -71,7 +71,7 @@ pub(super) fn children(
         let desired = operator.desired(&resource, &settings);
         desired.map_err(|refused| format!("{refused:?}"))
     };
-    // Two images that no manager has: what differs between them is the settings' to say.
+    // Two images that no manager has: the differences between the results depend on the settings.
     let [one, other] = ["oracle.invalid/one:1", "oracle.invalid/other"].map(bodies);
     let key = |child: &Child| Key {
         plural: child.kind.plural.to_owned(),

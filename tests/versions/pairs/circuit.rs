@@ -1,9 +1,9 @@
-//! An order in which every ordered pair of values is one step after the other.
+//! A circuit in which every ordered pair of values is a step.
 
-/// A closed walk over the complete directed graph of `nodes`, without the edges within the
-/// last `refused` of them: every other ordered pair of nodes is a step of it exactly once.
-/// Begins at node 0, which must not be among the refused. Hierholzer's algorithm: as many
-/// edges lead to each node as away from it.
+/// Returns a closed walk over the complete directed graph of `nodes`, without the edges within the
+/// last `refused` of them: every other ordered pair of nodes is a step exactly once. Begins at node
+/// 0, which must not be one of the refused. Hierholzer's algorithm: each node has as many incoming
+/// as outgoing edges.
 pub(super) fn circuit(nodes: usize, refused: usize) -> Vec<usize> {
     let accepted = nodes - refused;
     let mut left: Vec<Vec<usize>> = (0..nodes)

@@ -1,5 +1,5 @@
-//! A resource that is changed again and again: written in one version or the other, waited
-//! for, and its children read without what tells one object from another of the same spec.
+//! A resource that is changed repeatedly: written in one version or the other, waited for, and its
+//! children read without the parts that differ between objects of the same spec.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,39 +17,39 @@ use super::values::PORTS;
 use super::view::ClusterView;
 use crate::stage::{Stage, collection, is_true, object, path};
 
-/// How long children may take to be as expected. A manager that is alone with one resource writes them
-/// within a second; on two cores with other load, a step of as many resources at a time took 12 s on average.
+/// The most time until the children are as expected. A manager with one resource writes them within
+/// a second; on two cores with other load, a step of this many resources took 12 s on average.
 const SETTLED: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(100);
-/// Attempts of a write whose admission took longer than the API server waits (5 s): on a machine with
-/// other load, as many resources at a time are more than a few cores always answer in time.
+/// Attempts of a write whose admission exceeded the API server's timeout (5 s): on a machine with
+/// other load, a few cores do not always answer this many resources in time.
 const ATTEMPTS: usize = 4;
-/// Ports that the API server gives to nobody who does not ask for them, as long as it has
-/// others (KEP-3070): the first 86 of 30000 to 32767.
+/// Ports that the API server does not allocate by itself as long as it has others (KEP-3070): the
+/// first 86 of 30000 to 32767.
 const NODE_PORTS: std::ops::Range<u16> = 30_000..30_086;
 
-/// The Deployment and the Service, without their identity; null for none.
+/// The Deployment and the Service, without their identity; null if there is none.
 pub(super) type Children = Value;
 
-/// What a write should come to.
+/// The expected result of a write.
 pub(super) struct Expected<'e> {
     pub(super) children: &'e Children,
-    /// The operator says that it cannot be done.
+    /// The operator reports that it cannot apply the spec.
     pub(super) degraded: bool,
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The children are as asked for.
+    /// The children are as desired.
     Applied(Children),
-    /// The API server stored it, and the operator says that it cannot be done.
+    /// The API server stored it, and the operator reports that it cannot apply the spec.
     Degraded,
-    /// The API server refused it, with this message.
+    /// The API server rejected it, with this message.
     Refused(String),
 }
 
-/// What all walks share.
+/// The shared state of all walks.
 pub(super) struct Walks<'s> {
     stage: &'s Stage,
     namespace: &'static str,
@@ -117,7 +117,7 @@ impl<'w> Walker<'w> {
         self.own.name == self.through.name
     }
 
-    /// The object with this spec, in the version in which it is written.
+    /// Returns the object with this spec, in the version in which it is written.
     fn written(&self, spec: &Value) -> Value {
         let mut spec = spec.clone();
         if let Some(path) = self.own.node_port {
@@ -133,7 +133,7 @@ impl<'w> Walker<'w> {
             && let Pods::Counted(&[field]) = self.own.pods
             && spec[field].is_null()
         {
-            // The schema's default, without which the other version says nothing valid.
+            // The schema's default; without it the spec is invalid in the other version.
             spec[field] = json!(1);
         }
         let object = object(self.kind, self.own, &self.name, spec);
@@ -142,7 +142,7 @@ impl<'w> Walker<'w> {
         converted.object
     }
 
-    /// Creates it; `expected` is waited for, if it is known.
+    /// Creates it and waits for `expected`, if it is known.
     pub(super) async fn create(
         &mut self,
         spec: &Value,
@@ -154,7 +154,7 @@ impl<'w> Walker<'w> {
         self.outcome(created, spec, expected).await
     }
 
-    /// Gives it this spec in place of the one it has, as an editor does.
+    /// Replaces its spec by this one, as an editor does.
     pub(super) async fn change(
         &mut self,
         spec: &Value,
@@ -193,8 +193,8 @@ impl<'w> Walker<'w> {
         };
         let seen = self.walks.cluster.until(&self.name, is_done).await?;
         let mut children = self.children(spec).await?;
-        // What only the annotation changed in the old version has the same generation: the API
-        // server counts changes of the version that is written.
+        // A change of only the annotation, in the original version, keeps the generation: the API
+        // server increments it for changes of the written version.
         let started = Instant::now();
         while let Some(expected) = expected
             && children != *expected.children
@@ -221,7 +221,7 @@ impl<'w> Walker<'w> {
         ]
     }
 
-    /// The children as they are, of a resource with this spec.
+    /// Returns the current children of a resource with this spec.
     pub(super) async fn children(&self, spec: &Value) -> Result<Children, String> {
         let mut children = Vec::new();
         for path in self.child_paths() {
@@ -234,7 +234,7 @@ impl<'w> Walker<'w> {
         Ok(Value::Array(children))
     }
 
-    /// A child without what is another for each object, and for each choice of the API server.
+    /// Removes from a child what differs between objects, and what the API server chose.
     fn without_identity(&self, mut child: Value, spec: &Value) -> Value {
         let asked = self.own.node_port.and_then(|path| {
             let asked = spec.pointer(&format!("/{}", path.join("/")))?;
@@ -302,7 +302,7 @@ impl<'w> Walker<'w> {
     }
 }
 
-/// Writes again if the admission webhook was not called in time: nothing is stored then.
+/// Writes again if the admission webhook timed out: nothing is stored then.
 async fn in_time<F: Future<Output = Answer>>(write: impl Fn() -> F) -> Answer {
     let mut answer = write().await;
     for _ in 1..ATTEMPTS {
@@ -321,7 +321,7 @@ fn is_late_admission(status: &Status) -> bool {
 }
 
 impl Drop for Walker<'_> {
-    /// Ports of a Service that is still there are not for others.
+    /// The ports of an existing Service are not free.
     fn drop(&mut self) {
         if let (false, Some(permit)) = (self.ports.is_empty(), self.permit.take()) {
             permit.forget();

@@ -1,14 +1,14 @@
-//! The values that a walk gives to each field of a spec, enumerated from the schema. Data
-//! only: which of them are valid is found out by the API server.
+//! The values that a walk gives to each field of a spec, enumerated from the schema. Data only: the
+//! API server decides which of them are valid.
 
 use quartet_operator::api::Version;
 use quartet_operator::api::shape::{Field, Shape};
 use serde_json::{Map, Value, json};
 
-/// Stand for two node ports of the resource, since no two Services may have the same.
+/// Placeholders of two node ports of the resource, because no two Services can have the same.
 pub(super) const PORTS: [&str; 2] = ["<port 0>", "<port 1>"];
 
-/// A field of a spec and what it is set to, one after the other; `None` leaves it out.
+/// A field of a spec and its values in order; `None` leaves it out.
 #[derive(Debug)]
 pub(super) struct Walked {
     pub(super) path: Vec<&'static str>,
@@ -18,19 +18,19 @@ pub(super) struct Walked {
 /// Fields of an object.
 type Fields = &'static [Field];
 
-/// Every field of a version's spec, at any depth.
+/// Returns every field of a version's spec, at any depth.
 pub(super) fn fields(version: &'static Version) -> Vec<Walked> {
     let mut found = Vec::new();
     collect(version, &[], fields_of(&version.spec), &mut found);
     found
 }
 
-/// A spec with nothing but what is required.
+/// Returns a spec with only the required fields.
 pub(super) fn base(version: &'static Version) -> Value {
     required(version, &[], fields_of(&version.spec))
 }
 
-/// `spec` with a field set or left out.
+/// Returns `spec` with a field set or left out.
 pub(super) fn with(mut spec: Value, path: &[&str], value: Option<&Value>) -> Value {
     let Some((last, parents)) = path.split_last() else {
         return spec;
@@ -97,7 +97,7 @@ fn required(version: &Version, parents: &[&'static str], fields: Fields) -> Valu
     Value::Object(required.collect())
 }
 
-/// Every combination of the fields of an object.
+/// Returns every combination of the fields of an object.
 fn products(version: &Version, path: &[&'static str], fields: Fields) -> Vec<Value> {
     let mut products = vec![Map::new()];
     for field in fields.iter() {
@@ -130,7 +130,7 @@ fn is_node_port(version: &Version, path: &[&str]) -> bool {
     version.node_port == Some(path)
 }
 
-/// Values within the bounds of a shape: its edges, and what means something to Kubernetes.
+/// Returns values within the bounds of a shape: its edges, and values with a meaning in Kubernetes.
 fn values_of(version: &Version, path: &[&'static str], shape: &'static Shape) -> Vec<Value> {
     match shape {
         Shape::Integer { .. } if is_node_port(version, path) => PORTS.map(Value::from).to_vec(),
@@ -166,7 +166,7 @@ fn values_of(version: &Version, path: &[&'static str], shape: &'static Shape) ->
     }
 }
 
-/// No tag, the tag that moves, another, a digest, both.
+/// No tag, `latest`, another tag, a digest, both.
 fn images() -> Vec<Value> {
     let digest = format!("sha256:{}", "0".repeat(64));
     let names = ["nginx:1.17.1", "nginx", "nginx:latest", "registry:5000/a/b"];
@@ -191,7 +191,8 @@ fn lists(version: &Version, path: &[&'static str], items: &'static Shape) -> Vec
     lists
 }
 
-/// An object with what is required, and the same with one field more or another value of it.
+/// Returns an object with its required fields, and variants with one more field or another value of
+/// it.
 fn variations(version: &Version, path: &[&'static str], fields: Fields) -> Vec<Value> {
     let base = required(version, path, fields);
     let mut variations = vec![base.clone()];
@@ -206,7 +207,7 @@ fn variations(version: &Version, path: &[&'static str], fields: Fields) -> Vec<V
     variations
 }
 
-/// A value that the schema of the field refuses.
+/// Returns a value that the schema of the field rejects.
 fn nonsense(shape: &Shape) -> Value {
     match shape {
         Shape::Integer { min, .. } => json!(min - 1),

@@ -1,5 +1,5 @@
-//! What a namespace holds, by watches, so that many resources can be waited for without
-//! asking. Stands in for the Deployment controller, too, of which there is none.
+//! The objects of a namespace, from watches, so that waiting for many resources needs no requests.
+//! It also writes Deployment statuses, because there is no Deployment controller.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -16,13 +16,13 @@ use tokio::task::JoinSet;
 
 use crate::stage::DEADLINE;
 
-/// Statuses written at a time.
+/// Number of concurrent status writes.
 const AT_ONCE: usize = 32;
 
-/// The resources of every kind, as they were last heard of.
+/// The resources of every kind, in their last observed versions.
 pub(super) struct ClusterView {
     seen: Arc<Seen>,
-    /// End with it.
+    /// Tasks that end with it.
     _tasks: JoinSet<()>,
 }
 
@@ -59,7 +59,7 @@ impl ClusterView {
         }
     }
 
-    /// Waits until the resource of this name was seen to be so.
+    /// Waits until the resource of this name was observed to satisfy the condition.
     pub(super) async fn until(
         &self,
         name: &str,
@@ -86,14 +86,14 @@ impl ClusterView {
     }
 }
 
-/// Sends every object as it was created or changed.
+/// Sends every object when it is created or changed.
 async fn watch(api: Api<DynamicObject>, to: UnboundedSender<DynamicObject>) {
     loop {
         let stream = api.watch(&WatchParams::default(), "0").await;
         let mut events = Box::pin(stream.expect("a watch"));
         while let Some(Ok(event)) = events.next().await {
             if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event {
-                // Nobody hears when the test is over.
+                // The receiver is gone when the test is over.
                 let _ = to.send(object);
             }
         }
@@ -109,7 +109,7 @@ async fn remember(mut events: UnboundedReceiver<DynamicObject>, seen: Arc<Seen>)
     }
 }
 
-/// Tells the status of each Deployment that it was observed: the manager waits for that.
+/// Writes `observedGeneration` of each Deployment: the manager waits for that.
 async fn observe_deployments(
     mut events: UnboundedReceiver<DynamicObject>,
     api: Api<DynamicObject>,
@@ -123,7 +123,7 @@ async fn observe_deployments(
         }
         let status = json!({"status": {"observedGeneration": generation}});
         let name = object.metadata.name.expect("a name");
-        // It may be gone meanwhile.
+        // It may have been deleted meanwhile.
         let _ = api
             .patch_status(&name, &PatchParams::default(), &Patch::Merge(&status))
             .await;

@@ -1,6 +1,6 @@
-//! What the previous release left behind, as a file of this repository: CRDs, webhook
+//! The state that the previous release left, as a file of this repository: CRDs, webhook
 //! configuration, Secret, Lease, resources and their children, each as it was stored. This
-//! release's manager goes on with it.
+//! release's manager continues with it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use crate::stage::{DEADLINE, Stage, collection, crd_path, is_ready_with, path};
 
 const LEFT: &str = include_str!("left-by-0.1.0.json");
 
-/// Kinds of objects that are captured besides CRDs and webhook configuration, by the name in the
-/// file and the path of their list. Their order is that in which they can be made again.
+/// The kinds that are captured besides CRDs and webhook configuration, with the name in the file
+/// and the path of their list. They are recreated in this order.
 fn lists() -> Vec<(String, String)> {
     let mut lists = vec![
         (
@@ -39,7 +39,7 @@ fn lists() -> Vec<(String, String)> {
     lists
 }
 
-/// The objects of a list, each with what the items of a list leave out.
+/// Returns the objects of a list, each with the apiVersion and kind that items omit.
 async fn items(stage: &Stage, path: &str) -> Vec<Value> {
     let list = stage.get(path).await.expect("a list");
     let mut items = list["items"].as_array().expect("items").clone();
@@ -53,7 +53,7 @@ async fn items(stage: &Stage, path: &str) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "writes the file that is committed; see `make capture-previous`"]
-async fn what_the_previous_release_leaves_is_written_down() {
+async fn the_state_that_the_previous_release_leaves_is_captured() {
     let previous = Release::previous();
     let stage = Stage::with_api_server().await;
     stage.cluster.start_controllers().expect("controllers");
@@ -73,14 +73,14 @@ async fn what_the_previous_release_leaves_is_written_down() {
     let configuration = stage.get(CONFIGURATION).await.expect("a configuration");
     left.insert("configuration".to_owned(), configuration);
     stop(&stage, replica).await;
-    // As it gave it up.
+    // As the previous release released it.
     let (name, path) = &lists()[1];
     left.insert(name.clone(), items(&stage, path).await.into());
     let file = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/versions/previous/left-by-0.1.0.json"
     );
-    // A line for each object: a change can be read, and the file stays small.
+    // One line per object: changes can be read, and the file stays small.
     let mut text = "{\n".to_owned();
     for (index, (name, value)) in left.iter().enumerate() {
         let comma = if index == 0 { "" } else { ",\n" };
@@ -98,7 +98,7 @@ async fn what_the_previous_release_leaves_is_written_down() {
     std::fs::write(PathBuf::from(file), text + "\n}\n").expect("written");
 }
 
-/// As it can be made anew: without what the API server gives each object.
+/// Returns the object without fields that the API server sets, so that it can be created.
 fn fresh(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().expect("metadata");
     for name in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
@@ -107,15 +107,15 @@ fn fresh(mut object: Value) -> Value {
     object
 }
 
-/// Makes what was left anew on this API server. Each resource has another uid there, by which its
-/// children are given to it.
+/// Recreates what was left on this API server. Each resource has another UID there, which is set in
+/// the owner references of its children.
 async fn restore(stage: &Stage, left: &Value) {
     for namespace in [NAMESPACE, LIVE] {
         stage.create_namespace(namespace).await;
     }
     let crds = left["crds"].as_array().expect("CRDs");
     for (kind, crd) in kinds().into_iter().zip(crds) {
-        // Nobody converts yet, and what is stored is in one version.
+        // There is no conversion yet, and all is stored in one version.
         let mut crd = fresh(crd.clone());
         crd["spec"]["conversion"] = json!({"strategy": "None"});
         crd.as_object_mut().expect("an object").remove("status");
@@ -134,7 +134,7 @@ async fn restore(stage: &Stage, left: &Value) {
             let mut object_now: Value = serde_json::from_str(&text).expect("JSON");
             if name == "services" {
                 let spec = object_now["spec"].as_object_mut().expect("a spec");
-                // Addresses are this cluster's own.
+                // Addresses belong to this cluster.
                 let is_headless = spec.get("clusterIP").is_some_and(|it| it == "None");
                 if !is_headless {
                     spec.remove("clusterIP");
@@ -164,7 +164,7 @@ async fn restore(stage: &Stage, left: &Value) {
     for (kind, crd) in kinds().into_iter().zip(crds) {
         let conversion = json!({"spec": {"conversion": crd["spec"]["conversion"]}});
         let merged = stage.merge(&crd_path(kind), conversion).await;
-        merged.expect("the conversion as it was");
+        merged.expect("the original conversion");
     }
     let configuration = fresh(left["configuration"].clone());
     let configurations = CONFIGURATION.rsplit_once('/').expect("a path").0;
@@ -173,7 +173,7 @@ async fn restore(stage: &Stage, left: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn this_release_goes_on_with_what_the_previous_one_left() {
+async fn this_release_continues_with_the_state_of_the_previous_one() {
     let left: Value = serde_json::from_str(LEFT).expect("JSON");
     let stage = Stage::with_api_server().await;
     restore(&stage, &left).await;
@@ -187,7 +187,7 @@ async fn this_release_goes_on_with_what_the_previous_one_left() {
         };
         stage.until(&path, "its pod runs", runs).await;
     }
-    // The status that was restored says so before there is a pod.
+    // The restored status has this value before a pod exists.
     let started = Instant::now();
     let left_alone = loop {
         let found = load::left_alone(&stage).await;
@@ -207,7 +207,7 @@ async fn this_release_goes_on_with_what_the_previous_one_left() {
     assert_eq!(
         load::left_alone(&stage).await,
         left_alone,
-        "no pod is made anew"
+        "no pod is recreated"
     );
     for kind in kinds() {
         for before in left[kind.plural].as_array().expect("resources") {
@@ -220,9 +220,9 @@ async fn this_release_goes_on_with_what_the_previous_one_left() {
             let back = convert(kind, spoke.clone(), &kind.hub).expect("converts");
             assert_eq!(
                 back.object["spec"], before["spec"],
-                "{name}, there and back"
+                "{name}, converted and back"
             );
-            // And it is still the user's to change, in the version of old.
+            // The user can change it in the original version.
             let pods = match kind.kind {
                 "ElasticWeb" => json!({"totalQPS": 2}),
                 "Nginx" => json!({"count": 2}),

@@ -1,5 +1,5 @@
-//! An installation on an API server of its own: the manifests of `dist/install.yaml`, a Service
-//! whose endpoints are processes of this machine, and replicas of any release behind it.
+//! An installation on a private API server: the manifests of `dist/install.yaml`, a Service whose
+//! endpoints are processes of this machine, and replicas of any release behind it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ const DEFAULT_IMAGE: &str = "docker.io/nginxinc/nginx-unprivileged:1.28-alpine";
 const SERVICE: &str = "quartet-operator-controller-manager-service";
 pub(crate) const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/quartet-operator-validating-webhook-configuration";
 
-/// A release: what starts it and what installs it.
+/// A release: its binary and its manifests.
 #[derive(Debug, Clone)]
 pub(crate) struct Release {
     manager: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct Release {
 }
 
 impl Release {
-    /// That of this checkout.
+    /// Returns the release of this checkout.
     pub(crate) fn today() -> Self {
         Release {
             manager: testkit::manager().get_program().into(),
@@ -36,7 +36,7 @@ impl Release {
         }
     }
 
-    /// The one before, which is built if it is not there yet.
+    /// Returns the previous release, which is built first if necessary.
     pub(crate) fn previous() -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/hack/previous.sh");
         let built = Command::new(script).stderr(Stdio::inherit()).output();
@@ -50,7 +50,7 @@ impl Release {
         }
     }
 
-    /// The objects of its manifests that have no pods.
+    /// Returns the objects of its manifests without those with pods.
     fn manifests(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(&self.manifests).expect("manifests");
         let documents = text.split("\n---\n");
@@ -96,7 +96,7 @@ pub(crate) async fn install(stage: &Stage, release: &Release) {
         let path = match object["kind"].as_str().expect("a kind") {
             "Namespace" => format!("/api/v1/namespaces/{name}"),
             "Service" => {
-                // No pod is behind it; the endpoints are written below.
+                // It selects no pods; the test writes its endpoints.
                 let spec = object["spec"].as_object_mut().expect("a spec");
                 spec.remove("selector");
                 format!("/api/v1/namespaces/{NAMESPACE}/services/{name}")
@@ -110,7 +110,7 @@ pub(crate) async fn install(stage: &Stage, release: &Release) {
     }
 }
 
-/// Starts a replica; returns when it is ready and its endpoint is in the Service.
+/// Starts a replica; returns once it is ready and its endpoint is in the Service.
 pub(crate) async fn start(stage: &Stage, release: &Release) -> Replica {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -125,7 +125,7 @@ pub(crate) async fn start(stage: &Stage, release: &Release) -> Replica {
         .env("KUBECONFIG", stage.cluster.kubeconfig())
         .env("POD_NAMESPACE", NAMESPACE)
         .env("CERT_MODE", "self-managed")
-        // Both releases with one default image: what nobody changed is then left alone.
+        // The same default image for both releases, so that unchanged resources keep their pods.
         .env("NGINX_IMAGE", DEFAULT_IMAGE)
         .env("HELLOWORLD_IMAGE", DEFAULT_IMAGE);
     let replica = Replica {
@@ -157,7 +157,7 @@ pub(crate) async fn start(stage: &Stage, release: &Release) -> Replica {
     replica
 }
 
-/// Takes the replica out of the Service and stops it, as Kubernetes does both at once.
+/// Removes the replica from the Service and stops it; Kubernetes does both concurrently.
 pub(crate) async fn stop(stage: &Stage, replica: Replica) {
     let path = format!("{}/{}", slices(), replica.slice);
     let stopping = tokio::task::spawn_blocking(|| replica.manager.stop());
@@ -168,8 +168,8 @@ pub(crate) async fn stop(stage: &Stage, replica: Replica) {
     assert!(!exit.log.contains("panicked"), "{}", exit.log);
 }
 
-/// Waits until the API server calls the webhooks of every kind: each converts, and each refuses
-/// what it has to.
+/// Waits until the API server calls the webhooks of every kind: each converts, and each rejects
+/// what it must.
 pub(crate) async fn until_served(stage: &Stage) {
     for kind in kinds() {
         let crd = |crd: &Value| {
@@ -190,7 +190,7 @@ pub(crate) async fn until_served(stage: &Stage) {
             match answer {
                 Err(status) if status.message.contains("denied the request") => break,
                 Err(status) if status.reason == "Invalid" => break,
-                answer => assert!(started.elapsed() < DEADLINE, "not asked: {answer:?}"),
+                answer => assert!(started.elapsed() < DEADLINE, "not called: {answer:?}"),
             }
             sleep(std::time::Duration::from_millis(100)).await;
         }

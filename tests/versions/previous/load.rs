@@ -1,5 +1,5 @@
-//! What users do meanwhile: they create and change resources in both versions, and remember what
-//! they asked for.
+//! The users during an upgrade: they create and change resources in both versions and record the
+//! last desired state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use tokio::time::sleep;
 
 use crate::stage::{Stage, collection, is_ready_with, object, path};
 
-/// Where all of it happens.
+/// The namespace of the resources.
 pub(crate) const LIVE: &str = "live";
 
-/// The names of the resources of each kind: changed all the time, or never.
+/// The names of the resources of each kind: changed continuously, or never.
 const CHANGED: [&str; 2] = ["changed-seed", "changed-hub"];
 const LEFT_ALONE: &str = "left-alone";
 
-/// Every write that was refused, and what was asked for last.
+/// Every rejected write, and the last desired state.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) writes: usize,
     pub(crate) refused: Vec<String>,
-    /// Pods, by kind and name.
+    /// Number of pods, by kind and name.
     last: BTreeMap<(&'static str, &'static str), i64>,
 }
 
-/// A name of a resource that no other kind has, since their children share one.
+/// Returns a resource name that is unique over all kinds, because their children share one.
 fn name(kind: &Kind, name: &str) -> String {
     format!("{name}-{}", kind.controller_name())
 }
 
-/// What only the new version can say, besides the number of pods.
+/// Returns fields that only the new version has, with the number of pods.
 fn hub_spec(kind: &Kind, pods: i64, node_port: u16) -> Value {
     let scheduling = json!({"nodeSelector": {"kubernetes.io/os": "linux"}});
     match kind.kind {
@@ -48,7 +48,7 @@ fn hub_spec(kind: &Kind, pods: i64, node_port: u16) -> Value {
     }
 }
 
-/// The part of a spec that says how many pods there shall be.
+/// Returns the part of a spec that sets the number of pods.
 fn pods_of(kind: &Kind, version: &Version, pods: i64) -> Value {
     match (kind.kind, version.name == kind.hub.name) {
         ("ElasticWeb", true) => json!({"capacity": {"targetQPS": pods}}),
@@ -59,7 +59,7 @@ fn pods_of(kind: &Kind, version: &Version, pods: i64) -> Value {
     }
 }
 
-/// Creates three resources of each kind, and waits for their pods.
+/// Creates three resources of each kind and waits for their pods.
 pub(crate) async fn begin(stage: &Stage) {
     stage.create_namespace(LIVE).await;
     let mut node_port = 30_064;
@@ -68,7 +68,8 @@ pub(crate) async fn begin(stage: &Stage) {
             node_port += u16::from(kind.kind == "ElasticWeb");
             let spec = hub_spec(kind, 1, node_port);
             let made = object(kind, &kind.hub, &name(kind, one), spec);
-            // One of them begins in the original version, with what that cannot say beside it.
+            // One of them is created in the original version, with the fields that it lacks in the
+            // annotation.
             let made = match one {
                 "changed-seed" => convert(kind, made, &kind.spoke).expect("converts").object,
                 _ => made,
@@ -84,7 +85,7 @@ pub(crate) async fn begin(stage: &Stage) {
     until_ready(stage, &Asked::default()).await;
 }
 
-/// Waits until every resource is as it was asked for last.
+/// Waits until every resource is in its last desired state.
 pub(crate) async fn until_ready(stage: &Stage, asked: &Asked) {
     for kind in kinds() {
         for one in CHANGED.into_iter().chain([LEFT_ALONE]) {
@@ -106,7 +107,7 @@ pub(crate) async fn change(stage: &Stage, is_over: Arc<AtomicBool>) -> Asked {
         for kind in kinds() {
             for one in CHANGED {
                 turn += 1;
-                // Each in the version that it was not made in, every other time.
+                // Every other time in the version in which it was not created.
                 let version = match turn % 2 {
                     0 => &kind.spoke,
                     _ => &kind.hub,
@@ -132,7 +133,7 @@ pub(crate) async fn change(stage: &Stage, is_over: Arc<AtomicBool>) -> Asked {
     asked
 }
 
-/// What is stored, in both versions, but for the number of pods of those that change.
+/// Returns the stored specs in both versions, without the number of pods of those that change.
 pub(crate) async fn specs(stage: &Stage) -> BTreeMap<String, Value> {
     let mut specs = BTreeMap::new();
     for kind in kinds() {
@@ -151,7 +152,7 @@ pub(crate) async fn specs(stage: &Stage) -> BTreeMap<String, Value> {
     specs
 }
 
-/// Takes the members of `pattern` out of `value`.
+/// Removes the members of `pattern` from `value`.
 fn without(value: &mut Value, pattern: &Value) {
     for (name, below) in pattern.as_object().into_iter().flatten() {
         match below.is_object() {
@@ -164,7 +165,7 @@ fn without(value: &mut Value, pattern: &Value) {
     }
 }
 
-/// Children of what nobody changes, and their pods, by their uids.
+/// Returns the children of the unchanged resources, and their pods, by UID.
 pub(crate) async fn left_alone(stage: &Stage) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for (api, plural) in [

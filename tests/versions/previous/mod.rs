@@ -1,6 +1,6 @@
-//! The previous release: its real binary, installed as users install it, and what it leaves
-//! behind. The binary is built from its commit by `hack/previous.sh`, once; what it left is
-//! committed, so that `make test` needs no build.
+//! The previous release: its real binary, installed as users install it, and the state that it
+//! leaves. `hack/previous.sh` builds the binary from its commit, once; the state is committed, so
+//! that `make test` needs no build.
 
 mod captured;
 mod installation;

@@ -1,5 +1,5 @@
-//! The previous release gives way to this one, and this one to the previous, a replica at a time,
-//! while users write in both versions.
+//! Rolling updates from the previous release to this one and back, a replica at a time, while users
+//! write in both versions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +11,13 @@ use super::installation::{Release, Replica, install, start, stop, until_served};
 use super::load::{self, Asked};
 use crate::stage::Stage;
 
-/// Replicas, as the manifests have them.
+/// Number of replicas, as in the manifests.
 const REPLICAS: usize = 2;
 
-/// How long users go on before and after.
+/// How long users keep writing before and after.
 const AROUND: Duration = Duration::from_secs(3);
 
-/// Installs `next` over what is there and replaces the replicas by its own, a new one first, as a
+/// Applies `next` over the installed manifests and replaces the replicas, each new one first, as a
 /// Deployment does.
 async fn roll(stage: &Stage, replicas: &mut Vec<Replica>, next: &Release) {
     install(stage, next).await;
@@ -28,7 +28,7 @@ async fn roll(stage: &Stage, replicas: &mut Vec<Replica>, next: &Release) {
     }
 }
 
-/// As [`roll`], under load; returns what users have asked for.
+/// Like [`roll`], under load; returns what users have written.
 async fn roll_under_load(stage: &Stage, replicas: &mut Vec<Replica>, next: &Release) -> Asked {
     let is_over = Arc::new(AtomicBool::new(false));
     let (asked, ()) = tokio::join!(load::change(stage, Arc::clone(&is_over)), async {
@@ -44,7 +44,7 @@ async fn roll_under_load(stage: &Stage, replicas: &mut Vec<Replica>, next: &Rele
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "builds the previous release; see `make test-previous`"]
-async fn releases_give_way_to_each_other_under_load_and_nothing_is_lost() {
+async fn rolling_updates_between_releases_under_load_lose_nothing() {
     let (previous, today) = (Release::previous(), Release::today());
     let stage = Stage::with_api_server().await;
     stage.cluster.start_controllers().expect("controllers");
@@ -70,7 +70,7 @@ async fn releases_give_way_to_each_other_under_load_and_nothing_is_lost() {
     ] {
         let asked = roll_under_load(&stage, &mut replicas, next).await;
         println!(
-            "{what}: {} writes, {} refused",
+            "{what}: {} writes, {} rejected",
             asked.writes,
             asked.refused.len()
         );
@@ -81,7 +81,7 @@ async fn releases_give_way_to_each_other_under_load_and_nothing_is_lost() {
         assert_eq!(
             load::left_alone(&stage).await,
             left_alone,
-            "{what}: what nobody changed was made anew, or its pods were"
+            "{what}: an unchanged child or pod was recreated"
         );
     }
     for replica in replicas {
