@@ -1,5 +1,5 @@
-//! What a test asks of a cluster as its administrator, without a Kubernetes client of its
-//! own: kubectl, and reading one path of the API server.
+//! Access to a cluster as its administrator without a Kubernetes client library: kubectl, and GET
+//! of a path of the API server.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ impl Cluster {
     /// Runs the kubectl that belongs to this cluster, as its administrator.
     ///
     /// # Errors
-    /// kubectl could not be started; that it failed is in the output's status.
+    /// kubectl could not be started. If it started and failed, the output has its exit status.
     pub fn kubectl(&self, arguments: &[&str]) -> Result<Output> {
         let kubectl = self.binaries().path("kubectl");
         Command::new(&kubectl)
@@ -27,7 +27,7 @@ impl Cluster {
     /// Runs kubectl and returns what it printed.
     ///
     /// # Errors
-    /// [`Error::Kubectl`] if it failed, with its words.
+    /// [`Error::Kubectl`] if it failed, with its error output.
     pub fn kubectl_ok(&self, arguments: &[&str]) -> Result<String> {
         let output = self.kubectl(arguments)?;
         if output.status.success() {
@@ -40,10 +40,10 @@ impl Cluster {
         }
     }
 
-    /// Reads `path` of the API server as its administrator; `None` if there is nothing.
+    /// Reads `path` of the API server as its administrator; `None` if it does not exist.
     ///
     /// # Errors
-    /// The API server did not answer, or with another status than 200 and 404.
+    /// The API server did not respond, or with another status than 200 and 404.
     pub fn get(&self, path: &str) -> Result<Option<Value>> {
         let answer = self
             .api_server()
@@ -65,13 +65,13 @@ impl Cluster {
     }
 
     /// Applies the CustomResourceDefinitions of a kustomize folder, waits until they are
-    /// established, and returns what `kubectl apply` said.
+    /// established, and returns the output of `kubectl apply`.
     ///
-    /// Before the controllers start is better than after: the garbage collector looks for
-    /// new kinds every 30 s only, and until then an owner's deletion leaves its children.
+    /// Call it before the controllers start: the garbage collector discovers new kinds only every
+    /// 30 s, and until then deleting an owner keeps its children.
     ///
     /// # Errors
-    /// [`Error::Kubectl`] if kubectl failed, with its words.
+    /// [`Error::Kubectl`] if kubectl failed, with its error output.
     pub fn install_definitions(&self, folder: &Path) -> Result<String> {
         let folder = folder.display().to_string();
         let applied = self.kubectl_ok(&["apply", "-k", &folder])?;

@@ -1,5 +1,5 @@
-//! The few requests that starting a cluster needs, over HTTP/1.0: no chunks, no keep-alive,
-//! the answer ends with the connection. Not a client for anything else.
+//! The few requests that starting a cluster needs, over HTTP/1.0: no chunks and no keep-alive, and
+//! the response ends with the connection. Not a general client.
 
 use std::fs::File;
 use std::io::{BufReader, Error as IoError, ErrorKind, Read, Write};
@@ -15,7 +15,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use crate::certificates::Certificates;
 use crate::error::{Error, Result};
 
-/// Longer than any answer of a healthy API server on a busy machine.
+/// Longer than any response of a healthy API server on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct ApiServer {
     tls: Arc<ClientConfig>,
 }
 
-/// Status and body of an answer.
+/// Status and body of a response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -69,7 +69,7 @@ impl ApiServer {
         self.request("GET", path, "")
     }
 
-    /// Creates an object; that it exists already is fine.
+    /// Creates an object; it may exist already.
     pub(crate) fn create(&self, path: &str, object: &serde_json::Value) -> Result<()> {
         let answer = self
             .request("POST", path, &object.to_string())
@@ -104,14 +104,14 @@ impl ApiServer {
         )?;
         let mut answer = Vec::new();
         match stream.read_to_end(&mut answer) {
-            // The other side closed the connection without TLS's own good-bye.
+            // The server closed the connection without TLS's close_notify.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof && !answer.is_empty() => {}
             result => {
                 result?;
             }
         }
         parse(&String::from_utf8_lossy(&answer))
-            .ok_or_else(|| IoError::new(ErrorKind::InvalidData, "not an HTTP answer"))
+            .ok_or_else(|| IoError::new(ErrorKind::InvalidData, "not an HTTP response"))
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_a_status_and_a_body() {
+    fn a_response_is_a_status_and_a_body() {
         let answer = parse("HTTP/1.0 404 Not Found\r\nDate: now\r\n\r\n{}\r\n\r\n").unwrap();
         assert_eq!((answer.status, answer.body.as_str()), (404, "{}\r\n\r\n"));
         assert!(parse("HTTP/1.0 200 OK\r\n").is_none());

@@ -1,7 +1,7 @@
-//! The reader of the API server's audit log: one event a request, read as the log grows.
+//! Reads the API server's audit log as it grows: one event per request.
 //!
-//! Bodies stay text until somebody asks for them, since a whole test run's log has hundreds
-//! of megabytes and most of its readers count requests.
+//! Bodies are parsed only on demand, because the log of a whole test run has hundreds of megabytes
+//! and most readers only count requests.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A request that the API server answered.
+/// A request that the API server responded to.
 #[derive(Debug, Clone)]
 pub struct AuditEvent {
-    /// As RBAC has it, e.g. `patch`.
+    /// The RBAC verb, e.g. `patch`.
     pub verb: String,
     /// API group; empty for the core.
     pub group: String,
@@ -24,38 +24,38 @@ pub struct AuditEvent {
     pub version: String,
     /// Plural, and after a slash the subresource; empty for other URLs.
     pub resource: String,
-    /// Namespace; empty for objects that have none.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// Name; empty for lists.
     pub name: String,
     /// HTTP status code.
     pub code: u16,
-    /// Who asked, e.g. `system:serviceaccount:ns:name`.
+    /// The user, e.g. `system:serviceaccount:ns:name`.
     pub user: String,
-    /// Whom the user impersonated; empty for nobody.
+    /// The impersonated user; empty without impersonation.
     pub impersonated: String,
-    /// What the client calls itself.
+    /// The client's user agent.
     pub user_agent: String,
     /// Path and query.
     pub uri: String,
-    /// When the request came in, to the microsecond.
+    /// When the request was received, in microseconds.
     pub received: Timestamp,
-    /// When it was done, or of a watch when it began to be answered.
+    /// When the request was completed; for a watch, when the response started.
     pub answered: Timestamp,
-    /// The request's body, where the audit policy records it.
+    /// The request body, if the audit policy records it.
     pub request: Option<Box<RawValue>>,
-    /// The answer's body, where the audit policy records it.
+    /// The response body, if the audit policy records it.
     pub response: Option<Box<RawValue>>,
 }
 
 impl AuditEvent {
-    /// Whether nothing is stored, whatever the answer says.
+    /// Reports whether it was a dry run, which stores nothing.
     pub fn is_dry_run(&self) -> bool {
         let (_, query) = self.uri.split_once('?').unwrap_or_default();
         query.split('&').any(|part| part.starts_with("dryRun="))
     }
 
-    /// The request's body; null if it is not recorded.
+    /// Returns the request body; null if it is not recorded.
     pub fn request_body(&self) -> Value {
         parse(self.request.as_deref())
     }
@@ -66,19 +66,19 @@ fn parse(body: Option<&RawValue>) -> Value {
         .unwrap_or_default()
 }
 
-/// A place in an audit log up to which it was read.
+/// A position in an audit log: everything before it has been read.
 #[derive(Debug)]
 pub struct AuditLog {
     lines: BufReader<File>,
-    /// A line whose end is not written yet.
+    /// An incomplete line at the end of the log.
     begun: Vec<u8>,
-    /// Requests that came in and have no answer yet, by their audit ID. Of those that the policy
-    /// records when they come in.
+    /// Requests without a response yet, by their audit ID. Only those that the policy also records
+    /// when they are received.
     unanswered: HashMap<String, AuditEvent>,
 }
 
 impl AuditLog {
-    /// The log at `path`, from its beginning.
+    /// Opens the log at `path` at its beginning.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -90,14 +90,14 @@ impl AuditLog {
         })
     }
 
-    /// The requests read so far that came in and have no answer: those of now, and those of an API
-    /// server that was killed, which may have stored what they asked for.
+    /// Returns the requests read so far that have no response: those in progress, and those of an
+    /// API server that was killed, which may have stored their objects.
     pub fn unanswered(&self) -> impl Iterator<Item = &AuditEvent> {
         self.unanswered.values()
     }
 
-    /// Hands each request since the last call to `take`, in the order of the log. Only lines
-    /// that `concerns` accepts are parsed, which is what costs time.
+    /// Calls `take` with each request since the last call, in the order of the log. Parses only
+    /// lines that `concerns` accepts, because parsing takes most of the time.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -179,8 +179,8 @@ struct ResponseStatus {
 }
 
 impl Line {
-    /// Whether it tells of an answer. A watch has a line when it is answered and one when it ends, and
-    /// counts at the first.
+    /// Reports whether this line is of a response. A watch has one line when its response starts
+    /// and one when it ends; the first counts.
     fn is_answer(&self) -> bool {
         match self.stage.as_str() {
             "RequestReceived" => false,
@@ -188,7 +188,7 @@ impl Line {
         }
     }
 
-    /// The request that it tells of.
+    /// Returns the request of this line.
     fn event(self) -> AuditEvent {
         let object = self.object_ref;
         let slash = if object.subresource.is_empty() {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_an_answer_is_told_until_it_is_answered() {
+    fn a_request_is_reported_as_unanswered_until_it_has_a_response() {
         let path = std::env::temp_dir().join(format!("audit-open-{}", std::process::id()));
         let mut file = File::create(&path).unwrap();
         let mut log = AuditLog::open(&path).unwrap();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_later_is_read_later_and_half_a_line_not_yet() {
+    fn later_lines_are_read_by_later_calls_and_an_incomplete_line_is_not() {
         let path = std::env::temp_dir().join(format!("audit-reader-{}", std::process::id()));
         let mut file = File::create(&path).unwrap();
         let (first, second) = (line("get", "ResponseComplete", "/"), "not JSON\n");

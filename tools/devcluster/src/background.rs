@@ -1,5 +1,5 @@
-//! Clusters that stay: a process in a session of its own holds the cluster until
-//! `devcluster down` asks it to end.
+//! Clusters that stay: a background process in its own session holds the cluster until `devcluster
+//! down` stops it.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -17,26 +17,26 @@ use rustix::process::{Pid, Signal, kill_process, setsid};
 
 use crate::{ClusterArguments, interrupt};
 
-/// A line of its own that says: all is well, stop listening, I stay.
+/// A line of the holder that tells its parent to detach: the cluster is ready and stays.
 const SETTLED: &str = "\u{4}";
 
-/// More than a manager's and the components' graces together.
+/// More than the grace periods of a manager and of the components together.
 const DOWN_LIMIT: Duration = Duration::from_secs(40);
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// Runs this program with `arguments` as a holder, shows what it prints, and returns when
-/// it has settled (success) or ended (its exit code).
+/// Starts this program with `arguments` as a holder, forwards its output, and returns when it has
+/// settled (success) or exited (its exit code).
 pub(crate) fn start_holder(arguments: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
-    // A build of minutes belongs before the terminal, where Ctrl-C ends it.
+    // A build that takes minutes happens in the foreground, where Ctrl-C stops it.
     Binaries::find_or_build()?;
     let interrupted = interrupt::flag()?;
     let mut is_asked_to_end = false;
     let mut holder = Command::new(env::current_exe()?)
         .args(arguments)
         .stdin(Stdio::null())
-        // Pipes, not our own outputs: a holder that kept those open would keep a reader of
-        // ours (`make demo KEEP=1 | tee log`) waiting for ever.
+        // Pipes instead of our own outputs: a holder that kept those open would block a reader of
+        // our output (`make demo KEEP=1 | tee log`).
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
@@ -73,14 +73,14 @@ pub(crate) fn start_holder(arguments: &[OsString]) -> Result<ExitCode, Box<dyn E
     }
 }
 
-/// The holder's first act: away from the terminal, whose Ctrl-C is for `start_holder`.
+/// The holder's first step: it leaves the terminal, whose Ctrl-C is for `start_holder`.
 pub(crate) fn leave_terminal() -> io::Result<()> {
     setsid()?;
     Ok(())
 }
 
-/// The holder's last act in front of an audience: names the cluster, then keeps it, and
-/// all that the caller owns beside it, until it is asked to end or a component dies.
+/// The holder's last step before its parent exits: prints the cluster, then keeps it and everything
+/// else of the caller until it is told to stop or a component exits.
 pub(crate) fn settle(cluster: &Cluster, interrupted: &AtomicBool) -> Result<(), Box<dyn Error>> {
     cluster.folder().mark_as_staying()?;
     let mut output = io::stdout();
@@ -123,14 +123,14 @@ pub(crate) fn hold(arguments: &ClusterArguments) -> Result<ExitCode, Box<dyn Err
     Ok(ExitCode::SUCCESS)
 }
 
-/// `devcluster down`: ends every cluster that stays, with what runs beside it.
+/// `devcluster down`: stops every cluster that stays, and the processes beside it.
 pub(crate) fn down() -> Result<ExitCode, Box<dyn Error>> {
     let owners = StateFolder::staying_owners();
     if owners.is_empty() {
         println!("no cluster is up");
     }
     for (folder, owner) in owners {
-        // The folder's lock was held a moment ago, so this is its owner and no namesake.
+        // The folder's lock was held a moment ago, so this process id is its owner's.
         if let Some(owner) = Pid::from_raw(owner) {
             let _ = kill_process(owner, Signal::TERM);
         }
@@ -151,6 +151,6 @@ fn export_line(kubeconfig: impl std::fmt::Display) -> String {
 }
 
 fn copy_to_stderr(mut from: impl Read) {
-    // Unbuffered on the other side, so that a line of progress shows when it is written.
+    // Unbuffered, so that a line of progress is shown when it is written.
     let _ = io::copy(&mut from, &mut io::stderr());
 }

@@ -1,5 +1,5 @@
-//! Where the components' programs come from: built from source by `hack/build-go.sh` (once
-//! per machine), and etcd and kube-apiserver from `KUBEBUILDER_ASSETS` where they fit.
+//! Finds the programs of the components: built from source by `hack/build-go.sh` (once per
+//! machine), and etcd and kube-apiserver from `KUBEBUILDER_ASSETS` if their version matches.
 
 use std::env;
 use std::fs;
@@ -13,17 +13,17 @@ use crate::process::Program;
 
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
-/// The folder of the multi-call binary and its links, and perhaps a second one.
+/// The folder of the multi-call binary and its links, and optionally a second one.
 #[derive(Debug, Clone)]
 pub struct Binaries {
     folder: PathBuf,
-    /// containerd's, where there is a real node.
+    /// The folder of containerd, for a real node.
     containerd: Option<PathBuf>,
     assets: Option<PathBuf>,
 }
 
 impl Binaries {
-    /// Finds them, or builds them with progress on standard error.
+    /// Finds the programs, or builds them with progress on standard error.
     ///
     /// # Errors
     /// The build failed, or Go is missing.
@@ -50,7 +50,7 @@ impl Binaries {
         })
     }
 
-    /// The same with what a real node needs besides.
+    /// Adds the programs that a real node needs.
     ///
     /// # Errors
     /// As [`Binaries::find_or_build`].
@@ -59,7 +59,7 @@ impl Binaries {
         Ok(self)
     }
 
-    /// The folder that holds kubectl and links to every component.
+    /// Returns the folder of kubectl and the links to every component.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -83,7 +83,7 @@ impl Binaries {
     }
 }
 
-/// Builds the Go module `hack/MODULE`, if that was not done before.
+/// Builds the Go module `hack/MODULE`, unless that was done before.
 fn build(module: &str) -> Result<PathBuf> {
     let hack = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack");
     let script = hack.join("build-go.sh");
@@ -104,19 +104,19 @@ fn build(module: &str) -> Result<PathBuf> {
     }
 }
 
-/// Why the etcd and kube-apiserver of `assets` cannot be used, if they cannot.
+/// Returns why the etcd and kube-apiserver of `assets` cannot be used, if so.
 fn misfit(assets: &Path, ours: &Path) -> Option<String> {
     if !assets.join("etcd").exists() {
-        return Some("it holds no etcd".to_owned());
+        return Some("it has no etcd".to_owned());
     }
     let Some(theirs) = minor_of(&assets.join("kube-apiserver")) else {
-        return Some("it holds no kube-apiserver that tells its version".to_owned());
+        return Some("it has no kube-apiserver with a readable version".to_owned());
     };
     let wanted = minor_of(&ours.join("kube-apiserver"))?;
     (theirs != wanted).then(|| format!("its kube-apiserver is {theirs}, not {wanted}"))
 }
 
-/// `v1.36` of a kube-apiserver that prints `Kubernetes v1.36.3`.
+/// Returns `v1.36` of a kube-apiserver that prints `Kubernetes v1.36.3`.
 fn minor_of(api_server: &Path) -> Option<String> {
     let output = Command::new(api_server).arg("--version").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -1,7 +1,7 @@
 //! The cluster's certificate authority, the API server's serving certificate, a client
 //! certificate per component, and the key that signs ServiceAccount tokens.
 //!
-//! Everything is ECDSA P-256 and lives as long as its state folder.
+//! All keys are ECDSA P-256 and valid as long as their state folder exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes them all in `folder`; `users` are (common name, organization) of the clients.
+    /// Creates all of them in `folder`; `users` are (common name, organization) of the clients.
     pub(crate) fn create(
         folder: &Path,
         server_names: &[&str],
@@ -113,7 +113,7 @@ fn name(common_name: &str, organization: Option<&str>) -> DistinguishedName {
     name
 }
 
-/// User names hold colons, which some tools take for list separators in a path.
+/// User names contain colons, which some tools use as list separators in a path.
 fn file_name(name: &str) -> String {
     name.replace(':', "-")
 }

@@ -1,4 +1,5 @@
-//! One cluster: started, ready, its components stopped and started at will, gone on drop.
+//! One cluster: it starts, becomes ready, its components can be stopped and restarted, and it is
+//! deleted on drop.
 
 mod readiness;
 
@@ -25,19 +26,19 @@ use crate::options::{Nodes, Options};
 use crate::ports::free_port;
 use crate::process::Process;
 
-/// How long a component that is asked to end may take.
+/// The grace period of a component that is told to stop.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// The user of the kubeconfig that is handed out.
+/// The user of the kubeconfig for callers.
 const ADMIN: &str = "admin";
 
-/// Authorized to do anything, before any RBAC object exists.
+/// Authorized for everything before any RBAC object exists.
 const MASTERS: &str = "system:masters";
 
-/// Authorized to do what a node must for the pods that are on it.
+/// Authorized for what a node must do for its pods.
 const NODES: &str = "system:nodes";
 
-/// By which clients on this machine and, later, pods call the API server.
+/// The names by which clients on this machine and pods call the API server.
 const SERVER_NAMES: [&str; 7] = [
     "127.0.0.1",
     API_SERVER_CLUSTER_IP,
@@ -48,10 +49,10 @@ const SERVER_NAMES: [&str; 7] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
-/// A running cluster of our own. Dropping it kills every component and removes its folder.
+/// A running cluster. Dropping it kills every component and removes its folder.
 #[derive(Debug)]
 pub struct Cluster {
-    /// What runs. A stopped component is not in it. Dropped, and so killed, before `folder`.
+    /// The running components, without stopped ones. Dropped, and so killed, before `folder`.
     processes: Mutex<BTreeMap<Component, Process>>,
     layout: Layout,
     binaries: Binaries,
@@ -62,19 +63,19 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster and returns when a pod can be created in it and will run.
+    /// Starts a cluster and returns once a pod can be created and will run.
     ///
     /// # Errors
-    /// A component ended or was not ready within 90 s; the programs cannot be built; the
-    /// cache folder cannot be written to. Nothing is left running.
+    /// A component exited or was not ready within 90 s; the programs cannot be built; the cache
+    /// folder is not writable. No process is left running.
     pub fn start(options: Options) -> Result<Self> {
         let cluster = Self::start_api_server(options)?;
         cluster.start_controllers()?;
         Ok(cluster)
     }
 
-    /// The first half of [`Cluster::start`]: etcd and an API server that is ready, nothing
-    /// that acts on what is stored. The place for [`Cluster::install_definitions`].
+    /// The first half of [`Cluster::start`]: etcd and a ready API server, without controllers. Use
+    /// it before [`Cluster::install_definitions`].
     ///
     /// # Errors
     /// As [`Cluster::start`].
@@ -132,8 +133,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The second half of [`Cluster::start`]: controller-manager, scheduler and nodes;
-    /// returns when the nodes take pods and the default ServiceAccount exists.
+    /// The second half of [`Cluster::start`]: controller-manager, scheduler and nodes; returns once
+    /// the nodes accept pods and the default ServiceAccount exists.
     ///
     /// # Errors
     /// As [`Cluster::start`].
@@ -152,8 +153,8 @@ impl Cluster {
             Nodes::Real => {
                 self.spawn(Component::Registry)?;
                 self.spawn(Component::Containerd)?;
-                // Without it the kubelet ends.
-                self.wait("an answer of containerd", || {
+                // Without containerd the kubelet exits.
+                self.wait("a response of containerd", || {
                     UnixStream::connect(node::CONTAINERD_SOCKET)
                         .map(|_| ())
                         .map_err(|error| error.to_string())
@@ -165,24 +166,24 @@ impl Cluster {
         self.wait_until_usable()
     }
 
-    /// Ends a component as an operating system does that shuts down (SIGTERM), and waits
-    /// until it is gone; killed if it takes longer than 10 s. What it stored stays.
+    /// Stops a component as an operating system shuts down (SIGTERM) and waits until it has exited;
+    /// kills it after 10 s. Its data is kept.
     pub fn stop(&self, component: Component) {
         if let Some(mut process) = self.processes().remove(&component) {
             process.stop(STOP_GRACE);
         }
     }
 
-    /// Ends a component as a crash does (SIGKILL).
+    /// Kills a component as a crash does (SIGKILL).
     pub fn kill(&self, component: Component) {
         self.processes().remove(&component); // dropped, so killed
     }
 
-    /// Starts a component again, after stopping it if it runs: on the same port, with the
-    /// same data. Returns when the API server, if it runs and this concerns it, is ready.
+    /// Restarts a component, after stopping it if it runs: on the same port, with the same data.
+    /// Returns once the API server, if it runs and this concerns it, is ready.
     ///
     /// # Errors
-    /// It ended at once, or the API server was not ready within 90 s.
+    /// It exited at once, or the API server was not ready within 90 s.
     pub fn restart(&self, component: Component) -> Result<()> {
         self.stop(component);
         self.spawn(component)?;
@@ -193,60 +194,60 @@ impl Cluster {
         }
     }
 
-    /// Stops a component where it stands (SIGSTOP): its connections stay open, unanswered.
-    /// One that was stopped is left alone.
+    /// Suspends a component (SIGSTOP): its connections stay open without responses. A stopped
+    /// component is left alone.
     ///
     /// # Errors
-    /// The component has ended by itself.
+    /// The component has exited by itself.
     pub fn pause(&self, component: Component) -> Result<()> {
         self.with(component, Process::pause)
     }
 
-    /// Lets a paused component go on. One that was stopped is left alone.
+    /// Resumes a paused component. A stopped component is left alone.
     ///
     /// # Errors
-    /// The component has ended by itself.
+    /// The component has exited by itself.
     pub fn resume(&self, component: Component) -> Result<()> {
         self.with(component, Process::resume)
     }
 
-    /// A kubeconfig of a member of `system:masters`.
+    /// Returns a kubeconfig of a member of `system:masters`.
     pub fn kubeconfig(&self) -> PathBuf {
         self.layout.admin_kubeconfig()
     }
 
-    /// The API server's audit log: one JSON event a line, written before the answer is sent,
-    /// with the user agent of every request that is not the control plane's own reading.
+    /// Returns the API server's audit log: one JSON event per line, written before the response is
+    /// sent, with the user agent of every request except the control plane's own reads.
     pub fn audit_log(&self) -> PathBuf {
         self.layout.audit_log()
     }
 
-    /// What a component has printed.
+    /// Returns the output of a component.
     pub fn log(&self, component: Component) -> PathBuf {
         self.layout.log(component)
     }
 
-    /// The folder of all its state, which goes away with it.
+    /// Returns the folder of all its state, which is removed with it.
     pub fn dir(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The state folder itself.
+    /// Returns the state folder itself.
     pub fn folder(&self) -> &StateFolder {
         &self.folder
     }
 
-    /// `https://ADDRESS:PORT`; the address is 127.0.0.1 where nodes are simulated.
+    /// Returns `https://ADDRESS:PORT`; the address is 127.0.0.1 with simulated nodes.
     pub fn server_url(&self) -> String {
         self.layout.server_url()
     }
 
-    /// Where etcd answers, to everybody on this machine: `http://127.0.0.1:PORT`.
+    /// Returns the URL of etcd, open to every process on this machine: `http://127.0.0.1:PORT`.
     pub fn etcd_url(&self) -> String {
         self.layout.etcd_url()
     }
 
-    /// What a child process needs to know to use this cluster.
+    /// Returns what a child process needs to use this cluster.
     pub fn environment(&self) -> Environment {
         Environment {
             kubeconfig: self.kubeconfig(),
@@ -260,7 +261,7 @@ impl Cluster {
         }
     }
 
-    /// An error if a component that should run has ended by itself.
+    /// Returns an error if a component that should run has exited by itself.
     ///
     /// # Errors
     /// [`crate::Error::Ended`], with the end of its log.
@@ -300,7 +301,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A panic while the lock was held leaves the map whole: every change is one call.
+    /// A panic while the lock was held leaves the map consistent: every change is one call.
     fn processes(&self) -> MutexGuard<'_, BTreeMap<Component, Process>> {
         self.processes
             .lock()
@@ -309,19 +310,20 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// Leaves the audit log to whoever collects them (`DEVCLUSTER_AUDIT_LOGS`).
+    /// Moves the audit log to the folder of `DEVCLUSTER_AUDIT_LOGS`, if set.
     fn drop(&mut self) {
         self.processes().clear(); // killed
         if let (Some(logs), Some(name)) = (environment::audit_logs(), self.dir().file_name()) {
             let kept = logs.join(name).with_extension("log");
-            // On another file system it would have to be copied; a missing log is none.
+            // On another file system it would have to be copied; without a log there is nothing to
+            // move.
             let _ = fs::rename(self.audit_log(), &kept)
                 .or_else(|_| fs::copy(self.audit_log(), &kept).map(|_| ()));
         }
     }
 }
 
-/// kwok's default stages, which it has embedded and yet wants as a file.
+/// Returns kwok's default stages, which are embedded in kwok but must be given as a file.
 fn kwok_stages(binaries: &Binaries) -> Result<String> {
     let program = binaries.path("kwok-stages");
     let output = Command::new(&program)

@@ -1,5 +1,5 @@
-//! The components: their names, the users they are, and their command lines. What is
-//! not named here is each component's own default.
+//! The components: their names, their users, and their command lines. Options that are not set here
+//! have the component's default.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -9,15 +9,15 @@ use crate::certificates::Certificates;
 use crate::error::{Result, write};
 use crate::node;
 
-/// Clients of a control plane are held to 20–50 requests a second by default, which is
-/// what a test of many objects would measure instead of the operator.
+/// Clients of a control plane are limited to 20–50 requests a second by default. A test of many
+/// objects would measure that instead of the operator.
 const QPS: u32 = 500;
 const BURST: u32 = 1000;
 
-/// Where the cluster's DNS answers, if something does.
+/// The address of the cluster's DNS, if it has one.
 pub(crate) const DNS_CLUSTER_IP: &str = "10.96.0.10";
 
-/// ClusterIPs; kwok's pods and nodes have the upper half of 10/8.
+/// The range of ClusterIPs; kwok's pods and nodes have the upper half of 10/8.
 const SERVICE_RANGE: &str = "10.96.0.0/16";
 /// The first address of [`SERVICE_RANGE`], which the Service `kubernetes` gets.
 pub(crate) const API_SERVER_CLUSTER_IP: &str = "10.96.0.1";
@@ -33,7 +33,7 @@ pub enum Component {
     ControllerManager,
     /// kube-scheduler.
     Scheduler,
-    /// kwok, which answers for the kubelets of all nodes.
+    /// kwok, which simulates the kubelets of all nodes.
     Kwok,
     /// The registry of a real node.
     Registry,
@@ -46,7 +46,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// All, in the order in which each finds what it needs.
+    /// All components, in an order in which each finds those that it needs.
     pub const ALL: [Self; 9] = [
         Self::Etcd,
         Self::ApiServer,
@@ -59,7 +59,7 @@ impl Component {
         Self::KubeProxy,
     ];
 
-    /// The program's name, which is also that of its log.
+    /// Returns the program's name, which is also that of its log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -74,11 +74,11 @@ impl Component {
         }
     }
 
-    /// The user it is to the API server, if it is one of its clients.
+    /// Returns its user at the API server, if it is a client.
     pub(crate) fn user(self) -> Option<&'static str> {
         match self {
             Self::Etcd | Self::Registry | Self::Containerd => None,
-            // To the kubelet.
+            // At the kubelet.
             Self::ApiServer => Some("kube-apiserver-kubelet-client"),
             Self::ControllerManager => Some("system:kube-controller-manager"),
             Self::Scheduler => Some("system:kube-scheduler"),
@@ -123,9 +123,9 @@ pub(crate) struct Layout {
     pub(crate) certificates: Certificates,
     pub(crate) etcd_port: u16,
     pub(crate) server_port: u16,
-    /// Loopback, or the node's address, if there is a real one.
+    /// Loopback, or the address of a real node.
     pub(crate) address: Ipv4Addr,
-    /// Of a real node.
+    /// The configuration of a real node.
     pub(crate) node: Option<node::Configuration>,
 }
 
@@ -166,7 +166,7 @@ impl Layout {
         self.folder.join("kwok.yaml")
     }
 
-    /// Writes the configuration files that the command lines name; `stages` are kwok's.
+    /// Writes the configuration files of the command lines; `stages` are kwok's.
     pub(crate) fn write_configuration(&self, admin: &str, stages: &str) -> Result<()> {
         self.write_kubeconfig(&self.admin_kubeconfig(), admin)?;
         for component in Component::ALL {
@@ -200,7 +200,7 @@ impl Layout {
         }
     }
 
-    /// JSON is YAML, and quotes what a path may hold.
+    /// JSON is valid YAML and quotes any path.
     fn write_kubeconfig(&self, path: &Path, user: &str) -> Result<()> {
         let kubeconfig = serde_json::json!({
             "apiVersion": "v1",
@@ -228,7 +228,7 @@ impl Layout {
             text("listen-client-urls", &url),
             text("advertise-client-urls", &url),
             text("listen-peer-urls", "http://127.0.0.1:0"), // there are no peers
-            // The data need not survive the machine, only the process.
+            // The data must survive the process, not the machine.
             "--unsafe-no-fsync".to_owned(),
             text("log-level", "warn"),
         ]
@@ -256,13 +256,13 @@ impl Layout {
                 "service-account-signing-key-file",
                 certificates.service_account_key(),
             ),
-            // Webhooks of Services are called at their endpoints: no kube-proxy runs here.
+            // Webhooks of Services are called at their endpoints, because no kube-proxy runs here.
             text("enable-aggregator-routing", "true"),
-            // Otherwise an end in good order waits a minute for watches to go away.
+            // Otherwise a graceful shutdown waits for a minute for watches to end.
             text("shutdown-watch-termination-grace-period", "1s"),
             flag("audit-policy-file", self.audit_policy()),
             flag("audit-log-path", self.audit_log()),
-            // In MB. 0 means 100 (lumberjack's default), and what is rotated is not read.
+            // In MB. 0 means 100 (lumberjack's default), and rotated files are not read.
             text("audit-log-maxsize", "1000000"),
         ];
         if self.node.is_some() {
@@ -274,7 +274,7 @@ impl Layout {
                 ),
                 flag("kubelet-client-key", certificates.key(client)),
                 text("kubelet-preferred-address-types", "InternalIP"),
-                // To API servers of others, such as metrics-server.
+                // For aggregated API servers such as metrics-server.
                 flag("proxy-client-cert-file", certificates.certificate(client)),
                 flag("proxy-client-key-file", certificates.key(client)),
                 flag("requestheader-client-ca-file", certificates.authority()),
@@ -284,7 +284,7 @@ impl Layout {
                 text("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
             ]);
         } else {
-            // A loopback address is not allowed in the endpoints of Service kubernetes.
+            // The endpoints of the Service kubernetes may not be loopback addresses.
             arguments.push(text("endpoint-reconciler-type", "none"));
         }
         arguments

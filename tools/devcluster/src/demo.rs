@@ -1,6 +1,6 @@
-//! `devcluster demo`: the main job before the reader's eyes, from nothing to four operators
-//! at work, as a transcript of commands that can be repeated by hand. It succeeds only if
-//! each thing it shows has happened.
+//! `devcluster demo`: the four operators from an empty cluster to garbage collection, as a
+//! transcript of commands that can be repeated by hand. It succeeds only if every shown result has
+//! occurred.
 
 mod samples;
 mod stage;
@@ -24,15 +24,15 @@ use crate::{background, interrupt};
 /// Both versions of every kind.
 const DEFINITIONS: &str = "config/crd";
 
-/// The Memcached as its users know it, and as it is stored. Without a version, kubectl
-/// speaks the new one.
+/// The Memcached in its original version, and in the stored one. Without a version, kubectl uses
+/// the new one.
 const OLD: &str = "memcacheds.v1alpha1.cache.example.com";
 const NEW: &str = "memcacheds.v1.cache.example.com";
 
 /// The size that the Memcached sample is scaled to.
 const SCALED: usize = 5;
 
-/// And then, through its old version.
+/// The next size, set through the original version.
 const RESCALED: usize = 4;
 
 #[derive(clap::Args)]
@@ -86,7 +86,7 @@ fn perform(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     };
     let cluster = Cluster::start_api_server(options)?;
     took("etcd and kube-apiserver started", began.elapsed());
-    // Here, because the garbage collector looks for new kinds every 30 s only.
+    // Here, because the garbage collector discovers new kinds only every 30 s.
     let installing = Instant::now();
     println!("$ kubectl apply -k {DEFINITIONS}");
     print_indented(&cluster.install_definitions(&arguments.root.join(DEFINITIONS))?);
@@ -100,7 +100,7 @@ fn perform(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 
     let mut stage = Stage::new(&cluster, &interrupted, arguments.root.clone());
     if let Err(error) = play(&mut stage, arguments) {
-        // Ctrl-C ended the kubectl of the moment too, whose complaint tells nothing.
+        // Ctrl-C has also ended the running kubectl, whose error would mislead.
         if interrupted.load(Ordering::Relaxed) {
             return Err(devcluster::Error::Interrupted.into());
         }
@@ -172,8 +172,8 @@ fn play(stage: &mut Stage<'_>, arguments: &Arguments) -> Result<(), Box<dyn Erro
     Ok(())
 }
 
-/// What is written in one version is read in the other, and an edit through the old one
-/// keeps what only the new one can say.
+/// Objects written in one version are read in the other, and an edit through the original one keeps
+/// the fields that it lacks.
 fn show_both_versions(stage: &mut Stage<'_>) -> Result<(), Box<dyn Error>> {
     println!("\n# One object, in the version you know and in the new one");
     let began = Instant::now();
@@ -198,7 +198,7 @@ fn show_both_versions(stage: &mut Stage<'_>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What is wrong is refused by the schema, or by our webhook where a schema cannot.
+/// Invalid values are rejected by the schema, or by our webhook if a schema cannot.
 fn show_refusals(stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
     println!("\n# A mistake is refused by the API server, in the field's name");
     let negative = r#"{"spec":{"size":-1}}"#;
@@ -215,7 +215,7 @@ fn show_refusals(stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
     for (command, field) in mistakes {
         let refusal = stage.kubectl_refused(command)?;
         if !refusal.contains(field) {
-            return Err(format!("the refusal does not name {field}").into());
+            return Err(format!("the rejection does not name {field}").into());
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! How a process finds the cluster that `devcluster run` started around it: variables.
+//! The variables by which a process finds the cluster that `devcluster run` started for it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,33 +13,33 @@ const AUTHORITY: &str = "SSL_CERT_FILE";
 const STORAGE: &str = "CONTAINERS_STORAGE_CONF";
 pub(crate) const BINARIES: &str = "DEVCLUSTER_BIN";
 
-/// A cluster that somebody else owns.
+/// A cluster that another process owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
     /// A kubeconfig of a member of system:masters (`KUBECONFIG`).
     pub kubeconfig: PathBuf,
-    /// The API server's audit log, one JSON event a line (`DEVCLUSTER_AUDIT_LOG`).
+    /// The API server's audit log, one JSON event per line (`DEVCLUSTER_AUDIT_LOG`).
     pub audit_log: PathBuf,
-    /// Where clusters that other processes start meanwhile leave their audit logs when they
-    /// stop (`DEVCLUSTER_AUDIT_LOGS`); none if nobody reads them.
+    /// Where other clusters of the same run move their audit logs when they stop
+    /// (`DEVCLUSTER_AUDIT_LOGS`); none if the logs are not needed.
     pub audit_logs: Option<PathBuf>,
     /// The folder of kubectl and the components (`DEVCLUSTER_BIN`, and first in `PATH`).
     pub binaries: PathBuf,
-    /// Where there is a real node, what its clients need besides.
+    /// Additional variables for clients of a real node.
     pub node: Option<NodeEnvironment>,
 }
 
-/// What makes the tools of images use the registry of a real node.
+/// Variables that make image tools use the registry of a real node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeEnvironment {
     /// The registry's certificate authority (`SSL_CERT_FILE`, which every Go client reads).
     pub authority: PathBuf,
-    /// Where buildah and podman keep images (`CONTAINERS_STORAGE_CONF`).
+    /// The storage of buildah and podman (`CONTAINERS_STORAGE_CONF`).
     pub storage: PathBuf,
 }
 
 impl Environment {
-    /// Reads it from this process's variables.
+    /// Reads it from this process's environment variables.
     ///
     /// # Errors
     /// [`Error::NoEnvironment`] names the first variable that is not set.
@@ -62,8 +62,8 @@ impl Environment {
         })
     }
 
-    /// The variables to set for a child process: those above, and `PATH` with the binaries
-    /// first, since a machine's own kubectl may be years old.
+    /// Returns the variables for a child process: those above, and `PATH` with the binaries first,
+    /// because the machine's own kubectl may be old.
     pub fn variables(&self) -> Vec<(&'static str, OsString)> {
         let mut variables = vec![
             (KUBECONFIG, self.kubeconfig.clone().into()),
@@ -82,7 +82,7 @@ impl Environment {
     }
 }
 
-/// Where the audit logs of clusters that stop are collected, if anywhere.
+/// Returns where audit logs of stopped clusters are collected, if anywhere.
 pub(crate) fn audit_logs() -> Option<PathBuf> {
     let folder = env::var_os(AUDIT_LOGS).filter(|value| !value.is_empty());
     folder.map(PathBuf::from)
@@ -91,7 +91,7 @@ pub(crate) fn audit_logs() -> Option<PathBuf> {
 fn path_with_first(folder: &Path, path: Option<OsString>) -> OsString {
     let rest = path.unwrap_or_default();
     let folders = iter::once(folder.to_owned()).chain(env::split_paths(&rest));
-    // A folder with a colon in its name cannot be in any PATH.
+    // A folder with a colon in its name cannot be in PATH.
     env::join_paths(folders).unwrap_or(rest)
 }
 
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_binaries_come_first_in_path_and_nothing_is_lost() {
+    fn the_binaries_come_first_in_path_and_other_entries_are_kept() {
         let path = path_with_first(Path::new("/ours"), Some("/usr/bin:/bin".into()));
         assert_eq!(path, "/ours:/usr/bin:/bin");
     }

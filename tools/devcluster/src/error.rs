@@ -1,5 +1,5 @@
-//! What can go wrong between "start a cluster" and "it is ready", told so that the reader
-//! need not open a log: the message of a dead component ends with the end of its log.
+//! Errors between "start a cluster" and "it is ready". The message is sufficient without opening a
+//! log: that of an exited component includes the end of its log.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The result of everything in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the cluster, or a part of it, is not there.
+/// Why the cluster, or a part of it, is not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,44 +18,44 @@ pub enum Error {
     Build {
         /// The build script.
         script: PathBuf,
-        /// How it failed; its own words are on standard error.
+        /// How it failed; its output is on standard error.
         reason: String,
     },
     /// A file, folder or process operation failed.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done, to which path.
+        /// The failed operation and its path.
         doing: String,
-        /// The operating system's reason.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A certificate could not be made.
     #[error("making the certificates: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// The TLS client could not be made from the cluster's own certificates.
+    /// The TLS client could not be created from the cluster's own certificates.
     #[error("reading the certificates: {0}")]
     Tls(#[from] rustls::Error),
-    /// A component ended by itself.
+    /// A component exited by itself.
     #[error("{name} ended ({status}); the end of its log:\n{log}")]
     Ended {
         /// Its program's name.
         name: String,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// The last lines it wrote.
+        /// The last lines of its log.
         log: String,
     },
-    /// Something did not happen in time.
+    /// An expected state was not reached in time.
     #[error("{what} did not happen within {} s; last seen: {seen}", limit.as_secs())]
     Late {
-        /// What was waited for.
+        /// The expected state.
         what: String,
-        /// How long.
+        /// The time limit.
         limit: Duration,
-        /// The last answer.
+        /// The last observation.
         seen: String,
     },
-    /// The API server refused a request of ours.
+    /// The API server rejected a request.
     #[error("{method} {path}: status {status}: {body}")]
     Refused {
         /// HTTP method.
@@ -64,29 +64,29 @@ pub enum Error {
         path: String,
         /// HTTP status.
         status: u16,
-        /// The answer's body.
+        /// The response body.
         body: String,
     },
-    /// A kubectl command that had to succeed failed.
+    /// A kubectl command that must succeed failed.
     #[error("kubectl {arguments}: {reason}")]
     Kubectl {
-        /// What it was asked to do.
+        /// Its arguments.
         arguments: String,
-        /// What it said.
+        /// Its error output.
         reason: String,
     },
-    /// This machine cannot run a node; the text says what it lacks and how to get it.
+    /// This machine cannot run a node; the text names what is missing and how to install it.
     #[error("this machine cannot run containers: {0}")]
     Machine(String),
     /// The caller's interrupt flag was set while the cluster was starting.
     #[error("interrupted")]
     Interrupted,
-    /// There is no cluster in this process's environment.
+    /// This process's environment has no cluster.
     #[error("{0} is not set: run this under `devcluster run -- …`")]
     NoEnvironment(&'static str),
 }
 
-/// Adds what was being done to an I/O error.
+/// Adds the failed operation to an I/O error.
 pub(crate) trait Doing<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
 }
@@ -100,7 +100,7 @@ impl<T> Doing<T> for io::Result<T> {
     }
 }
 
-/// Writes a file, naming it in the error.
+/// Writes a file; an error names its path.
 pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
     std::fs::write(path, contents).doing(|| format!("writing {}", path.display()))
 }

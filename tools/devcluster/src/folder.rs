@@ -1,9 +1,8 @@
-//! State folders: one per cluster, removed with it, and removed by the next start if the
-//! owner died without doing so.
+//! State folders: one per cluster, removed with it, or by the next start if the owner was killed.
 //!
-//! The owner holds a lock on the file `owner` for as long as it lives; the kernel lets go of
-//! it however the owner dies. (A process id and start time would say the same within one
-//! container, but not to another that shares the cache folder.)
+//! The owner holds a lock on the file `owner` as long as it runs; the kernel releases it however
+//! the owner exits. (Process id and start time would work within one container, but not across
+//! containers that share the cache folder.)
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
@@ -16,7 +15,7 @@ use std::{env, process};
 use crate::error::{Doing, Result, write};
 use crate::node;
 
-/// Tells apart the clusters of one process.
+/// Distinguishes the clusters of one process.
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 
 const OWNER: &str = "owner";
@@ -27,20 +26,20 @@ const STAYS: &str = "stays";
 #[derive(Debug)]
 pub struct StateFolder {
     path: PathBuf,
-    /// Locked until this is dropped or the process dies.
+    /// Locked until this is dropped or the process exits.
     _owner: File,
 }
 
 impl StateFolder {
-    /// Removes the folders of dead owners, then makes a new one.
+    /// Removes the folders of exited owners, then creates a new one.
     ///
     /// # Errors
-    /// The cache folder cannot be written to.
+    /// The cache folder is not writable.
     pub fn create() -> Result<Self> {
         let root = root();
         fs::create_dir_all(&root).doing(|| format!("creating {}", root.display()))?;
-        // Held while folders come and go, so that no one takes ours for abandoned in the
-        // moment between its creation and its lock.
+        // Held while folders are created and removed, so that no other process takes our folder for
+        // abandoned between its creation and its lock.
         let lock_path = root.join("lock");
         let lock = File::create(&lock_path).doing(|| format!("opening {}", lock_path.display()))?;
         lock.lock()
@@ -68,7 +67,7 @@ impl StateFolder {
         })
     }
 
-    /// Removes the folders of dead owners.
+    /// Removes the folders of exited owners.
     pub fn sweep() {
         let root = root();
         let lock = File::create(root.join("lock"));
@@ -77,20 +76,20 @@ impl StateFolder {
         }
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the cluster one that [`StateFolder::staying_owners`] finds.
+    /// Marks the cluster as one that [`StateFolder::staying_owners`] finds.
     ///
     /// # Errors
-    /// The folder cannot be written to.
+    /// The folder is not writable.
     pub fn mark_as_staying(&self) -> Result<()> {
         write(&self.path.join(STAYS), "")
     }
 
-    /// The folders and process ids of the living owners of clusters that stay.
+    /// Returns the folders and process ids of the running owners of clusters that stay.
     pub fn staying_owners() -> Vec<(PathBuf, i32)> {
         folders(&root())
             .into_iter()
@@ -105,7 +104,8 @@ impl StateFolder {
 
 impl Drop for StateFolder {
     fn drop(&mut self) {
-        // Of a node it is full of mounts; the process outside removes it when they are gone.
+        // The folder of a node is full of mounts; the process outside removes it when they are
+        // gone.
         if !node::is_inside() {
             remove(&self.path);
         }
@@ -139,8 +139,8 @@ fn remove_abandoned(root: &Path) {
     }
 }
 
-/// Whether no living process holds the lock. A folder without an owner file was being made
-/// or removed when its process died.
+/// Reports whether no running process holds the lock. A folder without an owner file was being
+/// created or removed when its process exited.
 fn is_abandoned(folder: &Path) -> bool {
     match OpenOptions::new().write(true).open(folder.join(OWNER)) {
         Ok(owner) => !matches!(owner.try_lock(), Err(TryLockError::WouldBlock)),
@@ -148,8 +148,8 @@ fn is_abandoned(folder: &Path) -> bool {
     }
 }
 
-/// A component of a dead owner may still be writing for some milliseconds, so once is not
-/// always enough. What cannot be removed is left for the next start.
+/// A component of an exited owner may write for some milliseconds more, so one attempt is not
+/// always enough. The next start removes what is left.
 fn remove(folder: &Path) {
     for _ in 0..20 {
         match fs::remove_dir_all(folder) {

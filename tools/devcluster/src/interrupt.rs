@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM as a flag that waiting loops look at.
+//! Ctrl-C and SIGTERM as a flag for waiting loops.
 
 use std::io;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// What a shell reports of a process that Ctrl-C ended.
+/// The exit code that a shell reports for a process ended by Ctrl-C.
 pub(crate) const EXIT_CODE: u8 = 130;
 
-/// The flag that the first signal sets. A second one ends this process at once; the
-/// components notice by themselves.
+/// Returns the flag that the first signal sets. A second signal exits this process at once; the
+/// components then exit by themselves.
 pub(crate) fn flag() -> io::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

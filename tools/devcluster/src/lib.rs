@@ -1,16 +1,16 @@
-//! A Kubernetes control plane on this machine, for development and tests: etcd,
-//! kube-apiserver, kube-controller-manager, kube-scheduler, and kwok in the place of
-//! kubelets, all real and built from source, on free loopback ports.
+//! A Kubernetes control plane on this machine, for development and tests: etcd, kube-apiserver,
+//! kube-controller-manager, kube-scheduler, and kwok in place of kubelets, all real and built from
+//! source, on free loopback ports.
 //!
-//! [`Nodes::Real`] puts a node that runs containers in the place of kwok's; it needs root.
+//! [`Nodes::Real`] replaces kwok's nodes by one that runs containers; it needs root.
 //!
-//! Blocking, standard library threads only, so that it serves tests of any kind; it knows
-//! nothing of the operators that run against it.
+//! Blocking, with standard library threads only, so that tests of any kind can use it. It is
+//! independent of the operators that run against it.
 //!
-//! Nothing outlives the process that started it, however that process ends. Each component
-//! has a process group of its own (Ctrl-C reaches the parent only, which then stops them in
-//! order) and a pipe as standard input whose other end the parent holds: when the kernel
-//! closes it, the component ends. Folders of dead owners are removed by the next start.
+//! No process outlives the one that started it, however that one exits. Each component has its own
+//! process group (Ctrl-C reaches only the parent, which then stops them in order) and a pipe as
+//! standard input, of which the parent holds the other end: when the kernel closes it, the
+//! component exits. The next start removes folders of exited owners.
 //!
 //! ```no_run
 //! use devcluster::{Cluster, Component, Options};

@@ -1,5 +1,5 @@
-//! The command: reads the arguments, calls the part that does it, and turns its outcome
-//! into an exit code. Nothing else.
+//! The command: parses the arguments, calls the subcommand, and converts its result to an exit
+//! code.
 
 mod background;
 mod demo;
@@ -52,7 +52,7 @@ enum Command {
     /// The process behind `up`
     #[command(hide = true)]
     Hold(ClusterArguments),
-    /// The process behind `run`: becomes the command, and ends when its parent does
+    /// The process behind `run`: executes the command, and exits when its parent does
     #[command(hide = true)]
     RunBound {
         parent: i32,
@@ -61,14 +61,14 @@ enum Command {
     },
 }
 
-/// What kind of cluster to start.
+/// The kind of cluster to start.
 #[derive(clap::Args)]
 struct ClusterArguments {
     /// Number of kwok nodes
     #[arg(long, default_value_t = 2)]
     nodes: usize,
-    /// One real node instead, which runs containers; needs root, and a registry, runc and
-    /// other packages, which it names
+    /// One real node instead, which runs containers; needs root, and a registry, runc and other
+    /// packages; missing ones are listed
     #[arg(long, conflicts_with = "nodes")]
     node: bool,
     /// A kustomize folder of CustomResourceDefinitions to install before the controllers
@@ -130,7 +130,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-/// Runs `program` where a cluster with a real node may be started.
+/// Runs `program` where a cluster with a real node can be started.
 fn enter(
     program: &Path,
     arguments: impl IntoIterator<Item = OsString>,

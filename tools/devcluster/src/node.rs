@@ -1,10 +1,9 @@
-//! A node that runs containers, instead of kwok's simulated ones: containerd, kubelet,
-//! kube-proxy and a registry that answers for every registry's name.
+//! A node that runs containers, instead of kwok's simulated ones: containerd, kubelet, kube-proxy
+//! and a registry that serves every registry's name.
 //!
-//! It lives in network, mount and process namespaces of its own ([`enter()`]): when the first
-//! process in them ends, the kernel ends all others and takes away mounts, interfaces and
-//! firewall rules. What is left then, cgroups and the state folder, the process outside
-//! removes.
+//! It runs in network, mount and process namespaces of its own ([`enter()`]): when the first
+//! process in them exits, the kernel ends all others and removes mounts, interfaces and firewall
+//! rules. The process outside removes the rest, cgroups and the state folder.
 
 mod cgroup;
 mod configuration;
@@ -19,17 +18,17 @@ pub(crate) use enter::name;
 
 use std::net::Ipv4Addr;
 
-/// The node's only address, in the namespace: of its API server, kubelet and registry.
+/// The node's only address in the namespace: of its API server, kubelet and registry.
 pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 250, 0, 1);
 
 /// The node's name.
 pub(crate) const NODE: &str = "node-1";
 
-/// Where pods get their addresses from.
+/// The address range of pods.
 pub(crate) const POD_RANGE: &str = "10.244.0.0/16";
 
-/// The names under which the registry is known inside, and to its certificate. Pods' images
-/// need none of them: containerd asks it for every name.
+/// The names of the registry inside the namespace and in its certificate. Images of pods do not
+/// need them: containerd uses it for every name.
 pub(crate) const REGISTRIES: [&str; 8] = [
     "registry.test",
     "registry.example.com", // of the documents
@@ -41,10 +40,10 @@ pub(crate) const REGISTRIES: [&str; 8] = [
     "registry.k8s.io",
 ];
 
-/// Where a node is set up: its namespaces, mounts, network and cgroup.
+/// Prepares the node: its mounts, network and cgroup.
 ///
 /// # Errors
-/// A command of [`machine`] failed; its words are in the error.
+/// A command of [`machine`] failed; its output is in the error.
 pub(crate) fn prepare(folder: &std::path::Path) -> crate::Result<()> {
     network::mounts(folder)?;
     network::interfaces()?;

@@ -1,4 +1,4 @@
-//! The nodes that kwok keeps alive, and when a node takes pods.
+//! The simulated nodes of kwok, and when a node accepts pods.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(crate) fn simulated(number: usize) -> Value {
     })
 }
 
-/// Ready, and no longer tainted: the taint goes some time after the condition comes.
+/// Ready and no longer tainted: the taint is removed some time after the condition is set.
 pub(crate) fn takes_pods(node: &Value) -> bool {
     let is_ready = node["status"]["conditions"]
         .as_array()

@@ -1,14 +1,14 @@
-//! What kind of cluster to start.
+//! The kind of cluster to start.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What pods run on.
+/// The nodes on which pods run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nodes {
-    /// So many of kwok's, each with room for 1000 CPUs and a million pods.
+    /// This many simulated nodes of kwok, each with 1000 CPUs and room for a million pods.
     Simulated(usize),
-    /// One that runs containers; only where [`crate::is_inside`] holds.
+    /// One node that runs containers; only where [`crate::is_inside`] holds.
     Real,
 }
 
@@ -21,12 +21,12 @@ impl Nodes {
     }
 }
 
-/// What kind of cluster to start.
+/// The kind of cluster to start.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What pods run on.
+    /// The nodes on which pods run.
     pub nodes: Nodes,
-    /// Set by somebody else to give up a start that is under way.
+    /// Set by the caller to abort a start in progress.
     pub interrupted: Arc<AtomicBool>,
 }
 

@@ -1,4 +1,4 @@
-//! Free ports that stay free until their owner listens, and while it is restarted.
+//! Free ports that stay reserved until their owner listens, and while it restarts.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -11,22 +11,21 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use crate::error::{Doing, Result};
 
-/// Below the ports that the kernel gives to outgoing connections (32768 and up): one of
-/// those could take ours between the end of a component and its restart. And below the
-/// NodePorts, which a test may want for itself.
+/// Below the ports that the kernel uses for outgoing connections (32768 and up): one of those could
+/// take our port between the exit of a component and its restart. Also below the NodePorts, which a
+/// test may use.
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 20_000;
 
-/// The sockets that keep the ports of this process, until it ends.
+/// The sockets that keep the ports of this process until it exits.
 static RESERVED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
-/// A loopback port on which nobody listens. It belongs to this process until that ends: no other
-/// call of this function returns it, here or in another process, so it can be handed to a program
-/// that is started later, and to the next one after that. Until one listens, connections are
-/// refused.
+/// Returns a free loopback port. It belongs to this process until that exits: no other call of this
+/// function returns it, here or in another process, so it can be given to a program that is started
+/// later, and to its successor. Until one listens, connections are refused.
 ///
 /// # Errors
-/// A thousand tries found none.
+/// A thousand attempts found none.
 pub fn free_port() -> Result<u16> {
     let (port, socket) = (0..1000)
         .map(|attempt: u32| RandomState::new().hash_one(attempt) % u64::from(COUNT))
@@ -40,9 +39,10 @@ pub fn free_port() -> Result<u16> {
     Ok(port)
 }
 
-/// A socket that is bound to the port and does not listen. It is bound without `SO_REUSEADDR`, so
-/// only one can be. With that option set afterwards, whoever sets it as well may listen beside it:
-/// the standard libraries of Rust and Go do (`inet_csk_bind_conflict` in the kernel).
+/// Returns a socket that is bound to the port and does not listen. It is bound without
+/// `SO_REUSEADDR`, so only one can be. The option is set afterwards, so that another socket with
+/// this option can bind and listen: the standard libraries of Rust and Go set it
+/// (`inet_csk_bind_conflict` in the kernel).
 fn reserve(port: u16) -> io::Result<OwnedFd> {
     let socket = socket_with(
         AddressFamily::INET,
@@ -62,17 +62,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_ours_before_while_and_after_somebody_listens() {
+    fn a_port_stays_reserved_before_while_and_after_a_program_listens() {
         let port = free_port().unwrap();
         let address = (Ipv4Addr::LOCALHOST, port);
         let refused = TcpStream::connect(address).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         for everywhere in [false, true] {
-            assert!(reserve(port).is_err(), "nobody else gets it");
+            assert!(reserve(port).is_err(), "the port is reserved");
             let ip = [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED][usize::from(everywhere)];
             let listener = TcpListener::bind((ip, port)).unwrap();
             TcpStream::connect(address).unwrap();
-            assert!(reserve(port).is_err(), "nobody else gets it");
+            assert!(reserve(port).is_err(), "the port is reserved");
             drop(listener);
         }
     }

@@ -1,8 +1,8 @@
-//! One child process that cannot outlive its parent and can be stopped, killed, paused and
-//! resumed as a group.
+//! One child process that cannot outlive its parent and can be stopped, killed, paused and resumed
+//! as a group.
 //!
-//! Must not know what the program is, beyond whether it ends by itself when its standard
-//! input closes.
+//! Independent of the program, except for whether it exits by itself when its standard input
+//! closes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
@@ -16,23 +16,23 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::error::{Doing, Error, Result};
 
-/// Understood by the multi-call binary of `hack/kube`.
+/// An option of the multi-call binary of `hack/kube`.
 const EXIT_WITH_STDIN: &str = "KUBE_EXIT_WITH_STDIN";
 
-/// Their heaps are small and short-lived: Go's default of a collection each time that the heap has
+/// Their heaps are small and short-lived: Go's default of a collection whenever the heap has
 /// doubled takes a seventh of the API server's time. Up to the limit, memory is cheaper.
 const GARBAGE_COLLECTION: [(&str, &str); 2] = [("GOGC", "400"), ("GOMEMLIMIT", "1GiB")];
 
-/// For programs that do not watch their standard input: a background shell does, and kills
-/// the process group when the pipe closes. The group outlives its first process as long as
-/// that shell is in it, so its number cannot have gone to somebody else.
+/// For programs that do not watch their standard input: a background shell does, and kills the
+/// process group when the pipe closes. The group exists as long as that shell runs, so its id
+/// cannot be reused.
 const WATCHER: &str =
     r#"exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@" 3<&- </dev/null"#;
 
-/// How often a waiting loop looks again.
+/// The poll interval of waiting loops.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
-/// A program and how it is kept from outliving us.
+/// A program, and how it is ended with its parent.
 #[derive(Debug, Clone)]
 pub struct Program {
     path: PathBuf,
@@ -40,7 +40,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// A part of the multi-call binary, which ends when its standard input closes.
+    /// A part of the multi-call binary, which exits when its standard input closes.
     pub fn of_ours(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -70,19 +70,19 @@ impl Program {
     }
 }
 
-/// A running (or ended, but not yet forgotten) child. Dropping it kills its group.
+/// A running or exited child. Dropping it kills its group.
 #[derive(Debug)]
 pub struct Process {
     name: String,
-    /// Holds the write end of the pipe that is the child's standard input; nothing is ever
-    /// written to it. Closed by `reap`, or by the kernel when we die.
+    /// The write end of the pipe that is the child's standard input; nothing is written to it.
+    /// Closed by `reap`, or by the kernel when this process exits.
     child: Child,
     log: PathBuf,
     ended: Option<ExitStatus>,
 }
 
 impl Process {
-    /// Starts `program` in a process group of its own; what it prints is appended to `log`.
+    /// Starts `program` in a process group of its own; its output is appended to `log`.
     ///
     /// # Errors
     /// The log file cannot be opened, or the program cannot be started.
@@ -116,12 +116,12 @@ impl Process {
         })
     }
 
-    /// The process id, which is also that of its group.
+    /// Returns the process id, which is also that of its group.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, or `None` while it runs.
+    /// Returns its exit status, or `None` while it runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none()
             && let Ok(Some(status)) = self.child.try_wait()
@@ -131,7 +131,7 @@ impl Process {
         self.ended
     }
 
-    /// An error that tells how it ended, if it has.
+    /// Returns an error with its exit status, if it has exited.
     ///
     /// # Errors
     /// [`Error::Ended`], with the end of the log.
@@ -146,7 +146,7 @@ impl Process {
         }
     }
 
-    /// Asks it to end (SIGTERM) and, if it has not within `grace`, kills it.
+    /// Sends SIGTERM and, if it has not exited within `grace`, kills it.
     pub fn stop(&mut self, grace: Duration) {
         if self.ended().is_some() {
             return;
@@ -160,7 +160,7 @@ impl Process {
         self.kill();
     }
 
-    /// Kills it (SIGKILL) and waits until it is gone.
+    /// Kills it (SIGKILL) and waits until it has exited.
     pub fn kill(&mut self) {
         if self.ended().is_none() {
             self.signal(Signal::KILL);
@@ -170,18 +170,18 @@ impl Process {
         }
     }
 
-    /// Stops it where it stands (SIGSTOP), as a machine out of breath would.
+    /// Suspends it (SIGSTOP), as an overloaded machine would.
     pub fn pause(&mut self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it go on (SIGCONT).
+    /// Resumes it (SIGCONT).
     pub fn resume(&mut self) {
         self.signal(Signal::CONT);
     }
 
-    /// Signals the group; only as long as the child is not reaped, since its number is free
-    /// for others afterwards. A group that is gone is what was wanted, or shows in `ended`.
+    /// Signals the group, but only until the child is reaped, because its id can be reused
+    /// afterwards. An error is ignored: the group is gone, or `ended` shows its state.
     fn signal(&mut self, signal: Signal) {
         if self.ended().is_none() {
             let _ = kill_process_group(self.pid(), signal);
@@ -204,7 +204,7 @@ impl Drop for Process {
     }
 }
 
-/// The last `lines` lines of a log, of at most its last 64 KiB.
+/// Returns the last `lines` lines of a log, from at most its last 64 KiB.
 pub fn tail(path: &Path, lines: usize) -> String {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(path)?;

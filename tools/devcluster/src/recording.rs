@@ -1,5 +1,5 @@
-//! `devcluster record`: what `demo` prints, and when, as an animated SVG. Text stays text, and
-//! colours follow the reader's choice of dark or light. Pure but for [`run`].
+//! `devcluster record`: the output of `demo` with its timing, as an animated SVG. Text stays text,
+//! and colors follow the reader's dark or light mode. Only [`run`] does I/O.
 
 use std::env;
 use std::error::Error;
@@ -12,25 +12,25 @@ use std::time::{Duration, Instant};
 
 use crate::run::exit_code;
 
-/// What fits on the screen, in characters and lines; longer lines are wrapped.
+/// The size of the screen, in characters and lines; longer lines are wrapped.
 const COLUMNS: usize = 100;
 const ROWS: usize = 30;
 
-/// The size of a character in a monospaced font of 13 px, with some air.
+/// The size of a character in a monospaced font of 13 px, with margins.
 const CHARACTER_WIDTH: usize = 8;
 const LINE_HEIGHT: usize = 18;
 const MARGIN: usize = 16;
 
-/// A longer wait for the next line is cut to this.
+/// Longer pauses before a line are shortened to this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1500);
-/// A line comes no sooner than this after the last, and one that begins something new not
-/// before that has been read.
+/// The shortest pause before a line, and before a line that begins a new step, so that it can be
+/// read.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(120);
 const PAUSE_TO_READ: Duration = Duration::from_millis(800);
-/// How long the end stays before it all begins again.
+/// How long the end is shown before the animation restarts.
 const LAST_PAUSE: Duration = Duration::from_secs(8);
 
-/// GitHub's colours; the second set is for dark screens.
+/// GitHub's colors; the second set is for dark mode.
 const STYLE: &str = "\
 svg{--back:#fff;--front:#1f2328;--typed:#0550ae;--heading:#8250df;--edge:#d1d9e0}
 @media (prefers-color-scheme:dark){svg{--back:#0d1117;--front:#e6edf3;--typed:#79c0ff;--heading:#d2a8ff;--edge:#3d444d}}
@@ -53,16 +53,16 @@ pub(crate) struct Arguments {
     root: PathBuf,
 }
 
-/// A line of the screen, and when it came.
+/// A line of the screen, and when it was printed.
 #[derive(Debug, PartialEq)]
 struct Line {
     text: String,
-    /// What the whole line begins with, of which this may be a later piece.
+    /// The beginning of the whole line, of which this may be a later piece.
     mark: Option<char>,
     after: Duration,
 }
 
-/// Runs the demo and, if it succeeds, writes what it printed.
+/// Runs the demo and, if it succeeds, writes the SVG.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let mut demo = Command::new(env::current_exe()?)
         .arg("demo")
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     for text in BufReader::new(demo.stdout.take().ok_or("no pipe")?).lines() {
         let text = text?;
         println!("{text}");
-        // Whose machine it was is nobody's business.
+        // The recording must not show the user's name.
         let text = match home.as_str() {
             "" | "/" => text,
             home => text.replace(home, "~"),
@@ -92,13 +92,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(exit_code(status))
 }
 
-/// In pieces of at most [`COLUMNS`], of which the later ones are indented.
+/// Splits a line into pieces of at most [`COLUMNS`], of which the later ones are indented.
 fn wrapped(text: &str, after: Duration) -> Vec<Line> {
     let mut rest: Vec<char> = text.chars().collect();
     let mark = rest.first().copied();
     let mut lines = Vec::new();
     while rest.len() > COLUMNS {
-        // At a blank if there is one, and not within the indentation.
+        // At a space if there is one after the indentation.
         let blank = (COLUMNS / 2..COLUMNS).rev().find(|at| rest[*at] == ' ');
         let tail = rest.split_off(blank.unwrap_or(COLUMNS));
         let tail = tail.into_iter().skip_while(|one| *one == ' ');
@@ -116,8 +116,8 @@ fn wrapped(text: &str, after: Duration) -> Vec<Line> {
         .collect()
 }
 
-/// When each line is shown, and when it all begins again: at the pace of the demo, without
-/// its longest waits.
+/// Returns when each line is shown and when the animation restarts: with the timing of the demo,
+/// without its longest pauses.
 fn times(lines: &[Line]) -> (Vec<Duration>, Duration) {
     let (mut shown, mut now, mut last) = (Vec::new(), Duration::ZERO, Duration::ZERO);
     for line in lines {
@@ -135,8 +135,8 @@ fn times(lines: &[Line]) -> (Vec<Duration>, Duration) {
     (shown, now + LAST_PAUSE)
 }
 
-/// All lines are there from the start. A rectangle hides those below the last that has come,
-/// until the screen is full; then they move up.
+/// All lines exist from the start. A rectangle hides those below the last shown one until the
+/// screen is full; then they move up.
 fn svg(lines: &[Line]) -> String {
     let (times, end) = times(lines);
     let percent = |time: &Duration| 100.0 * time.as_secs_f64() / end.as_secs_f64();

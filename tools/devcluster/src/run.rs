@@ -1,4 +1,4 @@
-//! `devcluster run -- CMD`: a cluster for as long as a command takes.
+//! `devcluster run -- CMD`: a cluster that runs as long as a command.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -20,14 +20,14 @@ use crate::{ClusterArguments, interrupt};
 
 const POLL: Duration = Duration::from_millis(20);
 
-/// Runs `command` with the cluster in its environment; its exit code is ours.
+/// Runs `command` with the cluster in its environment; returns its exit code.
 pub(crate) fn run(
     arguments: &ClusterArguments,
     command: &[OsString],
 ) -> Result<ExitCode, Box<dyn Error>> {
     let interrupted = interrupt::flag()?;
-    // Ctrl-C reaches the command by itself, being in the terminal's foreground group; a
-    // signal that somebody sent to us alone has to be passed on.
+    // Ctrl-C also reaches the command, which is in the terminal's foreground group; a signal that
+    // was sent to this process only must be forwarded.
     let asked_to_end = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP] {
         flag::register(signal, Arc::clone(&asked_to_end))?;
@@ -68,8 +68,8 @@ pub(crate) fn run(
     }
 }
 
-/// Becomes `command`, which the kernel sends SIGTERM when `parent` dies. (That it does so
-/// when the parent's spawning *thread* ends is no harm: `run` spawns from the main thread.)
+/// Executes `command`; the kernel sends it SIGTERM when `parent` exits. (The kernel does that when
+/// the parent's spawning *thread* exits; `run` spawns from the main thread.)
 pub(crate) fn run_bound(parent: i32, command: &[OsString]) -> io::Result<Infallible> {
     set_parent_process_death_signal(Some(Signal::TERM))?;
     if getppid().map(Pid::as_raw_nonzero).map(i32::from) != Some(parent) {

@@ -1,5 +1,5 @@
-//! The command as a process: its exit codes and output, and what is left of it however it
-//! ends. State folders of these tests are in a cache of their own.
+//! The command as a process: its exit codes and output, and that nothing is left of it however it
+//! ends. The tests keep state folders in a cache of their own.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -21,7 +21,7 @@ impl Cache {
         Self(path)
     }
 
-    /// The command, with this cache and the programs that are built already.
+    /// Returns the command with this cache and the programs that are built already.
     fn devcluster(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_devcluster"));
         command
@@ -44,8 +44,8 @@ impl Cache {
             .collect()
     }
 
-    /// The living processes that have this cache in their command line: the components and
-    /// the command of `run`.
+    /// Returns the running processes with this cache in their command line: the components and the
+    /// command of `run`.
     fn processes(&self) -> Vec<(Pid, String)> {
         let folder = self.0.to_str().unwrap();
         let is_zombie = |process: &Path| {
@@ -85,8 +85,8 @@ fn run_until_killed(mut command: Command) -> Child {
     run
 }
 
-/// Kills `run` and asserts that everything it started is gone soon, and its folder after
-/// the next start.
+/// Kills `run` and asserts that everything it started ends soon, and that the next start removes
+/// its folder.
 fn assert_nothing_outlives(cache: &Cache, mut run: Child) {
     assert!(cache.processes().len() >= 6, "{:?}", cache.processes());
     run.kill().unwrap();
@@ -146,7 +146,7 @@ fn nothing_outlives_a_killed_run_not_even_a_paused_component() {
 }
 
 #[test]
-fn nothing_outlives_a_killed_run_whose_components_do_not_watch_their_input() {
+fn components_that_do_not_watch_their_input_end_with_a_killed_run() {
     let cache = Cache::new("devcluster-assets");
     let assets = cache.0.join("assets");
     fs::create_dir(&assets).unwrap();
@@ -163,7 +163,7 @@ fn nothing_outlives_a_killed_run_whose_components_do_not_watch_their_input() {
 }
 
 #[test]
-fn run_passes_the_exit_code_on_and_kubectl_is_ours() {
+fn run_returns_the_exit_code_and_puts_our_kubectl_first_in_path() {
     let cache = Cache::new("devcluster-run");
     let script = "kubectl get nodes -o name; command -v kubectl; exit 7";
     let output = cache
@@ -183,8 +183,7 @@ fn run_passes_the_exit_code_on_and_kubectl_is_ours() {
 #[test]
 fn up_leaves_one_cluster_running_and_down_stops_it() {
     let cache = Cache::new("devcluster-up");
-    // `output` returns when the pipes are closed: that the holder keeps none open is part
-    // of what is tested.
+    // `output` returns when the pipes are closed: it also tests that the holder keeps none open.
     let up = || String::from_utf8(cache.devcluster(&["up"]).output().unwrap().stdout).unwrap();
     let line = up();
     let kubeconfig = line
@@ -200,7 +199,7 @@ fn up_leaves_one_cluster_running_and_down_stops_it() {
 }
 
 #[test]
-fn a_manager_that_ends_fails_the_demo_with_its_last_words() {
+fn a_manager_that_exits_fails_the_demo_with_the_end_of_its_log() {
     let cache = Cache::new("devcluster-demo");
     fs::create_dir_all(cache.0.join("config/crd")).unwrap();
     fs::write(

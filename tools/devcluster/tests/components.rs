@@ -1,4 +1,4 @@
-//! Clusters through the library: what a test may rely on when it starts, stops and breaks
+//! Clusters through the library: what a test can rely on when it starts, stops and breaks
 //! components. Each test has a cluster of its own.
 
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 
-/// Five times what is promised, since other tests run beside this one.
+/// Five times the promised time, because other tests run concurrently.
 const WITHIN_A_SECOND: Duration = Duration::from_secs(5);
 
 fn start() -> Cluster {
@@ -58,7 +58,7 @@ fn pods_of_a_deployment_become_ready_within_a_second() {
 }
 
 #[test]
-fn the_audit_log_tells_who_wrote_what_and_leaves_out_the_control_planes_reading() {
+fn the_audit_log_has_all_writes_and_no_reads_of_the_control_plane() {
     let cluster = start();
     deploy(&cluster);
     let log = fs::read_to_string(cluster.audit_log()).unwrap();
@@ -80,7 +80,7 @@ fn the_audit_log_tells_who_wrote_what_and_leaves_out_the_control_planes_reading(
 }
 
 #[test]
-fn the_api_server_comes_back_at_its_address_with_what_was_stored() {
+fn a_restarted_api_server_keeps_its_address_and_data() {
     let cluster = start();
     deploy(&cluster);
     for end in [Cluster::stop, Cluster::kill] {

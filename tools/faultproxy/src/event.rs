@@ -1,4 +1,4 @@
-//! What goes wrong with the events of a watch: plain data.
+//! The faults of watch events: plain data.
 
 use std::ops::RangeBounds;
 
@@ -10,28 +10,28 @@ use crate::rule::Numbers;
 /// What happens to an event of a watch.
 #[derive(Debug, Clone)]
 pub enum EventAction {
-    /// It is left out.
+    /// The event is dropped.
     Drop,
-    /// It is left out, and the watch ends in front of it: the client continues from what it was
-    /// told last, and hears of it then.
+    /// The event is dropped, and the watch ends before it: the client continues from its last event
+    /// and then gets this one.
     DropAndEnd,
-    /// It comes twice.
+    /// The event is sent twice.
     Duplicate,
-    /// It comes, and after it once more everything that this watch has told so far, up to 64
-    /// events: what is long past, and a DELETED before the ADDED of the same object.
+    /// The event is sent, followed again by everything that this watch has sent so far, up to 64
+    /// events: outdated versions, and a DELETED before the ADDED of the same object.
     Replay,
-    /// It and all that follow it on the same watch come when the rule is removed.
+    /// The event and all that follow on the same watch are held until the rule is removed.
     Hold,
-    /// As [`EventAction::Hold`], or when the API server obeys a request like this, through this
-    /// proxy and after the event was met. The rule holds nothing afterwards.
+    /// As [`EventAction::Hold`], but also until the API server accepts a matching request through
+    /// this proxy after the event. The rule holds nothing afterwards.
     HoldUntil(Match),
-    /// In its place comes an ERROR event with the code 410, and the end.
+    /// An ERROR event with the code 410 replaces it, and the watch ends.
     Gone,
-    /// Half of it comes, and the end.
+    /// Half of the event is sent, and the watch ends.
     Half,
-    /// Another value stands at this JSON pointer of the event, if there is any there.
+    /// The value at this JSON pointer of the event is replaced, if it exists.
     Edit(&'static str, Value),
-    /// It comes in a line that is longer by this many bytes.
+    /// The event's line is longer by this many bytes.
     Pad(usize),
 }
 
@@ -46,7 +46,7 @@ pub struct EventRule {
 }
 
 impl EventRule {
-    /// What happens to each event of the watches, and of the object, that match.
+    /// Applies `action` to each event of matching watches and objects.
     pub fn new(watches: Match, action: EventAction) -> Self {
         EventRule {
             matches: watches,
@@ -56,21 +56,22 @@ impl EventRule {
         }
     }
 
-    /// Only to events of this type: ADDED, MODIFIED, DELETED, BOOKMARK. Further ones add up.
+    /// Restricts the rule to events of this type: ADDED, MODIFIED, DELETED, BOOKMARK. Repeated
+    /// calls add types.
     #[must_use]
     pub fn only(mut self, kind: &'static str) -> Self {
         self.kinds.push(kind);
         self
     }
 
-    /// Only to these of the matching events, counted from 1 since the installation.
+    /// Restricts the rule to these of the matching events, counted from 1 since the installation.
     #[must_use]
     pub fn nth(mut self, numbers: impl RangeBounds<u64>) -> Self {
         self.numbers = Numbers::of(numbers);
         self
     }
 
-    /// Whether a request that was obeyed ends what this holds.
+    /// Reports whether an accepted request releases the events that this rule holds.
     pub(crate) fn is_released_by(&self, target: &Target) -> bool {
         matches!(&self.action, EventAction::HoldUntil(until) if until.holds(target))
     }

@@ -17,13 +17,13 @@ use crate::rule::{Action, Callback, When};
 use crate::rules::{Effect, Hit};
 use crate::watch;
 
-/// The largest body of a request, or of an answer that is not a watch.
+/// The largest body of a request, or of a response that is not a watch.
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
 
-/// How often a slow answer brings bytes.
+/// The interval in which a slow response sends bytes.
 const SLOW_STEP: Duration = Duration::from_millis(100);
 
-/// Concern one connection only (RFC 9110, 7.6.1), or are made anew.
+/// Headers of one connection only (RFC 9110, 7.6.1), or ones that are set anew.
 const NOT_PASSED_ON: [HeaderName; 5] = [
     header::CONNECTION,
     header::TRANSFER_ENCODING,
@@ -37,7 +37,7 @@ const NOT_PASSED_ON: [HeaderName; 5] = [
 #[error("the connection is reset")]
 pub(crate) struct Reset;
 
-/// The answer to a request, if it gets any.
+/// Returns the response to a request, if there is one.
 pub(crate) async fn exchange(
     shared: Shared,
     request: Request<Incoming>,
@@ -58,7 +58,7 @@ pub(crate) async fn exchange(
             .lists
             .saw(&head.uri, &passed_on(head.headers.clone()));
     }
-    // What looks at this request does not look at the watch that it begins.
+    // A rule for this request does not apply again to the watch that it starts.
     let seen = shared.rules.numbers();
     let mut after = None;
     let mut holder = None;
@@ -119,7 +119,7 @@ pub(crate) async fn exchange(
                     cut(bytes)
                 }
                 Action::AnswerThenRun(after, callback) => {
-                    // With its length, the client knows it whole as soon as it is sent.
+                    // With a length, the client knows when it is complete.
                     let length = bytes.len().into();
                     head.headers.insert(header::CONTENT_LENGTH, length);
                     whole_then(bytes, after, callback)
@@ -130,7 +130,7 @@ pub(crate) async fn exchange(
             Ok(Response::from_parts(head, body))
         }
         Some((action, effect)) => {
-            // The answer has come in whole, but for a watch, which has no end.
+            // The response has been received completely, except for a watch, which has no end.
             if target.verb != "watch" {
                 let _ = collected(answer, &record).await?;
                 record.note(|entry| entry.answered = None);
@@ -140,7 +140,7 @@ pub(crate) async fn exchange(
     }
 }
 
-/// What the API server answers, even if the client does not wait for it.
+/// Returns the API server's response, even if the client does not wait for it.
 async fn forwarded(
     shared: &Shared,
     head: Parts,
@@ -173,7 +173,7 @@ fn passed_on(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// The answer as a whole.
+/// Reads the whole response.
 async fn collected(answer: Response<Body>, record: &Record) -> Result<Response<Body>, Reset> {
     let (head, body) = answer.into_parts();
     let body = to_bytes(body, BODY_LIMIT).await.map_err(|_| Reset)?;
@@ -181,7 +181,7 @@ async fn collected(answer: Response<Body>, record: &Record) -> Result<Response<B
     Ok(Response::from_parts(head, Body::from(body)))
 }
 
-/// An answer in JSON that the API server did not give.
+/// Returns a JSON response that is not from the API server.
 fn answer(code: StatusCode, body: Body, record: &Record) -> Response<Body> {
     record.note(|entry| entry.answered = Some(code.as_u16()));
     let mut answer = Response::new(body);
@@ -191,7 +191,7 @@ fn answer(code: StatusCode, body: Body, record: &Record) -> Response<Body> {
     answer
 }
 
-/// What a rule makes of a request.
+/// Applies a rule to a request.
 async fn fault(action: Action, effect: &Effect, record: Record) -> Result<Response<Body>, Reset> {
     effect.took();
     let (code, body) = match action {
@@ -221,7 +221,7 @@ async fn fault(action: Action, effect: &Effect, record: Record) -> Result<Respon
             return silence(record).await;
         }
         Action::BlackHole => return silence(record).await,
-        // These are dealt with where the answer is.
+        // These apply to the response.
         Action::Delay(..)
         | Action::Stall
         | Action::Slow(_)
@@ -233,7 +233,7 @@ async fn fault(action: Action, effect: &Effect, record: Record) -> Result<Respon
     Ok(answer(code, body.into(), &record))
 }
 
-/// Until the client has had enough; the record tells when.
+/// Waits until the client gives up; the record shows when.
 async fn silence(_record: Record) -> Result<Response<Body>, Reset> {
     std::future::pending().await
 }
@@ -247,7 +247,7 @@ fn stalling(bytes: Bytes, record: Record) -> Body {
     Body::from_stream(stream::iter([Ok(half)]).chain(silence))
 }
 
-/// The object with another value at this place; as it is if there is no such place.
+/// Replaces the value at this pointer of the object; unchanged if it does not exist.
 pub(crate) fn edited(bytes: &Bytes, pointer: &str, value: &Value) -> Bytes {
     let mut object: Value = serde_json::from_slice(bytes).unwrap_or_default();
     match object.pointer_mut(pointer) {
@@ -264,7 +264,7 @@ fn cut(bytes: Bytes) -> Body {
     Body::from_stream(stream::iter([Ok(half), Err(Reset)]))
 }
 
-/// The answer; the callback follows when it has been sent.
+/// Returns the response; the callback is called after it has been sent.
 fn whole_then(bytes: Bytes, after: Duration, callback: Callback) -> Body {
     let sent = Sent { after, callback };
     Body::from_stream(
@@ -275,7 +275,7 @@ fn whole_then(bytes: Bytes, after: Duration, callback: Callback) -> Body {
     )
 }
 
-/// Calls when it is dropped, which is when hyper has sent the body that holds it.
+/// Calls back when it is dropped, which is when hyper has sent the body that holds it.
 struct Sent {
     after: Duration,
     callback: Callback,

@@ -1,5 +1,5 @@
-//! A connection that can be cut off from the network: neither bytes nor its end come through
-//! any more, in either direction and for ever, as when a firewall has forgotten it.
+//! A connection that can be cut off from the network: no bytes and no end pass in either direction
+//! any more, as when a firewall has dropped its state.
 
 use std::io;
 use std::pin::Pin;
@@ -10,17 +10,17 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// The network: how often it was cut. An odd number means that it is cut now.
+/// The network: how often its state changed. An odd number means that it is cut.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Network(Arc<AtomicU64>);
 
 impl Network {
-    /// Cuts every connection off, and those that come until [`Network::mend`].
+    /// Cuts off every connection, and new ones until [`Network::mend`].
     pub(crate) fn cut(&self) {
         self.0.fetch_or(1, Ordering::SeqCst);
     }
 
-    /// Lets new connections through. Those that were cut off stay so.
+    /// Lets new connections through. Connections that were cut off stay cut off.
     pub(crate) fn mend(&self) {
         let next = |cuts: u64| (cuts % 2 == 1).then_some(cuts.wrapping_add(1));
         let _ = self
@@ -37,7 +37,7 @@ impl Network {
 pub(crate) struct Gate {
     stream: TcpStream,
     network: Network,
-    /// Cuts when it began.
+    /// The number of cuts when it was opened.
     born: u64,
 }
 
@@ -51,7 +51,7 @@ impl Gate {
         }
     }
 
-    /// Nobody wakes what waits here: there is nothing that it could be woken for.
+    /// A task that waits here is never woken: there is no event to wake it for.
     fn is_cut_off(&self) -> bool {
         self.born % 2 == 1 || self.network.cuts() != self.born
     }

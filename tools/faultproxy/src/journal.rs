@@ -1,5 +1,5 @@
-//! What passed and what became of it. Bounded: a test that makes more of it than fits is told
-//! so and does not read half of the truth.
+//! Records requests and events with their results. Bounded: the journal counts what did not fit, so
+//! that a test can detect it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,63 +8,64 @@ use tokio::time::Instant;
 
 use crate::request::Target;
 
-/// Requests, and events, that are kept.
+/// The most requests, and the most events, that are kept.
 const LIMIT: usize = 200_000;
 
 /// A request.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// What it was about.
+    /// Its verb, resource and object.
     pub target: Target,
-    /// Whom the client acted as: its `Impersonate-User`.
+    /// The impersonated user of the client: its `Impersonate-User`.
     pub user: String,
-    /// Its body, where it is a Lease.
+    /// Its body, for a Lease.
     pub lease: Option<Value>,
-    /// When it came in.
+    /// When it was received.
     pub began: Instant,
-    /// When it was sent on; `None` if it was not.
+    /// When it was forwarded; `None` if it was not.
     pub sent: Option<Instant>,
-    /// The API server's answer and when it came; `None` if it was not asked or did not answer.
+    /// The API server's status code, and the time; `None` if it was not forwarded or got no
+    /// response.
     pub committed: Option<(u16, Instant)>,
-    /// What the client was answered; `None` if it was not.
+    /// The status code that the client got; `None` if it got none.
     pub answered: Option<u16>,
-    /// When this was over for the client; `None` while it goes on. Of a watch its end.
+    /// When it was over for the client; `None` while it is in progress. For a watch, its end.
     pub ended: Option<Instant>,
-    /// A rule other than a delay met it.
+    /// Whether a rule other than a delay applied to it.
     pub is_met: bool,
 }
 
 impl Entry {
-    /// The API server obeyed.
+    /// Reports whether the API server accepted it.
     pub fn is_committed(&self) -> bool {
         self.committed.is_some_and(|(code, _)| code < 300)
     }
 
-    /// The client was not told so.
+    /// Reports whether the client got no success.
     pub fn is_failure(&self) -> bool {
         self.answered.is_none_or(|code| code >= 300)
     }
 }
 
-/// An event of a watch that was passed on.
+/// A watch event that was forwarded.
 #[derive(Debug, Clone)]
 pub struct WatchEvent {
     /// Plural.
     pub resource: String,
     /// The object's name; empty for a bookmark.
     pub name: String,
-    /// When.
+    /// When it was forwarded.
     pub at: Instant,
 }
 
 /// Everything so far.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
-    /// In the order in which they came in.
+    /// In the order of arrival.
     pub requests: Vec<Entry>,
-    /// In the order in which they were passed on.
+    /// In the order of forwarding.
     pub events: Vec<WatchEvent>,
-    /// How many of either did not fit.
+    /// The number of requests and events that did not fit.
     pub left_out: u64,
 }
 
@@ -74,11 +75,11 @@ pub(crate) struct Recorder {
     journal: Arc<Mutex<Journal>>,
 }
 
-/// A request that goes on; its entry is closed when this is dropped.
+/// A request in progress; its entry is closed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Record {
     recorder: Recorder,
-    /// Place in the journal; `None` if it did not fit.
+    /// Its index in the journal; `None` if it did not fit.
     index: Option<usize>,
 }
 

@@ -1,12 +1,12 @@
-//! A proxy between a manager and its API server that makes faults: TLS in, TLS out.
+//! A proxy between a manager and its API server that injects faults: TLS in, TLS out.
 //!
-//! A test points a manager's kubeconfig at a [`Proxy`], and installs and removes rules while
-//! the manager runs: a [`Rule`] meets requests by verb, resource, name and number, before or
-//! after the API server has obeyed them; an [`EventRule`] meets the events of watches. Without
-//! rules everything passes as it is. What passed, and what became of it, is in the journal.
+//! A test points a manager's kubeconfig at a [`Proxy`], and installs and removes rules while the
+//! manager runs: a [`Rule`] selects requests by verb, resource, name and number, before or after
+//! the API server has processed them; an [`EventRule`] selects events of watches. Without rules
+//! everything is forwarded unchanged. The journal records all requests and events.
 //!
-//! For tests only: whoever reaches the proxy has the rights of its client. It listens on
-//! loopback. Knows nothing of the manager and of what a test wants to see.
+//! For tests only: every client of the proxy has the permissions of its kubeconfig. It listens on
+//! loopback. It is independent of the manager and of the tests.
 
 mod event;
 mod exchange;

@@ -1,4 +1,4 @@
-//! The proxy itself: its certificate, its port, its connections.
+//! The proxy: its certificate, its port, its connections.
 
 use std::convert::Infallible;
 use std::io;
@@ -30,19 +30,19 @@ use crate::rule::Rule;
 use crate::rules::{Installed, Rules};
 use crate::snapshot::{Lists, Snapshot};
 
-/// Longest wait for a TLS handshake, unless the network is cut.
+/// The timeout of a TLS handshake, unless the network is cut.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there is no proxy.
+/// Why the proxy cannot work.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kubeconfig, or a certificate, cannot be used.
     #[error("a fault proxy cannot be set up: {0}")]
     SetUp(String),
-    /// No port can be had.
+    /// No port is available.
     #[error("a fault proxy cannot listen")]
     Listen(#[from] io::Error),
-    /// The API server does not answer a list.
+    /// The API server does not respond to a list.
     #[error("no snapshot can be taken: {0}")]
     Snapshot(String),
 }
@@ -51,7 +51,7 @@ fn set_up(error: impl std::fmt::Display) -> Error {
     Error::SetUp(error.to_string())
 }
 
-/// A running proxy. It and all its connections end when dropped.
+/// A running proxy. It and all its connections end when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -60,14 +60,14 @@ pub struct Proxy {
     accepting: JoinHandle<Infallible>,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) upstream: Client,
     pub(crate) rules: Rules,
     pub(crate) recorder: Recorder,
     pub(crate) lists: Lists,
-    /// What its client is to be called by the API server.
+    /// The user agent for the API server.
     pub(crate) user_agent: Arc<OnceLock<HeaderValue>>,
     network: Network,
 }
@@ -79,8 +79,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Proxy {
-    /// Listens on a free port of loopback and passes everything on with the identity of
-    /// `kubeconfig`.
+    /// Listens on a free loopback port and forwards everything with the identity of `kubeconfig`.
     ///
     /// # Errors
     /// [`Error`]: the kubeconfig cannot be used, or there is no port.
@@ -88,7 +87,7 @@ impl Proxy {
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
         let mut config = config.map_err(set_up)?;
-        // The faults are the rules' and the timeouts the client's.
+        // Faults come from rules and timeouts from the client.
         config.default_retry = false;
         config.read_timeout = None;
         config.write_timeout = None;
@@ -128,9 +127,10 @@ impl Proxy {
         })
     }
 
-    /// A kubeconfig of this proxy, as JSON, for a client that acts as `user` of `groups`.
+    /// Returns a kubeconfig of this proxy, as JSON, for a client that impersonates `user` in
+    /// `groups`.
     pub fn kubeconfig(&self, user: &str, groups: &[&str]) -> Value {
-        // In base64, as a kubeconfig has it.
+        // In base64, as in a kubeconfig.
         let authority = ByteString(self.certificate.clone().into_bytes());
         json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
@@ -143,7 +143,7 @@ impl Proxy {
         })
     }
 
-    /// From now on the API server sees this user agent in place of the client's own.
+    /// From now on the API server sees this user agent instead of the client's own.
     pub fn disguise(&self, user_agent: &'static str) {
         let _ = self
             .shared
@@ -151,27 +151,28 @@ impl Proxy {
             .set(HeaderValue::from_static(user_agent));
     }
 
-    /// Has everything random about rules that are installed from now on follow from `seed`, so
-    /// that the same rules meet the same requests again. Zero until then.
+    /// Sets the seed of all random choices of rules that are installed from now on, so that the
+    /// same rules select the same requests again. Zero by default.
     pub fn seed(&self, seed: u64) {
         self.shared.rules.seed(seed);
     }
 
-    /// What every list that was asked for so far holds now, for [`crate::Action::Stale`].
+    /// Reads the current result of every list that was requested so far, for
+    /// [`crate::Action::Stale`].
     ///
     /// # Errors
-    /// [`Error::Snapshot`]: the API server does not answer one of them.
+    /// [`Error::Snapshot`]: the API server does not respond to one of them.
     pub async fn snapshot(&self) -> Result<Snapshot, Error> {
         let taken = self.shared.lists.snapshot(&self.shared.upstream).await;
         taken.map_err(Error::Snapshot)
     }
 
-    /// Puts a rule in force.
+    /// Installs a rule.
     pub fn install(&self, rule: Rule) -> Installed {
         self.shared.rules.install(rule)
     }
 
-    /// Puts a rule for events in force.
+    /// Installs a rule for events.
     pub fn install_on_events(&self, rule: EventRule) -> Installed {
         self.shared.rules.install_on_events(rule)
     }
@@ -181,8 +182,8 @@ impl Proxy {
         self.shared.rules.clear();
     }
 
-    /// Cuts the network: every connection is silent from now on, for ever, and new ones come
-    /// to nothing until [`Proxy::mend`].
+    /// Cuts the network: existing connections pass nothing any more, and new ones neither until
+    /// [`Proxy::mend`].
     pub fn cut(&self) {
         self.shared.network.cut();
     }
@@ -192,7 +193,7 @@ impl Proxy {
         self.shared.network.mend();
     }
 
-    /// Everything so far.
+    /// Returns the journal so far.
     pub fn journal(&self) -> Journal {
         self.shared.recorder.read()
     }
@@ -217,7 +218,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Shared) -> Infa
 
 async fn connection(stream: TcpStream, tls: TlsAcceptor, shared: Shared) {
     let _ = stream.set_nodelay(true);
-    // Who is closed by the proxy gets a reset: that is what closing is for here.
+    // A client whose connection the proxy closes gets a reset, on purpose.
     let _ = stream.set_zero_linger();
     let gate = Gate::new(stream, shared.network.clone());
     let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, tls.accept(gate)).await else {

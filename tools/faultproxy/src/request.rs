@@ -1,25 +1,25 @@
-//! What a request is about, read from its method and URL, and the pattern that picks requests.
+//! What a request refers to, parsed from its method and URL, and the pattern that selects requests.
 //! The paths are those of the Kubernetes API concepts, "Resource URIs". Pure.
 
 use http::{Method, Uri};
 
-/// What a request is about. Empty where the URL does not say.
+/// What a request refers to. Fields are empty if the URL does not have them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Target {
-    /// In the words of RBAC: get, list, watch, create, update, patch, delete, deletecollection.
+    /// The RBAC verb: get, list, watch, create, update, patch, delete, deletecollection.
     pub verb: &'static str,
     /// API group; empty for the core.
     pub group: String,
-    /// Plural, and after a slash the subresource; of other URLs the path.
+    /// Plural, and after a slash the subresource; for other URLs the path.
     pub resource: String,
     /// Namespace.
     pub namespace: String,
-    /// Name. Of a list or watch of one object, that of its field selector is not looked at.
+    /// Name. The field selector of a list or watch of one object is not parsed.
     pub name: String,
 }
 
 impl Target {
-    /// What a request of `method` to `uri` is about.
+    /// Parses method and URI of a request.
     pub fn of(method: &Method, uri: &Uri) -> Self {
         let mut parts = uri.path().trim_matches('/').split('/');
         let group = match parts.next() {
@@ -55,7 +55,7 @@ impl Target {
         }
     }
 
-    /// It changes what is stored.
+    /// Reports whether it changes stored objects.
     pub fn is_write(&self) -> bool {
         !matches!(self.verb, "get" | "list" | "watch")
     }
@@ -79,7 +79,7 @@ fn verb(method: &Method, uri: &Uri, is_named: bool) -> &'static str {
     }
 }
 
-/// Which requests, or watches, a rule meets.
+/// Selects the requests, or watches, of a rule.
 #[derive(Debug, Clone, Default)]
 pub struct Match {
     verbs: Vec<&'static str>,
@@ -88,16 +88,16 @@ pub struct Match {
     prefix: Option<String>,
 }
 
-/// The verbs that change what is stored.
+/// The verbs that change stored objects.
 const WRITES: [&str; 4] = ["create", "update", "patch", "delete"];
 
 impl Match {
-    /// Every request.
+    /// Selects every request.
     pub fn all() -> Self {
         Match::default()
     }
 
-    /// Requests of one of these verbs.
+    /// Selects requests with one of these verbs.
     pub fn verbs(verbs: &[&'static str]) -> Self {
         Match {
             verbs: verbs.to_vec(),
@@ -105,38 +105,40 @@ impl Match {
         }
     }
 
-    /// Requests that change what is stored.
+    /// Selects requests that change stored objects.
     pub fn writes() -> Self {
         Match::verbs(&WRITES)
     }
 
-    /// Watches.
+    /// Selects watches.
     pub fn watches() -> Self {
         Match::verbs(&["watch"])
     }
 
-    /// Of this resource, e.g. `deployments` or `memcacheds/status`. Further ones add up.
+    /// Restricts it to this resource, e.g. `deployments` or `memcacheds/status`. Repeated calls add
+    /// resources.
     #[must_use]
     pub fn of(mut self, resource: &str) -> Self {
         self.resources.push(resource.to_owned());
         self
     }
 
-    /// Of the object of this name. With an [`crate::EventRule`], the object of the event.
+    /// Restricts it to the object of this name. In an [`crate::EventRule`], the object of the
+    /// event.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Of objects whose names begin so, e.g. the pods of a Deployment.
+    /// Restricts it to objects whose names have this prefix, e.g. the pods of a Deployment.
     #[must_use]
     pub fn prefixed(mut self, prefix: &str) -> Self {
         self.prefix = Some(prefix.to_owned());
         self
     }
 
-    /// Whether it is so.
+    /// Reports whether it selects this request.
     pub fn holds(&self, target: &Target) -> bool {
         self.holds_but_for_the_name(target) && self.holds_for_the_name(&target.name)
     }

@@ -1,4 +1,4 @@
-//! What goes wrong with which requests: plain data. Makes no fault itself.
+//! The faults of requests: plain data. Injects no fault itself.
 
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -11,21 +11,21 @@ use serde_json::{Value, json};
 use crate::request::Match;
 use crate::snapshot::Snapshot;
 
-/// Whether the API server gets to see a request before its fault.
+/// Whether the API server gets a request before its fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// It never sees the request.
+    /// It does not get the request.
     BeforeCommit,
-    /// It has obeyed the request, and its answer is lost.
+    /// It has processed the request, and its response is lost.
     AfterCommit,
 }
 
-/// Called in the middle of a request, e.g. to kill who sent it. Must return soon.
+/// Called during a request, e.g. to kill its client. Must return soon.
 #[derive(Clone)]
 pub struct Callback(Arc<dyn Fn() + Send + Sync>);
 
 impl Callback {
-    /// From a function.
+    /// Creates it from a function.
     pub fn new(call: impl Fn() + Send + Sync + 'static) -> Self {
         Callback(Arc::new(call))
     }
@@ -44,57 +44,56 @@ impl fmt::Debug for Callback {
 /// What happens to a request.
 #[derive(Debug, Clone)]
 pub enum Action {
-    /// This answer, with this object.
+    /// This response, with this object.
     Answer(StatusCode, Value),
-    /// 429 as API Priority and Fairness answers it: plain text, and in the header
-    /// `Retry-After` after how many seconds to come back.
+    /// 429 in the form of API Priority and Fairness: plain text, and the header `Retry-After` in
+    /// seconds.
     TooManyRequests(u32),
-    /// The connection is reset. A running watch is met at once.
+    /// The connection is reset. This also applies to a running watch, at once.
     Reset,
-    /// There is no answer and no end of the connection. A running watch is met at once, and
-    /// stays silent when the rule is gone.
+    /// There is no response, and the connection stays open. This also applies to a running watch,
+    /// at once, which stays silent when the rule is removed.
     BlackHole,
-    /// The request waits: at least the first, at most the second time. Other rules may meet
-    /// it then.
+    /// The request is delayed by at least the first and at most the second duration. Other rules
+    /// can apply afterwards.
     Delay(Duration, Duration),
-    /// Half of the answer, and then nothing any more.
+    /// Half of the response, and nothing more.
     Stall,
-    /// Half of the answer, and then the connection is reset.
+    /// Half of the response, and then the connection is reset.
     Cut,
-    /// The answer comes in at this many bytes per second.
+    /// The response is sent at this many bytes per second.
     Slow(u32),
     /// 200 with an empty body: a watch that ends as it begins.
     Empty,
     /// 200 with half of an event, and the end.
     HalfAnEvent,
-    /// In the answer's object another value stands at this JSON pointer, if there is any there.
+    /// The value at this JSON pointer of the response object is replaced, if it exists.
     Edit(&'static str, Value),
-    /// The function is called; there is no answer.
+    /// The function is called; there is no response.
     Run(Callback),
-    /// The whole answer, and the function is called this long after it was sent, e.g. to kill
-    /// the client that has just read it.
+    /// The whole response, and the function is called this long after it was sent, e.g. to kill the
+    /// client that has just read it.
     AnswerThenRun(Duration, Callback),
-    /// The answer of an API server whose cache stands still. A LIST is answered with what the
-    /// snapshot holds. A WATCH is answered from the position that the client names, and tells
-    /// nothing until the rule is removed; then it tells everything. A LIST that the snapshot
-    /// does not hold passes as it is.
+    /// The response of an API server whose watch cache is stale. A LIST returns the snapshot. A
+    /// WATCH starts at the client's resourceVersion and sends nothing until the rule is removed;
+    /// then it sends everything. A LIST that the snapshot lacks is forwarded.
     Stale(Snapshot),
 }
 
 impl Action {
-    /// As the API server says no: a `Status` with this code and reason.
+    /// An error of the API server: a `Status` with this code and reason.
     pub fn status(code: u16, reason: &str, message: &str) -> Self {
         Action::answer(code, status(code, reason, message))
     }
 
-    /// As [`Action::status`], and when to come back, as a 429 has it.
+    /// Like [`Action::status`], with the seconds until a retry, as in a 429.
     pub fn retry_after(code: u16, reason: &str, seconds: u32) -> Self {
         let mut body = status(code, reason, "made by a test");
         body["details"] = json!({"retryAfterSeconds": seconds});
         Action::answer(code, body)
     }
 
-    /// The position of a list or watch is too old, told before it begins.
+    /// The resourceVersion of a list or watch is too old, reported before it starts.
     pub fn gone() -> Self {
         Action::status(410, "Expired", "too old resource version")
     }
@@ -104,7 +103,7 @@ impl Action {
         Action::Answer(code, body)
     }
 
-    /// It changes how the API server's own answer comes in.
+    /// Reports whether it changes how the API server's own response is sent.
     pub(crate) fn is_about_the_answer(&self) -> bool {
         matches!(
             self,
@@ -116,13 +115,13 @@ impl Action {
         )
     }
 
-    /// Also for watches that run already.
+    /// Reports whether it also applies to running watches.
     pub(crate) fn meets_running_watches(&self) -> bool {
         matches!(self, Action::Reset | Action::BlackHole)
     }
 }
 
-/// The object of an answer that is no.
+/// Returns the object of an error response.
 pub(crate) fn status(code: u16, reason: &str, message: &str) -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -139,12 +138,12 @@ pub struct Rule {
     pub(crate) action: Action,
 }
 
-/// Which of the matching requests or events are met, counted from 1.
+/// Which of the matching requests or events are selected, counted from 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numbers {
     first: u64,
     last: u64,
-    /// One in so many, at random; 1 for all.
+    /// One in this many, at random; 1 for all.
     one_in: u64,
 }
 
@@ -173,15 +172,15 @@ impl Numbers {
         }
     }
 
-    /// Whether the request or event of this number is met; `random` decides where it is one in
-    /// so many.
+    /// Reports whether the request or event with this number is selected; `random` decides for one
+    /// in this many.
     pub(crate) fn contains(self, number: u64, random: &mut fastrand::Rng) -> bool {
         (self.first..=self.last).contains(&number) && random.u64(..self.one_in.max(1)) == 0
     }
 }
 
 impl Rule {
-    /// What happens to each request that matches, before the API server sees it.
+    /// Applies `action` to each request that matches, before the API server gets it.
     pub fn new(matches: Match, action: Action) -> Self {
         Rule {
             matches,
@@ -191,21 +190,21 @@ impl Rule {
         }
     }
 
-    /// Only to these of the matching requests, counted from 1 since the installation.
+    /// Restricts the rule to these of the matching requests, counted from 1 since the installation.
     #[must_use]
     pub fn nth(mut self, numbers: impl RangeBounds<u64>) -> Self {
         self.numbers = Numbers::of(numbers);
         self
     }
 
-    /// Only to one in so many of them, at random.
+    /// Restricts the rule to one in this many of them, at random.
     #[must_use]
     pub fn one_in(mut self, many: u64) -> Self {
         self.numbers.one_in = many;
         self
     }
 
-    /// After the API server has obeyed.
+    /// Applies the fault after the API server has processed the request.
     #[must_use]
     pub fn after_commit(mut self) -> Self {
         self.when = When::AfterCommit;

@@ -1,4 +1,4 @@
-//! The rules in force, in the order of their installation, and what they have met.
+//! The installed rules, in the order of their installation, and their counters.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::event::{EventAction, EventRule};
 use crate::request::Target;
 use crate::rule::{Action, Numbers, Rule, When};
 
-/// A rule that is in force. It stays so when this is dropped.
+/// An installed rule. It stays installed when this is dropped.
 #[derive(Debug, Clone)]
 pub struct Installed {
     number: u64,
@@ -24,25 +24,24 @@ struct Counts {
     matched: AtomicU64,
     met: AtomicU64,
     took_effect: AtomicU64,
-    /// A hold that has ended by itself.
+    /// Whether a hold has ended by itself.
     is_released: AtomicBool,
 }
 
 impl Installed {
-    /// How many requests or events it has picked so far. What it does to them may still be to
-    /// come: see [`Installed::took_effect`].
+    /// Returns how many requests or events it has selected so far. Their faults may still be
+    /// pending: see [`Installed::took_effect`].
     pub fn met(&self) -> u64 {
         self.counts.met.load(Ordering::Relaxed)
     }
 
-    /// How many requests or events are for the client other than they would be without this
-    /// rule: the fault was made, not only chosen. A fault after the commit counts when the API
-    /// server has answered, a delay when it is over.
+    /// Returns how many requests or events actually got the fault. A fault after the commit counts
+    /// when the API server has responded, a delay when it is over.
     pub fn took_effect(&self) -> u64 {
         self.counts.took_effect.load(Ordering::Relaxed)
     }
 
-    /// From now on it meets nothing. What it holds goes on; what it silenced stays silent.
+    /// Removes the rule. Held events are sent; silenced connections stay silent.
     pub fn remove(&self) {
         self.rules
             .change(|kept| kept.retain(|rule| rule.number != self.number));
@@ -60,16 +59,16 @@ struct Kept {
     number: u64,
     body: Body,
     counts: Arc<Counts>,
-    /// What it rolls dice with: a function of the proxy's seed and of how many rules were
-    /// installed before.
+    /// Its random numbers: a function of the proxy's seed and of the number of rules installed
+    /// before.
     seed: u64,
 }
 
 impl Kept {
-    /// Counts; whether it is this one's turn, and the dice for what else is random about it.
+    /// Counts; returns whether this one is selected, with the random numbers for its fault.
     fn meets(&self, numbers: Numbers) -> Option<Rng> {
         let number = self.counts.matched.fetch_add(1, Ordering::Relaxed) + 1;
-        // By its number, not by what was rolled before: two rules do not disturb each other.
+        // By its number and not by earlier random numbers, so that two rules are independent.
         let mut random = Rng::with_seed(self.seed.wrapping_add(number.wrapping_mul(GOLDEN)));
         if !numbers.contains(number, &mut random) {
             return None;
@@ -83,10 +82,10 @@ impl Kept {
     }
 }
 
-/// Keeps the seeds of neighbours apart (the increment of SplitMix64).
+/// Separates the seeds of adjacent rules (the increment of SplitMix64).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Tells a rule that its fault was made.
+/// Tells a rule that its fault took effect.
 #[derive(Debug, Clone)]
 pub(crate) struct Effect(Arc<Counts>);
 
@@ -96,7 +95,7 @@ impl Effect {
     }
 }
 
-/// A rule that meets a request.
+/// A rule that applies to a request.
 #[derive(Debug)]
 pub(crate) struct Hit {
     /// The rule's number.
@@ -107,13 +106,13 @@ pub(crate) struct Hit {
     pub(crate) random: Rng,
 }
 
-/// The rules in force, shared by all connections.
+/// The installed rules, shared by all connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     kept: Arc<Mutex<Vec<Kept>>>,
     seed: Arc<AtomicU64>,
     installed: Arc<AtomicU64>,
-    /// Counts installations and removals, so that running watches look again.
+    /// Counts installations and removals, so that running watches check again.
     changes: watch::Sender<u64>,
 }
 
@@ -127,7 +126,7 @@ impl Rules {
         }
     }
 
-    /// Everything random about rules that are installed from now on follows from this.
+    /// Sets the seed of all random choices of rules that are installed from now on.
     pub(crate) fn seed(&self, seed: u64) {
         self.seed.store(seed, Ordering::Relaxed);
     }
@@ -172,12 +171,12 @@ impl Rules {
             .send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Hears of each installation and removal.
+    /// Returns a receiver that is notified of each installation and removal.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Which rules meet this request: any number of delays, and at the end what else.
+    /// Returns the rules for this request: any number of delays, and at the end one other rule.
     pub(crate) fn of_request(&self, target: &Target) -> Vec<Hit> {
         let mut hits = Vec::new();
         for kept in self.lock().iter() {
@@ -204,7 +203,7 @@ impl Rules {
         hits
     }
 
-    /// Ends the holds that last until a request like this one is obeyed.
+    /// Ends the holds that last until a request like this one is accepted.
     pub(crate) fn obeyed(&self, target: &Target) {
         let mut is_released = false;
         for kept in self.lock().iter() {
@@ -221,13 +220,13 @@ impl Rules {
         }
     }
 
-    /// The numbers of the rules in force.
+    /// Returns the numbers of the installed rules.
     pub(crate) fn numbers(&self) -> BTreeSet<u64> {
         self.lock().iter().map(|kept| kept.number).collect()
     }
 
-    /// Which rule meets a watch that runs. Each rule looks at a watch once: those that have are
-    /// in `seen`.
+    /// Returns the rule for a running watch. Each rule checks a watch once: those that did are in
+    /// `seen`.
     pub(crate) fn of_running_watch(
         &self,
         target: &Target,
@@ -247,8 +246,8 @@ impl Rules {
         })
     }
 
-    /// Which rule meets this event of the object `name`: its number, what it does, and whom to
-    /// tell that it was done.
+    /// Returns the rule for this event of the object `name`: its number, its action, and what to
+    /// notify when it took effect.
     pub(crate) fn of_event(
         &self,
         target: &Target,
@@ -268,7 +267,7 @@ impl Rules {
         })
     }
 
-    /// Whether the rule of this number still holds what it holds.
+    /// Reports whether the rule with this number still holds its events.
     pub(crate) fn holds(&self, number: u64) -> bool {
         self.lock()
             .iter()
@@ -296,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_meets_the_numbers_it_names_until_it_is_removed() {
+    fn a_rule_applies_to_its_numbers_until_it_is_removed() {
         let rules = Rules::none();
         let rule = Rule::new(Match::writes(), Action::Reset).nth(2..=3);
         let installed = rules.install(rule);
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_looks_at_a_running_watch_once_however_often_it_is_asked() {
+    fn a_rule_checks_a_running_watch_once() {
         let rules = Rules::none();
         let installed = rules.install(Rule::new(Match::all(), Action::Reset).nth(2..=2));
         let (mut one, mut other) = (BTreeSet::new(), BTreeSet::new());
@@ -336,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_meets_the_same_requests_and_another_seed_others() {
+    fn the_same_seed_selects_the_same_requests_and_another_seed_others() {
         let met = |seed| -> Vec<_> {
             let rules = Rules::none();
             rules.seed(seed);

@@ -1,4 +1,4 @@
-//! The events of one watch on their way through the rules, a line each.
+//! The events of one watch on their way through the rules, one per line.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,22 +14,22 @@ use crate::proxy::Shared;
 use crate::request::Target;
 use crate::rule::{Action, status};
 
-/// Events that [`EventAction::Replay`] tells once more.
+/// The number of events that [`EventAction::Replay`] repeats.
 const PAST: usize = 64;
 
-/// Events that wait behind a held one; a test makes far fewer.
+/// The most events that wait behind a held one; tests have far fewer.
 const HELD: usize = 10_000;
 
-/// A watch that runs.
+/// A running watch.
 struct Watch {
     shared: Shared,
     target: Target,
     upstream: BodyDataStream,
-    /// What came in and is no whole line yet.
+    /// Received bytes that are not a whole line yet.
     partial: Vec<u8>,
-    /// Lines that the rules are still to see.
+    /// Lines that the rules have not seen yet.
     incoming: VecDeque<Bytes>,
-    /// Lines that are passed on next.
+    /// Lines that are sent next.
     outgoing: VecDeque<Bytes>,
     /// Lines that wait for the end of a rule, and its number.
     held: VecDeque<Bytes>,
@@ -38,20 +38,20 @@ struct Watch {
     state: State,
     changes: Receiver<u64>,
     record: Record,
-    /// Rules that have looked at this watch.
+    /// Rules that have checked this watch.
     seen: BTreeSet<u64>,
 }
 
 #[derive(PartialEq)]
 enum State {
     Runs,
-    /// After what is outgoing.
+    /// After the outgoing lines.
     Ends,
     Resets,
     Silent,
 }
 
-/// The events as the client gets them.
+/// Returns the events as the client gets them.
 pub(crate) fn events(
     shared: Shared,
     target: Target,
@@ -94,7 +94,7 @@ impl Watch {
                 State::Silent => std::future::pending().await,
             }
             self.look_at_the_rules();
-            // A held event may have become free, with nothing behind it.
+            // A held event may have been released with no further bytes behind it.
             if self.state != State::Runs || !self.outgoing.is_empty() {
                 continue;
             }
@@ -141,7 +141,7 @@ impl Watch {
             .is_some_and(|holder| !self.shared.rules.holds(holder))
         {
             self.holder = None;
-            // In front of what came in meanwhile; the rules have not seen those behind the first.
+            // Before the lines received meanwhile; the rules have not seen those after the first.
             if let Some(first) = self.held.pop_front() {
                 self.pass_on(&first, 1);
             }
@@ -195,7 +195,7 @@ impl Watch {
                 self.pass_on(&edited.into(), 1);
             }
             EventAction::Pad(bytes) => {
-                // JSON may have any blanks between its tokens.
+                // JSON allows any whitespace between tokens.
                 let mut padded = vec![b' '; bytes];
                 padded.extend_from_slice(&line);
                 self.pass_on(&padded.into(), 1);
@@ -216,7 +216,7 @@ impl Watch {
     }
 }
 
-/// Type and name of an event; empty where it says nothing of the kind.
+/// Returns type and name of an event; empty if it has none.
 fn kind_and_name(line: &[u8]) -> (String, String) {
     let event: Value = serde_json::from_slice(line).unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Requests in JSON to a real API server. Knows no kind.
+//! JSON requests to a real API server. Independent of kinds.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,30 +11,30 @@ use serde_json::Value;
 
 use crate::{DEADLINE, POLL};
 
-/// What an API server answers.
+/// The response of an API server.
 pub type Answer = Result<Value, Status>;
 
-/// Whether the client repeats by itself, for minutes, what could not be had.
+/// Whether the client itself retries failed requests, for minutes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retries {
-    /// As the manager's client does.
+    /// Like the manager's client.
     Some,
-    /// A request is sent once, unless it is answered by 429.
+    /// A request is sent once, unless the response is 429.
     None,
 }
 
-/// An API server, as one of its clients sees it. Paths begin with `/api`, and may end with a query.
+/// A client of an API server. Paths begin with `/api`, and may end with a query.
 #[derive(Clone)]
 pub struct ApiServer {
-    /// For what is not asked for in JSON.
+    /// For requests that are not JSON.
     pub client: Client,
 }
 
 impl ApiServer {
-    /// The API server of a kubeconfig.
+    /// Returns a client for the API server of a kubeconfig.
     ///
     /// # Panics
-    /// If that cannot be read.
+    /// If it cannot be read.
     pub async fn of(kubeconfig: &Path, retries: Retries) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
@@ -47,10 +47,10 @@ impl ApiServer {
         }
     }
 
-    /// An object or a list.
+    /// Reads an object or a list.
     ///
     /// # Errors
-    /// What the API server refuses, here and in what follows. It panics if there is no answer in time.
+    /// An API error, here and below. Panics if there is no response in time.
     pub async fn get(&self, path: &str) -> Answer {
         self.answer(Method::GET, path, "", &Value::Null).await
     }
@@ -63,10 +63,10 @@ impl ApiServer {
         self.answer(Method::POST, path, JSON, object).await
     }
 
-    /// Creates an object as soon as nobody refuses it any more.
+    /// Creates an object as soon as it is accepted.
     ///
     /// # Panics
-    /// If somebody still does after [`DEADLINE`].
+    /// If it is still rejected after [`DEADLINE`].
     pub async fn until_created(&self, path: &str, object: &Value) {
         let started = Instant::now();
         while let Err(refused) = self.create(path, object).await {
@@ -83,7 +83,7 @@ impl ApiServer {
         self.answer(Method::PUT, path, JSON, object).await
     }
 
-    /// A merge patch, as `kubectl patch --type=merge` or an edit by hand.
+    /// Sends a merge patch, as `kubectl patch --type=merge` or an edit by hand.
     ///
     /// # Errors
     /// As [`ApiServer::get`].
@@ -91,7 +91,7 @@ impl ApiServer {
         self.patch(path, "merge-patch+json", &patch).await
     }
 
-    /// A JSON patch, for what a merge patch cannot say.
+    /// Sends a JSON patch, for changes that a merge patch cannot express.
     ///
     /// # Errors
     /// As [`ApiServer::get`].
@@ -99,7 +99,7 @@ impl ApiServer {
         self.patch(path, "json-patch+json", patch).await
     }
 
-    /// A strategic merge patch, as built-in controllers write theirs.
+    /// Sends a strategic merge patch, as built-in controllers do.
     ///
     /// # Errors
     /// As [`ApiServer::get`].
@@ -120,7 +120,7 @@ impl ApiServer {
         self.answer(Method::PATCH, path, &content_type, patch).await
     }
 
-    /// Deletes what is at `path`.
+    /// Deletes the object at `path`.
     ///
     /// # Errors
     /// As [`ApiServer::get`].
@@ -128,7 +128,7 @@ impl ApiServer {
         self.delete_with(path, &Value::Null).await
     }
 
-    /// As [`ApiServer::delete`], with `DeleteOptions`.
+    /// Like [`ApiServer::delete`], with `DeleteOptions`.
     ///
     /// # Errors
     /// As [`ApiServer::get`].
@@ -136,14 +136,14 @@ impl ApiServer {
         self.answer(Method::DELETE, path, JSON, options).await
     }
 
-    /// What says 429, as a watch cache does right after a change of its CRD, is asked again, as client-go
-    /// does.
+    /// A request with the response 429, as from a watch cache right after a change of its CRD, is
+    /// repeated, as in client-go.
     async fn answer(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Answer {
         let started = Instant::now();
         loop {
             let sent = self.send(&method, path, content_type, body);
             let answer = tokio::time::timeout(DEADLINE, sent).await;
-            match answer.unwrap_or_else(|_| panic!("{path}: no answer within {DEADLINE:?}")) {
+            match answer.unwrap_or_else(|_| panic!("{path}: no response within {DEADLINE:?}")) {
                 Ok(object) => return Ok(object),
                 Err(Error::Api(status)) if status.code == 429 && started.elapsed() < DEADLINE => {
                     tokio::time::sleep(POLL).await;
@@ -154,10 +154,10 @@ impl ApiServer {
         }
     }
 
-    /// Any request, where the API server may be gone; `body` may be null.
+    /// Sends any request, to an API server that may be down; `body` may be null.
     ///
     /// # Errors
-    /// What the API server refuses, or that it does not answer.
+    /// An API error, or no response.
     pub async fn send(
         &self,
         method: &Method,
@@ -179,5 +179,5 @@ impl ApiServer {
     }
 }
 
-/// The content type of an object.
+/// Returns the content type of an object.
 const JSON: &str = "application/json";

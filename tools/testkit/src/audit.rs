@@ -1,5 +1,4 @@
-//! What managers asked of the API server, as its audit log tells it. Reads the log; asks
-//! nothing.
+//! The requests of managers in an API server's audit log. Reads the log; sends no requests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,29 +8,29 @@ use devcluster::{AuditEvent, AuditLog};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Every manager of ours says so in its user agent; nobody else does.
+/// The prefix of the user agent of every manager, and of no other client.
 const USER_AGENT: &str = "\"userAgent\":\"quartet-operator/";
 
 /// A request of a manager.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// As RBAC has it.
+    /// The RBAC verb.
     pub verb: String,
     /// API group; empty for the core.
     pub group: String,
     /// Plural, and after a slash the subresource.
     pub resource: String,
-    /// Empty outside namespaces.
+    /// Empty for cluster-scoped objects.
     pub namespace: String,
     /// Empty for lists and creations.
     pub name: String,
-    /// The status code of the answer.
+    /// The status code of the response.
     pub code: u64,
-    /// Who asked, e.g. `system:serviceaccount:ns:name`.
+    /// The user, e.g. `system:serviceaccount:ns:name`.
     pub user: String,
-    /// Whom that user impersonated; empty for nobody.
+    /// The impersonated user; empty without impersonation.
     pub impersonated: String,
-    /// When it came in.
+    /// When it was received.
     pub received: Timestamp,
     /// When it was answered.
     pub answered: Timestamp,
@@ -40,7 +39,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Not one that fills a cache.
+    /// Reports whether it is not a list or watch, which fill a cache.
     pub fn is_single(&self) -> bool {
         !matches!(self.verb.as_str(), "watch" | "list")
     }
@@ -66,17 +65,17 @@ impl Request {
     }
 }
 
-/// A log, and what managers asked in the part that was read.
+/// A log, and the managers' requests in the part that was read.
 struct Read {
     log: AuditLog,
     requests: Vec<Request>,
 }
 
-/// The logs that this process has looked at: each poll reads only what is new.
+/// The logs that this process has read: each call reads only new lines.
 static LOGS: Mutex<BTreeMap<PathBuf, Read>> = Mutex::new(BTreeMap::new());
 
-/// What managers asked about `namespace`, or about any; a watch counts when it is answered,
-/// all else when it is done.
+/// Returns the managers' requests in `namespace`, or in any; a watch counts when its response
+/// starts, other requests when they are completed.
 pub fn requests(log: &Path, namespace: Option<&str>) -> Vec<Request> {
     let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
     let read = logs.entry(log.to_owned()).or_insert_with(|| Read {

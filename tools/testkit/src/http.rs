@@ -1,4 +1,4 @@
-//! Requests to the servers of a manager: status code and body of an answer.
+//! HTTP requests to the servers of a manager: status code and body of a response.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,21 +15,21 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::DEADLINE;
 
-/// How long a server has to say whether it is ready, as for the kubelet by default.
+/// The timeout of a readiness probe, as the kubelet's default.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// `GET path` over plain HTTP, on a connection of its own.
+/// `GET path` over plain HTTP, on a new connection.
 ///
 /// # Panics
-/// If nobody answers in time.
+/// If there is no response in time.
 pub fn get(address: &str, path: &str) -> (u16, String) {
     exchange(connect(address), path, &[])
 }
 
-/// `GET path` over TLS, whoever vouches for the server's certificate, with more header lines.
+/// `GET path` over TLS without verification of the certificate, with more header lines.
 ///
 /// # Panics
-/// If nobody answers in time.
+/// If there is no response in time.
 pub fn get_tls(address: &str, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -52,7 +52,7 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// HTTP/1.0: the answer ends with the connection, and is not cut into chunks.
+/// HTTP/1.0: the response ends with the connection, and is not chunked.
 fn exchange(mut stream: impl Read + Write, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
     let headers = headers
         .iter()
@@ -67,7 +67,7 @@ fn exchange(mut stream: impl Read + Write, path: &str, headers: &[(&str, &str)])
     (code.expect("a status"), body.to_owned())
 }
 
-/// The status of an answer to a GET, as a probe asks; none if there is none within a second.
+/// Returns the status code of a GET, as a probe; none if there is no response within a second.
 pub async fn probe(address: SocketAddr, path: &str) -> Option<u16> {
     let asked = async {
         let mut stream = tokio::net::TcpStream::connect(address).await.ok()?;

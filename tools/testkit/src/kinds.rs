@@ -1,8 +1,8 @@
-//! The kinds of objects that the tests speak of, by their places on the API server. Data only.
+//! The kinds of objects in the tests, with their API groups and plurals. Data only.
 
 use serde_json::{Value, json};
 
-/// A kind of object, by its place on the API server.
+/// A kind of object, with its API version and plural.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub api_version: &'static str,
@@ -83,7 +83,7 @@ impl Kind {
         format!("/{root}/{}", self.api_version)
     }
 
-    /// An object of this kind.
+    /// Returns an object of this kind.
     pub fn object(self, name: &str, spec: Value) -> Value {
         json!({
             "apiVersion": self.api_version, "kind": self.kind,

@@ -1,6 +1,6 @@
-//! What tests share that talk to real processes: requests to an API server in JSON, a namespace with a
-//! manager at work on it, a manager's process and what it asked, HTTP requests to its servers. It knows
-//! no code of the operators, and checks nothing.
+//! Shared code of tests with real processes: JSON requests to an API server, a namespace with a
+//! manager, a manager's process and its requests, HTTP requests to its servers. It is independent
+//! of the operators' code, and asserts nothing.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // other processes' real time
 
 mod api;
@@ -22,21 +22,21 @@ pub use self::manager::{Exit, Manager, manager, sum};
 pub use self::stage::{Stage, condition, crds, is_ready};
 pub use self::within::{is_degraded, is_not_ready_for, message};
 
-/// The longest anything may take: at least five times every figure that is promised.
+/// The most time that anything may take: at least five times every promised figure.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long a test looks on to see that the manager writes nothing more: more than twice as long as
-/// it may hold back a status that keeps moving.
+/// How long a test checks that the manager writes nothing more: more than twice as long as the
+/// manager may delay a status whose values keep changing.
 pub const AT_REST: Duration = Duration::from_secs(12);
 
-/// How often it is asked whether it is so yet.
+/// The poll interval.
 pub const POLL: Duration = Duration::from_millis(50);
 
-/// An address of this machine at which a Service may lead to it: not a loopback one. No packet is sent;
-/// the system only says where it would send one from.
+/// Returns an address of this machine, other than loopback, that the endpoints of a Service can
+/// have. No packet is sent; the system only returns the source address that it would use.
 ///
 /// # Panics
-/// If it has none.
+/// If there is none.
 pub fn own_address() -> String {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
     let connected = socket.connect("198.51.100.1:9");

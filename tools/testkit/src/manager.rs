@@ -1,4 +1,4 @@
-//! A manager process: started, asked over HTTP, stopped as Kubernetes does it.
+//! A manager process: started, queried over HTTP, stopped as Kubernetes does it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,21 +15,22 @@ pub struct Manager {
     log: PathBuf,
 }
 
-/// How a manager ended.
+/// How a manager exited.
 #[derive(Debug)]
 pub struct Exit {
-    /// None if a signal ended it.
+    /// None if a signal killed it.
     pub code: Option<i32>,
-    /// Since it was told to.
+    /// The time since it was told to stop.
     pub took: Duration,
-    /// All that it has written.
+    /// Its whole log.
     pub log: String,
 }
 
-/// The manager's binary, which cargo builds before any integration test of its package.
+/// Returns a command for the manager's binary, which cargo builds before any integration test of
+/// its package.
 ///
 /// # Panics
-/// If this is no test that cargo has built.
+/// If this is not a test that cargo has built.
 pub fn manager() -> Command {
     let test = std::env::current_exe().expect("the path of this test");
     let mut folders = test.ancestors().skip(1);
@@ -38,15 +39,15 @@ pub fn manager() -> Command {
 }
 
 impl Manager {
-    /// A manager without webhooks, with both servers on free ports of the loopback address.
+    /// Starts a manager without webhooks, with both servers on free loopback ports.
     ///
     /// # Panics
-    /// If it cannot be started, here and in what follows.
+    /// If it cannot be started, here and below.
     pub fn start(kubeconfig: &Path, flags: &[String]) -> Self {
         Self::start_with(kubeconfig, flags, &[])
     }
 
-    /// As [`Manager::start`], with more variables in its environment.
+    /// Like [`Manager::start`], with more variables in its environment.
     pub fn start_with(kubeconfig: &Path, flags: &[String], environment: &[(&str, &str)]) -> Self {
         let mut command = manager();
         command
@@ -62,7 +63,7 @@ impl Manager {
         Self::spawn(command)
     }
 
-    /// Any manager; nothing but its log is decided here.
+    /// Starts any command of a manager; only its log is set here.
     pub fn spawn(mut command: Command) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -80,40 +81,41 @@ impl Manager {
         Manager { child, log }
     }
 
-    /// What it has written so far.
+    /// Returns its log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its exit code, once it has ended by itself.
+    /// Returns its exit code, once it has exited by itself.
     pub fn code(&mut self) -> Option<i32> {
         self.child.try_wait().ok().flatten()?.code()
     }
 
-    /// Ends it at once, stopped or not.
+    /// Kills it at once, even if it is paused.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_file(&self.log);
     }
 
-    /// Whether it still runs.
+    /// Reports whether it still runs.
     pub fn runs(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|ended| ended.is_none())
     }
 
-    /// Status code and body of `path` on the server for `purpose`: `health probes`, `metrics`.
+    /// Returns status code and body of `path` on the server for `purpose`: `health probes`,
+    /// `metrics`.
     pub async fn get(&self, purpose: &str, path: &str) -> (u16, String) {
         let address = self.address_of(purpose).await;
         http::get(&address, path)
     }
 
-    /// Where it listens for `purpose`, once it does.
+    /// Returns the address at which it listens for `purpose`, once it does.
     pub async fn address_of(&self, purpose: &str) -> String {
         let started = Instant::now();
         loop {
@@ -128,25 +130,25 @@ impl Manager {
             }
             assert!(
                 started.elapsed() < DEADLINE,
-                "nobody listens for {purpose}:\n{log}"
+                "no server listens for {purpose}:\n{log}"
             );
             tokio::time::sleep(POLL).await;
         }
     }
 
-    /// SIGTERM; whether it could be sent.
+    /// Sends SIGTERM; returns whether it could be sent.
     pub fn terminate(&self) -> bool {
         self.signal("-TERM")
     }
 
-    /// Sends a signal, by its name in `kill`; whether it could be sent.
+    /// Sends a signal, by its name in `kill`; returns whether it could be sent.
     pub fn signal(&self, name: &str) -> bool {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args([name, &id]).status();
         sent.is_ok_and(|status| status.success())
     }
 
-    /// SIGTERM, and how it ended.
+    /// Sends SIGTERM and returns how it exited.
     pub fn stop(mut self) -> Exit {
         let told = Instant::now();
         if !self.terminate() {
@@ -172,7 +174,7 @@ impl Drop for Manager {
     }
 }
 
-/// The sum of all series of a metric, in the text format, that have every one of `labels`.
+/// Returns the sum of all series of a metric, in the text format, with every one of `labels`.
 pub fn sum(text: &str, name: &str, labels: &[&str]) -> f64 {
     let lines = text.lines().filter_map(|line| line.strip_prefix(name));
     lines

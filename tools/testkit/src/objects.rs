@@ -1,14 +1,14 @@
-//! The objects of a stage, as a user or another component reads and writes them.
+//! The objects of a test environment, as a user or another component reads and writes them.
 
 use serde_json::{Value, json};
 
 use crate::{Answer, Kind, Stage};
 
 impl Stage {
-    /// Server-side apply, as `kubectl apply --server-side --force-conflicts`.
+    /// Applies server-side, as `kubectl apply --server-side --force-conflicts`.
     ///
     /// # Errors
-    /// What the API server refuses, here and in what follows. Without an `Err`, a refusal panics.
+    /// An API error, here and below. Functions without a `Result` panic on one.
     pub async fn apply(&self, object: &Value) -> Answer {
         let kind = object["kind"].as_str().expect("a kind").to_lowercase();
         let plural = match kind.as_str() {
@@ -29,8 +29,8 @@ impl Stage {
         self.api.apply(&path, object).await
     }
 
-    /// As [`Stage::apply`], of an object of the admission API that has no namespace; it goes
-    /// with the cluster.
+    /// Like [`Stage::apply`], for an object of the admission API, which is cluster-scoped; it is
+    /// deleted with the cluster.
     pub async fn apply_cluster_wide(&self, plural: &str, object: &Value) {
         let name = object["metadata"]["name"].as_str().expect("a name");
         let path = format!(
@@ -39,7 +39,7 @@ impl Stage {
         self.api.apply(&path, object).await.expect("applied");
     }
 
-    /// An object, if it is there.
+    /// Reads an object, if it exists.
     pub async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
         match self.api.get(&self.path(kind, name)).await {
             Ok(object) => Some(object),
@@ -48,7 +48,7 @@ impl Stage {
         }
     }
 
-    /// All objects of a kind.
+    /// Lists all objects of a kind.
     pub async fn list(&self, kind: Kind) -> Vec<Value> {
         let mut list = self.api.get(&self.path(kind, "")).await.expect("a list");
         match list["items"].take() {
@@ -57,7 +57,7 @@ impl Stage {
         }
     }
 
-    /// A merge patch, as `kubectl patch --type=merge` or an edit by hand.
+    /// Sends a merge patch, as `kubectl patch --type=merge` or an edit by hand.
     ///
     /// # Errors
     /// As [`Stage::apply`].
@@ -65,7 +65,7 @@ impl Stage {
         self.api.merge(&self.by_hand(kind, name), patch).await
     }
 
-    /// A JSON patch, for what a merge patch cannot say.
+    /// Sends a JSON patch, for changes that a merge patch cannot express.
     ///
     /// # Errors
     /// As [`Stage::apply`].
@@ -82,13 +82,13 @@ impl Stage {
         self.delete_with(kind, name, Value::Null).await;
     }
 
-    /// As [`Stage::delete`], with `DeleteOptions`.
+    /// Like [`Stage::delete`], with `DeleteOptions`.
     pub async fn delete_with(&self, kind: Kind, name: &str, options: Value) {
         let deleted = self.api.delete_with(&self.path(kind, name), &options).await;
         deleted.expect("a deletion");
     }
 
-    /// A strategic or merge patch of the status, as a component other than ours writes it.
+    /// Sends a strategic or merge patch of the status, as another component does.
     pub async fn patch_status(&self, kind: Kind, name: &str, patch: Value) -> Value {
         let path = format!("{}/status?fieldManager=by-hand", self.path(kind, name));
         let is_custom = kind.api_version.contains('.');
@@ -109,7 +109,7 @@ impl Stage {
         self.api.merge(&path, patch).await
     }
 
-    /// Where an object of this namespace is; where all of its kind are, if it has no name.
+    /// Returns the path of an object of this namespace, or of all of its kind without a name.
     pub fn path(&self, kind: Kind, name: &str) -> String {
         let slash = if name.is_empty() { "" } else { "/" };
         if kind.kind == "Namespace" {

@@ -1,9 +1,8 @@
-//! A stage for tests against a real API server: a namespace of its own, a manager process
-//! that watches only it, and a client that speaks JSON.
+//! The environment of a test against a real API server: its own namespace, a manager process that
+//! watches only it, and a JSON client.
 //!
-//! The cluster is the one that `make test` starts around the tests; each test finds it in its
-//! environment. One that breaks its cluster brings a private one. Nothing here knows what the
-//! tests check.
+//! The cluster is the one that `make test` starts; each test finds it in its environment variables.
+//! A test that breaks its cluster uses a private one. Independent of the tests.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -19,35 +18,34 @@ use crate::{ApiServer, DEADLINE, Exit, Kind, Manager, POLL, Retries};
 
 /// A namespace and a manager that watches it.
 pub struct Stage {
-    /// Its name, which no other test has.
+    /// The namespace's name, which no other test has.
     pub namespace: String,
-    /// The API server, for what [`Stage`] has no method for.
+    /// The API server, for requests that [`Stage`] has no method for.
     pub api: ApiServer,
     environment: Environment,
     manager: Option<Manager>,
 }
 
 impl Stage {
-    /// A namespace of its own, the CRDs, and a manager.
+    /// Creates a namespace, installs the CRDs and starts a manager.
     pub async fn set(test: &str) -> Self {
         let mut stage = Self::without_manager(test).await;
         stage.start_manager(&[]);
         stage
     }
 
-    /// As [`Stage::set`], but no manager runs yet.
+    /// Like [`Stage::set`], without a manager.
     pub async fn without_manager(test: &str) -> Self {
-        let environment = Environment::from_variables().unwrap_or_else(|error| {
-            panic!("{error}: these tests want a cluster around them, run `make test`")
-        });
+        let environment = Environment::from_variables()
+            .unwrap_or_else(|error| panic!("{error}: these tests need a cluster, run `make test`"));
         let stage = Self::on(environment, test).await;
-        // Once is enough: who changes them has a cluster of its own.
+        // Once is enough: tests that change CRDs use a private cluster.
         static INSTALLED: OnceCell<()> = OnceCell::const_new();
         INSTALLED.get_or_init(|| stage.install_crds()).await;
         stage
     }
 
-    /// A namespace of this cluster; neither CRDs nor manager.
+    /// Creates a namespace in this cluster, without CRDs and manager.
     pub async fn on(environment: Environment, test: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -65,18 +63,18 @@ impl Stage {
         stage
     }
 
-    /// Starts the manager with `flags` besides those it always needs here.
+    /// Starts the manager with `flags` in addition to those of every test.
     pub fn start_manager(&mut self, flags: &[&str]) {
         let kubeconfig = self.environment.kubeconfig.clone();
         self.start_manager_as(&kubeconfig, flags);
     }
 
-    /// As [`Stage::start_manager`], as somebody else.
+    /// Like [`Stage::start_manager`], as another user.
     pub fn start_manager_as(&mut self, kubeconfig: &Path, flags: &[&str]) {
         self.manager = Some(Manager::start(kubeconfig, &self.flags(flags)));
     }
 
-    /// As [`Stage::start_manager`], with more variables in its environment.
+    /// Like [`Stage::start_manager`], with more variables in its environment.
     pub fn start_manager_with(&mut self, flags: &[&str], environment: &[(&str, &str)]) {
         let (kubeconfig, flags) = (&self.environment.kubeconfig, self.flags(flags));
         self.manager = Some(Manager::start_with(kubeconfig, &flags, environment));
@@ -88,7 +86,7 @@ impl Stage {
         all
     }
 
-    /// Opens new connections, after the API server was gone.
+    /// Opens new connections, after the API server was down.
     pub async fn reconnect(&mut self) {
         self.api = ApiServer::of(&self.environment.kubeconfig, Retries::Some).await;
     }
@@ -103,12 +101,12 @@ impl Stage {
         &self.environment.audit_log
     }
 
-    /// The manager, which must have been started.
+    /// Returns the manager, which must have been started.
     pub fn manager(&mut self) -> &mut Manager {
         self.manager.as_mut().expect("a manager runs")
     }
 
-    /// The manager, to be stopped by somebody else; none if none runs.
+    /// Returns the manager, so that the caller stops it; none if none runs.
     pub fn take_manager(&mut self) -> Option<Manager> {
         self.manager.take()
     }
@@ -118,12 +116,12 @@ impl Stage {
         self.manager.take().map(Manager::stop)
     }
 
-    /// What the manager has written so far.
+    /// Returns the manager's log so far.
     pub fn log(&self) -> String {
         self.manager.as_ref().map(Manager::log).unwrap_or_default()
     }
 
-    /// kubectl, in this namespace.
+    /// Runs kubectl in this namespace.
     pub fn kubectl(&self, arguments: &[&str]) -> Output {
         Command::new("kubectl")
             .env("KUBECONFIG", &self.environment.kubeconfig)
@@ -133,7 +131,7 @@ impl Stage {
             .expect("kubectl is in PATH")
     }
 
-    /// Waits until the object is as `holds` says, and returns it.
+    /// Waits until `holds` is true of the object, and returns it.
     pub async fn until(
         &self,
         kind: Kind,
@@ -151,7 +149,7 @@ impl Stage {
             if started.elapsed() > DEADLINE {
                 let shown = object.map(|object| format!("{object:#}"));
                 panic!(
-                    "{} {name} is not so within {DEADLINE:?}: {what}\nobject: {}\nmanager:\n{}",
+                    "{} {name} after {DEADLINE:?}: not {what}\nobject: {}\nmanager:\n{}",
                     kind.kind,
                     shown.unwrap_or_else(|| "absent".to_owned()),
                     self.log()
@@ -161,20 +159,20 @@ impl Stage {
         }
     }
 
-    /// Waits until the object is gone.
+    /// Waits until the object does not exist.
     pub async fn until_gone(&self, kind: Kind, name: &str) {
         let started = Instant::now();
         while let Some(object) = self.get(kind, name).await {
             assert!(
                 started.elapsed() < DEADLINE,
-                "{} {name} is still there: {object:#}",
+                "{} {name} still exists: {object:#}",
                 kind.kind
             );
             tokio::time::sleep(POLL).await;
         }
     }
 
-    /// Waits until the resource is Ready for its present generation.
+    /// Waits until the resource is Ready for its current generation.
     pub async fn until_ready(&self, kind: Kind, name: &str) -> Value {
         self.until(kind, name, "Ready", is_ready).await
     }
@@ -190,15 +188,15 @@ impl Stage {
         .await
     }
 
-    /// The manager's requests about this namespace so far, from the audit log; those that
-    /// fill its caches are left out.
+    /// Returns the manager's requests in this namespace so far, from the audit log, without those
+    /// that fill its caches.
     pub fn requests(&self) -> Vec<Request> {
         let mut requests = self.all_requests();
         requests.retain(Request::is_single);
         requests
     }
 
-    /// As [`Stage::requests`], with the lists and watches.
+    /// Like [`Stage::requests`], with the lists and watches.
     pub fn all_requests(&self) -> Vec<Request> {
         audit::requests(&self.environment.audit_log, Some(&self.namespace))
     }
@@ -217,7 +215,7 @@ impl Stage {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
         let target = format!("{path}?fieldManager=tests&force=true");
         let applied = self.api.apply(&target, crd).await;
-        applied.expect("the API server takes the CRD");
+        applied.expect("the API server accepts the CRD");
         let started = Instant::now();
         loop {
             let object = self.api.get(&path).await.expect("the CRD");
@@ -238,7 +236,7 @@ impl Drop for Stage {
     }
 }
 
-/// The generated CRDs that serve the spoke versions, by name.
+/// Returns the generated CRDs that serve the spoke versions, by name.
 pub fn crds() -> Vec<(String, Value)> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/crd-original");
     let files = std::fs::read_dir(directory).expect("the generated CRDs");
@@ -256,7 +254,7 @@ pub fn crds() -> Vec<(String, Value)> {
         .collect()
 }
 
-/// The condition of this type in an object's status.
+/// Returns the condition of this type in an object's status.
 pub fn condition<'a>(object: &'a Value, wanted: &str) -> Option<&'a Value> {
     let conditions = object["status"]["conditions"].as_array()?;
     conditions
@@ -264,7 +262,7 @@ pub fn condition<'a>(object: &'a Value, wanted: &str) -> Option<&'a Value> {
         .find(|condition| condition["type"] == wanted)
 }
 
-/// Ready, and for the present generation.
+/// Reports whether the object is Ready for its current generation.
 pub fn is_ready(object: &Value) -> bool {
     object["status"]["observedGeneration"] == object["metadata"]["generation"]
         && condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")

@@ -1,4 +1,4 @@
-//! What a user sees in time: conditions by their reasons, and Warning Events.
+//! States that a user sees within a time limit: conditions by their reasons, and Warning Events.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::{EVENT, Kind, POLL, Stage, condition};
 
-/// `Ready=False` with this reason, for the present generation.
+/// Reports whether `Ready` is false with this reason, for the current generation.
 pub fn is_not_ready_for(object: &Value, reason: &str) -> bool {
     object["status"]["observedGeneration"] == object["metadata"]["generation"]
         && condition(object, "Ready")
             .is_some_and(|ready| ready["status"] == "False" && ready["reason"] == reason)
 }
 
-/// The message of a condition; empty if there is none.
+/// Returns the message of a condition; empty if there is none.
 pub fn message<'a>(object: &'a Value, type_: &str) -> &'a str {
     let condition = condition(object, type_);
     let message = condition.and_then(|it| it["message"].as_str());
@@ -26,8 +26,8 @@ pub fn is_degraded(object: &Value) -> bool {
 }
 
 impl Stage {
-    /// Waits until the object is as `holds` says, at most for `limit`; returns it, and how
-    /// long that took.
+    /// Waits until `holds` is true of the object, at most for `limit`; returns it, and how long
+    /// that took.
     pub async fn until_within(
         &self,
         (kind, name): (Kind, &str),
@@ -46,7 +46,7 @@ impl Stage {
             if took > limit {
                 let shown = object.map(|object| format!("{:#}", object["status"]));
                 panic!(
-                    "{} {name} is not so within {limit:?}: {what}\nstatus: {}\nmanager:\n{}",
+                    "{} {name} after {limit:?}: not {what}\nstatus: {}\nmanager:\n{}",
                     kind.kind,
                     shown.unwrap_or_else(|| "absent".to_owned()),
                     self.log()
@@ -56,8 +56,7 @@ impl Stage {
         }
     }
 
-    /// Waits until the resource is not Ready for this reason; returns it, and how long that
-    /// took.
+    /// Waits until the resource is not Ready for this reason; returns it, and how long that took.
     pub async fn until_not_ready_for(
         &self,
         (kind, name): (Kind, &str),
@@ -68,8 +67,8 @@ impl Stage {
         self.until_within((kind, name), reason, limit, holds).await
     }
 
-    /// Reason and note of each Warning Event about this resource that has this reason; one
-    /// that came several times is there as often.
+    /// Returns reason and note of each Warning Event about this resource with this reason; one with
+    /// a count is repeated as often.
     pub async fn warnings(&self, name: &str, reason: &str) -> Vec<String> {
         let events = self.list(EVENT).await;
         let about = events.iter().filter(|event| {

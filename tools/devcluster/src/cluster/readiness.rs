@@ -1,4 +1,4 @@
-//! When a cluster serves, and when it can be used.
+//! Waits until a cluster serves, and until it can be used.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::nodes::takes_pods;
 use crate::process::POLL;
 
-/// Five times and more what a busy machine of two cores was seen to need.
+/// At least five times the longest time seen on a busy machine of two cores.
 const READY_LIMIT: Duration = Duration::from_secs(90);
 
 impl Cluster {
@@ -46,7 +46,7 @@ impl Cluster {
         })
     }
 
-    /// Calls `attempt` until it succeeds, while everything that was started still runs.
+    /// Calls `attempt` until it succeeds, as long as every started component runs.
     pub(super) fn wait(
         &self,
         what: &str,

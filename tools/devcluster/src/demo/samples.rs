@@ -1,13 +1,13 @@
-//! The samples that the demo applies, by the names their users know.
+//! The samples that the demo applies, with their original names.
 
 /// One sample of `config/samples`.
 pub(crate) struct Sample {
     pub(crate) kind: &'static str,
     pub(crate) name: &'static str,
     pub(crate) file: &'static str,
-    /// Where the API server keeps its kind in the default namespace.
+    /// The path of its kind in the default namespace.
     pub(crate) collection: &'static str,
-    /// How many pods its spec asks for.
+    /// The number of pods of its spec.
     pub(crate) pods: usize,
 }
 

@@ -1,5 +1,5 @@
-//! What the demo is played on: kubectl whose words are shown, the manager's process, and
-//! waits that end when something died, on Ctrl-C, or after a minute.
+//! The environment of the demo: kubectl with shown commands, the manager's process, and waits that
+//! end if a process exits, on Ctrl-C, or after a minute.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -16,15 +16,15 @@ use serde_json::Value;
 use crate::demo::samples::Sample;
 use crate::demo::transcript::{print_indented, print_spec, show_command, took};
 
-/// Each thing shown takes a second or two; a machine that is very busy gets a minute.
+/// Each step takes a second or two; on a very busy machine, up to a minute.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long the manager may take to end when asked to.
+/// The grace period of the manager.
 const MANAGER_GRACE: Duration = Duration::from_secs(10);
 
 const POLL: Duration = Duration::from_millis(25);
 
-/// The samples that are tried to see whether the webhooks are called.
+/// The samples with which the webhooks are tried.
 const SAMPLES: &str = "config/samples";
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -34,7 +34,7 @@ pub(crate) struct Stage<'a> {
     cluster: &'a Cluster,
     interrupted: &'a AtomicBool,
     root: PathBuf,
-    /// Dropped, and so killed, before the cluster is.
+    /// Dropped, and so killed, before the cluster.
     manager: Option<Process>,
 }
 
@@ -48,8 +48,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Starts the manager and waits for its `/readyz`, and until the API server calls its
-    /// webhooks.
+    /// Starts the manager and waits for its `/readyz`, and until the API server calls its webhooks.
     pub(crate) fn start_manager(&mut self, binary: &Path) -> Result<(), Box<dyn Error>> {
         let (health, webhooks) = (free_port()?, free_port()?);
         let arguments = [
@@ -59,7 +58,7 @@ impl<'a> Stage<'a> {
             format!("--webhook-port={webhooks}"),
             format!("--webhook-url=https://127.0.0.1:{webhooks}"),
         ];
-        // The default, whatever the variables say that this was started with.
+        // The default, independent of this process's environment variables.
         let webhooks_on = ("ENABLE_WEBHOOKS".to_owned(), "true".to_owned());
         println!("$ {} {}", binary.display(), arguments.join(" "));
         let program = Program::foreign(std::path::absolute(binary)?);
@@ -76,8 +75,8 @@ impl<'a> Stage<'a> {
         self.wait_until_called()
     }
 
-    /// Waits until the API server takes objects in the old versions, for which it has to
-    /// have them converted. Nothing is created.
+    /// Waits until the API server accepts objects in the original versions, for which it calls the
+    /// conversion webhook. Dry runs only.
     fn wait_until_called(&mut self) -> Result<(), Box<dyn Error>> {
         let cluster = self.cluster;
         let samples = self.root.join(SAMPLES).display().to_string();
@@ -87,7 +86,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Asks the manager to end, and minds how it does.
+    /// Stops the manager and checks how it exits.
     pub(crate) fn stop_manager(&mut self) -> Result<(), Box<dyn Error>> {
         let Some(mut manager) = self.manager.take() else {
             return Ok(());
@@ -112,13 +111,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// An error if the manager or a component died.
+    /// Returns an error if the manager or a component has exited.
     fn check(&mut self) -> devcluster::Result<()> {
         self.manager.as_mut().map_or(Ok(()), Process::check)?;
         self.cluster.check()
     }
 
-    /// Shows a kubectl command and what it prints.
+    /// Prints a kubectl command and its output.
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<(), Box<dyn Error>> {
         show_command(arguments);
         let output = self.run_kubectl(arguments)?;
@@ -126,8 +125,8 @@ impl<'a> Stage<'a> {
         Ok(succeeded(&output)?)
     }
 
-    /// Shows a kubectl command that prints one object as YAML, and of the object what it is
-    /// and its spec, which is returned.
+    /// Prints a kubectl command that outputs one object as YAML, and the object's kind and spec;
+    /// returns the spec.
     pub(crate) fn kubectl_spec(&self, arguments: &[&str]) -> Result<String, Box<dyn Error>> {
         show_command(arguments);
         let output = self.run_kubectl(arguments)?;
@@ -135,21 +134,21 @@ impl<'a> Stage<'a> {
         Ok(print_spec(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    /// Shows a kubectl command that has to fail, and returns what it is told.
+    /// Prints a kubectl command that must fail, and returns its error.
     pub(crate) fn kubectl_refused(&self, arguments: &[&str]) -> Result<String, Box<dyn Error>> {
         show_command(arguments);
         let output = self.run_kubectl(arguments)?;
         let refusal = String::from_utf8_lossy(&output.stderr).into_owned();
         print_indented(&refusal);
         if output.status.success() {
-            Err("it was not refused".into())
+            Err("it was not rejected".into())
         } else {
             Ok(refusal)
         }
     }
 
-    /// Waits until the sample's current generation is Ready with `pods` pods, and says what
-    /// its status then tells.
+    /// Waits until the sample's current generation is Ready with `pods` pods, and returns a summary
+    /// of its status.
     pub(crate) fn wait_until_ready(
         &mut self,
         sample: &Sample,
@@ -167,7 +166,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// The paths of the Deployment and the pods that the sample's status names.
+    /// Returns the paths of the Deployment and the pods in the sample's status.
     pub(crate) fn children_of(&self, sample: &Sample) -> Result<Vec<String>, Box<dyn Error>> {
         let path = format!("{}/{}", sample.collection, sample.name);
         let resource = self.cluster.get(&path)?.unwrap_or_default();
@@ -183,14 +182,14 @@ impl<'a> Stage<'a> {
         self.wait("garbage collection", || {
             for path in paths {
                 if cluster.get(path)?.is_some() {
-                    return Ok(Err(format!("{path} is still there")));
+                    return Ok(Err(format!("{path} still exists")));
                 }
             }
             Ok(Ok(()))
         })
     }
 
-    /// Calls `attempt` until it succeeds; its error is what was seen instead.
+    /// Calls `attempt` until it succeeds; its error is what was observed instead.
     fn wait<T>(
         &mut self,
         what: &str,
@@ -234,7 +233,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// What a command that failed complained of.
+/// Returns the error output of a failed command.
 fn succeeded(output: &Output) -> Result<(), String> {
     match output.status.success() {
         true => Ok(()),

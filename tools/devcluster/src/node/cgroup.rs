@@ -1,5 +1,4 @@
-//! One cgroup for all pods of a node, in every hierarchy: the only trace outside its
-//! namespaces.
+//! One cgroup for all pods of a node, in every hierarchy: the only state outside its namespaces.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +9,12 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::error::{Doing, Result};
 
-/// Begins the name of a node's cgroup; the process id of the `devcluster` outside follows.
+/// The prefix of the name of a node's cgroup; the process id of the `devcluster` outside follows.
 pub(super) const PREFIX: &str = "devcluster-node-";
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// The mounted hierarchies: one of version 2, or one for each controller of version 1.
+/// Returns the mounted hierarchies: one of version 2, or one for each controller of version 1.
 fn hierarchies() -> Vec<PathBuf> {
     let root = Path::new(ROOT);
     if root.join("cgroup.controllers").exists() {
@@ -32,12 +31,12 @@ fn hierarchies() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Makes the cgroup `name` in each hierarchy.
+/// Creates the cgroup `name` in each hierarchy.
 pub(super) fn create(name: &str) -> Result<()> {
     for hierarchy in hierarchies() {
         let folder = hierarchy.join(name);
         fs::create_dir_all(&folder).doing(|| format!("creating {}", folder.display()))?;
-        // Version 1 gives a new cpuset no CPUs and no memory, and then takes no process.
+        // In version 1 a new cpuset has no CPUs and no memory nodes, and accepts no process.
         for file in ["cpuset.cpus", "cpuset.mems"] {
             let own = folder.join(file);
             if let (true, Ok(of_parent)) = (own.exists(), fs::read(hierarchy.join(file))) {
@@ -48,7 +47,7 @@ pub(super) fn create(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Removes those of dead owners.
+/// Removes the cgroups of exited owners.
 pub(super) fn sweep() {
     let of_owner = |name: &str| {
         let owner: i32 = name.strip_prefix(PREFIX)?.parse().ok()?;
@@ -64,7 +63,7 @@ pub(super) fn sweep() {
     }
 }
 
-/// Removes it and all below; the kernel needs a moment after the last process is gone.
+/// Removes it and all below; the kernel needs a moment after the last process has exited.
 pub(super) fn remove(name: &str) {
     for hierarchy in hierarchies() {
         let folder = hierarchy.join(name);

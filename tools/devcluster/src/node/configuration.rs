@@ -1,4 +1,4 @@
-//! The configuration files of what runs on the node, and its command lines.
+//! The configuration files and command lines of the node's components.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use crate::certificates::Certificates;
 use crate::component::Component;
 use crate::error::{Doing, Result, write};
 
-/// Where the files of one node are: in the folder `node` of its cluster's state.
+/// The paths of one node's files: in the folder `node` of its cluster's state.
 #[derive(Debug, Clone)]
 pub(crate) struct Configuration {
     folder: PathBuf,
 }
 
-/// Short, because the path of a socket may have no more than 107 bytes; a tmpfs inside.
+/// A short path, because the path of a socket is limited to 107 bytes; a tmpfs inside.
 pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
 
 impl Configuration {
-    /// The configuration in the cluster's `state` folder.
+    /// Returns the configuration in the cluster's `state` folder.
     pub(crate) fn new(state: &Path) -> Self {
         Self {
             folder: state.join("node"),
@@ -37,8 +37,8 @@ impl Configuration {
         write(&self.folder.join("containerd.toml"), self.containerd())?;
         write(
             &self.folder.join("certs.d/_default/hosts.toml"),
-            // `server`, not a mirror: an image that is missing is missing, and not looked
-            // for in the registry whose name it bears, which nobody here can reach.
+            // `server`, not a mirror: containerd must not look for a missing image in the registry
+            // of its name, which is not reachable here.
             format!(
                 "server = 'https://{ADDRESS}'\ncapabilities = ['pull', 'resolve']\nca = '{}'\n",
                 certificates.authority().display()
@@ -57,13 +57,13 @@ impl Configuration {
         self.write_json("kube-proxy.yaml", &kube_proxy_configuration(kube_proxy))
     }
 
-    /// Where the tools that build images read where to keep them: not in the machine's own
-    /// place.
+    /// Returns the file with the storage location of image build tools, which is not the machine's
+    /// own.
     pub(crate) fn storage(&self) -> PathBuf {
         self.folder.join("storage.conf")
     }
 
-    /// The command line of one of the node's components; `kubeconfig` is its own.
+    /// Returns the command line of one of the node's components; `kubeconfig` is its own.
     pub(crate) fn arguments(&self, component: Component, kubeconfig: &Path) -> Vec<String> {
         let file = |name: &str| self.folder.join(name).display().to_string();
         match component {

@@ -1,4 +1,4 @@
-//! Into namespaces of our own, and out of them again.
+//! Runs a program in new namespaces, and cleans up after it.
 
 use std::env;
 use std::ffi::OsString;
@@ -19,34 +19,34 @@ use crate::process::POLL;
 /// The process id of the `devcluster` outside; set for the one inside.
 const OUTSIDE: &str = "DEVCLUSTER_OUTSIDE";
 
-/// The first process inside: adopts and reaps what others leave, and ends with the command.
+/// The first process inside: it adopts and reaps orphaned processes, and exits with the command.
 const FIRST: &str = r#""$@"; exit $?"#;
 
-/// Ends its process group, which is `unshare` and us inside, when the pipe that is its
-/// standard input closes: when the process outside dies, however it dies. The rest, without
-/// its first process, is ended by the kernel.
+/// Kills its process group, which is `unshare` and the inner devcluster, when the pipe on its
+/// standard input closes: when the process outside exits, however it exits. Then the first process
+/// inside has ended, so the kernel ends the other ones.
 const BOUND: &str = r#"exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@" 3<&- </dev/null"#;
 
-/// How long what runs inside may take to end when it is asked to.
+/// The grace period of the program inside.
 const STOP_GRACE: Duration = Duration::from_secs(30);
 
-/// Whether this process runs in the namespaces of a node.
+/// Reports whether this process runs in the namespaces of a node.
 pub fn is_inside() -> bool {
     env::var_os(OUTSIDE).is_some()
 }
 
-/// What tells one node's state and cgroups from another's.
+/// Returns the name of this node's state and cgroups.
 pub(crate) fn name() -> String {
     let outside = env::var(OUTSIDE).unwrap_or_else(|_| process::id().to_string());
     format!("{}{outside}", cgroup::PREFIX)
 }
 
-/// Runs `program` with `arguments` again, as root of new network, mount and process
-/// namespaces, in which [`is_inside`] holds; returns when it has ended and nothing is left.
-/// When `interrupted` is set it is asked to end, and killed if it does not within 30 s.
+/// Runs `program` with `arguments` again, as root of new network, mount and process namespaces, in
+/// which [`is_inside`] holds; returns when it has exited and everything is removed. When
+/// `interrupted` is set, it is told to stop, and killed after 30 s.
 ///
 /// # Errors
-/// [`crate::Error::Machine`] says what this machine lacks.
+/// [`crate::Error::Machine`] names what this machine lacks.
 pub fn enter(
     program: &Path,
     arguments: impl IntoIterator<Item = OsString>,

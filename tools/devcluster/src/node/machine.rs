@@ -1,4 +1,4 @@
-//! What this machine must have, and one command that must succeed.
+//! Checks this machine's requirements, and runs commands that must succeed.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ const COMMANDS: [(&str, &str); 8] = [
 /// The CNI plugins, from Debian's containernetworking-plugins.
 pub(super) const PLUGINS: &str = "/usr/lib/cni";
 
-/// Says in one line what is missing, and how to get it.
+/// Returns in one line what is missing, and how to install it.
 ///
 /// # Errors
 /// [`Error::Machine`].
@@ -56,7 +56,7 @@ pub(super) fn check() -> Result<()> {
 fn is_in_path(command: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path)
-            // Debian's own PATH for a login of root; a plain sudo may lack it.
+            // Debian's own PATH for a root login; a plain sudo may lack it.
             .chain(["/usr/sbin".into(), "/sbin".into()])
             .any(|folder| folder.join(command).exists())
     })
@@ -65,7 +65,7 @@ fn is_in_path(command: &str) -> bool {
 /// Runs a command to its end.
 ///
 /// # Errors
-/// It cannot be run, or fails; with what it said.
+/// It cannot be run, or fails; with its output.
 pub(super) fn run<'a>(program: &str, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
     let arguments: Vec<&str> = arguments.into_iter().collect();
     let output = Command::new(program)

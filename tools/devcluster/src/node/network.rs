@@ -1,5 +1,5 @@
-//! The namespaces from inside: what is mounted over the machine's own folders, and the
-//! interfaces. All of it goes away with the namespaces.
+//! The namespaces from inside: mounts over the machine's own folders, and the interfaces. They are
+//! removed with the namespaces.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,11 @@ use super::machine::run;
 use super::{ADDRESS, REGISTRIES};
 use crate::error::{Doing, Result, write};
 
-/// The bridge that holds the node's address. Pods have one of their own, of CNI's.
+/// The bridge with the node's address. Pods have another bridge, of CNI.
 const BRIDGE: &str = "node0";
 
-/// What the kubelet wants of the kernel, and would set for the whole machine: it sees that all
-/// is as it wants. (What of /proc/sys is the network's is the namespace's own.)
+/// Kernel settings that the kubelet requires and would otherwise set for the whole machine: it
+/// finds them already set. (Network settings in /proc/sys belong to the namespace.)
 const KUBELET_SETTINGS: [(&str, &str); 6] = [
     ("vm/overcommit_memory", "1"),
     ("vm/panic_on_oom", "0"),
@@ -22,8 +22,8 @@ const KUBELET_SETTINGS: [(&str, &str); 6] = [
     ("kernel/keys/root_maxbytes", "25000000"),
 ];
 
-/// Hides what the node's programs write outside the state folder: /run is empty, /var is the
-/// machine's with changes kept in `folder`, and names of registries are the node's.
+/// Covers the paths that the node's programs write outside the state folder: /run is empty, /var is
+/// the machine's with changes kept in `folder`, and registry names resolve to the node.
 pub(super) fn mounts(folder: &Path) -> Result<()> {
     let (upper, work) = (folder.join("var"), folder.join("var-work"));
     for made in [&upper, &work] {
@@ -54,7 +54,7 @@ pub(super) fn mounts(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Loopback, and a bridge with the node's address and the default route.
+/// Configures loopback, and a bridge with the node's address and the default route.
 pub(super) fn interfaces() -> Result<()> {
     let address = format!("{ADDRESS}/24");
     run("ip", ["link", "set", "lo", "up"])?;

@@ -1,4 +1,5 @@
-//! Each [`Action`], and whether the server has obeyed when the client is told nothing.
+//! Each [`Action`], and whether the server has processed the request when the client gets no
+//! response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,13 +11,13 @@ use serde_json::json;
 
 use crate::upstream::{DEPLOYMENT, LIST, PATIENCE, SILENCE, Scene, WATCH};
 
-/// The first write meets the action.
+/// A rule that applies the action to the first write.
 fn first(action: Action) -> Rule {
     Rule::new(Match::writes(), action).nth(1..=1)
 }
 
 #[tokio::test]
-async fn without_a_rule_everything_passes_as_it_is() {
+async fn without_a_rule_everything_is_forwarded_unchanged() {
     let scene = Scene::set().await;
     assert_eq!(scene.write().await, (200, r#"{"writes":1}"#.into()));
     let journal = scene.proxy.journal();
@@ -29,7 +30,7 @@ async fn without_a_rule_everything_passes_as_it_is() {
 }
 
 #[tokio::test]
-async fn an_answer_takes_the_place_of_the_servers_before_and_after_it_obeys() {
+async fn a_response_replaces_the_servers_before_and_after_it_commits() {
     for (is_after, obeyed) in [(false, 0), (true, 1)] {
         let scene = Scene::set().await;
         let rule = first(Action::status(409, "Conflict", "made by a test"));
@@ -40,7 +41,11 @@ async fn an_answer_takes_the_place_of_the_servers_before_and_after_it_obeys() {
         assert_eq!((code, &body["reason"]), (409, &json!("Conflict")));
         assert_eq!(scene.obeyed(), obeyed);
         assert_eq!((rule.met(), rule.took_effect()), (1, 1));
-        assert_eq!(scene.write().await.0, 200, "the second is not met");
+        assert_eq!(
+            scene.write().await.0,
+            200,
+            "the rule does not apply to the second write"
+        );
         let entry = &scene.proxy.journal().requests[0];
         assert_eq!(entry.is_committed(), is_after);
         assert!(entry.is_failure() && entry.is_met);
@@ -48,7 +53,7 @@ async fn an_answer_takes_the_place_of_the_servers_before_and_after_it_obeys() {
 }
 
 #[tokio::test]
-async fn too_many_requests_says_when_to_come_back_in_the_header_or_in_the_object() {
+async fn too_many_requests_has_retry_after_in_the_header_or_in_the_object() {
     let scene = Scene::set().await;
     scene.proxy.install(first(Action::TooManyRequests(7)));
     let answer = scene.send(Method::PATCH, DEPLOYMENT).await;
@@ -64,7 +69,7 @@ async fn too_many_requests_says_when_to_come_back_in_the_header_or_in_the_object
 }
 
 #[tokio::test]
-async fn a_reset_connection_tells_nothing_and_the_server_may_have_obeyed() {
+async fn a_connection_can_be_reset_before_and_after_the_server_commits() {
     for (is_after, obeyed) in [(false, 0), (true, 1)] {
         let scene = Scene::set().await;
         let rule = first(Action::Reset);
@@ -78,14 +83,14 @@ async fn a_reset_connection_tells_nothing_and_the_server_may_have_obeyed() {
 }
 
 #[tokio::test]
-async fn a_black_hole_is_silent_before_and_after_the_server_obeys() {
+async fn a_black_hole_is_silent_before_and_after_the_server_commits() {
     for (is_after, obeyed) in [(false, 0), (true, 1)] {
         let scene = Scene::set().await;
         let rule = first(Action::BlackHole);
         let rule = if is_after { rule.after_commit() } else { rule };
         scene.proxy.install(rule);
         let answer = scene.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
-        assert_eq!(answer, Err(true), "no answer and no end");
+        assert_eq!(answer, Err(true), "no response and no end");
         assert_eq!(scene.obeyed(), obeyed);
     }
 }
@@ -104,19 +109,19 @@ async fn a_delay_lasts_between_its_bounds_and_another_rule_may_follow_it() {
 }
 
 #[tokio::test]
-async fn a_stalled_answer_comes_by_half_and_a_cut_one_ends_there() {
+async fn a_stalled_response_stops_halfway_and_a_cut_one_ends_there() {
     for (action, is_silent) in [(Action::Stall, true), (Action::Cut, false)] {
         let scene = Scene::set().await;
         scene.proxy.install(first(action));
         let answer = scene.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
         assert_eq!(answer, Err(is_silent));
-        assert_eq!(scene.obeyed(), 1, "the answer is the server's");
+        assert_eq!(scene.obeyed(), 1, "the response is the server's");
         assert_eq!(scene.write().await.0, 200);
     }
 }
 
 #[tokio::test]
-async fn an_edited_answer_has_another_value_where_there_is_one() {
+async fn an_edited_response_has_another_value_if_the_field_exists() {
     let scene = Scene::set().await;
     for (pointer, expected) in [("/writes", r#"{"writes":7}"#), ("/none", r#"{"writes":2}"#)] {
         scene.proxy.install(first(Action::Edit(pointer, json!(7))));
@@ -126,9 +131,9 @@ async fn an_edited_answer_has_another_value_where_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_slow_answer_comes_whole_and_late() {
+async fn a_slow_response_is_complete_and_late() {
     let scene = Scene::set().await;
-    // Twelve bytes: one in each tenth of a second.
+    // Twelve bytes: one every tenth of a second.
     scene.proxy.install(first(Action::Slow(10)));
     let began = Instant::now();
     assert_eq!(scene.write().await, (200, r#"{"writes":1}"#.into()));
@@ -152,7 +157,7 @@ async fn a_watch_that_is_empty_ends_and_half_an_event_is_no_line() {
 }
 
 #[tokio::test]
-async fn a_function_is_called_in_place_of_an_answer() {
+async fn a_function_is_called_instead_of_a_response() {
     for (is_after, obeyed) in [(false, 0), (true, 1)] {
         let scene = Scene::set().await;
         let calls = Arc::new(AtomicU64::new(0));
@@ -167,14 +172,18 @@ async fn a_function_is_called_in_place_of_an_answer() {
 }
 
 #[tokio::test]
-async fn a_function_is_called_after_the_client_has_its_answer() {
+async fn a_function_is_called_after_the_client_has_its_response() {
     let scene = Scene::set().await;
     let calls = Arc::new(AtomicU64::new(0));
     let after = Duration::from_millis(200);
     let action = Action::AnswerThenRun(after, counting(&calls));
     let rule = scene.proxy.install(first(action));
     assert_eq!(scene.write().await, (200, r#"{"writes":1}"#.into()));
-    assert_eq!(calls.load(Ordering::SeqCst), 0, "the answer comes first");
+    assert_eq!(
+        calls.load(Ordering::SeqCst),
+        0,
+        "the response is sent first"
+    );
     let began = Instant::now();
     while calls.load(Ordering::SeqCst) == 0 {
         assert!(began.elapsed() < PATIENCE, "never called");

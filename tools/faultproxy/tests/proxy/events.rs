@@ -1,11 +1,11 @@
-//! Each [`EventAction`]: what a watch tells its client, and what it does not.
+//! Each [`EventAction`]: which events a client of a watch gets, and which it does not.
 
 use faultproxy::{EventAction, EventRule, Installed, Match};
 use http::Method;
 
 use crate::upstream::{DEPLOYMENT, Events, PATIENCE, Scene, event};
 
-/// A watch whose second event meets the action.
+/// A watch whose second event gets the action.
 async fn second(action: EventAction) -> (Scene, Events, Installed) {
     let scene = Scene::set().await;
     let rule = EventRule::new(Match::watches().of("deployments").named("a"), action);
@@ -31,7 +31,7 @@ fn modified(version: u64) -> (String, u64) {
 }
 
 #[tokio::test]
-async fn a_dropped_event_never_comes() {
+async fn a_dropped_event_is_not_sent() {
     let (scene, mut watch, rule) = second(EventAction::Drop).await;
     scene.tell_of("MODIFIED", "a", 4);
     assert_eq!(watch.event().await, modified(4));
@@ -45,11 +45,11 @@ async fn an_event_is_dropped_with_the_end_of_its_watch() {
     assert_eq!(rule.took_effect(), 1);
     let mut next = scene.watch().await;
     scene.tell_of("MODIFIED", "a", 3);
-    assert_eq!(next.event().await, modified(3), "the next one tells it");
+    assert_eq!(next.event().await, modified(3), "the next watch sends it");
 }
 
 #[tokio::test]
-async fn a_doubled_event_comes_twice() {
+async fn a_duplicated_event_is_sent_twice() {
     let (scene, mut watch, _rule) = second(EventAction::Duplicate).await;
     scene.tell_of("MODIFIED", "a", 4);
     for version in [3, 3, 4] {
@@ -58,7 +58,7 @@ async fn a_doubled_event_comes_twice() {
 }
 
 #[tokio::test]
-async fn a_replay_tells_once_more_what_was_before() {
+async fn a_replay_repeats_earlier_events() {
     let (scene, mut watch, _rule) = second(EventAction::Replay).await;
     assert_eq!(watch.event().await, modified(3));
     let again = [added(1), modified(2), modified(3)];
@@ -70,7 +70,7 @@ async fn a_replay_tells_once_more_what_was_before() {
 }
 
 #[tokio::test]
-async fn a_held_event_and_all_behind_it_come_in_order_when_the_rule_is_removed() {
+async fn held_events_are_sent_in_order_when_the_rule_is_removed() {
     let (scene, mut watch, rule) = second(EventAction::Hold).await;
     scene.tell_of("MODIFIED", "b", 4);
     assert!(watch.is_silent().await);
@@ -83,7 +83,7 @@ async fn a_held_event_and_all_behind_it_come_in_order_when_the_rule_is_removed()
 }
 
 #[tokio::test]
-async fn a_hold_ends_with_the_request_that_it_names_and_holds_nothing_afterwards() {
+async fn a_hold_ends_with_its_request_and_holds_nothing_afterwards() {
     let until = Match::writes().of("deployments").named("a");
     let (scene, mut watch, _rule) = second(EventAction::HoldUntil(until)).await;
     assert!(watch.is_silent().await);
@@ -100,7 +100,7 @@ async fn a_hold_ends_with_the_request_that_it_names_and_holds_nothing_afterwards
 }
 
 #[tokio::test]
-async fn in_the_place_of_an_event_comes_410_and_the_end() {
+async fn an_event_is_replaced_by_410_and_the_end() {
     let (_scene, mut watch, _rule) = second(EventAction::Gone).await;
     let line = watch.line().await.expect("no reset").expect("no end");
     let event: serde_json::Value = serde_json::from_str(&line).expect("JSON");
@@ -110,7 +110,7 @@ async fn in_the_place_of_an_event_comes_410_and_the_end() {
 }
 
 #[tokio::test]
-async fn half_an_event_comes_and_the_end() {
+async fn half_an_event_is_sent_and_the_watch_ends() {
     let (_scene, mut watch, _rule) = second(EventAction::Half).await;
     let whole = event("MODIFIED", "a", 3).to_string();
     let line = watch.line().await.expect("no reset").expect("no end");

@@ -1,6 +1,6 @@
-//! Every fault of the proxy, before a small server in the place of an API server: what the
-//! client gets, and what the server has seen.
-#![allow(clippy::disallowed_types)] // the network lives in real time
+//! Every fault of the proxy, with a small server in place of an API server: what the client gets,
+//! and what the server has processed.
+#![allow(clippy::disallowed_types)] // real network time
 
 mod actions;
 mod events;

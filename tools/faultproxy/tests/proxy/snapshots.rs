@@ -1,4 +1,4 @@
-//! Lists and watches of an API server whose cache stands still.
+//! Lists and watches of an API server with a stale cache.
 
 use faultproxy::{Action, Match, Rule};
 use http::Method;
@@ -30,15 +30,15 @@ async fn a_list_is_what_it_was_when_the_snapshot_was_taken() {
     assert_eq!(listed(&scene, &again).await, r#"{"writes":1}"#);
     assert_eq!(stale.took_effect(), 1);
     let other = listed(&scene, OTHER_LIST).await;
-    assert_eq!(other, r#"{"writes":2}"#, "it was never asked for before");
+    assert_eq!(other, r#"{"writes":2}"#, "it was not requested before");
     stale.remove();
     assert_eq!(listed(&scene, LIST).await, r#"{"writes":2}"#);
 }
 
 #[tokio::test]
-async fn a_watch_that_stands_still_tells_all_of_it_later() {
+async fn a_stale_watch_sends_everything_later() {
     let scene = Scene::set().await;
-    let snapshot = scene.proxy.snapshot().await.expect("of nothing yet");
+    let snapshot = scene.proxy.snapshot().await.expect("an empty snapshot");
     assert_eq!(snapshot.lists(), 0);
     let rule = Rule::new(Match::watches(), Action::Stale(snapshot));
     let stale = scene.proxy.install(rule);

@@ -1,4 +1,4 @@
-//! A server that counts the writes it obeys, and a client behind a proxy before it.
+//! A server that counts the writes it processes, and a client that reaches it through a proxy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +18,9 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// Long for a network that is this machine, and short for a test that waits it out.
+/// Long for the loopback network, and short for a test that waits for its end.
 pub(crate) const SILENCE: Duration = Duration::from_millis(300);
-/// Longer than anything takes that comes at all.
+/// Longer than any response takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/ns/deployments/a";
@@ -75,23 +75,23 @@ impl Scene {
         }
     }
 
-    /// How many writes the server has obeyed.
+    /// Returns how many writes the server has processed.
     pub(crate) fn obeyed(&self) -> u64 {
         self.server.writes.load(Ordering::SeqCst)
     }
 
-    /// Tells every running watch these bytes.
+    /// Sends these bytes on every running watch.
     pub(crate) fn tell(&self, text: &str) {
         let mut watches = self.server.watches.lock().expect("not poisoned");
         watches.retain(|watch| watch.send(text.to_owned()).is_ok());
     }
 
-    /// Tells every running watch of an object.
+    /// Sends an event of an object on every running watch.
     pub(crate) fn tell_of(&self, kind: &str, name: &str, version: u64) {
         self.tell(&format!("{}\n", event(kind, name, version)));
     }
 
-    /// Code and body of the answer, or why there is none: `Err(true)` if nothing came in time.
+    /// Returns code and body of the response, or why there is none: `Err(true)` on a timeout.
     pub(crate) async fn ask(
         &self,
         method: Method,
@@ -118,13 +118,13 @@ impl Scene {
         self.client.send(request).await
     }
 
-    /// A write that is to be answered as the server does.
+    /// Makes a write that must succeed as at the server.
     pub(crate) async fn write(&self) -> (u16, Bytes) {
         let answer = self.ask(Method::PATCH, DEPLOYMENT, PATIENCE).await;
         answer.expect("an answer")
     }
 
-    /// Begins a watch; it is begun at the server, too.
+    /// Starts a watch; returns when it runs at the server, too.
     pub(crate) async fn watch(&self) -> Events {
         let before = self.server.watches.lock().expect("not poisoned").len();
         let answer = timeout(PATIENCE, self.send(Method::GET, WATCH)).await;
@@ -142,7 +142,7 @@ impl Scene {
 }
 
 impl Events {
-    /// The next line; none if the watch ends, and an error if the connection does.
+    /// Returns the next line; none if the watch ends, and an error if the connection does.
     pub(crate) async fn line(&mut self) -> Result<Option<String>, ()> {
         loop {
             if let Some((line, rest)) = self.partial.split_once('\n') {
@@ -159,7 +159,7 @@ impl Events {
         }
     }
 
-    /// Type and resourceVersion of the next event.
+    /// Returns type and resourceVersion of the next event.
     pub(crate) async fn event(&mut self) -> (String, u64) {
         let line = self.line().await.expect("no reset").expect("no end");
         let event: Value = serde_json::from_str(&line).expect("JSON");
@@ -170,7 +170,7 @@ impl Events {
         )
     }
 
-    /// Nothing comes for a while.
+    /// Reports whether nothing is received for a while.
     pub(crate) async fn is_silent(&mut self) -> bool {
         self.partial.is_empty() && timeout(SILENCE, self.body.next()).await.is_err()
     }
