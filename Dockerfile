@@ -1,18 +1,17 @@
-# The manager's image: one static binary, nothing else.
+# The manager's image: one static binary and no other file.
 #
-# `make docker-build` builds the binary on the host and takes the stage `prebuilt`, which
-# needs no network and gives the same image for the same source. A plain `docker build .`,
-# or BUILD_IN_CONTAINER=1, compiles in the stage `build`. tests/docs/image.rs checks that all
-# files of the build are copied; `make test-dockerfile` builds with this machine's toolchain.
+# `make docker-build` builds the binary on the host and uses the stage `prebuilt`, which needs no
+# network and gives the same image for the same source. A plain `docker build .`, or
+# BUILD_IN_CONTAINER=1, compiles in the stage `build`. tests/docs/image.rs checks that all files of
+# the build are copied; `make test-dockerfile` builds with this machine's toolchain.
 
 # Rust on Alpine: its target is musl, so that the binary is static.
 ARG BUILDER_IMAGE=docker.io/library/rust:1.95.0-alpine
 
 FROM ${BUILDER_IMAGE} AS build
 WORKDIR /src
-# The dependencies, a layer of their own: it is built anew only when a manifest changes. cargo
-# reads the manifest of every member of the workspace, and wants each target that they name to be
-# there.
+# The dependencies are a layer of their own, which is rebuilt only when a manifest changes. cargo
+# reads the manifest of every workspace member and requires each target in it to exist.
 COPY Cargo.toml Cargo.lock ./
 COPY tools/bench/Cargo.toml tools/bench/
 COPY tools/devcluster/Cargo.toml tools/devcluster/
@@ -30,8 +29,8 @@ RUN mkdir -p src/bin/generate benches tests && \
 # The manager itself, and the changelog, which src includes.
 COPY src src
 COPY CHANGELOG.md ./
-# A file that is copied keeps its date; cargo takes what is older than its last build for built. A
-# builder image may set another target, whose binaries are in a folder of their own.
+# Copied files keep their dates, and cargo does not rebuild files that are older than its last
+# build. A builder image may set another target, whose binaries are in a separate folder.
 RUN touch src/main.rs src/lib.rs && \
     cargo build --locked --release --package quartet-operator --bin manager && \
     cp "target/${CARGO_BUILD_TARGET:-.}/release/manager" /manager

@@ -1,5 +1,5 @@
-//! What a call of the API server and a reconcile cost without network and TLS: time, and, which
-//! no other load on the machine changes, how often and how much memory is asked for.
+//! The cost of a call of the API server and of a reconcile without network and TLS: time, and the
+//! number and size of allocations, which do not depend on the machine's load.
 //! `make bench-pure`, or `cargo bench --bench pure conversion`.
 
 use std::sync::LazyLock;
@@ -42,7 +42,7 @@ fn answer(bencher: Bencher<'_, '_>, path: &str, review: &Value) {
     bencher.bench(|| HANDLERS.answer(path, black_box(&body)));
 }
 
-/// From the spoke version of each kind to its hub, so many objects in one call.
+/// From the spoke version of each kind to its hub, with this many objects in one call.
 #[divan::bench(args = [1, 500])]
 fn conversion(bencher: Bencher<'_, '_>, objects: usize) {
     let operator = OPERATORS[0];
@@ -58,7 +58,7 @@ fn conversion(bencher: Bencher<'_, '_>, objects: usize) {
     answer(bencher, paths::CONVERT, &review);
 }
 
-/// A resource that is written for the first time, in either version.
+/// A resource that is created, in either version.
 #[divan::bench(args = [false, true])]
 fn admission(bencher: Bencher<'_, '_>, is_hub: bool) {
     let kind = OPERATORS[0].kind();
@@ -79,7 +79,7 @@ fn admission(bencher: Bencher<'_, '_>, is_hub: bool) {
     answer(bencher, &paths::validate(kind, version), &review);
 }
 
-/// A resource to its children, for each kind.
+/// The children of a resource, for each kind.
 #[divan::bench(args = 0..OPERATORS.len())]
 fn desired(bencher: Bencher<'_, '_>, operator: usize) {
     let operator = OPERATORS[operator];
@@ -87,7 +87,7 @@ fn desired(bencher: Bencher<'_, '_>, operator: usize) {
     bencher.bench(|| operator.desired(black_box(&resource), &settings));
 }
 
-/// A resource and what is observed of it to its status, for each kind.
+/// The status of a resource from its observed children, for each kind.
 #[divan::bench(args = 0..OPERATORS.len())]
 fn status(bencher: Bencher<'_, '_>, operator: usize) {
     let operator = OPERATORS[operator];

@@ -1,16 +1,16 @@
 #!/bin/sh
-# Builds one of the Go modules beside this script, once per machine, and prints the
-# folder that holds the result: hack/build-go.sh hack/kube
+# Builds one of the Go modules beside this script, once per machine, and prints the folder of the
+# result: hack/build-go.sh hack/kube
 #
-# The folder's name is a hash of all that decides its contents (sources, go.mod, go.sum,
-# tags, linker flags, Go version), so a second clone builds nothing. It is made under
-# another name while a lock is held and then renamed: it is there whole, or not at all.
+# The folder's name is a hash of everything that determines its contents (sources, go.mod, go.sum,
+# tags, linker flags, Go version), so a second clone builds nothing. It is created under another
+# name while a lock is held and then renamed, so it is complete or absent.
 #
-# What is particular to a module stands in its build.env: `title` and `expectation` (for
-# the reader of the progress lines), `packages`, `tags`, `stamps` (-X flags) and `links`
-# (LINK=BINARY pairs). `module_version NAME` gives a version out of its go.mod.
+# Each module's build.env sets `title` and `expectation` (for the progress lines), `packages`,
+# `tags`, `stamps` (-X flags) and `links` (LINK=BINARY pairs). `module_version NAME` returns a
+# version from its go.mod.
 #
-# Standard output carries the path alone; progress goes to standard error.
+# Standard output is only the path; progress goes to standard error.
 set -eu
 
 fail() {
@@ -23,7 +23,7 @@ fail() {
 cd "$1"
 module=$(basename "$PWD")
 
-# The version that go.mod asks for MODULE.
+# Prints the version of MODULE in go.mod.
 module_version() {
     awk -v module="$1" '{ sub(/^require /, "") } $1 == module && $2 ~ /^v/ { print $2; exit }' go.mod
 }
@@ -64,7 +64,7 @@ if [ -d "$result" ]; then
     exit 0
 fi
 
-temporary="$cache/building" # one is enough: the lock is ours
+temporary="$cache/building" # one is enough while the lock is held
 rm -rf "$temporary"
 mkdir "$temporary"
 log="$temporary/build.log"
@@ -73,10 +73,10 @@ echo "building $title from source, once, $expectation: fetching its modules…" 
 # $packages is a list, here and below.
 # shellcheck disable=SC2086
 dependencies=$(CGO_ENABLED=0 go list -tags "$tags" -deps $packages) ||
-    fail "the modules of $title cannot be had (see above)"
+    fail "the modules of $title cannot be fetched (see above)"
 total=$(echo "$dependencies" | wc -l)
 
-# -v names each package as it is compiled; what the Go build cache holds is not named.
+# -v prints each package as it is compiled; cached packages are not printed.
 CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -tags "$tags" -ldflags "$ldflags" \
     -o "$temporary/" $packages 2>"$log" &
 build=$!

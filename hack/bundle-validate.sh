@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Holds a bundle and a catalog against the validators of their consumers, and fails at the
-# first warning: hack/bundle-validate.sh [BUNDLE_DIR [CATALOG_DIR]]
+# Validates a bundle and a catalog with the validators of their consumers, and fails on any warning:
+# hack/bundle-validate.sh [BUNDLE_DIR [CATALOG_DIR]]
 #
-# operator-sdk ends with 0 when it only warns, so what it prints is read.
+# operator-sdk exits with 0 if it only warns, so its output is parsed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bundle=${1:-bundle}
@@ -17,7 +17,7 @@ fail() {
     failed=1
 }
 
-# The lines with warnings and errors of one run.
+# Prints the lines with warnings and errors of one run.
 complaints() {
     local said
     said=$(timeout 120 "$operator_sdk" bundle validate "$bundle" --image-builder none "$@" 2>&1) ||
@@ -29,18 +29,17 @@ complaints() {
 for select in "" suite=operatorframework name=operatorhubv2; do
     echo "\$ operator-sdk bundle validate $bundle${select:+ --select-optional $select}" >&2
     said=$(complaints ${select:+--select-optional "$select"})
-    [ -z "$said" ] || fail "not without a warning, see above"
+    [ -z "$said" ] || fail "a validator warns, see above"
 done
 
-# Deprecated, and run by the community catalog all the same: it says that of itself, and nothing
-# else.
+# Deprecated, but run by the community catalog: its only warning must be its own deprecation.
 echo "\$ operator-sdk bundle validate $bundle --select-optional name=operatorhub" >&2
 said=$(complaints --select-optional name=operatorhub)
 [ "$(grep -c . <<<"$said")" = 1 ] && grep -q 'The \\"operatorhub\\" validator is deprecated' <<<"$said" ||
     fail "more than the validator's own deprecation, see above"
 
 echo "\$ opm validate $catalog" >&2
-timeout 120 "$opm" validate "$catalog" >&2 || fail "opm refuses the catalog"
+timeout 120 "$opm" validate "$catalog" >&2 || fail "opm rejects the catalog"
 rendered=$(timeout 120 "$opm" render "$catalog" --output yaml | grep -c '^schema: ') || rendered=0
 echo "\$ opm render $catalog: $rendered blobs" >&2
 [ "$rendered" -gt 2 ] || fail "opm renders nothing"

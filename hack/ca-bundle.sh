@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the certificates of FILE (PEM) into the caBundle of the CRDs and of the webhook
-# configuration, in the cluster of KUBECONFIG and with its user's rights. For
+# configuration, in the cluster of KUBECONFIG and with its user's permissions. For
 # config/given-certificate.
 #
 #   hack/ca-bundle.sh FILE
@@ -16,7 +16,7 @@ configuration=quartet-operator-validating-webhook-configuration
 
 service=quartet-operator-controller-manager-service
 
-# Those that are converted by the manager.
+# The CRDs that the manager converts.
 crds=$(kubectl get customresourcedefinitions -o jsonpath="{range .items[?(@.spec.conversion.webhook.clientConfig.service.name==\"$service\")]}{.metadata.name}{\"\n\"}{end}")
 [ -n "$crds" ] || {
     echo "ca-bundle: no CRD is converted by the Service $service: apply config/given-certificate first" >&2
@@ -26,7 +26,7 @@ for crd in $crds; do
     kubectl patch customresourcedefinition "$crd" --type=merge \
         -p "{\"spec\":{\"conversion\":{\"webhook\":{\"clientConfig\":{\"caBundle\":\"$ca\"}}}}}"
 done
-# Merged by the names of the webhooks.
+# Webhooks are merged by their names.
 webhooks=
 for name in $(kubectl get validatingwebhookconfiguration "$configuration" \
     -o jsonpath='{.webhooks[*].name}'); do

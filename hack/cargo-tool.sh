@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds a program of a crate once per machine, out of the way of the user's own, and prints
-# the folder that holds it: hack/cargo-tool.sh cargo-deny 0.18.5. What is behind the version goes
-# to `cargo install`, e.g. --no-default-features.
+# Builds a program of a crate once per machine, separate from the user's own programs, and prints
+# its folder: hack/cargo-tool.sh cargo-deny 0.18.5. Further arguments are passed to `cargo install`,
+# e.g. --no-default-features.
 set -eu
 
 [ $# -ge 2 ] || {
@@ -17,7 +17,8 @@ if [ ! -x "$folder/bin/$crate" ]; then
     flock 9
     if [ ! -x "$folder/bin/$crate" ]; then
         echo "building $crate $version from source, once, a few minutes on two cores…" >&2
-        # A target folder of its own: this is not part of the workspace, nor of its flags.
+        # A target folder of its own, because the program is not part of the workspace and its
+        # flags.
         CARGO_TARGET_DIR="$folder/target" cargo install --quiet --locked --root "$folder" \
             --version "$version" "$@" "$crate" >&2 || {
             echo "cargo-tool: $crate $version could not be built (see above)" >&2

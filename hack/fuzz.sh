@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets and runs each of them for a fixed number of executions, as many targets at
-# a time as there are processors:
+# Builds the fuzz targets and runs each of them for a fixed number of executions, as many targets
+# concurrently as there are processors:
 #
 #     hack/fuzz.sh [TARGET...]
 #
@@ -11,18 +11,18 @@
 #                 it is given here
 # FUZZ_ARGS       more arguments for libFuzzer, e.g. FUZZ_ARGS=-max_total_time=600
 #
-# Needs no nightly toolchain: coverage is a stable part of LLVM, and the sanitizers that are not
-# would find little in code without `unsafe`. What libFuzzer learns goes to a copy of the corpus
-# below the target folder. An input that fails becomes a file of the committed corpus, so that every
-# later run begins with it; nothing else in the working tree changes.
+# Needs no nightly toolchain: coverage is a stable part of LLVM, and the unstable sanitizers would
+# find little in code without `unsafe`. New inputs of libFuzzer are kept in a copy of the corpus
+# below the target folder. A failing input becomes a file of the committed corpus, so that every
+# later run starts with it; nothing else in the working tree changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 runs=${FUZZ_RUNS:-2000}
 seed=${FUZZ_SEED:-$((RANDOM * 32768 + RANDOM + 1))}
 target_dir=${CARGO_TARGET_DIR:-target}/fuzz
-# Inputs are small, since what is large can be had of a few bytes (see fuzz/src/json.rs). The
-# time is for one input: the slowest takes some milliseconds.
+# Inputs are small, because a few bytes can generate large values (see fuzz/src/json.rs). The
+# timeout is for one input: the slowest takes some milliseconds.
 limits=(-max_len=4096 -timeout=20 -rss_limit_mb=2048)
 
 known=()
@@ -41,8 +41,9 @@ for target in "${targets[@]}"; do
     fi
 done
 
-# Into the folder of the tests, whose dependencies serve here as well (fuzz/rustc.sh): all but
-# ring and what stands on it, since libfuzzer-sys asks for one more feature of what builds ring.
+# In the target folder of the tests, so that their dependencies are reused (fuzz/rustc.sh): all
+# except ring and its dependents, because libfuzzer-sys needs one more feature of ring's build
+# dependency.
 build() {
     local profile=dev folder=debug
     if [ "$runs" -lt 0 ] || [ "$runs" -ge 100000 ]; then
@@ -53,12 +54,12 @@ build() {
     programs=${CARGO_TARGET_DIR:-target}/$folder
 }
 
-# The number that follows "cov:" in the last line of a log that holds a word.
+# Prints the number after "cov:" in the last line of a log with this word.
 coverage() {
     sed -n "s/^#[0-9]*[[:space:]]*$1[[:space:]]*cov: \([0-9]*\).*/\1/p" "$2" | tail -n 1
 }
 
-# fuzz TARGET: one line that says what was done, or what to do about what was found.
+# fuzz TARGET: runs a target and prints its result, or how to reproduce a finding.
 fuzz() {
     local target=$1 corpus=$target_dir/corpus/$1 artifacts=$target_dir/artifacts/$1
     local log=$target_dir/$1.log dictionary=fuzz/dictionaries/$1.dict began=$SECONDS
@@ -96,7 +97,7 @@ report() {
     fi
     {
         grep -vE '^(#|INFO|NEW_FUNC|[[:space:]]+NEW_)' "$log" | tail -n 40
-        echo "fuzz: $target: FAILED; all of what it said is in $log"
+        echo "fuzz: $target: FAILED; the whole output is in $log"
         if [ -n "$artifact" ]; then
             echo "fuzz: the input is now $found; to run it again:"
             echo "    $programs/$target $found"
@@ -116,7 +117,7 @@ count() {
         failed=$((failed + 1))
     fi
 }
-# What runs in the background ends with this script.
+# Background processes end with this script.
 trap 'trap - TERM; kill 0' INT TERM
 running=0
 for target in "${targets[@]}"; do
@@ -132,6 +133,6 @@ for ((; running > 0; running--)); do
 done
 word=ok
 [ "$failed" = 0 ] || word=FAILED
-# In cargo's words, which .ci/run adds up.
+# In cargo's format, which .ci/run sums up.
 echo "test result: $word. $passed passed; $failed failed; 0 ignored"
 [ "$failed" = 0 ]

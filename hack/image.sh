@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds, pushes and copies images with whichever tool is there.
+# Builds, pushes and copies images with docker, podman or buildah.
 #
 #   hack/image.sh build IMAGE DOCKERFILE [CONTEXT [TARGET]]   one image, for this machine
 #   hack/image.sh push IMAGE                                  to the registry in its name
@@ -7,10 +7,10 @@
 #   hack/image.sh multi IMAGE DOCKERFILE PLATFORMS [TARGET]   an image index, pushed
 #   hack/image.sh binary ARCHITECTURE…                        target/image/<arch>/manager
 #
-# CONTAINER_TOOL is docker, podman or buildah; else the first of these that is there.
-# SOURCE_DATE_EPOCH (seconds since 1970) is the date of every file and of the image, so that
-# the same source gives the same digest (buildah and podman).
-# PUSH_FLAGS and BUILD_FLAGS are handed to the tool as they are.
+# CONTAINER_TOOL is docker, podman or buildah; by default the first of these that is installed.
+# SOURCE_DATE_EPOCH (seconds since 1970) is the date of every file and of the image, so that the
+# same source gives the same digest (buildah and podman).
+# PUSH_FLAGS and BUILD_FLAGS are passed to the tool unchanged.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,7 +31,7 @@ tool() {
     echo "$found"
 }
 
-# Rust's name for an architecture that images name.
+# Prints Rust's target triple of an image architecture.
 triple() {
     case $1 in
     amd64) echo x86_64-unknown-linux-musl ;;
@@ -40,8 +40,8 @@ triple() {
     esac
 }
 
-# The static manager for each ARCHITECTURE. Folders of this machine are not in it, so that
-# two clones anywhere give the same bytes.
+# Builds the static manager for each ARCHITECTURE. Paths of this machine are removed, so that two
+# clones anywhere give the same bytes.
 binary() {
     local architecture target installed variable toolchain
     local home=${CARGO_HOME:-$HOME/.cargo}
@@ -59,7 +59,7 @@ binary() {
             fail "no C compiler for arm64: apt-get install gcc-aarch64-linux-gnu"
         fi
         variable=CARGO_TARGET_$(echo "$target" | tr 'a-z-' 'A-Z_')_RUSTFLAGS
-        # Always the same date: cargo compiles what is written in C anew with every other.
+        # A constant date, because cargo recompiles C code when it changes.
         env SOURCE_DATE_EPOCH=0 "$variable=--remap-path-prefix=$PWD=/src --remap-path-prefix=$home=/cargo" \
             cargo build --locked --release --target "$target" \
             --package quartet-operator --bin manager
@@ -68,7 +68,7 @@ binary() {
     done
 }
 
-# The date of the image, in the tool's own words.
+# Prints the tool's option for the date of the image.
 dated() {
     case $1 in
     docker) echo "--build-arg SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0}" ;;
@@ -79,7 +79,7 @@ dated() {
 build() {
     local image=$1 dockerfile=$2 context=${3:-.} target=${4:-} name
     name=$(tool)
-    # The lists of flags are lists.
+    # The flags are lists.
     # shellcheck disable=SC2046,SC2086
     "$name" build $(dated "$name") ${target:+--target $target} ${BUILD_FLAGS:-} \
         --file "$dockerfile" --tag "$image" "$context"

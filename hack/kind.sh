@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A new operator, from the templates in hack/kind: one file for its API, one for what it does, a
-# sample of each version, and its line in the list src/kinds.rs. `make kind` then generates what follows.
+# Writes a new operator from the templates in hack/kind: one file for its API, one for its behavior,
+# a sample of each version, and its line in the list src/kinds.rs. `make kind` then generates the rest.
 #
 # KIND    e.g. Redis
 # GROUP   e.g. cache.example.com
@@ -32,7 +32,7 @@ image=${IMAGE:-docker.io/nginxinc/nginx-unprivileged:1.28.3-alpine}
 [[ $plural =~ ^[a-z][a-z0-9]{1,62}$ ]] || refuse "PLURAL is one word in lower case, not '$plural'"
 [[ $short =~ ^[a-z][a-z0-9]{0,15}$ ]] || refuse "SHORT is one word in lower case, not '$short'"
 [[ $image =~ ^[a-zA-Z0-9./_:@-]+:[A-Za-z0-9._-]+$ ]] || refuse "IMAGE has a tag, unlike '$image'"
-[ ! -e "src/api/$kind.rs" ] || refuse "src/api/$kind.rs is there already"
+[ ! -e "src/api/$kind.rs" ] || refuse "src/api/$kind.rs exists already"
 ! grep -qs "short_name: \"$short\"" src/api/*.rs || refuse "SHORT: another kind has the short name '$short'"
 ! grep -qs "plural: \"$plural\"" src/api/*.rs || refuse "PLURAL: another kind is called '$plural'"
 

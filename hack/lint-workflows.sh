@@ -1,10 +1,10 @@
 #!/bin/sh
-# Checks the workflows of .github: actionlint has nothing to say, and every action is named by a
-# commit, with its version as a comment. A tag can be moved to other code, a commit cannot.
+# Checks the workflows of .github: actionlint reports nothing, and every action is pinned by commit,
+# with its version as a comment. A tag can be moved to other code, a commit cannot.
 set -eu
 cd "$(dirname "$0")/.."
 
-# Without shellcheck, which is no Go module and differs from machine to machine.
+# Without shellcheck, which is not a Go module and differs between machines.
 "$(hack/build-go.sh hack/actionlint)/actionlint" -shellcheck= -pyflakes=
 
 loose=$(grep -nE '^\s*(- )?uses:' .github/workflows/*.yml |

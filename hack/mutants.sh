@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Mutation testing: changes the code in one place at a time and runs the unit tests and the
-# explorer, which should fail. Ends with what survived, and fails if under 95 % were caught.
+# explorer, which should fail. Prints the mutants that survived, and fails if under 95 % were
+# caught.
 #
-# N     how many mutants, about; 0 for all of them (200)
-# SEED  which ones: each seed takes another part of all mutants, spread evenly over the files (1)
+# N     number of mutants, approximately; 0 for all of them (200)
+# SEED  selects the mutants: each seed takes another part, spread evenly over the files (1)
 #
 # Settings are in .cargo/mutants.toml; the result of each mutant is below mutants.out in the target
 # folder.
@@ -25,11 +26,11 @@ shards=1
 [ "$number" = 0 ] || shards=$(((total + number - 1) / number))
 echo "mutants: $total in all, part $((seed % shards)) of $shards (SEED=$seed)"
 
-# Dependencies are built once; the copy of the sources that is changed is elsewhere.
+# Dependencies are built once; the changed copy of the sources is elsewhere.
 status=0
 CARGO_TARGET_DIR="$folder/mutants" PLANS=${PLANS:-50} cargo mutants --shard "$((seed % shards))/$shards" \
     --sharding round-robin --output "$folder" --no-shuffle --colors never --jobs 1 || status=$?
-# 2: some survived, 3: some ran for ever. Anything else is an error of its own.
+# 2: some survived, 3: some timed out. Any other status is an error.
 case $status in 0 | 2 | 3) ;; *) exit "$status" ;; esac
 
 count() { wc -l <"$folder/mutants.out/$1.txt"; }

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What takes too long for every change: the whole fault campaign, the explorer with many plans,
-# every #[ignore]d exploration, the oldest Kubernetes, fuzzing with many executions, many rolling
-# restarts, attacks on the image's binary, the files of a release, the Dockerfile, the product on a
-# real node. Ends as .ci/run does, with a table of the stages.
+# The tests that take too long for every change: the whole fault campaign, the explorer with many
+# plans, every #[ignore]d exploration, the oldest Kubernetes, fuzzing with many executions, many
+# rolling restarts, attacks on the image's binary, the files of a release, the Dockerfile, the
+# product on a real node. Ends with a table of the stages, like .ci/run.
 #
 #     hack/nightly.sh [STAGE…]    these stages only
 #
 # BUDGET_MINUTES, ALLOW_SKIP  as for .ci/run; nothing may be skipped by default.
-# NIGHTLY_SEED                the seed of fuzzing and explorer; another one each night by default.
+# NIGHTLY_SEED                the seed of fuzzing and explorer; a new one each night by default.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,12 +26,12 @@ done
 
 source hack/stages.sh
 
-# wanted NAME: whether the stage is named, or none is.
+# wanted NAME: whether this stage is selected; without arguments, all are.
 wanted() { [ ${#stages[@]} = 0 ] || case " ${stages[*]} " in *" $1 "*) true ;; *) false ;; esac; }
 
 say "the seed of this run: NIGHTLY_SEED=$seed"
 ! wanted rollout || stage rollout 15 make test-rollout RESTARTS=100
-# In the libraries every ignored test is an exploration; those of the other binaries are stages.
+# In the libraries every ignored test is an exploration; in the other binaries they are stages.
 ! wanted explorations || stage explorations 60 cargo test --release --locked --workspace --lib -- --ignored
 ! wanted image || stage image 30 make test-image
 ! wanted faults || stage faults 60 make test-faults
@@ -39,7 +39,7 @@ say "the seed of this run: NIGHTLY_SEED=$seed"
 ! wanted mutants || stage mutants 300 make mutants SEED="$((seed % 1000000000))"
 ! wanted fuzz || stage fuzz 60 env FUZZ_SEED=$((seed % 2147483647)) make fuzz FUZZ_RUNS=1000000
 ! wanted oldest || stage oldest 60 env PAIRS=all make test-oldest TESTFLAGS=--no-fail-fast
-# For both processors: the other one's compiler and emulator have to be there.
+# For both processors: the other one's compiler and emulator must be installed.
 ! wanted release || stage release 60 make release-dry-run
 if wanted dockerfile; then
     if unshare --mount true; then

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Packages the Helm chart in FOLDER: hack/package-chart.sh FOLDER OUTPUT
 #
-# Helm writes the time of packaging into the archive, so tar makes it: the same chart is the same
-# file. What is in it is what `helm package` takes; Helm reads it before it is named.
+# Helm writes the time of packaging into the archive, so tar creates it: the same chart gives the
+# same file. It has the files that `helm package` would include; Helm parses it before it is
+# renamed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

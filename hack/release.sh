@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The steps of a release that need no registry. .github/workflows/release.yml runs them, too.
+# The steps of a release that need no registry. .github/workflows/release.yml also runs them.
 #
 #   hack/release.sh check [VERSION]     whether this commit can be released as VERSION
 #   hack/release.sh notes VERSION       the section of CHANGELOG.md
 #   hack/release.sh artifacts VERSION ARCHITECTURE…
 #       everything that users download, in target/release-artifacts, with checksums
 #
-# PROJECT and CHANGELOG are the files it reads, ARTIFACTS is the folder it writes.
+# PROJECT and CHANGELOG are the files that it reads, ARTIFACTS is the folder that it writes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +21,7 @@ fail() {
 
 sources_version() { sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1; }
 
-# Prints everything that is in the way, not the first of it only.
+# Prints all problems, not only the first one.
 check() {
     local version=${1:-$(sources_version)} failed=0 field value
     problem() {
@@ -34,7 +34,7 @@ check() {
         problem "$CHANGELOG has no heading '## $version – YYYY-MM-DD'"
     for field in repository images maintainer email reviewers; do
         value=$(sed -n "s/^$field: *//p" "$PROJECT")
-        # example.com and its like belong to nobody (RFC 2606), and so does the account
+        # Nobody can own example.com and similar domains (RFC 2606), nor the account
         # quartet-operator.
         if [[ -z $value || $value =~ example\.(com|org|net) || $value =~ \.(example|test|invalid)$ ||
             $value =~ (^|/)quartet-operator/ || $value = quartet-operator ]]; then
@@ -44,7 +44,7 @@ check() {
     while read -r value; do
         problem "$value names the account quartet-operator, which nobody owns"
     done < <(git grep -lE '(ghcr\.io|github\.com)/quartet-operator/' -- '*.md')
-    [ -z "$(git status --porcelain)" ] || problem "there are changes that are not committed"
+    [ -z "$(git status --porcelain)" ] || problem "there are uncommitted changes"
     return "$failed"
 }
 
@@ -55,7 +55,7 @@ notes() {
         END { exit !found }' "$CHANGELOG" || fail "$CHANGELOG has no section $1"
 }
 
-# Whether the binary for ARCHITECTURE runs, in an emulator where this machine is another one.
+# Checks that the binary for ARCHITECTURE runs, in an emulator on another architecture.
 answers() {
     local version=$1 architecture=$2 binary=$ARTIFACTS/manager-linux-$2 name emulator=() said
     case $architecture in
@@ -71,7 +71,7 @@ answers() {
     [ "${said##* }" = "$version" ] || fail "the binary for $architecture says '$said', not $version"
 }
 
-# An archive of folders, the same for the same files.
+# Creates an archive of folders, identical for identical files.
 archive() {
     local name=$1
     shift
@@ -91,7 +91,7 @@ artifacts() {
         answers "$version" "$architecture"
     done
     hack/sbom.sh >/dev/null
-    # A serial number and a time would make each build another one.
+    # A serial number and a timestamp would make each build different.
     sed -e '/^ *"serialNumber":/d' -e "s/\"timestamp\": \"[^\"]*\"/\"timestamp\": \"$date\"/" \
         target/image/manager.cdx.json >"$ARTIFACTS/manager.cdx.json"
     install -m 0644 dist/install.yaml dist/images.txt "$ARTIFACTS"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes what the manager is made of, as CycloneDX, beside the binary of the image:
-# target/image/manager.cdx.json. Normal dependencies of the shipped target only.
+# Writes the software bill of materials of the manager, as CycloneDX, beside the binary of the
+# image: target/image/manager.cdx.json. Only normal dependencies of the released target.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -9,7 +9,7 @@ PATH="$cyclonedx:$PATH" cargo cyclonedx --quiet --format json --spec-version 1.5
     --target x86_64-unknown-linux-musl --no-build-deps \
     --override-filename manager.cdx
 mkdir -p target/image
-# Where the source lay is nobody's business.
+# Without the path of the source on this machine.
 sed "s|file://$PWD|file:///src|g" manager.cdx.json >target/image/manager.cdx.json
 rm manager.cdx.json
 find hack -name manager.cdx.json -exec rm {} +

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Builds the documentation site from docs/ into target/site, and checks it: every page of docs/ is
-# in SUMMARY.md and in its index, and every link within the site leads to a page and an anchor that
-# are there. tests/docs checks the links of all Markdown files as GitHub shows them.
+# in SUMMARY.md and in its index, and every link within the site leads to an existing page and
+# anchor. tests/docs checks the links of all Markdown files as GitHub shows them.
 #
-# REF  The branch or tag of the repository to which links out of docs/ lead (main).
+# REF  The branch or tag of the repository for links out of docs/ (main).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ fail() {
     exit 1
 }
 
-# pages: every page below docs/, but for the table of contents itself.
+# pages: every page below docs/, except the table of contents.
 pages() { (cd docs && find . -name '*.md' ! -path ./SUMMARY.md | sed 's|^\./||' | sort); }
 
 for page in $(pages); do
@@ -48,7 +48,7 @@ mdbook-mermaid install "$copy" 2>/dev/null
 MDBOOK_OUTPUT__HTML__GIT_REPOSITORY_URL=$repository \
     mdbook build --dest-dir "$site" "$copy"
 
-# Every id and every link of every page; 404.html alone does not know in which folder it is shown.
+# Checks every id and every link of every page; 404.html is left out, because its folder is unknown.
 (
     cd "$site"
     find . -type f | sed 's|^\./|file |'
@@ -77,7 +77,7 @@ MDBOOK_OUTPUT__HTML__GIT_REPOSITORY_URL=$repository \
             folder = page; if (!sub(/[^\/]*$/, "", folder)) folder = ""
             to = path == "" ? page : normal(folder path)
             if (!(to in there) || (anchor != "" && to ~ /html$/ && !((to "#" anchor) in there))) {
-                print "site: " page ": " parts[2] " leads nowhere" | "sort >&2"; wrong = 1
+                print "site: " page ": " parts[2] " is a broken link" | "sort >&2"; wrong = 1
             }
         }
         if (checked < 500) { print "site: only " checked + 0 " links were found" > "/dev/stderr"; wrong = 1 }

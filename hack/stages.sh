@@ -1,11 +1,11 @@
-# Sourced by .ci/run and hack/nightly.sh: runs stages one after another, adds up their tests, and
-# decides whether all is well. Whoever sources it sets, before:
+# Sourced by .ci/run and hack/nightly.sh: runs stages one after another, sums up their tests, and
+# decides whether the run passed. The sourcing script sets these variables before:
 #
-#   least           associative array: the least number of tests of each stage, by its name; 0 for
-#                   a stage that is no test. It decides which names are stages.
-#   BUDGET_MINUTES  The time that all stages have together. What runs longer is ended, and fails.
-#   ALLOW_SKIP      Stages that are skipped where they may not end in time, or lack the rights. Any
-#                   other stage that is skipped fails.
+# least           associative array: the least number of tests of each stage, by its name; 0 for
+#                   a stage without tests. Its keys are the names of the stages.
+# BUDGET_MINUTES  The time of all stages together. A stage that exceeds it is stopped and fails.
+# ALLOW_SKIP      Stages that may be skipped for lack of time or permissions. Any other
+#                   skipped stage fails.
 # shellcheck shell=bash disable=SC2154
 
 passed=0 failed=0 skipped=0 table=()
@@ -26,14 +26,14 @@ say() { printf '\n==== %02d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*";
 # row NAME SECONDS TESTS VERDICT: one line of the table at the end.
 row() { table+=("$(printf '%-12s %3d:%02d %6s  %s' "$1" $(($2 / 60)) $(($2 % 60)) "$3" "$4")"); }
 
-# fail NAME WHY: a stage that cannot even start.
+# fail NAME WHY: reports a stage that cannot start.
 fail() {
     say "$1: FAILED: $2"
     failed=$((failed + 1))
     row "$1" 0 - "FAILED: $2"
 }
 
-# install PACKAGE…: Debian packages.
+# install PACKAGE…: installs Debian packages.
 install() {
     [ $# -gt 0 ] || return 0
     say "installing $*"
@@ -42,7 +42,7 @@ install() {
     $sudo timeout 120 apt-get update -qq && $sudo timeout 300 apt-get install -qqy --no-install-recommends "$@"
 }
 
-# Adds up lines such as "test result: ok. 3 passed; 0 failed; 1 ignored; …".
+# Sums up lines such as "test result: ok. 3 passed; 0 failed; 1 ignored; …".
 count_tests() {
     awk '/^test result: / {
              for (i = 2; i <= NF; i++) {
@@ -67,8 +67,8 @@ skip() {
     fi
 }
 
-# has_time NAME MINUTES: whether a stage of that length still fits. One that must not be skipped
-# starts in any case: it is usually faster than on empty caches.
+# has_time NAME MINUTES: whether a stage of that length fits. One that must not be skipped always
+# starts: it is usually faster than on empty caches.
 has_time() {
     local needed=1
     ! may_skip "$1" || needed=$(($2 * 60))
@@ -77,8 +77,8 @@ has_time() {
     return 1
 }
 
-# stage NAME MINUTES COMMAND…: runs the command, which takes at most MINUTES on empty
-# caches. A stage with tests counts as its tests, any other as one check.
+# stage NAME MINUTES COMMAND…: runs the command, which takes at most MINUTES on empty caches. A
+# stage with tests counts as its tests, any other as one check.
 stage() {
     local name=$1 minutes=$2 verdict=passed status began tests_passed tests_failed
     shift 2
@@ -103,11 +103,11 @@ stage() {
     row "$name" $((SECONDS - began)) "$tests_passed" "$verdict"
 }
 
-# stage_e2e MINUTES: the stage that needs root and Debian packages, which are installed.
+# stage_e2e MINUTES: the stage that needs root and Debian packages, which it installs.
 stage_e2e() {
     local missing
     if [ "$(id -u)" != 0 ] || ! unshare --net --mount --pid --fork true; then
-        skip e2e "it needs root, and the rights to make namespaces and mounts"
+        skip e2e "it needs root, and permission to create namespaces and mounts"
     elif has_time e2e "$1"; then
         read -ra missing < <(hack/e2e/missing.sh)
         if install "${missing[@]}"; then
@@ -118,7 +118,7 @@ stage_e2e() {
     fi
 }
 
-# The table of the stages and the line that sums up; the status says whether all is well.
+# Prints the table of the stages and the summary; the status says whether the run passed.
 finish() {
     say "done"
     printf '%-12s %6s %6s  %s\n' stage time tests verdict

@@ -2,7 +2,7 @@
 # Builds the image as `docker build .` does, without a network: the builder image is this machine's
 # own toolchain, crates and libraries, mounted read-only. Then changes a source file and builds
 # again, which must take the dependencies from the layer of the first build. Needs buildah, root,
-# and the crates of Cargo.lock (`cargo fetch`). Not optimized: what is tried is the Dockerfile.
+# and the crates of Cargo.lock (`cargo fetch`). Not optimized: only the Dockerfile is tested.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +21,7 @@ triple=$(uname -m)-unknown-linux-musl
 work=$(mktemp -d)
 builder=localhost/quartet-operator-builder
 image=localhost/quartet-operator:test-dockerfile
-# A storage of its own, which goes as a whole: layers, and what a build that failed leaves.
+# A storage folder of its own, which is removed as a whole with all layers.
 export CONTAINERS_STORAGE_CONF=$work/storage.conf
 cat >"$CONTAINERS_STORAGE_CONF" <<EOT
 [storage]
@@ -36,7 +36,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# A root file system of links into the folders that are mounted.
+# A root file system of links into the mounted folders.
 mkdir -p "$work/root/etc/alternatives" "$work/root/tmp" "$work/root/usr" "$work/root/toolchain" \
     "$work/root/cargo/registry"
 for folder in bin sbin lib lib64; do
@@ -51,7 +51,7 @@ ENV PATH=/toolchain/bin:/usr/bin:/bin CARGO_HOME=/cargo CARGO_NET_OFFLINE=true \
 EOT
 buildah build --quiet --file "$work/Builder" --tag "$builder" "$work" >/dev/null
 
-# What git has, as a clone would.
+# The files in git, as in a clone.
 mkdir "$work/context"
 git ls-files -z --cached --others --exclude-standard |
     xargs -0 cp --parents --preserve=mode,timestamps --target-directory="$work/context" 2>/dev/null || true

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# cargo test with these arguments, several test binaries at the same time. Then the test of what the
-# audit logs of all API servers of this run show: tests/cluster_audit.rs. That one wants
+# Runs cargo test with these arguments, several test binaries concurrently, and then
+# tests/cluster_audit.rs on the audit logs of all API servers of this run. That test needs
 # `devcluster run` around it, as many of the tests do.
 #
-# TEST_JOBS  How many test binaries run at the same time (one more than there are processors, since
+# TEST_JOBS  Number of concurrent test binaries (one more than there are processors, because
 #            many of them wait most of their time).
-# TEST_AGAIN Run up to this many failed tests of a binary (0) once more, after all others. Those
-#            that pass then are listed as flaky, and fail nothing. The audit at the end judges what
-#            the first run did, too.
+# TEST_AGAIN Repeat up to this many failed tests of a binary (0) once, after all others. Those that
+#            pass then are listed as flaky and do not fail the run. The audit at the end also checks
+#            the first attempt.
 #
-# The output of each binary is printed whole when it ends, or as it comes if there is only one.
-# Fails if no test ran: a name that is misspelt, or that has changed, matches nothing.
+# The output of each binary is printed as a whole when it ends, or at once if there is only one.
+# Fails if no test ran, because a misspelled or renamed test matches nothing.
 set -uo pipefail
 
-# cargo runs this in place of each test binary, with the arguments, the environment and the
-# folder that are meant for it: it writes them down and runs nothing.
+# cargo runs this instead of each test binary, with its arguments, environment and folder: it
+# records them and runs nothing.
 if [ "${1:-}" = --record ]; then
     plan=$2
     shift 2
@@ -24,7 +24,7 @@ if [ "${1:-}" = --record ]; then
     esac
     name=$(basename "$1")
     for variable in "${!CARGO_TARGET_@}"; do
-        # A test that runs cargo itself means what it says.
+        # A test that runs cargo itself must not use this runner.
         case $variable in *_RUNNER) unset "$variable" ;; esac
     done
     {
@@ -46,13 +46,13 @@ if ! [[ $jobs =~ ^[1-9][0-9]{0,2}$ && $again =~ ^[0-9]{1,3}$ ]]; then
     echo "test: TEST_JOBS is a whole number from 1 on, TEST_AGAIN from 0 on, not '$jobs' and '$again'" >&2
     exit 64
 fi
-# Those that take longest begin first.
+# Those that take longest start first.
 first=(versions cluster election quartet_operator hostile install rollout faults certificates)
 
 plan=$(mktemp -d)
 declare -A running=() # binary by process
 alone=
-# What this script runs ends with it, and what that has started: each is a process group.
+# Processes of this script, and their children, end with it: each is a process group.
 set -m
 stop() {
     local process
@@ -64,7 +64,7 @@ stop() {
 trap stop EXIT
 trap 'exit 143' TERM INT
 
-# Runs a command so that a signal is heeded meanwhile.
+# Runs a command so that signals are handled meanwhile.
 run() {
     "$@" &
     alone=$!
@@ -90,11 +90,11 @@ done
 
 failed=() flaky=() ran=0
 
-# to_try_again BINARY: which of its tests failed, if they are to run once more. Fails if none is
-# named (the binary died), or if there are too many to be an accident.
+# to_try_again BINARY: prints its failed tests if they are to be repeated. Fails if none is named
+# (the binary crashed), or if there are too many.
 to_try_again() {
     local names
-    # The last list of failures; what a test printed stands before it.
+    # The last list of failures; the tests' output comes before it.
     mapfile -t names < <(awk '/^failures:$/ { split("", names); next }
                               /^    [^ ]+$/ { names[$1] }
                               /^test result: / { exit }
@@ -102,8 +102,8 @@ to_try_again() {
     [ ${#names[@]} -gt 0 ] && [ ${#names[@]} -le "$again" ] && echo "${names[@]}"
 }
 
-# again BINARY: runs its failed tests once more, in a cluster of their own: what the first try
-# left in the other one holds names and node ports. Fails if one fails again.
+# again BINARY: repeats its failed tests in a new cluster, because names and node ports of the first
+# attempt are still used in the other one. Fails if one fails again.
 again() {
     local binary=$1 names cluster=()
     names=$(to_try_again "$binary") || return
@@ -118,7 +118,7 @@ again() {
     flaky+=($names)
 }
 
-# ended BINARY STATUS: what it wrote, unless that was seen, or no test was meant for it.
+# ended BINARY STATUS: prints its output, unless it was printed already or no test matched.
 ended() {
     local binary=$1 output="$plan/$1.log" count
     count=$(awk '/^test result: / { sum += $4 + $6 } END { print sum + 0 }' "$output")
@@ -126,7 +126,7 @@ ended() {
     if [ ${#planned[@]} -gt 1 ] && { [ "$count" != 0 ] || [ "$2" != 0 ]; }; then
         printf '\n     Running %s\n' "$(tail -n 1 "$plan/$binary" | sed 's/.* exec //')"
         if [ "$2" != 0 ] && to_try_again "$binary" >/dev/null; then
-            # Counted and judged then.
+            # These are counted after the repetition.
             sed -E 's/^test result: FAILED\. (.*) passed; [0-9]* failed/test result: again. \1 passed; 0 failed/
                     s/^(test .* \.\.\. )FAILED$/\1again/' "$output"
         else
@@ -136,7 +136,7 @@ ended() {
     [ "$2" = 0 ] || failed+=("$binary")
 }
 
-# end_one: waits for one of those that run.
+# end_one: waits until one running binary ends.
 end_one() {
     local process status
     wait -n -p process "${!running[@]}"
@@ -152,7 +152,8 @@ if [ ${#planned[@]} = 1 ]; then
     run bash "$plan/${planned[0]}" >&"$output" 2>&1
     status=$?
     exec {output}>&-
-    # What the binary has left running, such as the containers of a node, holds its output open.
+    # Processes that the binary left running, such as the containers of a node, hold its output
+    # open.
     for _ in {1..50}; do
         kill -0 "$tee" 2>/dev/null || break
         sleep 0.1
@@ -174,13 +175,13 @@ if [ "$again" != 0 ]; then
     for binary in "${first_failed[@]}"; do again "$binary" || failed+=("$binary"); done
 fi
 if [ "$ran" = 0 ]; then
-    echo "test: FAILED: there is no such test: cargo test $*" >&2
+    echo "test: FAILED: no test matches: cargo test $*" >&2
     exit 1
 fi
 
-# A test on its own that starts no cluster has no audit log.
+# A single test without a cluster has no audit log.
 if [ -n "${DEVCLUSTER_AUDIT_LOG:-}" ]; then
-    # A selection of tests shows less than a whole run; a status that is not true is always wrong.
+    # A selection of tests covers less than a whole run; an incorrect status is always an error.
     case "$*" in
     '' | --no-fail-fast) only='' WHOLE_TEST_RUN=1 && export WHOLE_TEST_RUN ;;
     *) only=every_status ;;

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Fails if what is committed does not agree with itself: code that is not formatted,
-# generated files that are stale, paths that only one machine has. Changes nothing in the
-# working tree.
+# Fails if committed files are inconsistent: unformatted code, stale generated files, paths that
+# only one machine has. Changes nothing in the working tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
-//! Bodies of admission calls, each sent to the endpoint that its length selects: whatever a body
-//! is, it gets an answer; a review gets one with its uid; and what is allowed the other parts can
-//! live with.
+//! Bodies of admission calls, each sent to the endpoint that its length selects. Invariants: every
+//! body gets a response; a review gets one with its UID; an allowed object can be converted and
+//! reconciled.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// The uid that an answer must carry.
+/// Returns the UID that a response must have.
 fn uid_in(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -72,10 +72,10 @@ fn uid_in(body: &[u8]) -> Option<String> {
     Some(review.request.uid).filter(|uid| is_review && is_answered(uid))
 }
 
-/// The response, or null where the body is no review.
+/// Returns the response, or null if the body is not a review.
 fn answer(path: &str, body: &[u8], uid: Option<&str>) -> Value {
     let (status, bytes) = HANDLERS.answer(path, body).expect("an endpoint");
-    let answer: Value = serde_json::from_slice(&bytes).expect("an answer is JSON");
+    let answer: Value = serde_json::from_slice(&bytes).expect("a response is JSON");
     assert!(
         bytes.len() <= 64 * 1024 + 16 * body.len(),
         "{} bytes are answered to {}",
@@ -107,7 +107,7 @@ fn check_refusal(response: &Value) {
     match status["code"].as_u64() {
         Some(400) => {}
         Some(422) => {
-            let causes = causes.expect("a refusal has causes");
+            let causes = causes.expect("a rejection has causes");
             assert!(!causes.is_empty());
             for cause in causes {
                 for part in ["field", "reason", "message"] {
@@ -119,7 +119,7 @@ fn check_refusal(response: &Value) {
     }
 }
 
-/// What may be stored can be converted without loss, and gives children.
+/// Checks that an allowed object can be converted without loss and gives children.
 fn check_allowed(request: &Value, sample: &Sample) {
     let is_new = match request["operation"].as_str() {
         Some("CREATE") => true,

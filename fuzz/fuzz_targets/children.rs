@@ -1,5 +1,6 @@
-//! A custom resource to its children and its status: total for any JSON; a spec that breaks a
-//! rule gives that rule and no children; children and status keep the bounds of the API server.
+//! From a custom resource to its children and its status, for any JSON. Invariants: a spec that
+//! breaks a rule gives that rule and no children; children and status keep the bounds of the API
+//! server.
 #![no_main]
 
 use arbitrary::Unstructured;
@@ -11,7 +12,7 @@ use quartet_operator::operators::{
 use quartet_operator_fuzz::{is_json, resources};
 use serde_json::{Map, Value};
 
-/// Largest whole number in a status, by its schema: 2^53 − 1.
+/// The largest integer in a status, by its schema: 2^53 − 1.
 const LARGEST: i64 = (1 << 53) - 1;
 
 fuzz_target!(|input: &[u8]| {
@@ -70,7 +71,7 @@ fn check(operator: &dyn Operator, resource: &Resource, settings: &Settings, obse
         }
         Err(ValidationError::Invalid(rules)) => {
             assert!(!rules.is_empty());
-            // What only a kind's own arithmetic or the name refuses is told as well.
+            // Errors of a kind's own arithmetic or of the name are reported as well.
             assert!(errors.is_empty() || *rules == errors);
         }
         Err(ValidationError::ReplicasOverLimit { wanted, limit }) => assert!(wanted > limit),
@@ -91,14 +92,14 @@ fn check_child(body: &Value, resource: &Resource) {
     assert_nothing_absent("", body);
 }
 
-/// Server-side apply would take what is absent for ours.
+/// Server-side apply would own absent values.
 fn assert_nothing_absent(path: &str, value: &Value) {
     match value {
         Value::Null => panic!("{path}: null"),
         Value::Array(items) => {
             assert!(!items.is_empty(), "{path}: an empty list");
-            // A user's `tolerations: [{}]` is passed on: that it makes no sense is for the API
-            // server to say, and an item of a list is not absent by being empty.
+            // A user's `tolerations: [{}]` is passed on, because the API server validates it; an
+            // empty list item is not absent.
             for item in items
                 .iter()
                 .filter(|item| **item != Value::Object(Map::new()))
@@ -151,7 +152,7 @@ fn check_status(
             assert_eq!(degraded.reason, refused.problem().reason.as_str());
         }
     }
-    // A second pass over the same observation writes nothing, whenever it comes.
+    // A second reconcile with the same observation writes nothing.
     let resource = Resource {
         status: status.clone(),
         ..resource.clone()

@@ -1,5 +1,5 @@
-//! Bodies of conversion calls: whatever a body is, it gets an answer; a review gets one with
-//! its uid; every object of ours is converted, and of each only what conversion may change.
+//! Bodies of conversion calls. Invariants: every body gets a response; a review gets one with its
+//! UID; every object of ours is converted, and only the allowed parts of it change.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -30,10 +30,10 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Bytes of the longest object that is converted.
+/// The length of the longest object that is converted, in bytes.
 const LONGEST: usize = 7 << 20;
 
-/// As much of a review as must be there for an answer with its uid.
+/// The part of a review that is needed for a response with its UID.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Review {
@@ -47,7 +47,7 @@ struct Request {
     uid: String,
 }
 
-/// A review that is in order.
+/// A valid review.
 #[derive(Deserialize)]
 struct Whole {
     request: WholeRequest,
@@ -96,14 +96,14 @@ fn check(body: &[u8]) {
         body.len()
     );
     let Some(uid) = uid else {
-        let answer: Value = serde_json::from_slice(&bytes).expect("an answer is JSON");
+        let answer: Value = serde_json::from_slice(&bytes).expect("a response is JSON");
         assert_eq!(status, 400, "{answer}");
         assert_eq!(answer["kind"], "Status");
         return;
     };
     let shown = String::from_utf8_lossy(&bytes);
     assert_eq!(status, 200, "{shown}");
-    let Answer { response } = serde_json::from_slice(&bytes).expect("an answer is a review");
+    let Answer { response } = serde_json::from_slice(&bytes).expect("a response is a review");
     assert_eq!(response.uid, uid);
     let whole: Option<Whole> = serde_json::from_slice(body).ok();
     match response.result.status.as_str() {
@@ -126,7 +126,7 @@ fn check(body: &[u8]) {
     }
 }
 
-/// The kind of `object` and the version that it shall have, if both are ours.
+/// Returns the kind of `object` and its desired version, if both are ours.
 fn task(desired: &str, object: &Value) -> Option<(&'static Kind, &'static Version)> {
     let (group, version) = desired.split_once('/')?;
     let kind = OPERATORS
@@ -153,7 +153,7 @@ fn check_success(request: &WholeRequest, converted: &[Box<RawValue>]) {
     }
 }
 
-/// The metadata without our annotation, and without a place for annotations that is empty.
+/// Returns the metadata without our annotation, and without empty annotations.
 fn others(object: &Value) -> Option<Value> {
     let mut metadata = object.get("metadata")?.clone();
     if let Some(members) = metadata.as_object_mut() {

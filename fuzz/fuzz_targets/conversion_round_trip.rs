@@ -1,5 +1,5 @@
-//! The law of conversion: there and back is the same object, for every ordered pair of
-//! versions and any spec; and text to text gives what tree to tree gives.
+//! Conversion round trips give the same object, for every ordered pair of versions and any spec;
+//! converting text gives the same result as converting a parsed tree.
 #![no_main]
 
 use arbitrary::Unstructured;
@@ -42,7 +42,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Whatever `text` is, it converts as its tree does.
+/// Checks that `text` converts as its tree does.
 fn check_text(kind: &Kind, text: &str, tree: Option<&Value>, to: &Version) {
     let Ok(Envelope(object)) = serde_json::from_str(text) else {
         assert_eq!(tree.and_then(Value::as_object), None, "no members are read");
@@ -59,7 +59,7 @@ fn check_text(kind: &Kind, text: &str, tree: Option<&Value>, to: &Version) {
             assert_eq!(by_text.data_left_out, by_tree.data_left_out);
         }
         (Err(ConversionError::UnreadableSpec { problem, .. }), Ok(_)) => {
-            // What is too much for the webhook; no fuzzer's input is as large otherwise.
+            // Too large for the webhook; no other fuzzer input is that large.
             assert!(problem.starts_with("more than"), "{problem}");
         }
         (Err(by_text), Err(by_tree)) => assert_eq!(by_text, by_tree),
@@ -67,7 +67,7 @@ fn check_text(kind: &Kind, text: &str, tree: Option<&Value>, to: &Version) {
     }
 }
 
-/// There and back, and there again.
+/// Converts there and back, and there again.
 fn check_law(kind: &'static Kind, object: &Value) {
     let versions = [&kind.spoke, &kind.hub];
     let version_of = |object: &Value| {
@@ -89,7 +89,8 @@ fn check_law(kind: &'static Kind, object: &Value) {
         if data_of(object).is_none() {
             assert_eq!(settled(&back), settled(object), "by way of {there}");
         }
-        // With data that somebody else wrote, the law holds from the first conversion on.
+        // With foreign data in the annotation, the round trip is exact from the first conversion
+        // on.
         if let Some(again) = lossless(kind, &back, to) {
             assert_eq!(settled(&again), settled(&there), "by way of {back}");
         }
@@ -98,8 +99,8 @@ fn check_law(kind: &'static Kind, object: &Value) {
     let annotations = object.get("metadata").and_then(|it| it.get("annotations"));
     let hub = convert(kind, object.clone(), &kind.hub).expect("is converted");
     let mut expected = hub.object.get("spec").cloned().unwrap_or_default();
-    // The mark of an object without room for its conversion data, which is refused: what is read
-    // in process needs no room.
+    // The mark of an object without space for its conversion data, which is rejected: a conversion
+    // in process needs no space.
     if let Some(spec) = expected.as_object_mut() {
         spec.remove("conversionDataOmitted");
     }
@@ -113,7 +114,7 @@ fn data_of(object: &Value) -> Option<&Value> {
         .get(DATA_ANNOTATION)
 }
 
-/// The object in version `to`; `None` if the annotations have no room for all of it.
+/// Returns the object in version `to`; `None` if the annotations have no space for all of it.
 fn lossless(kind: &Kind, object: &Value, to: &Version) -> Option<Value> {
     let Converted {
         object,
@@ -122,7 +123,7 @@ fn lossless(kind: &Kind, object: &Value, to: &Version) -> Option<Value> {
     (!data_left_out).then_some(object)
 }
 
-/// Annotations that are null or empty are as good as absent, to the API server as well.
+/// Null and empty annotations are equal to absent ones, also for the API server.
 fn settled(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {

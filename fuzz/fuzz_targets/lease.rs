@@ -1,5 +1,5 @@
-//! A Lease that anybody may have written, told to a candidate in any order: it never leads past
-//! its time, never asks two things at once, and an end stays an end.
+//! A Lease with any content, seen by a candidate in any order. Invariants: it never leads past its
+//! lease duration, never has two requests in flight, and never leads again after it has ended.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -8,7 +8,7 @@ use quartet_operator::manager::election_fuzzing::{Told, follow};
 use quartet_operator_fuzz::{is_json, json};
 use serde_json::{Value, json};
 
-/// Most things that one candidate is told.
+/// The most events of one candidate.
 const MOST: usize = 60;
 
 fuzz_target!(|input: &[u8]| {

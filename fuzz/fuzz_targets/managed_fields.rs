@@ -1,5 +1,6 @@
-//! What `managedFields` says we own: a child that is as it was applied has the fingerprint of what
-//! was applied; a field of ours that changed alters it, and a field of others never does.
+//! Ownership in `managedFields`. Invariants: a child that is as it was applied has the fingerprint
+//! of the apply body; a changed field of ours changes it, and a field of another manager never
+//! does.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -51,7 +52,7 @@ fn recipe(bytes: &mut Unstructured<'_>) -> Result<()> {
             Value::Array(entries) => entries,
             _ => Vec::new(),
         };
-        // Of two entries of one manager the API server has one.
+        // The API server has only one entry per manager and operation.
         all.retain(|entry| entry["manager"] != MANAGER);
         all.push(ours);
         object["metadata"]["managedFields"] = all.into();
@@ -75,7 +76,7 @@ fn recipe(bytes: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Entries of `managedFields` as somebody may have written them.
+/// Returns entries of `managedFields` with any content.
 fn entries(bytes: &mut Unstructured<'_>) -> Result<Value> {
     if bytes.ratio(1, 8)? {
         return json::any(bytes);
@@ -132,8 +133,8 @@ fn fields(bytes: &mut Unstructured<'_>, depth: u32) -> Result<Value> {
     Ok(set.into())
 }
 
-/// The set of all fields of an apply body, but for those that name the object. A list is owned
-/// whole.
+/// Returns the set of all fields of an apply body, except those that name the object. A list is
+/// owned as a whole.
 fn fields_of(value: &Value, path: &str) -> Value {
     const NAMING: &[&str] = &[
         "/apiVersion",
@@ -151,8 +152,8 @@ fn fields_of(value: &Value, path: &str) -> Value {
     set.into()
 }
 
-/// Whatever somebody wrote is read, always to the same end, and what is sent about it is a patch
-/// that names the state it was made for.
+/// Any entries are read with the same result each time, and the resulting write is a patch with the
+/// resourceVersion it was computed from.
 fn total(object: &Value) {
     assert_eq!(observed(object, MANAGER), observed(object, MANAGER));
     let _ = desired(object);

@@ -1,6 +1,5 @@
-//! A Deployment that an older operator made: whatever it says of itself, its selector stays and
-//! selects the pods of what is applied over it, and what its maker wrote becomes ours and nothing
-//! else does.
+//! Adoption of a Deployment that an older operator created. Invariants: its selector stays and
+//! selects the pods of the applied Deployment, and exactly the fields of its creator become ours.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};

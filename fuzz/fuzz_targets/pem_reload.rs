@@ -1,6 +1,6 @@
-//! The files of a serving certificate, as they may be found while somebody writes them: a pair
-//! that can be served, or an error. An input is `tls.crt`, a line `%`, and `tls.key`; one that
-//! begins with a DER SEQUENCE is put into PEM first, or mutations would not get past base64.
+//! The files of a serving certificate, possibly read during a write: a usable pair, or an error. An
+//! input is `tls.crt`, a line `%`, and `tls.key`; one that begins with a DER SEQUENCE is encoded as
+//! PEM first, because mutations would otherwise not get past base64.
 #![no_main]
 
 use std::error::Error as _;

@@ -1,6 +1,6 @@
-//! The Secret of self-managed certificates, as anybody may have edited it: read without harm, read
-//! again as it was written, and never more than a few authorities. An input is the values of the
-//! keys, separated by a line `%`; a value `=3` is a good one, number 3 of the list below.
+//! The Secret of self-managed certificates, with any content: it is read without a panic, read back
+//! as it was written, and never has more than a few authorities. An input is the values of the
+//! keys, separated by a line `%`; a value `=3` is the valid one with number 3 of the list below.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const KEYS: [&str; 7] = [
     "old-ca.crt",
 ];
 
-/// Two pairs and their authorities, and one that is signed by itself.
+/// Two pairs and their authorities, and a self-signed one.
 const GOOD: [&str; 8] = [
     include_str!("../testdata/leaf1.crt"),
     include_str!("../testdata/leaf1.key"),
@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
     let is = |key: &str, number: usize| data.get(key).is_some_and(|it| it == good[number]);
     let has_pair = is("tls.crt", 0) && is("tls.key", 1) && is("ca.crt", 2);
     let names = ["webhook.example".to_owned()];
-    // Within the life of the pairs, before it and after it.
+    // Within the validity of the pairs, before it and after it.
     for second in [1_800_000_000, 0, 8_000_000_000] {
         let now = jiff::Timestamp::from_second(second).expect("a time");
         let found = read(data.clone(), &names, now);
@@ -61,6 +61,6 @@ fn good(value: &[u8]) -> Vec<u8> {
         [b'=', digit @ b'0'..=b'7', ..] => usize::from(digit - b'0'),
         _ => return value.to_vec(),
     };
-    // What follows is appended, as in a bundle.
+    // The rest is appended, as in a bundle.
     [GOOD[number].as_bytes(), &value[2..]].concat()
 }

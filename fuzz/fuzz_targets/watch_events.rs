@@ -1,5 +1,5 @@
-//! The lines of a watch, of any of the kinds that are followed: no line harms the cache, the same
-//! lines fill it alike, and of each object there is one state.
+//! The lines of a watch, of any of the watched kinds. Invariants: no line corrupts the cache, the
+//! same lines give the same cache, and each object is in it once.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -12,7 +12,7 @@ const TYPES: &[&str] = &[
     "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "OTHER", "",
 ];
 
-/// Most events of one input.
+/// The most events of one input.
 const MOST: usize = 12;
 
 fuzz_target!(|input: &[u8]| {
@@ -41,7 +41,7 @@ fn event(bytes: &mut Unstructured<'_>) -> Result<Value> {
     if let Some(members) = object.as_object_mut() {
         let metadata = members.entry("metadata").or_insert_with(|| json!({}));
         if let Some(metadata) = metadata.as_object_mut() {
-            // Few names, so that events meet each other.
+            // Few names, so that events concern the same objects.
             metadata.insert("name".to_owned(), (*bytes.choose(&["a", "b"])?).into());
             metadata.insert("namespace".to_owned(), "n".into());
             metadata.insert("uid".to_owned(), (*bytes.choose(&["1", "2", "3"])?).into());
@@ -67,7 +67,11 @@ fn event(bytes: &mut Unstructured<'_>) -> Result<Value> {
 
 fn check(lines: &[&[u8]]) {
     let followed = follow(lines);
-    assert_eq!(follow(lines), followed, "the same lines fill it alike");
+    assert_eq!(
+        follow(lines),
+        followed,
+        "the same lines give the same cache"
+    );
     for (namespace, name, _, _) in &followed.cached {
         // One state in each of the four caches.
         let states = followed.cached.iter();

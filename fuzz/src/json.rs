@@ -1,10 +1,10 @@
-//! Any JSON: words that mean something, numbers at the edges of their types, long texts.
-//! Knows no kind.
+//! Any JSON: meaningful strings, numbers at the limits of their types, long strings. Independent of
+//! kinds.
 
 use arbitrary::{Result, Unstructured};
 use serde_json::{Map, Value};
 
-/// Names of fields that some version has, and some that none has.
+/// Names of fields of some version, and of none.
 const NAMES: &[&str] = &[
     "size",
     "count",
@@ -124,10 +124,10 @@ const FLOATS: &[f64] = &[
     1e-7,
 ];
 
-/// Deepest nesting of what is made here, well below the 128 levels that a reader takes.
+/// The deepest nesting generated here, well below the parser's limit of 128 levels.
 const DEEPEST: u32 = 6;
 
-/// Longest text of one repeated character: past the limit of all annotations together.
+/// The longest string of one repeated character: longer than the limit of all annotations together.
 const LONGEST: usize = 300 * 1024;
 
 /// Any JSON.
@@ -157,7 +157,7 @@ fn nested(bytes: &mut Unstructured<'_>, depth: u32) -> Result<Value> {
     })
 }
 
-/// A whole number, often where a type or a bound ends.
+/// An integer, often at the limit of a type or a bound.
 pub fn integer(bytes: &mut Unstructured<'_>) -> Result<Value> {
     Ok(match bytes.ratio(1, 2)? {
         true => Value::from(*bytes.choose(INTEGERS)?),
@@ -168,7 +168,7 @@ pub fn integer(bytes: &mut Unstructured<'_>) -> Result<Value> {
 fn float(bytes: &mut Unstructured<'_>) -> Result<Value> {
     let float = match bytes.ratio(1, 2)? {
         true => *bytes.choose(FLOATS)?,
-        // JSON has no infinities: those become null.
+        // JSON has no infinities: they become null.
         false => bytes.arbitrary()?,
     };
     Ok(Value::from(float))
@@ -182,7 +182,7 @@ pub fn name(bytes: &mut Unstructured<'_>) -> Result<String> {
     }
 }
 
-/// A text: a word, a few characters of any sort, or rarely a long one.
+/// A string: a known one, a few random characters, or rarely a long one.
 pub fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
     Ok(match bytes.int_in_range(0..=15)? {
         0..=7 => (*bytes.choose(WORDS)?).to_owned(),
@@ -193,7 +193,7 @@ pub fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
         }
         _ => {
             let character = *bytes.choose(&['x', '"', '\\', '\0', 'é', ','])?;
-            // Of every order of magnitude as often: the longest take a hundred times as long.
+            // Every order of magnitude is equally likely: the longest take a hundred times as long.
             let most = LONGEST >> bytes.int_in_range(0..=16)?;
             String::from(character).repeat(bytes.int_in_range(0..=most)?)
         }

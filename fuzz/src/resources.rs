@@ -1,6 +1,6 @@
-//! Custom resources of every kind and version: most of what the fields may hold, what they
-//! just may not, and what has no business there. The bounds are those of the product's own
-//! tables (`api::shape`), so that a new field is fuzzed from its first day.
+//! Custom resources of every kind and version: values within the bounds of their fields, just
+//! outside them, and of wrong types. The bounds are those of the product's own tables
+//! (`api::shape`), so that a new field is fuzzed at once.
 
 use arbitrary::{Result, Unstructured};
 use quartet_operator::api::conversion::{DATA_ANNOTATION, hub_spec};
@@ -25,7 +25,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The version that it is not in.
+    /// Returns the version that it is not in.
     pub fn other_version(&self) -> &'static Version {
         match self.version.name == self.kind.hub.name {
             true => &self.kind.spoke,
@@ -34,12 +34,12 @@ impl Sample {
     }
 }
 
-/// How far a value may be from what its field may hold.
+/// How far a value may be outside the bounds of its field.
 #[derive(Clone, Copy, PartialEq)]
 enum Care {
     /// Every bound is kept; rules over several fields may be broken.
     Kept,
-    /// Here and there one is not.
+    /// Some bounds are broken.
     Loose,
 }
 
@@ -69,7 +69,7 @@ pub fn sample(bytes: &mut Unstructured<'_>) -> Result<Sample> {
     })
 }
 
-/// A spec of `version`, mostly; or none.
+/// Mostly a spec of `version`; or none.
 pub fn spec(bytes: &mut Unstructured<'_>, version: &Version) -> Result<Option<Value>> {
     Ok(match bytes.int_in_range(0..=15)? {
         0..=6 => Some(shaped(bytes, &version.spec, Care::Kept)?),
@@ -135,7 +135,7 @@ fn annotations(bytes: &mut Unstructured<'_>, kind: &Kind) -> Result<Value> {
     Ok(Value::Object(annotations))
 }
 
-/// What stands in the annotation that conversion keeps fields in, or what a user might write.
+/// The value of the conversion annotation, or what a user might write there.
 fn conversion_data(bytes: &mut Unstructured<'_>, kind: &Kind) -> Result<String> {
     let mut data = Map::new();
     for version in [&kind.hub, &kind.spoke] {
@@ -174,7 +174,7 @@ fn shaped(bytes: &mut Unstructured<'_>, shape: &Shape, care: Care) -> Result<Val
             let items = (0..most).map(|_| shaped(bytes, items, care));
             let mut items: Vec<Value> = items.collect::<Result<_>>()?;
             if care == Care::Kept {
-                // Whatever the list is keyed by, equal items are told apart no more.
+                // Items may be equal in the key of the list.
                 items.dedup();
             }
             Value::Array(items)
@@ -237,7 +237,7 @@ fn integer(bytes: &mut Unstructured<'_>, min: i64, max: i64, care: Care) -> Resu
         2 if care == Care::Loose => Value::from(min.saturating_sub(1)),
         3 if care == Care::Loose => Value::from(max.saturating_add(1)),
         4 if care == Care::Loose => json::integer(bytes)?,
-        // A JSON number that is whole and yet written as a fraction.
+        // An integer written as a fraction.
         5 if care == Care::Loose => json!(min as f64),
         6 => Value::from(bytes.int_in_range(min..=max.min(min.saturating_add(1000)))?),
         _ => Value::from(bytes.int_in_range(min..=max)?),
@@ -269,7 +269,7 @@ fn text(
         let character = char::from_u32(bytes.int_in_range(u32::from(first)..=u32::from(last))?);
         text.push(character.unwrap_or(first));
         if bytes.is_empty() {
-            // Enough to be long; what is used up has no more to say.
+            // Long enough; when the input is used up, more bytes add nothing.
             text.push_str(&String::from(first).repeat(length - text.len()));
         }
     }
@@ -286,8 +286,8 @@ fn quantity(bytes: &mut Unstructured<'_>) -> Result<Value> {
     })
 }
 
-/// The resource that the reconcilers make of `object`, whichever version it is in; of the
-/// spoke version, if it is in none.
+/// Returns the resource that the reconcilers decode from `object`, in either version; from the
+/// spoke version if it is in none.
 pub fn resource(kind: &Kind, object: &Value) -> Resource {
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
@@ -307,7 +307,7 @@ pub fn resource(kind: &Kind, object: &Value) -> Resource {
     }
 }
 
-/// What was observed of a resource's children, possible or not.
+/// An observation of a resource's children, possible or not.
 pub fn observed(bytes: &mut Unstructured<'_>) -> Result<Observed> {
     let names = (0..bytes.int_in_range(0..=3)?).map(|_| json::text(bytes));
     let names: Vec<String> = names.collect::<Result<_>>()?;
@@ -358,7 +358,7 @@ pub fn observed(bytes: &mut Unstructured<'_>) -> Result<Observed> {
 }
 
 fn deployment(bytes: &mut Unstructured<'_>) -> Result<ObservedWorkload> {
-    // An API server gives counts that a Deployment can have.
+    // An API server returns counts that a Deployment can have.
     let mut count = || match bytes.ratio(1, 8)? {
         true => bytes.int_in_range(0..=i64::from(i32::MAX)),
         false => bytes.int_in_range(0..=3),

@@ -1,4 +1,4 @@
-//! Reviews as an API server sends them, and some that none would.
+//! Reviews as an API server sends them, and invalid ones.
 
 use arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::json;
 use crate::resources::{self, Sample};
 
-/// An AdmissionReview, and the resource that it is about.
+/// An AdmissionReview, and its resource.
 pub fn admission(bytes: &mut Unstructured<'_>) -> Result<(Value, Sample)> {
     let operation = *bytes.choose(&["CREATE", "UPDATE", "UPDATE", "DELETE", "CONNECT", "PATCH"])?;
     let subresource = *bytes.choose(&["", "", "", "", "scale", "status", "log"])?;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the manager with the fifth operator of docs/development.md, in a copy of the checkout, and
-# prints the folder of the copy. The page is what is built: its command, then its two patches.
+# Builds the manager with the fifth operator of docs/development.md in a copy of the checkout, and
+# prints the folder of the copy. Runs the page's command and applies its two patches.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

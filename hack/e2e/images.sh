@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the images that pods of the end-to-end tests run, without a network, and pushes them
-# to the node's registry. Run inside `devcluster run --node`; `images.sh fetch` before, outside.
+# Builds the images that pods of the end-to-end tests run, without a network, and pushes them to the
+# node's registry. Run inside `devcluster run --node`, after `images.sh fetch` outside.
 #
-# What is ours or whose programs are Go modules is the real thing, on busybox instead of the
-# base its makers use. The operand images (memcached, nginx, redis) are stand-ins, put together from
-# Debian's packages, with the ports and users of the official ones.
+# Our own images, and those whose programs are Go modules, are real, but based on busybox instead of
+# the upstream base image. The operand images (memcached, nginx, redis) are replacements built from
+# Debian packages, with the ports and users of the official ones.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -13,7 +13,7 @@ nginx_packages="nginx nginx-common libc6 libcrypt1 libpcre2-8-0 libssl3 zlib1g"
 redis_packages="redis-server redis-tools libc6 libatomic1 libjemalloc2 liblzf1 libssl3 libsystemd0
     libcap2 libgcrypt20 libgpg-error0 liblz4-1 liblzma5 libzstd1 libgcc-s1 libstdc++6"
 
-# What is fetched and built where there is a network, before.
+# Everything that needs a network is fetched and built before.
 if [ "${1:-}" = fetch ]; then
     for module in olm olm-v1 operator-sdk coredns cert-manager helm metrics-server; do
         hack/build-go.sh "hack/$module" >/dev/null
@@ -29,8 +29,8 @@ trap 'rm -rf "$work"' EXIT
 
 say() { echo "images: $*"; }
 
-# image NAME…: builds the folder of that Dockerfile and pushes it under every NAME, the path
-# of which is what counts: the registry answers for all hosts.
+# image NAME…: builds the folder of that Dockerfile and pushes it under every NAME. Only the path of
+# a name matters, because the registry serves all hosts.
 image() {
     local context=$1 name
     shift
@@ -41,15 +41,15 @@ image() {
     say "$*"
 }
 
-# context NAME: an empty folder for a Dockerfile and what it copies; the Dockerfile is read
-# from standard input.
+# context NAME: creates a folder for a Dockerfile and its files; reads the Dockerfile from standard
+# input.
 context() {
     mkdir -p "$work/$1"
     cat >"$work/$1/Dockerfile"
 }
 
-# Busybox, statically linked: shell and tools of those images that need some. No ENTRYPOINT:
-# the scorecard's first container passes arguments only.
+# Busybox, statically linked: shell and tools of the images that need some. No ENTRYPOINT, because
+# the scorecard's first container passes only arguments.
 mkdir -p "$work/busybox/bin" "$work/busybox/etc" "$work/busybox/tmp"
 cp /bin/busybox "$work/busybox/bin/"
 for name in $(/bin/busybox --list); do
@@ -68,10 +68,10 @@ ENV PATH=/bin
 USER 1001
 CMD ["/bin/sh"]
 EOF
-# The second name is operator-sdk's default image to unpack bundles with.
+# The second name is operator-sdk's default image for unpacking bundles.
 image "$work/busybox" base/busybox:1 ubi9/ubi:9.8
 
-# What holds a pod's namespaces: containerd's default name for it.
+# The sandbox image of pods, under containerd's default name.
 context pause <<'EOF'
 FROM registry.test/base/busybox:1
 USER 65535
@@ -149,8 +149,8 @@ EOF
 cp "$(hack/build-go.sh hack/metrics-server)/metrics-server" "$work/metrics-server/"
 image "$work/metrics-server" metrics-server/metrics-server:v0.9.0
 
-# unpack FOLDER PACKAGE…: Debian packages with what they link to, from the folder of
-# downloaded packages that `hack/e2e/packages.sh` filled.
+# unpack FOLDER PACKAGE…: extracts Debian packages from the folder of downloaded packages that
+# `hack/e2e/packages.sh` filled.
 unpack() {
     local folder=$1 package
     shift
@@ -160,7 +160,7 @@ unpack() {
 }
 
 context memcached <<'EOF'
-# A stand-in for the official image: Debian's memcached, with its port and its user's name.
+# A replacement for the official image: Debian's memcached, with its port and user name.
 FROM scratch
 COPY root /
 USER memcache
@@ -177,7 +177,7 @@ printf 'root:x:0:\nmemcache:x:11211:\n' >"$work/memcached/root/etc/group"
 image "$work/memcached" library/memcached:1.6.39-alpine library/memcached:1.4.36-alpine
 
 context redis <<'EOF'
-# A stand-in for the official image: Debian's redis, with its port and its user's number.
+# A replacement for the official image: Debian's redis, with its port and user ID.
 FROM scratch
 COPY root /
 USER 999
@@ -189,10 +189,10 @@ EOF
 unpack "$work/redis/root" $redis_packages
 mkdir -p "$work/redis/root/etc" "$work/redis/root/tmp"
 printf 'redis:x:999:999::/:/bin/false\n' >"$work/redis/root/etc/passwd"
-# The second name is what the image is changed to.
+# The second name is the image of the upgrade.
 image "$work/redis" library/redis:8-alpine library/redis:8.2-alpine
 
-# nginx FOLDER PORT: configuration and page of the stand-ins for nginx.
+# nginx FOLDER PORT: creates configuration and page of the nginx replacements.
 nginx() {
     local root=$work/$1/root
     # shellcheck disable=SC2086

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Downloads a Debian package once and prints where the file is: hack/e2e/packages.sh nginx
+# Downloads a Debian package once and prints the file's path: hack/e2e/packages.sh nginx
 set -eu
 
 [ $# -eq 1 ] || {

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# What a node would leave on this machine if it were not cleaned up: mounts, links, firewall
-# rules, cgroups and processes. `traces.sh COMMAND…` runs the command and fails if there is more
-# or less of any of them afterwards.
+# Checks that a node leaves nothing on this machine: mounts, links, firewall rules, cgroups and
+# processes. `traces.sh COMMAND…` runs the command and fails if these differ afterwards.
 set -uo pipefail
 
 traces() {
@@ -16,7 +15,7 @@ traces() {
 before=$(traces)
 status=0
 "$@" || status=$?
-# What was told to end has a moment for it.
+# Stopping processes get a moment.
 for _ in $(seq 50); do
     [ "$(traces)" = "$before" ] && break
     sleep 0.2
