@@ -7,10 +7,10 @@ use kube::api::{Api, DynamicObject, PostParams};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use crate::environment::TestEnv;
 use crate::objects::resource;
-use crate::stage::Stage;
 
-impl Stage {
+impl TestEnv {
     /// Starts calls, one after another, until stopped; returns how many failed and how many were
     /// made.
     pub(crate) fn load(&self) -> Load {

@@ -3,10 +3,10 @@
 //! belongs to one test.
 #![allow(clippy::disallowed_types)] // the API server lives in real time
 
+mod environment;
 mod load;
 mod objects;
 mod server;
-mod stage;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,41 +18,40 @@ use quartet_operator::certificates::{Metrics, Registration, registered};
 use serde_json::json;
 use tokio::time::sleep;
 
+use environment::{TestEnv, until};
 use objects::{crd, create, secret, validating};
-use stage::{Stage, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() {
-    let stage = Stage::set("rotation").await;
-    stage.install_validating().await;
-    let (one, two) = (stage.start_replica().await, stage.start_replica().await);
-    stage.route_to(&[&one, &two]);
+    let env = TestEnv::start("rotation").await;
+    env.install_validating().await;
+    let (one, two) = (env.start_replica().await, env.start_replica().await);
+    env.route_to(&[&one, &two]);
     // The CRD is installed after the manager has started, as in a fresh `make deploy`.
     until("the webhook is called", async || {
-        stage.webhook_is_called().await
+        env.webhook_is_called().await
     })
     .await;
-    stage.install_crd().await;
+    env.install_crd().await;
     let thing = json!({
-        "apiVersion": format!("{}/v1", stage.group()), "kind": "Thing", "metadata": {"name": "thing"},
+        "apiVersion": format!("{}/v1", env.group()), "kind": "Thing", "metadata": {"name": "thing"},
     });
     let thing: DynamicObject = serde_json::from_value(thing).unwrap();
     until("a thing is created", async || {
-        let things = stage.things("v1");
+        let things = env.things("v1");
         things.create(&PostParams::default(), &thing).await.is_ok()
     })
     .await;
     until("it is converted", async || {
-        stage.things("v2").get("thing").await.is_ok()
+        env.things("v2").get("thing").await.is_ok()
     })
     .await;
     assert_eq!(one.resolver.validity(), two.resolver.validity());
     assert!(one.resolver.check_at(Timestamp::now()).is_ok());
 
-    let load = stage.load();
-    let first = stage.secret_data().await.unwrap();
-    let secrets: Api<DynamicObject> =
-        Api::namespaced_with(stage.admin.clone(), &stage.name, &secret());
+    let load = env.load();
+    let first = env.secret_data().await.unwrap();
+    let secrets: Api<DynamicObject> = Api::namespaced_with(env.admin.clone(), &env.name, &secret());
     secrets
         .delete("cert", &DeleteParams::default())
         .await
@@ -60,7 +59,7 @@ async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() 
     until(
         "the Secret is recreated with the serving certificate",
         async || {
-            let data = stage.secret_data().await;
+            let data = env.secret_data().await;
             data.is_some_and(|data| {
                 data["tls.crt"] == first["tls.crt"] && data["next-tls.crt"].is_string()
             })
@@ -69,14 +68,14 @@ async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() 
     .await;
     // A replica that starts during a rotation.
     drop(two);
-    let two = stage.start_replica().await;
+    let two = env.start_replica().await;
     until("the new replica serves", async || {
         two.resolver.check_at(Timestamp::now()).is_ok()
     })
     .await;
-    stage.route_to(&[&one, &two]);
+    env.route_to(&[&one, &two]);
     let took = until("the next certificate is in use", async || {
-        let data = stage.secret_data().await.unwrap();
+        let data = env.secret_data().await.unwrap();
         data["tls.crt"] != first["tls.crt"] && data["next-tls.crt"].is_null()
     })
     .await;
@@ -91,60 +90,60 @@ async fn two_replicas_share_a_certificate_and_rotate_it_without_a_failed_call() 
     .await;
     sleep(Duration::from_secs(1)).await;
     load.none_failed().await;
-    stage.clear().await;
+    env.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_overwritten_bundle_is_restored_and_at_most_once_a_minute() {
-    let stage = Stage::set("repair").await;
-    stage.install_validating().await;
-    stage.install_crd().await;
-    let (one, two) = (stage.start_replica().await, stage.start_replica().await);
-    stage.route_to(&[&one, &two]);
+    let env = TestEnv::start("repair").await;
+    env.install_validating().await;
+    env.install_crd().await;
+    let (one, two) = (env.start_replica().await, env.start_replica().await);
+    env.route_to(&[&one, &two]);
     until("the webhook is called", async || {
-        stage.webhook_is_called().await
+        env.webhook_is_called().await
     })
     .await;
     // Until both have seen the bundle in place: a replica that has just started does not know of a
     // repair by another one. No request shows what a process has seen.
     sleep(Duration::from_secs(5)).await;
-    let bundle = stage.webhook_bundle().await.unwrap();
-    stage.remove_webhook_bundle().await;
+    let bundle = env.webhook_bundle().await.unwrap();
+    env.remove_webhook_bundle().await;
     until("the bundle is restored", async || {
-        stage.webhook_bundle().await.as_ref() == Some(&bundle)
+        env.webhook_bundle().await.as_ref() == Some(&bundle)
     })
     .await;
-    stage.remove_webhook_bundle().await;
+    env.remove_webhook_bundle().await;
     let again = Instant::now();
     while again.elapsed() < Duration::from_secs(10) {
-        assert_eq!(stage.webhook_bundle().await, None, "not twice in a minute");
+        assert_eq!(env.webhook_bundle().await, None, "not twice in a minute");
         sleep(Duration::from_millis(500)).await;
     }
-    stage.clear().await;
+    env.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_permissions_of_the_profile_suffice_and_idle_replicas_only_watch() {
-    let stage = Stage::set("rights").await;
-    stage.install_validating().await;
-    stage.install_crd().await;
-    let replica = stage.start_replica().await;
-    stage.route_to(&[&replica]);
+    let env = TestEnv::start("rights").await;
+    env.install_validating().await;
+    env.install_crd().await;
+    let replica = env.start_replica().await;
+    env.route_to(&[&replica]);
     until("the webhook is called", async || {
-        stage.webhook_is_called().await
+        env.webhook_is_called().await
     })
     .await;
-    let mut before = stage.audited();
+    let mut before = env.audited();
     until("the replicas are idle", async || {
         sleep(Duration::from_secs(3)).await;
-        let now = stage.audited();
+        let now = env.audited();
         let is_at_rest = now.len() == before.len();
         before = now;
         is_at_rest
     })
     .await;
     sleep(Duration::from_secs(10)).await;
-    let after = stage.audited();
+    let after = env.audited();
     let refused: Vec<_> = after.iter().filter(|(_, _, code)| *code == 403).collect();
     assert!(refused.is_empty(), "{refused:?}");
     let verbs: BTreeSet<_> = after
@@ -164,21 +163,20 @@ async fn the_permissions_of_the_profile_suffice_and_idle_replicas_only_watch() {
         .filter(|(verb, ..)| verb != "watch")
         .collect();
     assert!(at_rest.is_empty(), "{at_rest:?}");
-    stage.clear().await;
+    env.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_secret_is_recreated_without_a_failed_call() {
-    let stage = Stage::set("broken").await;
-    stage.install_validating().await;
-    let replica = stage.start_replica().await;
-    stage.route_to(&[&replica]);
+    let env = TestEnv::start("broken").await;
+    env.install_validating().await;
+    let replica = env.start_replica().await;
+    env.route_to(&[&replica]);
     until("the webhook is called", async || {
-        stage.webhook_is_called().await
+        env.webhook_is_called().await
     })
     .await;
-    let secrets: Api<DynamicObject> =
-        Api::namespaced_with(stage.admin.clone(), &stage.name, &secret());
+    let secrets: Api<DynamicObject> = Api::namespaced_with(env.admin.clone(), &env.name, &secret());
     let broken = json!({"data": {"tls.key": "Z2FyYmFnZQ==", "ca.crt": null}});
     let params = PatchParams::default();
     secrets
@@ -186,30 +184,30 @@ async fn a_broken_secret_is_recreated_without_a_failed_call() {
         .await
         .unwrap();
     until("the Secret is complete again", async || {
-        let data = stage.secret_data().await.unwrap();
+        let data = env.secret_data().await.unwrap();
         data["tls.key"] != "Z2FyYmFnZQ==" && data["ca.crt"].is_string()
     })
     .await;
-    assert!(stage.webhook_is_called().await);
-    stage.clear().await;
+    assert!(env.webhook_is_called().await);
+    env.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_registered_url_is_called_and_what_it_replaced_is_restored() {
-    let stage = Stage::set("url").await;
-    let admin = stage.admin.clone();
+    let env = TestEnv::start("url").await;
+    let admin = env.admin.clone();
     let crds: Api<DynamicObject> = Api::all_with(admin.clone(), &crd());
     let webhooks: Api<DynamicObject> = Api::all_with(admin.clone(), &validating());
-    let mut installed = stage.crd();
+    let mut installed = env.crd();
     installed["spec"]["conversion"] = json!({"strategy": "None"});
     create(&crds, installed).await;
 
     let registration = |server: &str| Registration {
-        url: format!("https://localhost:{}", stage.port).parse().unwrap(),
+        url: format!("https://localhost:{}", env.port).parse().unwrap(),
         force: false,
         server: server.to_owned(),
-        webhook_configuration: serde_json::from_value(stage.validating()).unwrap(),
-        crds: vec![serde_json::from_value(stage.crd()).unwrap()],
+        webhook_configuration: serde_json::from_value(env.validating()).unwrap(),
+        crds: vec![serde_json::from_value(env.crd()).unwrap()],
     };
     let start = |server: &str, stop: Arc<tokio::sync::Notify>| {
         let stopped = async move { stop.notified().await };
@@ -227,25 +225,22 @@ async fn a_registered_url_is_called_and_what_it_replaced_is_restored() {
 
     // The first run is killed, the second is stopped.
     let (resolver, run) = start("https://127.0.0.1:6443", Arc::clone(&stop)).unwrap();
-    *stage.resolvers.resolvers.lock().unwrap() = vec![resolver];
+    *env.resolvers.resolvers.lock().unwrap() = vec![resolver];
     let first = tokio::spawn(run);
-    until("the URL is called", async || {
-        stage.webhook_is_called().await
-    })
-    .await;
+    until("the URL is called", async || env.webhook_is_called().await).await;
     first.abort();
     let _ = first.await;
 
     let (resolver, run) = start("https://127.0.0.1:6443", Arc::clone(&stop)).unwrap();
-    *stage.resolvers.resolvers.lock().unwrap() = vec![resolver];
+    *env.resolvers.resolvers.lock().unwrap() = vec![resolver];
     let second = tokio::spawn(run);
     until("the URL is called with the new certificate", async || {
-        stage.webhook_is_called().await
+        env.webhook_is_called().await
     })
     .await;
-    let url = format!("https://localhost:{}/convert", stage.port);
+    let url = format!("https://localhost:{}/convert", env.port);
     until("the CRD calls it too", async || {
-        let crd = crds.get(&stage.crd_name()).await.unwrap();
+        let crd = crds.get(&env.crd_name()).await.unwrap();
         crd.data
             .pointer("/spec/conversion/webhook/clientConfig/url")
             == Some(&json!(url))
@@ -255,12 +250,12 @@ async fn a_registered_url_is_called_and_what_it_replaced_is_restored() {
     let begun = Instant::now();
     second.await.unwrap().unwrap();
     println!("restored in {} ms", begun.elapsed().as_millis());
-    let crd = crds.get(&stage.crd_name()).await.unwrap();
+    let crd = crds.get(&env.crd_name()).await.unwrap();
     assert_eq!(
         crd.data.pointer("/spec/conversion"),
         Some(&json!({"strategy": "None"}))
     );
     assert!(crd.metadata.annotations.unwrap_or_default().is_empty());
-    assert!(webhooks.get_opt(&stage.name).await.unwrap().is_none());
-    stage.clear().await;
+    assert!(webhooks.get_opt(&env.name).await.unwrap().is_none());
+    env.clear().await;
 }

@@ -5,7 +5,7 @@ use kube::api::{Api, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::environment::TestEnv;
 
 pub(crate) fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
@@ -33,7 +33,7 @@ pub(crate) fn validating() -> ApiResource {
     )
 }
 
-impl Stage {
+impl TestEnv {
     pub(crate) fn group(&self) -> String {
         format!("{}.example.com", self.name)
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use testkit::{DEADLINE, ELASTIC_WEB, POD, SERVICE, Stage};
+use testkit::{DEADLINE, ELASTIC_WEB, POD, SERVICE, TestEnv};
 
 /// The shortest time between two attempts at a blocked child.
 const SHORTEST: Duration = Duration::from_secs(12);
@@ -26,8 +26,8 @@ fn web(name: &str, port: u16) -> Value {
 }
 
 /// Returns the number of attempts to create the Service, and of reads of the blocker.
-fn tries(stage: &Stage) -> (usize, usize) {
-    let requests = stage.requests();
+fn tries(env: &TestEnv) -> (usize, usize) {
+    let requests = env.requests();
     let count = |verb: &str| {
         let of_services = requests
             .iter()
@@ -38,9 +38,9 @@ fn tries(stage: &Stage) -> (usize, usize) {
 }
 
 /// Waits for one more attempt than `before` and returns when it was seen.
-async fn next_try(stage: &Stage, before: usize) -> Instant {
+async fn next_try(env: &TestEnv, before: usize) -> Instant {
     let started = Instant::now();
-    while tries(stage).0 <= before {
+    while tries(env).0 <= before {
         assert!(started.elapsed() < DEADLINE, "the child is not retried");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -50,39 +50,34 @@ async fn next_try(stage: &Stage, before: usize) -> Instant {
 
 /// Deletes the resource's pod and waits until the status names another one. By then the events of
 /// the Deployment and its Pods have made the manager reconcile.
-async fn wake(stage: &Stage, name: &str) {
+async fn wake(env: &TestEnv, name: &str) {
     let has_one_pod = |resource: &Value| resource["status"]["nodes"][0].is_string();
-    let resource = stage
-        .until(ELASTIC_WEB, name, "has a pod", has_one_pod)
-        .await;
+    let resource = env.until(ELASTIC_WEB, name, "has a pod", has_one_pod).await;
     let pod = resource["status"]["nodes"][0].clone();
-    stage.delete(POD, pod.as_str().expect("a name")).await;
-    stage
-        .until(ELASTIC_WEB, name, "has another pod", |resource| {
-            has_one_pod(resource) && resource["status"]["nodes"][0] != pod
-        })
-        .await;
+    env.delete(POD, pod.as_str().expect("a name")).await;
+    env.until(ELASTIC_WEB, name, "has another pod", |resource| {
+        has_one_pod(resource) && resource["status"]["nodes"][0] != pod
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_taken_name_is_retried_every_15_s_and_not_at_every_deployment_event() {
-    let stage = Stage::set("blocked").await;
-    stage
-        .apply(&stranger("taken", &json!({})))
+    let env = TestEnv::start("blocked").await;
+    env.apply(&stranger("taken", &json!({})))
         .await
         .expect("applied");
     let began = Instant::now();
-    stage.apply(&web("taken", 30034)).await.expect("applied");
-    stage
-        .until_degraded(ELASTIC_WEB, "taken", "NameConflict")
+    env.apply(&web("taken", 30034)).await.expect("applied");
+    env.until_degraded(ELASTIC_WEB, "taken", "NameConflict")
         .await;
     let allowed = || 1 + (began.elapsed().as_secs_f64() / SHORTEST.as_secs_f64()) as usize;
     let mut events = 0;
     while events < allowed() + MORE {
-        wake(&stage, "taken").await;
+        wake(&env, "taken").await;
         events += 1;
     }
-    let (applies, gets) = tries(&stage);
+    let (applies, gets) = tries(&env);
     println!(
         "{applies} attempts in {:?}, {events} events",
         began.elapsed()
@@ -91,37 +86,32 @@ async fn a_taken_name_is_retried_every_15_s_and_not_at_every_deployment_event() 
     assert!(gets <= applies, "{gets} reads in {applies} attempts");
 
     // Before the next periodic attempt, so that the change causes the attempt.
-    let last = next_try(&stage, tries(&stage).0).await;
-    let before = tries(&stage).0;
-    stage
-        .patch(ELASTIC_WEB, "taken", json!({"spec": {"totalQPS": 2}}))
+    let last = next_try(&env, tries(&env).0).await;
+    let before = tries(&env).0;
+    env.patch(ELASTIC_WEB, "taken", json!({"spec": {"totalQPS": 2}}))
         .await
         .expect("patched");
-    let took = next_try(&stage, before).await - last;
+    let took = next_try(&env, before).await - last;
     assert!(took < SHORTEST, "a changed spec waited {took:?}");
 
-    stage.delete(SERVICE, "taken").await;
+    env.delete(SERVICE, "taken").await;
     let gone = Instant::now();
-    stage.until_ready(ELASTIC_WEB, "taken").await;
+    env.until_ready(ELASTIC_WEB, "taken").await;
     println!("created {:?} after the name was free", gone.elapsed());
 }
 
 #[tokio::test]
 async fn a_taken_name_that_is_seen_to_become_free_is_used_at_once() {
-    let stage = Stage::set("unblocked").await;
+    let env = TestEnv::start("unblocked").await;
     let ours = json!({"app.kubernetes.io/managed-by": "quartet-operator"});
-    stage
-        .apply(&stranger("seen", &ours))
-        .await
-        .expect("applied");
-    stage.apply(&web("seen", 30035)).await.expect("applied");
-    stage
-        .until_degraded(ELASTIC_WEB, "seen", "NameConflict")
+    env.apply(&stranger("seen", &ours)).await.expect("applied");
+    env.apply(&web("seen", 30035)).await.expect("applied");
+    env.until_degraded(ELASTIC_WEB, "seen", "NameConflict")
         .await;
     // The last attempt was a moment ago, so the next periodic attempt is far away.
-    let (last, before) = (Instant::now(), tries(&stage).0);
-    stage.delete(SERVICE, "seen").await;
-    let took = next_try(&stage, before).await - last;
+    let (last, before) = (Instant::now(), tries(&env).0);
+    env.delete(SERVICE, "seen").await;
+    let took = next_try(&env, before).await - last;
     assert!(took < SHORTEST / 2, "a free name waited {took:?}");
-    stage.until_ready(ELASTIC_WEB, "seen").await;
+    env.until_ready(ELASTIC_WEB, "seen").await;
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use testkit::sum;
 use testkit::{
-    DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, Stage, is_ready,
+    DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, TestEnv, is_ready,
 };
 
 const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
@@ -90,14 +90,14 @@ fn slow_statuses(requests: &[&Request]) -> usize {
 /// and cause no reads and no writes but of children and status. Then 60 s pass without a request.
 #[tokio::test]
 async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
-    let mut stage = Stage::set("cost").await;
+    let mut env = TestEnv::start("cost").await;
     let started = Instant::now();
     let all = (0..EACH).flat_map(|number| PROMISED.map(|(pods, _)| (number, pods)));
     let creations = all.map(|(number, pods)| {
         let kind = KINDS[number % KINDS.len()];
         let spec = spec(kind, 31000 + EACH * pods + number, pods);
-        let (stage, object) = (&stage, kind.object(&name(pods, number), spec));
-        async move { stage.apply(&object).await.expect("applied") }
+        let (env, object) = (&env, kind.object(&name(pods, number), spec));
+        async move { env.apply(&object).await.expect("applied") }
     });
     futures::stream::iter(creations)
         .buffer_unordered(AT_ONCE)
@@ -106,7 +106,7 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
     println!("200 resources were created within {:?}", started.elapsed());
     for kind in KINDS {
         loop {
-            let resources = stage.list(kind).await;
+            let resources = env.list(kind).await;
             if resources.iter().all(is_ready) {
                 assert_eq!(resources.len(), 2 * EACH / KINDS.len());
                 break;
@@ -114,14 +114,14 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
             assert!(
                 started.elapsed() < 3 * DEADLINE,
                 "not converged\n{}",
-                stage.log()
+                env.log()
             );
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
     println!("and Ready after {:?}", started.elapsed());
     // The last status writes appear in the audit log a moment later.
-    let settled = until_quiet(&stage).await;
+    let settled = until_quiet(&env).await;
     let mut all_slow = 0;
     for (pods, promised) in PROMISED {
         let prefix = format!("pods-{pods}-");
@@ -155,7 +155,7 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
             .count();
         assert_eq!(applies, EACH, "one apply for each Deployment");
     }
-    let (_, metrics) = stage.manager().get("metrics", "/metrics").await;
+    let (_, metrics) = env.manager().get("metrics", "/metrics").await;
     let reconciles = sum(&metrics, "controller_runtime_reconcile_total", &[]);
     let (each, slow) = (2 * EACH, all_slow as f64);
     println!("{reconciles} reconciles for {each} resources, {slow} of them for slow children");
@@ -172,9 +172,9 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
     }
 
     // An idle manager only renews its watches.
-    let before = stage.all_requests().len();
+    let before = env.all_requests().len();
     tokio::time::sleep(QUIET).await;
-    let after = stage.all_requests().split_off(before);
+    let after = env.all_requests().split_off(before);
     let (watches, others): (Vec<_>, Vec<_>) = after
         .into_iter()
         .partition(|request| request.verb == "watch");
@@ -188,12 +188,12 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
 }
 
 /// Returns the requests once three seconds have passed without a new one.
-async fn until_quiet(stage: &Stage) -> Vec<Request> {
+async fn until_quiet(env: &TestEnv) -> Vec<Request> {
     let started = Instant::now();
-    let mut requests = stage.requests();
+    let mut requests = env.requests();
     loop {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let now = stage.requests();
+        let now = env.requests();
         if now.len() == requests.len() {
             return now;
         }

@@ -6,62 +6,61 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::private;
-use testkit::{DEADLINE, HELLO_WORLD, Kind, MEMCACHED, NGINX, Stage, condition, crds, is_ready};
+use testkit::{DEADLINE, HELLO_WORLD, Kind, MEMCACHED, NGINX, TestEnv, condition, crds, is_ready};
 
-async fn install(stage: &Stage, kind: Kind) -> Instant {
+async fn install(env: &TestEnv, kind: Kind) -> Instant {
     let mut all = crds().into_iter();
     let (name, crd) = all
         .find(|(name, _)| name.starts_with(kind.plural))
         .expect("its CRD");
-    stage.install_crd(&name, &crd).await;
+    env.install_crd(&name, &crd).await;
     Instant::now()
 }
 
-async fn remove(stage: &Stage, kind: Kind) {
+async fn remove(env: &TestEnv, kind: Kind) {
     let mut all = crds().into_iter();
     let (name, _) = all
         .find(|(name, _)| name.starts_with(kind.plural))
         .expect("its CRD");
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
-    stage.api.delete(&path).await.expect("deleted");
+    env.api.delete(&path).await.expect("deleted");
     let started = Instant::now();
-    while stage.api.get(&path).await.is_ok() {
+    while env.api.get(&path).await.is_ok() {
         assert!(started.elapsed() < DEADLINE, "{name} is still there");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
 }
 
 /// Counts the log lines with this message about the kind.
-fn said(stage: &Stage, kind: Kind, what: &str) -> usize {
+fn said(env: &TestEnv, kind: Kind, what: &str) -> usize {
     let lines = |line: &&str| line.contains(what) && line.contains(&format!("\"{}\"", kind.kind));
-    stage.log().lines().filter(lines).count()
+    env.log().lines().filter(lines).count()
 }
 
-async fn until_said(stage: &Stage, kind: Kind, what: &str, times: usize) {
+async fn until_said(env: &TestEnv, kind: Kind, what: &str, times: usize) {
     let started = Instant::now();
-    while said(stage, kind, what) < times {
+    while said(env, kind, what) < times {
         assert!(
             started.elapsed() < DEADLINE,
             "{what} of {}:\n{}",
             kind.kind,
-            stage.log()
+            env.log()
         );
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!(
-        said(stage, kind, what),
+        said(env, kind, what),
         times,
         "logged once for each change, and not at every attempt"
     );
 }
 
-async fn scale(stage: &Stage, kind: Kind, name: &str, replicas: i64) {
-    stage.scale(kind, name, replicas).await.expect("scaled");
-    stage
-        .until(kind, name, &format!("Ready with {replicas}"), |resource| {
-            is_ready(resource) && resource["status"]["readyReplicas"] == replicas
-        })
-        .await;
+async fn scale(env: &TestEnv, kind: Kind, name: &str, replicas: i64) {
+    env.scale(kind, name, replicas).await.expect("scaled");
+    env.until(kind, name, &format!("Ready with {replicas}"), |resource| {
+        is_ready(resource) && resource["status"]["readyReplicas"] == replicas
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -69,55 +68,52 @@ async fn kinds_are_reconciled_when_their_crds_are_installed_and_when_reinstalled
     const ABSENT: &str = "the kind is not installed";
     const INSTALLED: &str = "the kind is installed now";
     let private = private::cluster().await;
-    let mut stage = Stage::on(private.cluster.environment(), "definitions").await;
-    stage.start_manager(&[]);
+    let mut env = TestEnv::on(private.cluster.environment(), "definitions").await;
+    env.start_manager(&[]);
     for kind in [MEMCACHED, NGINX, HELLO_WORLD] {
-        until_said(&stage, kind, ABSENT, 1).await;
+        until_said(&env, kind, ABSENT, 1).await;
     }
-    let (code, _) = stage.manager().get("health probes", "/readyz").await;
+    let (code, _) = env.manager().get("health probes", "/readyz").await;
     assert_eq!(code, 200, "ready without any CRD");
 
-    let served = install(&stage, MEMCACHED).await;
-    stage
-        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+    let served = install(&env, MEMCACHED).await;
+    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
-    stage.until_ready(MEMCACHED, "cache").await;
+    env.until_ready(MEMCACHED, "cache").await;
     println!("Ready {:?} after its CRD was served", served.elapsed());
-    let before = stage.get(MEMCACHED, "cache").await.expect("there");
+    let before = env.get(MEMCACHED, "cache").await.expect("there");
 
-    let served = install(&stage, HELLO_WORLD).await;
-    stage
-        .apply(&HELLO_WORLD.object("hello", json!({"size": 1})))
+    let served = install(&env, HELLO_WORLD).await;
+    env.apply(&HELLO_WORLD.object("hello", json!({"size": 1})))
         .await
         .expect("applied");
-    stage.until_ready(HELLO_WORLD, "hello").await;
+    env.until_ready(HELLO_WORLD, "hello").await;
     println!(
         "another kind {:?} after its CRD was served",
         served.elapsed()
     );
     assert_eq!(
-        stage.get(MEMCACHED, "cache").await.as_ref(),
+        env.get(MEMCACHED, "cache").await.as_ref(),
         Some(&before),
         "undisturbed"
     );
 
-    remove(&stage, HELLO_WORLD).await;
-    until_said(&stage, HELLO_WORLD, ABSENT, 2).await;
-    scale(&stage, MEMCACHED, "cache", 2).await;
-    let served = install(&stage, HELLO_WORLD).await;
-    stage
-        .apply(&HELLO_WORLD.object("again", json!({"size": 1})))
+    remove(&env, HELLO_WORLD).await;
+    until_said(&env, HELLO_WORLD, ABSENT, 2).await;
+    scale(&env, MEMCACHED, "cache", 2).await;
+    let served = install(&env, HELLO_WORLD).await;
+    env.apply(&HELLO_WORLD.object("again", json!({"size": 1})))
         .await
         .expect("applied");
-    let again = stage.until_ready(HELLO_WORLD, "again").await;
+    let again = env.until_ready(HELLO_WORLD, "again").await;
     println!("and {:?} after it was installed again", served.elapsed());
     assert!(condition(&again, "Degraded").is_some_and(|degraded| degraded["status"] == "False"));
-    until_said(&stage, HELLO_WORLD, INSTALLED, 2).await;
-    scale(&stage, HELLO_WORLD, "again", 2).await;
-    scale(&stage, MEMCACHED, "cache", 1).await;
+    until_said(&env, HELLO_WORLD, INSTALLED, 2).await;
+    scale(&env, HELLO_WORLD, "again", 2).await;
+    scale(&env, MEMCACHED, "cache", 1).await;
 
-    let exit = stage.stop_manager().expect("it ran");
+    let exit = env.stop_manager().expect("it ran");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
     let failures: Vec<_> = exit
         .log

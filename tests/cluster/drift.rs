@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use testkit::{DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, SERVICE, Stage};
+use testkit::{DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, SERVICE, TestEnv};
 
 /// Returns the paths (JSON pointers) of the leaves in `object` that our field manager owns.
 fn owned_leaves(object: &Value, manager: &str) -> Vec<String> {
@@ -75,9 +75,9 @@ fn other_values(path: &str, value: &Value) -> Vec<Value> {
 }
 
 /// Restores the lists as they were, as the user who edited them would.
-async fn restore(stage: &Stage, kind: Kind, name: &str, original: &Value) {
+async fn restore(env: &TestEnv, kind: Kind, name: &str, original: &Value) {
     for list in ["/spec/template/spec/containers", "/spec/ports"] {
-        let (Some(wanted), Some(child)) = (original.pointer(list), stage.get(kind, name).await)
+        let (Some(wanted), Some(child)) = (original.pointer(list), env.get(kind, name).await)
         else {
             continue;
         };
@@ -85,7 +85,7 @@ async fn restore(stage: &Stage, kind: Kind, name: &str, original: &Value) {
             .map(|list| list.and_then(Value::as_array).map(Vec::len));
         if lengths[0] != lengths[1] {
             let patch = json!([{"op": "replace", "path": list, "value": wanted}]);
-            stage.json_patch(kind, name, patch).await.expect("restored");
+            env.json_patch(kind, name, patch).await.expect("restored");
         }
     }
 }
@@ -96,7 +96,7 @@ const EDITS_OF_ONE: usize = 3;
 /// Edits every owned leaf in the children `<name>-<number>`, which `make` creates, and waits until
 /// each is restored. Returns the leaves whose edit the API server rejected.
 async fn edit_everything<M: Future<Output = ()>>(
-    stage: &Stage,
+    env: &TestEnv,
     kind: Kind,
     name: &str,
     manager: &str,
@@ -104,7 +104,7 @@ async fn edit_everything<M: Future<Output = ()>>(
 ) -> Vec<String> {
     make(0).await;
     let first = format!("{name}-0");
-    let original = stage.get(kind, &first).await.expect("the child");
+    let original = env.get(kind, &first).await.expect("the child");
     // The resourceVersion that was applied last: it changes with the next write.
     let mut leaves = owned_leaves(&original, manager);
     leaves.retain(|path| path != "/metadata/annotations/quartet-operator.example.com~1applied");
@@ -114,15 +114,15 @@ async fn edit_everything<M: Future<Output = ()>>(
         if number > 0 {
             make(number).await;
         }
-        edit_each(stage, kind, &format!("{name}-{number}"), leaves).await
+        edit_each(env, kind, &format!("{name}-{number}"), leaves).await
     });
     let refused = futures::future::join_all(refused).await;
     refused.concat()
 }
 
 /// Edits these leaves of one child one after another.
-async fn edit_each(stage: &Stage, kind: Kind, name: &str, leaves: &[String]) -> Vec<String> {
-    let original = stage.get(kind, name).await.expect("the child");
+async fn edit_each(env: &TestEnv, kind: Kind, name: &str, leaves: &[String]) -> Vec<String> {
+    let original = env.get(kind, name).await.expect("the child");
     let mut refused = Vec::new();
     for path in leaves {
         let value = original
@@ -132,7 +132,7 @@ async fn edit_each(stage: &Stage, kind: Kind, name: &str, leaves: &[String]) -> 
         let mut edited = None;
         for other in other_values(path, &value) {
             let patch = json!([{"op": "replace", "path": path, "value": other}]);
-            if let Ok(object) = stage.json_patch(kind, name, patch).await
+            if let Ok(object) = env.json_patch(kind, name, patch).await
                 && object.pointer(path) != Some(&value)
             {
                 edited = Some(object);
@@ -156,27 +156,26 @@ async fn edit_each(stage: &Stage, kind: Kind, name: &str, leaves: &[String]) -> 
                 None => child.pointer(path) == Some(&value),
             }
         };
-        stage
-            .until(kind, name, &format!("{path} is restored"), is_back)
+        env.until(kind, name, &format!("{path} is restored"), is_back)
             .await;
         println!("{path} was restored after {:?}", started.elapsed());
         // Editing the key of a list item creates a second item, which the editor owns.
-        restore(stage, kind, name, &original).await;
+        restore(env, kind, name, &original).await;
     }
     refused
 }
 
 #[tokio::test]
 async fn an_edit_of_any_owned_field_of_a_deployment_is_reverted() {
-    let stage = Stage::set("drift").await;
+    let env = TestEnv::start("drift").await;
     let make = async |number| {
         let name = format!("cache-{number}");
         let object = MEMCACHED.object(&name, json!({"size": 1}));
-        stage.apply(&object).await.expect("applied");
-        stage.until_ready(MEMCACHED, &name).await;
+        env.apply(&object).await.expect("applied");
+        env.until_ready(MEMCACHED, &name).await;
     };
     let manager = "quartet-operator-memcached";
-    let refused = edit_everything(&stage, DEPLOYMENT, "cache", manager, make).await;
+    let refused = edit_everything(&env, DEPLOYMENT, "cache", manager, make).await;
     println!("the API server rejected changes of: {refused:?}");
     let immutable = ["/spec/selector", "/metadata/ownerReferences/0"];
     let surprising: Vec<_> = refused
@@ -194,18 +193,18 @@ async fn an_edit_of_any_owned_field_of_a_deployment_is_reverted() {
 
 #[tokio::test]
 async fn an_edit_of_any_owned_field_of_a_service_is_reverted() {
-    let stage = Stage::set("drift-service").await;
+    let env = TestEnv::start("drift-service").await;
     let make = async |number| {
         let name = format!("web-{number}");
         let port = 30076 + number;
         let spec =
             json!({"image": "nginx:1.17.1", "port": port, "singlePodsQPS": 1, "totalQPS": 0});
         let object = ELASTIC_WEB.object(&name, spec);
-        stage.apply(&object).await.expect("applied");
-        stage.until_ready(ELASTIC_WEB, &name).await;
+        env.apply(&object).await.expect("applied");
+        env.until_ready(ELASTIC_WEB, &name).await;
     };
     let manager = "quartet-operator-elasticweb";
-    let refused = edit_everything(&stage, SERVICE, "web", manager, make).await;
+    let refused = edit_everything(&env, SERVICE, "web", manager, make).await;
     println!("the API server rejected changes of: {refused:?}");
     assert!(
         refused.len() <= 2,
@@ -215,24 +214,22 @@ async fn an_edit_of_any_owned_field_of_a_service_is_reverted() {
 
 #[tokio::test]
 async fn fields_of_other_field_managers_are_kept() {
-    let stage = Stage::set("others").await;
-    stage
-        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+    let env = TestEnv::start("others").await;
+    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
-    stage.until_ready(MEMCACHED, "cache").await;
+    env.until_ready(MEMCACHED, "cache").await;
     let sidecar = json!([
         {"op": "add", "path": "/spec/template/spec/containers/-", "value": {"name": "sidecar", "image": "theirs:1"}},
         {"op": "add", "path": "/metadata/annotations/team", "value": "blue"},
         {"op": "add", "path": "/metadata/labels/team", "value": "blue"},
     ]);
-    stage
-        .json_patch(DEPLOYMENT, "cache", sidecar)
+    env.json_patch(DEPLOYMENT, "cache", sidecar)
         .await
         .expect("patched");
     // A later change of ours must not remove them.
-    stage.scale(MEMCACHED, "cache", 2).await.expect("scaled");
-    let deployment = stage
+    env.scale(MEMCACHED, "cache", 2).await.expect("scaled");
+    let deployment = env
         .until(DEPLOYMENT, "cache", "scaled", |deployment| {
             deployment["status"]["readyReplicas"] == 2
         })
@@ -251,62 +248,55 @@ async fn fields_of_other_field_managers_are_kept() {
 
 #[tokio::test]
 async fn fault_08_deleted_children_are_recreated() {
-    let stage = Stage::set("deleted").await;
+    let env = TestEnv::start("deleted").await;
     let spec = json!({"image": "nginx:1.17.1", "port": 30011, "singlePodsQPS": 1, "totalQPS": 1});
-    stage
-        .apply(&ELASTIC_WEB.object("web", spec))
+    env.apply(&ELASTIC_WEB.object("web", spec))
         .await
         .expect("applied");
-    stage.until_ready(ELASTIC_WEB, "web").await;
+    env.until_ready(ELASTIC_WEB, "web").await;
     for kind in [DEPLOYMENT, SERVICE] {
-        let before = stage.get(kind, "web").await.expect("the child")["metadata"]["uid"].clone();
-        stage.delete(kind, "web").await;
-        stage
-            .until(kind, "web", "made anew", |child| {
-                child["metadata"]["uid"] != before
-            })
-            .await;
+        let before = env.get(kind, "web").await.expect("the child")["metadata"]["uid"].clone();
+        env.delete(kind, "web").await;
+        env.until(kind, "web", "made anew", |child| {
+            child["metadata"]["uid"] != before
+        })
+        .await;
     }
-    stage.until_ready(ELASTIC_WEB, "web").await;
+    env.until_ready(ELASTIC_WEB, "web").await;
 }
 
 #[tokio::test]
 async fn the_label_that_the_watch_selects_by_is_restored_on_the_same_child() {
-    let stage = Stage::set("label").await;
-    stage
-        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+    let env = TestEnv::start("label").await;
+    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
-    stage.until_ready(MEMCACHED, "cache").await;
-    let before = stage.get(DEPLOYMENT, "cache").await.expect("the child");
+    env.until_ready(MEMCACHED, "cache").await;
+    let before = env.get(DEPLOYMENT, "cache").await.expect("the child");
     let unlabelled = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": null}}});
-    stage
-        .patch(DEPLOYMENT, "cache", unlabelled)
+    env.patch(DEPLOYMENT, "cache", unlabelled)
         .await
         .expect("patched");
-    let after = stage
+    let after = env
         .until(DEPLOYMENT, "cache", "has its label again", |child| {
             child["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "quartet-operator"
         })
         .await;
     assert_eq!(before["metadata"]["uid"], after["metadata"]["uid"]);
-    stage.until_ready(MEMCACHED, "cache").await;
+    env.until_ready(MEMCACHED, "cache").await;
 }
 
 #[tokio::test]
 async fn a_status_edited_by_hand_is_corrected() {
-    let stage = Stage::set("status").await;
-    stage
-        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+    let env = TestEnv::start("status").await;
+    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
-    let ready = stage.until_ready(MEMCACHED, "cache").await;
-    stage
-        .patch_status(MEMCACHED, "cache", json!({"status": {"readyReplicas": 7}}))
+    let ready = env.until_ready(MEMCACHED, "cache").await;
+    env.patch_status(MEMCACHED, "cache", json!({"status": {"readyReplicas": 7}}))
         .await;
-    stage
-        .until(MEMCACHED, "cache", "has the true count again", |resource| {
-            resource["status"]["readyReplicas"] == ready["status"]["readyReplicas"]
-        })
-        .await;
+    env.until(MEMCACHED, "cache", "has the true count again", |resource| {
+        resource["status"]["readyReplicas"] == ready["status"]["readyReplicas"]
+    })
+    .await;
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use testkit::{DEPLOYMENT, ELASTIC_WEB, POD, SERVICE, Stage, is_ready};
+use testkit::{DEPLOYMENT, ELASTIC_WEB, POD, SERVICE, TestEnv, is_ready};
 
 fn spec(port: i32, single: i64, total: Option<i64>) -> Value {
     let mut spec = json!({"image": "nginx:1.17.1", "port": port, "singlePodsQPS": single});
@@ -12,42 +12,37 @@ fn spec(port: i32, single: i64, total: Option<i64>) -> Value {
     spec
 }
 
-async fn until_pods(stage: &Stage, name: &str, pods: i64) -> Value {
-    stage
-        .until(
-            ELASTIC_WEB,
-            name,
-            &format!("Ready with {pods} pods"),
-            |resource| {
-                is_ready(resource)
-                    && resource["status"]["readyReplicas"].as_i64().unwrap_or(0) == pods
-            },
-        )
-        .await
+async fn until_pods(env: &TestEnv, name: &str, pods: i64) -> Value {
+    env.until(
+        ELASTIC_WEB,
+        name,
+        &format!("Ready with {pods} pods"),
+        |resource| {
+            is_ready(resource) && resource["status"]["readyReplicas"].as_i64().unwrap_or(0) == pods
+        },
+    )
+    .await
 }
 
 #[tokio::test]
 async fn pods_are_the_rate_divided_and_rounded_up() {
-    let stage = Stage::set("rate").await;
-    stage
-        .apply(&ELASTIC_WEB.object("web", spec(30020, 800, Some(2400))))
+    let env = TestEnv::start("rate").await;
+    env.apply(&ELASTIC_WEB.object("web", spec(30020, 800, Some(2400))))
         .await
         .expect("applied");
-    let resource = until_pods(&stage, "web", 3).await;
+    let resource = until_pods(&env, "web", 3).await;
     assert_eq!(resource["status"]["realQPS"], 2400);
-    stage
-        .apply(&ELASTIC_WEB.object("web", spec(30020, 800, Some(2401))))
+    env.apply(&ELASTIC_WEB.object("web", spec(30020, 800, Some(2401))))
         .await
         .expect("applied");
-    let resource = until_pods(&stage, "web", 4).await;
+    let resource = until_pods(&env, "web", 4).await;
     assert_eq!(resource["status"]["realQPS"], 3200);
-    stage
-        .apply(&ELASTIC_WEB.object("web", spec(30020, 800, Some(799))))
+    env.apply(&ELASTIC_WEB.object("web", spec(30020, 800, Some(799))))
         .await
         .expect("applied");
-    let resource = until_pods(&stage, "web", 1).await;
+    let resource = until_pods(&env, "web", 1).await;
     assert_eq!(resource["status"]["realQPS"], 800);
-    let service = stage.get(SERVICE, "web").await.expect("a Service");
+    let service = env.get(SERVICE, "web").await.expect("a Service");
     let port = &service["spec"]["ports"][0];
     assert_eq!(service["spec"]["type"], "NodePort");
     assert_eq!(
@@ -59,71 +54,64 @@ async fn pods_are_the_rate_divided_and_rounded_up() {
 
 #[tokio::test]
 async fn fault_05_a_total_of_zero_or_none_means_no_pods_and_keeps_the_service() {
-    let stage = Stage::set("zero").await;
-    stage
-        .apply(&ELASTIC_WEB.object("never", spec(30021, 800, None)))
+    let env = TestEnv::start("zero").await;
+    env.apply(&ELASTIC_WEB.object("never", spec(30021, 800, None)))
         .await
         .expect("applied");
-    stage
-        .apply(&ELASTIC_WEB.object("lowered", spec(30022, 800, Some(1600))))
+    env.apply(&ELASTIC_WEB.object("lowered", spec(30022, 800, Some(1600))))
         .await
         .expect("applied");
-    until_pods(&stage, "lowered", 2).await;
-    stage
-        .apply(&ELASTIC_WEB.object("lowered", spec(30022, 800, Some(0))))
+    until_pods(&env, "lowered", 2).await;
+    env.apply(&ELASTIC_WEB.object("lowered", spec(30022, 800, Some(0))))
         .await
         .expect("applied");
     for name in ["never", "lowered"] {
-        let resource = until_pods(&stage, name, 0).await;
+        let resource = until_pods(&env, name, 0).await;
         assert_eq!(resource["status"]["realQPS"], 0);
-        let deployment = stage.get(DEPLOYMENT, name).await.expect("a Deployment");
+        let deployment = env.get(DEPLOYMENT, name).await.expect("a Deployment");
         assert_eq!(deployment["spec"]["replicas"], 0);
-        assert!(stage.get(SERVICE, name).await.is_some());
+        assert!(env.get(SERVICE, name).await.is_some());
     }
 }
 
 #[tokio::test]
 async fn fault_12_the_real_rate_follows_ready_pods() {
-    let stage = Stage::set("real").await;
-    stage
-        .apply(&ELASTIC_WEB.object("web", spec(30023, 800, Some(2400))))
+    let env = TestEnv::start("real").await;
+    env.apply(&ELASTIC_WEB.object("web", spec(30023, 800, Some(2400))))
         .await
         .expect("applied");
-    until_pods(&stage, "web", 3).await;
+    until_pods(&env, "web", 3).await;
     // The simulated nodes keep a pod whose status the test sets to not ready.
-    let pod = stage.list(POD).await[0]["metadata"]["name"]
+    let pod = env.list(POD).await[0]["metadata"]["name"]
         .as_str()
         .expect("a name")
         .to_owned();
     let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}], "phase": "Running"}});
-    stage.patch_status(POD, &pod, not_ready).await;
-    stage
-        .until(
-            ELASTIC_WEB,
-            "web",
-            "serves 1600 with two of three pods ready",
-            |resource| resource["status"]["realQPS"] == 1600 && !is_ready(resource),
-        )
-        .await;
+    env.patch_status(POD, &pod, not_ready).await;
+    env.until(
+        ELASTIC_WEB,
+        "web",
+        "serves 1600 with two of three pods ready",
+        |resource| resource["status"]["realQPS"] == 1600 && !is_ready(resource),
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn fault_04_more_pods_than_the_limit_are_rejected_with_a_condition() {
-    let stage = Stage::set("huge").await;
-    stage
-        .apply(&ELASTIC_WEB.object("huge", spec(30024, 1, Some(2_147_483_647))))
+    let env = TestEnv::start("huge").await;
+    env.apply(&ELASTIC_WEB.object("huge", spec(30024, 1, Some(2_147_483_647))))
         .await
         .expect("applied");
-    let resource = stage
+    let resource = env
         .until_degraded(ELASTIC_WEB, "huge", "ReplicasOverLimit")
         .await;
     assert!(!is_ready(&resource));
-    assert!(stage.get(DEPLOYMENT, "huge").await.is_none());
-    assert!(stage.list(POD).await.is_empty());
-    stage
-        .apply(&ELASTIC_WEB.object("huge", spec(30024, 2_147_483_647, Some(2_147_483_647))))
+    assert!(env.get(DEPLOYMENT, "huge").await.is_none());
+    assert!(env.list(POD).await.is_empty());
+    env.apply(&ELASTIC_WEB.object("huge", spec(30024, 2_147_483_647, Some(2_147_483_647))))
         .await
         .expect("applied");
-    let resource = until_pods(&stage, "huge", 1).await;
+    let resource = until_pods(&env, "huge", 1).await;
     assert_eq!(resource["status"]["realQPS"], 2_147_483_647);
 }

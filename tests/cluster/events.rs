@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use testkit::{DEADLINE, EVENT, MEMCACHED, Stage, condition};
+use testkit::{DEADLINE, EVENT, MEMCACHED, TestEnv, condition};
 
 /// Returns `type reason` and the count of each Event about the Memcached `name`, ordered by time.
-async fn told(stage: &Stage, name: &str) -> Vec<(String, u64)> {
-    let mut events = stage.list(EVENT).await;
+async fn told(env: &TestEnv, name: &str) -> Vec<(String, u64)> {
+    let mut events = env.list(EVENT).await;
     events.retain(|event| {
         event["regarding"]["kind"] == "Memcached" && event["regarding"]["name"] == name
     });
@@ -23,10 +23,10 @@ async fn told(stage: &Stage, name: &str) -> Vec<(String, u64)> {
     told.collect()
 }
 
-async fn until_told(stage: &Stage, name: &str, expected: &[(&str, u64)]) {
+async fn until_told(env: &TestEnv, name: &str, expected: &[(&str, u64)]) {
     let started = Instant::now();
     loop {
-        let told = told(stage, name).await;
+        let told = told(env, name).await;
         let told: Vec<_> = told
             .iter()
             .map(|(what, count)| (what.as_str(), *count))
@@ -38,73 +38,69 @@ async fn until_told(stage: &Stage, name: &str, expected: &[(&str, u64)]) {
         assert!(
             started.elapsed() < DEADLINE,
             "{told:?} instead of {expected:?}\n{}",
-            stage.log()
+            env.log()
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-async fn pause(stage: &Stage, paused: Value, ready: &str) {
+async fn pause(env: &TestEnv, paused: Value, ready: &str) {
     let annotations = json!({"quartet-operator.example.com/paused": paused});
-    stage
-        .patch(
-            MEMCACHED,
-            "cache",
-            json!({"metadata": {"annotations": annotations}}),
-        )
-        .await
-        .expect("patched");
-    stage
-        .until(MEMCACHED, "cache", "paused or resumed", |resource| {
-            condition(resource, "Ready").is_some_and(|it| it["status"] == ready)
-        })
-        .await;
+    env.patch(
+        MEMCACHED,
+        "cache",
+        json!({"metadata": {"annotations": annotations}}),
+    )
+    .await
+    .expect("patched");
+    env.until(MEMCACHED, "cache", "paused or resumed", |resource| {
+        condition(resource, "Ready").is_some_and(|it| it["status"] == ready)
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn problems_and_pauses_emit_events_and_a_healthy_resource_emits_none() {
-    let mut stage = Stage::without_manager("events").await;
-    stage.start_manager(&["--max-replicas=2"]);
+    let mut env = TestEnv::without_manager("events").await;
+    env.start_manager(&["--max-replicas=2"]);
     for name in ["cache", "healthy"] {
-        stage
-            .apply(&MEMCACHED.object(name, json!({"size": 1})))
+        env.apply(&MEMCACHED.object(name, json!({"size": 1})))
             .await
             .expect("applied");
     }
     for name in ["cache", "healthy"] {
-        stage.until_ready(MEMCACHED, name).await;
+        env.until_ready(MEMCACHED, name).await;
     }
-    stage.scale(MEMCACHED, "healthy", 2).await.expect("scaled");
-    stage.scale(MEMCACHED, "cache", 3).await.expect("scaled");
-    stage
-        .until_degraded(MEMCACHED, "cache", "ReplicasOverLimit")
+    env.scale(MEMCACHED, "healthy", 2).await.expect("scaled");
+    env.scale(MEMCACHED, "cache", 3).await.expect("scaled");
+    env.until_degraded(MEMCACHED, "cache", "ReplicasOverLimit")
         .await;
     let mut expected = vec![("Warning ReplicasOverLimit", 1)];
-    until_told(&stage, "cache", &expected).await;
-    stage.scale(MEMCACHED, "cache", 1).await.expect("scaled");
-    stage.until_ready(MEMCACHED, "cache").await;
+    until_told(&env, "cache", &expected).await;
+    env.scale(MEMCACHED, "cache", 1).await.expect("scaled");
+    env.until_ready(MEMCACHED, "cache").await;
     expected.push(("Normal Recovered", 1));
-    until_told(&stage, "cache", &expected).await;
+    until_told(&env, "cache", &expected).await;
 
-    pause(&stage, json!("true"), "Unknown").await;
-    pause(&stage, Value::Null, "True").await;
+    pause(&env, json!("true"), "Unknown").await;
+    pause(&env, Value::Null, "True").await;
     expected.extend([("Normal Paused", 1), ("Normal Resumed", 1)]);
-    until_told(&stage, "cache", &expected).await;
-    pause(&stage, json!("true"), "Unknown").await;
+    until_told(&env, "cache", &expected).await;
+    pause(&env, json!("true"), "Unknown").await;
     expected[2].1 = 2;
-    until_told(&stage, "cache", &expected).await;
+    until_told(&env, "cache", &expected).await;
 
-    let described = stage.kubectl(&["describe", "memcached", "cache"]);
+    let described = env.kubectl(&["describe", "memcached", "cache"]);
     let described = String::from_utf8_lossy(&described.stdout).into_owned();
-    let listed = stage.kubectl(&["events", "--for", "memcached/cache"]);
+    let listed = env.kubectl(&["events", "--for", "memcached/cache"]);
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     for reason in ["ReplicasOverLimit", "Recovered", "Paused", "Resumed"] {
         assert!(described.contains(reason), "{described}");
         assert!(listed.contains(reason), "{listed}");
     }
     assert!(described.contains("quartet-operator"), "{described}");
-    stage.until_ready(MEMCACHED, "healthy").await;
-    let healthy = told(&stage, "healthy").await;
+    env.until_ready(MEMCACHED, "healthy").await;
+    let healthy = told(&env, "healthy").await;
     assert!(
         healthy.is_empty(),
         "a healthy resource emits none: {healthy:?}"

@@ -11,10 +11,11 @@ use futures::future::BoxFuture;
 
 use serde_json::{Value, json};
 
-use crate::old_operators::assert_adopted;
+use crate::original_operators::assert_adopted;
 use crate::webhooks;
 use testkit::{
-    DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, condition,
+    DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, TestEnv,
+    condition,
 };
 
 const AUTOSCALER: Kind = Kind {
@@ -75,10 +76,10 @@ async fn every_feature_sample_does_what_its_comment_says() {
     let checked: BTreeSet<String> = checks.keys().map(ToString::to_string).collect();
     assert_eq!(files, checked, "the files, and the files with a check");
 
-    let (_private, stage) = webhooks::stage("features", &[]).await;
+    let (_private, env) = webhooks::test_env("features", &[]).await;
     for file in &files {
         let path = folder.join(file);
-        let output = stage.kubectl(&["apply", "-f", path.to_str().expect("a path")]);
+        let output = env.kubectl(&["apply", "-f", path.to_str().expect("a path")]);
         assert!(output.status.success(), "{file}: {output:?}");
     }
     for (file, check) in checks {
@@ -88,17 +89,13 @@ async fn every_feature_sample_does_what_its_comment_says() {
             text.starts_with("# "),
             "{file} does not begin with a comment"
         );
-        check(&Sample {
-            stage: &stage,
-            text,
-        })
-        .await;
+        check(&Sample { env: &env, text }).await;
     }
 }
 
 /// A file that was applied.
 struct Sample<'a> {
-    stage: &'a Stage,
+    env: &'a TestEnv,
     text: String,
 }
 
@@ -110,11 +107,11 @@ impl Sample<'_> {
             .filter_map(|line| line.strip_prefix("# $ "))
             .collect();
         assert!(!commands.is_empty(), "{}", self.text);
-        let namespace = &self.stage.namespace;
+        let namespace = &self.env.namespace;
         let here = format!("set -eu; kubectl() {{ command kubectl -n {namespace} \"$@\"; }}");
         let output = Command::new("sh")
             .args(["-c", &format!("{here}\n{}", commands.join("\n"))])
-            .env("KUBECONFIG", self.stage.kubeconfig())
+            .env("KUBECONFIG", self.env.kubeconfig())
             .output()
             .expect("sh runs");
         assert!(output.status.success(), "{commands:?}: {output:?}");
@@ -122,14 +119,14 @@ impl Sample<'_> {
 
     /// Returns the Deployment of a resource that is Ready.
     async fn deployment(&self, kind: Kind, name: &str) -> Value {
-        self.stage.until_ready(kind, name).await;
-        let deployment = self.stage.get(DEPLOYMENT, name).await;
+        self.env.until_ready(kind, name).await;
+        let deployment = self.env.get(DEPLOYMENT, name).await;
         deployment.expect("the Deployment of a Ready resource")
     }
 
     async fn adoption(&self) {
         let degraded = self
-            .stage
+            .env
             .until_degraded(NGINX, "adopted", "NameConflict")
             .await;
         println!(
@@ -137,7 +134,7 @@ impl Sample<'_> {
             condition(&degraded, "Degraded").expect("the condition")
         );
         let before = self
-            .stage
+            .env
             .until(DEPLOYMENT, "adopted", "rolled out", |deployment| {
                 deployment["status"]["readyReplicas"] == 3
             })
@@ -145,7 +142,7 @@ impl Sample<'_> {
         assert_eq!(before["metadata"]["ownerReferences"], Value::Null);
         self.follow();
         let owned = self
-            .stage
+            .env
             .until(DEPLOYMENT, "adopted", "owned", |deployment| {
                 deployment["metadata"]["ownerReferences"].is_array()
             })
@@ -158,36 +155,35 @@ impl Sample<'_> {
         assert_eq!(container["image"], "nginx:1.14.2");
         assert_eq!(container["ports"][0]["containerPort"], 80);
         let uid = &before["metadata"]["uid"];
-        let sets = self.stage.list(REPLICA_SET).await;
+        let sets = self.env.list(REPLICA_SET).await;
         let sets = sets
             .iter()
             .filter(|set| set["metadata"]["ownerReferences"][0]["uid"] == *uid);
         assert_eq!(sets.count(), 2, "its pods rolled once");
-        let events = self.stage.list(EVENT).await;
+        let events = self.env.list(EVENT).await;
         let adopted = events.iter().filter(|event| event["reason"] == "Adopted");
         assert_eq!(adopted.count(), 1, "{events:#?}");
     }
 
     async fn horizontal_pod_autoscaler(&self) {
-        let (stage, name) = (self.stage, "autoscaled");
+        let (env, name) = (self.env, "autoscaled");
         // The autoscaler reads and writes the resource's scale subresource: from 1, the default, to
         // the minimum in the file. No metrics are served here.
-        let autoscaler = stage
+        let autoscaler = env
             .until(AUTOSCALER, name, "able to scale", |autoscaler| {
                 condition(autoscaler, "AbleToScale").is_some_and(|able| able["status"] == "True")
                     && autoscaler["status"]["desiredReplicas"] == 2
             })
             .await;
         assert_eq!(autoscaler["spec"]["maxReplicas"], 5);
-        stage
-            .until(DEPLOYMENT, name, "scaled", |deployment| {
-                deployment["status"]["readyReplicas"] == 2
-            })
-            .await;
-        let namespace = &stage.namespace;
+        env.until(DEPLOYMENT, name, "scaled", |deployment| {
+            deployment["status"]["readyReplicas"] == 2
+        })
+        .await;
+        let namespace = &env.namespace;
         let target =
             format!("/apis/proxy.example.com/v1/namespaces/{namespace}/nginxes/{name}/scale");
-        let scale = stage.api.get(&target).await;
+        let scale = env.api.get(&target).await;
         let scale = scale.expect("the scale subresource");
         assert_eq!(scale["spec"]["replicas"], 2);
         let deployment = self.deployment(NGINX, name).await;
@@ -203,9 +199,9 @@ impl Sample<'_> {
             env!("CARGO_MANIFEST_DIR"),
             "/config/samples/features/horizontal-pod-autoscaler.yaml"
         );
-        let again = stage.kubectl(&["apply", "-f", path]);
+        let again = env.kubectl(&["apply", "-f", path]);
         assert!(again.status.success(), "{again:?}");
-        let scale = stage.api.get(&target).await;
+        let scale = env.api.get(&target).await;
         assert_eq!(scale.expect("still there")["spec"]["replicas"], 2);
     }
 
@@ -220,7 +216,7 @@ impl Sample<'_> {
         assert_eq!(container["imagePullPolicy"], "IfNotPresent");
         let image = container["image"].as_str().expect("an image");
         let (registry, _) = image.split_once('/').expect("a registry");
-        let secret = self.stage.get(SECRET, "private-registry").await;
+        let secret = self.env.get(SECRET, "private-registry").await;
         let secret = secret.expect("the Secret");
         assert_eq!(secret["type"], "kubernetes.io/dockerconfigjson");
         assert!(
@@ -231,21 +227,20 @@ impl Sample<'_> {
     }
 
     async fn paused(&self) {
-        let (stage, name) = (self.stage, "paused");
-        stage
-            .until(HELLO_WORLD, name, "paused", |resource| {
-                condition(resource, "Ready").is_some_and(|ready| ready["reason"] == "Paused")
-            })
-            .await;
-        assert_eq!(stage.get(DEPLOYMENT, name).await, None);
+        let (env, name) = (self.env, "paused");
+        env.until(HELLO_WORLD, name, "paused", |resource| {
+            condition(resource, "Ready").is_some_and(|ready| ready["reason"] == "Paused")
+        })
+        .await;
+        assert_eq!(env.get(DEPLOYMENT, name).await, None);
         self.follow();
         let deployment = self.deployment(HELLO_WORLD, name).await;
         assert_eq!(deployment["spec"]["replicas"], 2);
     }
 
     async fn pod_disruption_budget(&self) {
-        let (stage, name) = (self.stage, "guarded");
-        let budget = stage
+        let (env, name) = (self.env, "guarded");
+        let budget = env
             .until(BUDGET, name, "counts the pods", |budget| {
                 let status = &budget["status"];
                 [
@@ -255,7 +250,7 @@ impl Sample<'_> {
                 ] == [3, 3, 1]
             })
             .await;
-        let resource = stage.until_ready(MEMCACHED, name).await;
+        let resource = env.until_ready(MEMCACHED, name).await;
         let selector = resource["status"]["selector"].as_str().expect("a selector");
         assert_eq!(
             budget["spec"]["selector"]["matchLabels"],
@@ -265,13 +260,13 @@ impl Sample<'_> {
 
     async fn pod_security(&self) {
         let deployment = self.deployment(ELASTIC_WEB, "restricted").await;
-        let (stage, template) = (self.stage, &deployment["spec"]["template"]);
-        let namespace = format!("{}-restricted", stage.namespace);
+        let (env, template) = (self.env, &deployment["spec"]["template"]);
+        let namespace = format!("{}-restricted", env.namespace);
         let enforcing = json!({
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": namespace, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
         });
-        let made = stage.api.create("/api/v1/namespaces", &enforcing);
+        let made = env.api.create("/api/v1/namespaces", &enforcing);
         made.await.expect("a namespace");
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -279,7 +274,7 @@ impl Sample<'_> {
             "spec": template["spec"],
         });
         let target = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
-        let taken = stage.api.create(&target, &pod);
+        let taken = env.api.create(&target, &pod);
         taken.await.expect("the pod is admitted");
         let port = &template["spec"]["containers"][0]["ports"][0]["containerPort"];
         assert_eq!(*port, 8080);
@@ -334,7 +329,7 @@ impl Sample<'_> {
     /// Returns the Service of this type, at port 80, that selects the pods of a Deployment.
     async fn service_of(&self, deployment: &Value, type_: &str) -> Value {
         let name = deployment["metadata"]["name"].as_str().expect("a name");
-        let service = self.stage.get(SERVICE, name).await;
+        let service = self.env.get(SERVICE, name).await;
         let service = service.expect("the Service of a Ready resource");
         let spec = &service["spec"];
         assert_eq!(spec["type"], type_);

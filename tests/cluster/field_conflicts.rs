@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use faultproxy::Proxy;
 use serde_json::{Value, json};
 
-use testkit::{DEPLOYMENT, MEMCACHED, Request, Stage, condition, message};
+use testkit::{DEPLOYMENT, MEMCACHED, Request, TestEnv, condition, message};
 use testkit::{Manager, sum};
 
 const IMAGE: &str = "/spec/template/spec/containers/0/image";
@@ -17,18 +17,17 @@ fn image(deployment: &Value) -> &str {
 }
 
 /// Writes the image as a user with `kubectl edit` or another controller would.
-async fn rewrite(stage: &Stage, to: &str) {
+async fn rewrite(env: &TestEnv, to: &str) {
     let patch = json!([{"op": "replace", "path": IMAGE, "value": to}]);
-    stage
-        .json_patch(DEPLOYMENT, "cache", patch)
+    env.json_patch(DEPLOYMENT, "cache", patch)
         .await
         .expect("patched");
 }
 
 /// Returns the applies of the Deployment so far, and how many more the API server rejected because
 /// the Deployment had changed meanwhile.
-fn applies(stage: &Stage) -> (Vec<Request>, usize) {
-    let requests = stage.requests().into_iter();
+fn applies(env: &TestEnv) -> (Vec<Request>, usize) {
+    let requests = env.requests().into_iter();
     let of_child = |it: &Request| it.resource == "deployments" && it.verb == "patch";
     let (applied, rejected): (Vec<_>, Vec<_>) =
         requests.filter(of_child).partition(|it| it.code < 300);
@@ -46,29 +45,27 @@ fn longest_pause(applies: &[Request]) -> Duration {
 
 #[tokio::test]
 async fn a_tool_that_rewrites_a_field_is_reverted_five_times_and_then_reported() {
-    let mut stage = Stage::set("rewriter").await;
-    stage
-        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+    let mut env = TestEnv::start("rewriter").await;
+    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
-    stage.until_ready(MEMCACHED, "cache").await;
-    let deployment = stage.get(DEPLOYMENT, "cache").await.expect("the child");
+    env.until_ready(MEMCACHED, "cache").await;
+    let deployment = env.get(DEPLOYMENT, "cache").await.expect("the child");
     let ours = image(&deployment).to_owned();
     for turn in 0..2 {
-        rewrite(&stage, &format!("by-hand:{turn}")).await;
+        rewrite(&env, &format!("by-hand:{turn}")).await;
         let limit = Duration::from_secs(2);
         let is_back = |deployment: &Value| image(deployment) == ours;
-        stage
-            .until_within((DEPLOYMENT, "cache"), "repaired", limit, is_back)
+        env.until_within((DEPLOYMENT, "cache"), "repaired", limit, is_back)
             .await;
     }
 
     let began = Instant::now();
     let rewriting = async {
         loop {
-            let deployment = stage.get(DEPLOYMENT, "cache").await.expect("the child");
+            let deployment = env.get(DEPLOYMENT, "cache").await.expect("the child");
             if image(&deployment) != "theirs:1" {
-                rewrite(&stage, "theirs:1").await;
+                rewrite(&env, "theirs:1").await;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -76,7 +73,7 @@ async fn a_tool_that_rewrites_a_field_is_reverted_five_times_and_then_reported()
     let watching = async {
         let resource = (MEMCACHED, "cache");
         let limit = Duration::from_secs(20);
-        let (object, _) = stage
+        let (object, _) = env
             .until_not_ready_for(resource, "FieldConflict", limit)
             .await;
         let text = message(&object, "Ready");
@@ -92,7 +89,7 @@ async fn a_tool_that_rewrites_a_field_is_reverted_five_times_and_then_reported()
         () = rewriting => {}
         () = watching => {}
     }
-    let (applies, rejected) = applies(&stage);
+    let (applies, rejected) = applies(&env);
     let since: Vec<_> = applies.iter().map(|it| it.received.to_string()).collect();
     let (took, pause) = (began.elapsed(), longest_pause(&applies));
     println!(
@@ -102,10 +99,10 @@ async fn a_tool_that_rewrites_a_field_is_reverted_five_times_and_then_reported()
     assert!(applies.len() <= 12, "{} applies: {since:?}", applies.len());
     assert!(rejected <= 2 * applies.len(), "{rejected} rejected");
     assert!(pause > Duration::from_secs(12), "{pause:?}: {since:?}");
-    let warnings = stage.warnings("cache", "FieldConflict").await;
+    let warnings = env.warnings("cache", "FieldConflict").await;
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("by-hand"), "{warnings:?}");
-    let (_, metrics) = stage.manager().get("metrics", "/metrics").await;
+    let (_, metrics) = env.manager().get("metrics", "/metrics").await;
     let labels = ["controller=\"memcached\"", "child=\"Deployment\""];
     let counted = sum(&metrics, "quartet_operator_field_conflicts_total", &labels);
     assert!(counted >= 1.0, "{counted}");
@@ -113,45 +110,43 @@ async fn a_tool_that_rewrites_a_field_is_reverted_five_times_and_then_reported()
     // The other client has stopped.
     let limit = Duration::from_secs(65);
     let is_back = |deployment: &Value| image(deployment) == ours;
-    stage
-        .until_within((DEPLOYMENT, "cache"), "restored in the end", limit, is_back)
+    env.until_within((DEPLOYMENT, "cache"), "restored in the end", limit, is_back)
         .await;
 }
 
 #[tokio::test]
 async fn two_managers_with_different_defaults_do_not_fight_over_child_or_status() {
     const LONG: Duration = Duration::from_secs(20);
-    let mut stage = Stage::without_manager("two-managers").await;
-    stage.start_manager_with(
+    let mut env = TestEnv::without_manager("two-managers").await;
+    env.start_manager_with(
         &[],
         &[("MEMCACHED_IMAGE", "docker.io/library/memcached:one")],
     );
     // To the status check, the second manager is another client of the first.
-    let kubeconfig = kube::config::Kubeconfig::read_from(stage.kubeconfig());
+    let kubeconfig = kube::config::Kubeconfig::read_from(env.kubeconfig());
     let proxy = Proxy::start(kubeconfig.expect("a kubeconfig")).await;
     let proxy = proxy.expect("a proxy");
     proxy.disguise("other-operator/1");
-    let file = std::env::temp_dir().join(format!("{}.kubeconfig", stage.namespace));
+    let file = std::env::temp_dir().join(format!("{}.kubeconfig", env.namespace));
     let kubeconfig = proxy.kubeconfig("other", &["system:masters"]);
     std::fs::write(&file, kubeconfig.to_string()).expect("written");
     let other = Manager::start_with(
         &file,
-        &[format!("--watch-namespace={}", stage.namespace)],
+        &[format!("--watch-namespace={}", env.namespace)],
         &[("MEMCACHED_IMAGE", "docker.io/library/memcached:two")],
     );
-    stage
-        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
     let began = Instant::now();
     let mut told = false;
     while began.elapsed() < LONG {
-        let resource = stage.get(MEMCACHED, "cache").await.expect("the resource");
+        let resource = env.get(MEMCACHED, "cache").await.expect("the resource");
         told |= condition(&resource, "Ready").is_some_and(|it| it["reason"] == "FieldConflict");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let of = |resource: &str| {
-        let requests = stage.requests().into_iter();
+        let requests = env.requests().into_iter();
         let first = requests.filter(|it| it.resource == resource && it.code < 300);
         let journal = proxy.journal().requests.into_iter();
         let second = journal.filter(|it| it.target.is_write() && it.target.resource == resource);

@@ -9,12 +9,12 @@ use quartet_operator::operators::{OPERATORS, Resource, Settings};
 use serde_json::{Value, json};
 
 use crate::trusted::{self, RACE};
-use testkit::{DEPLOYMENT, Kind, MEMCACHED, Stage};
+use testkit::{DEPLOYMENT, Kind, MEMCACHED, TestEnv};
 
 /// A field manager name that the check takes for the operator's.
 const LIAR: &str = "quartet-operator/liar";
 
-struct Liar<'a>(&'a Stage);
+struct Liar<'a>(&'a TestEnv);
 
 impl Liar<'_> {
     async fn patch(&self, kind: Kind, name: &str, rest: &str, form: &str, body: &Value) -> Value {
@@ -74,14 +74,14 @@ fn deployment(resource: &Value) -> Value {
 }
 
 /// Writes the status as the Deployment controller does when the rollout is complete.
-async fn completes(stage: &Stage, name: &str) {
-    let deployment = stage.get(DEPLOYMENT, name).await.expect("a Deployment");
+async fn completes(env: &TestEnv, name: &str) {
+    let deployment = env.get(DEPLOYMENT, name).await.expect("a Deployment");
     let replicas = &deployment["spec"]["replicas"];
     let status = json!({"status": {
         "observedGeneration": deployment["metadata"]["generation"], "replicas": replicas,
         "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
     }});
-    stage.patch_status(DEPLOYMENT, name, status).await;
+    env.patch_status(DEPLOYMENT, name, status).await;
 }
 
 #[tokio::test]
@@ -89,9 +89,9 @@ async fn a_reconciler_that_writes_ready_too_early_is_found_each_time() {
     let starting = || Cluster::start_api_server(Options::default());
     let starting = tokio::task::spawn_blocking(starting);
     let cluster = starting.await.expect("no panic").expect("an API server");
-    let stage = Stage::on(cluster.environment(), "liar").await;
-    stage.install_crds().await;
-    let liar = Liar(&stage);
+    let env = TestEnv::on(cluster.environment(), "liar").await;
+    env.install_crds().await;
+    let liar = Liar(&env);
     let log = cluster.audit_log();
     let mut expected = Vec::new();
     let mut checked = 0;
@@ -115,9 +115,7 @@ async fn a_reconciler_that_writes_ready_too_early_is_found_each_time() {
         assert!(all, "{found:#?} instead of {expected:#?}");
     };
 
-    let first = stage
-        .apply(&MEMCACHED.object("a", json!({"size": 1})))
-        .await;
+    let first = env.apply(&MEMCACHED.object("a", json!({"size": 1}))).await;
     liar.says_ready("a", 1).await;
     finds(&["there is none"], 0);
 
@@ -125,13 +123,11 @@ async fn a_reconciler_that_writes_ready_too_early_is_found_each_time() {
     liar.says_ready("a", 1).await;
     finds(&["its rollout is not complete"], 0);
 
-    completes(&stage, "a").await;
+    completes(&env, "a").await;
     liar.says_ready("a", 1).await;
     finds(&[], 0); // for once it is true
 
-    let second = stage
-        .apply(&MEMCACHED.object("a", json!({"size": 2})))
-        .await;
+    let second = env.apply(&MEMCACHED.object("a", json!({"size": 2}))).await;
     liar.says_ready("a", 2).await;
     finds(&["/spec/replicas is 1 instead of 2"], 0);
     liar.says_ready("a", 1).await;
@@ -142,16 +138,16 @@ async fn a_reconciler_that_writes_ready_too_early_is_found_each_time() {
         body["spec"]["template"]["spec"]["containers"][0]["command"] = json!(["sh"]);
     };
     liar.applies(&second, 2, without).await;
-    completes(&stage, "a").await;
+    completes(&env, "a").await;
     liar.says_ready("a", 2).await;
     finds(&["/command is [\"sh\"] instead of [\"memcached\"]"], 0);
 
     liar.applies(&second, 2, |_| {}).await;
-    completes(&stage, "a").await;
+    completes(&env, "a").await;
     let held = json!({"metadata": {"finalizers": ["example.com/held"]}});
-    stage.patch(DEPLOYMENT, "a", held).await.expect("patched");
-    stage.delete(DEPLOYMENT, "a").await;
-    completes(&stage, "a").await;
+    env.patch(DEPLOYMENT, "a", held).await.expect("patched");
+    env.delete(DEPLOYMENT, "a").await;
+    completes(&env, "a").await;
     liar.says_ready("a", 2).await;
     finds(&[], 1); // nobody could know yet
     tokio::time::sleep(RACE + Duration::from_millis(200)).await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use testkit::{
-    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NAMESPACE, NGINX, POD, SERVICE, Stage,
+    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NAMESPACE, NGINX, POD, SERVICE, TestEnv,
     is_ready,
 };
 
@@ -13,7 +13,7 @@ fn elastic_web(port: i32, single: i32, total: i32) -> Value {
 
 #[tokio::test]
 async fn a_resource_of_each_kind_becomes_a_running_deployment_and_reports_it() {
-    let stage = Stage::set("create").await;
+    let env = TestEnv::start("create").await;
     let samples: [(Kind, &str, Value, i64); 4] = [
         (MEMCACHED, "memcached-sample", json!({"size": 3}), 3),
         (NGINX, "nginx-sample", json!({"count": 3}), 3),
@@ -26,13 +26,12 @@ async fn a_resource_of_each_kind_becomes_a_running_deployment_and_reports_it() {
         (HELLO_WORLD, "helloworld-sample", json!({"size": 2}), 2),
     ];
     for (kind, name, spec, _) in &samples {
-        stage
-            .apply(&kind.object(name, spec.clone()))
+        env.apply(&kind.object(name, spec.clone()))
             .await
             .expect("applied");
     }
     for (kind, name, _, pods) in samples {
-        let resource = stage.until_ready(kind, name).await;
+        let resource = env.until_ready(kind, name).await;
         assert_eq!(resource["status"]["readyReplicas"], pods);
         let nodes = resource["status"]["nodes"].as_array().expect("nodes");
         assert_eq!(nodes.len() as i64, pods, "the status lists every pod");
@@ -40,7 +39,7 @@ async fn a_resource_of_each_kind_becomes_a_running_deployment_and_reports_it() {
             nodes.is_sorted_by_key(|node| node.as_str()),
             "fault 21: sorted"
         );
-        let deployment = stage
+        let deployment = env
             .get(DEPLOYMENT, name)
             .await
             .expect("the child carries the resource's name");
@@ -55,7 +54,7 @@ async fn a_resource_of_each_kind_becomes_a_running_deployment_and_reports_it() {
             resource["metadata"]["finalizers"].is_null(),
             "fault 33: no finalizer"
         );
-        let service = stage.get(SERVICE, name).await;
+        let service = env.get(SERVICE, name).await;
         assert_eq!(
             service.is_some(),
             kind.kind == "ElasticWeb",
@@ -66,18 +65,16 @@ async fn a_resource_of_each_kind_becomes_a_running_deployment_and_reports_it() {
 
 #[tokio::test]
 async fn scaling_to_one_three_zero_and_two_is_applied_each_time() {
-    let stage = Stage::set("scale").await;
-    stage
-        .apply(&MEMCACHED.object("scaled", json!({"size": 1})))
+    let env = TestEnv::start("scale").await;
+    env.apply(&MEMCACHED.object("scaled", json!({"size": 1})))
         .await
         .expect("applied");
-    stage.until_ready(MEMCACHED, "scaled").await;
+    env.until_ready(MEMCACHED, "scaled").await;
     for size in [3, 0, 2] {
-        stage
-            .scale(MEMCACHED, "scaled", size)
+        env.scale(MEMCACHED, "scaled", size)
             .await
             .expect("kubectl scale works");
-        let resource = stage
+        let resource = env
             .until(
                 MEMCACHED,
                 "scaled",
@@ -92,7 +89,7 @@ async fn scaling_to_one_three_zero_and_two_is_applied_each_time() {
             )
             .await;
         assert_eq!(resource["spec"]["size"], size);
-        let pods = stage.list(POD).await;
+        let pods = env.list(POD).await;
         let live = pods
             .iter()
             .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
@@ -103,25 +100,19 @@ async fn scaling_to_one_three_zero_and_two_is_applied_each_time() {
 
 #[tokio::test]
 async fn fault_09_a_changed_image_and_port_reach_the_children() {
-    let stage = Stage::set("change").await;
-    stage
-        .apply(&ELASTIC_WEB.object("web", elastic_web(30002, 1, 1)))
+    let env = TestEnv::start("change").await;
+    env.apply(&ELASTIC_WEB.object("web", elastic_web(30002, 1, 1)))
         .await
         .expect("applied");
-    stage.until_ready(ELASTIC_WEB, "web").await;
-    let cluster_ip =
-        stage.get(SERVICE, "web").await.expect("a Service")["spec"]["clusterIP"].clone();
+    env.until_ready(ELASTIC_WEB, "web").await;
+    let cluster_ip = env.get(SERVICE, "web").await.expect("a Service")["spec"]["clusterIP"].clone();
     let patch = json!({"spec": {"image": "nginx:1.28", "port": 30063}});
-    stage
-        .patch(ELASTIC_WEB, "web", patch)
-        .await
-        .expect("patched");
-    stage
-        .until(DEPLOYMENT, "web", "runs the new image", |deployment| {
-            deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.28"
-        })
-        .await;
-    let service = stage
+    env.patch(ELASTIC_WEB, "web", patch).await.expect("patched");
+    env.until(DEPLOYMENT, "web", "runs the new image", |deployment| {
+        deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.28"
+    })
+    .await;
+    let service = env
         .until(SERVICE, "web", "has the new port", |service| {
             service["spec"]["ports"][0]["nodePort"] == 30063
         })
@@ -131,30 +122,25 @@ async fn fault_09_a_changed_image_and_port_reach_the_children() {
         "fault 14: patched, not replaced"
     );
     assert_eq!(service["spec"]["ports"].as_array().map(Vec::len), Some(1));
-    stage.until_ready(ELASTIC_WEB, "web").await;
+    env.until_ready(ELASTIC_WEB, "web").await;
 }
 
 #[tokio::test]
 async fn fault_51_a_resource_deleted_and_created_again_gets_new_children() {
-    let stage = Stage::set("again").await;
-    stage
-        .apply(&MEMCACHED.object("phoenix", json!({"size": 1})))
+    let env = TestEnv::start("again").await;
+    env.apply(&MEMCACHED.object("phoenix", json!({"size": 1})))
         .await
         .expect("applied");
-    let first = stage.until_ready(MEMCACHED, "phoenix").await;
-    stage.delete(MEMCACHED, "phoenix").await;
-    stage.until_gone(MEMCACHED, "phoenix").await;
-    stage
-        .apply(&MEMCACHED.object("phoenix", json!({"size": 2})))
+    let first = env.until_ready(MEMCACHED, "phoenix").await;
+    env.delete(MEMCACHED, "phoenix").await;
+    env.until_gone(MEMCACHED, "phoenix").await;
+    env.apply(&MEMCACHED.object("phoenix", json!({"size": 2})))
         .await
         .expect("applied");
-    let second = stage.until_ready(MEMCACHED, "phoenix").await;
+    let second = env.until_ready(MEMCACHED, "phoenix").await;
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
     assert_eq!(second["status"]["readyReplicas"], 2);
-    let deployment = stage
-        .get(DEPLOYMENT, "phoenix")
-        .await
-        .expect("a Deployment");
+    let deployment = env.get(DEPLOYMENT, "phoenix").await.expect("a Deployment");
     assert_eq!(
         deployment["metadata"]["ownerReferences"][0]["uid"],
         second["metadata"]["uid"]
@@ -163,19 +149,18 @@ async fn fault_51_a_resource_deleted_and_created_again_gets_new_children() {
 
 #[tokio::test]
 async fn deleting_a_resource_deletes_its_children_and_none_is_created_meanwhile() {
-    let stage = Stage::set("delete").await;
-    stage
-        .apply(&ELASTIC_WEB.object("web", elastic_web(30004, 1, 2)))
+    let env = TestEnv::start("delete").await;
+    env.apply(&ELASTIC_WEB.object("web", elastic_web(30004, 1, 2)))
         .await
         .expect("applied");
-    stage.until_ready(ELASTIC_WEB, "web").await;
+    env.until_ready(ELASTIC_WEB, "web").await;
     // Foreground deletion: the resource keeps a deletionTimestamp until its children are gone.
     let options = json!({"propagationPolicy": "Foreground"});
-    stage.delete_with(ELASTIC_WEB, "web", options).await;
-    stage.until_gone(ELASTIC_WEB, "web").await;
-    stage.until_gone(DEPLOYMENT, "web").await;
-    stage.until_gone(SERVICE, "web").await;
-    let applies = stage
+    env.delete_with(ELASTIC_WEB, "web", options).await;
+    env.until_gone(ELASTIC_WEB, "web").await;
+    env.until_gone(DEPLOYMENT, "web").await;
+    env.until_gone(SERVICE, "web").await;
+    let applies = env
         .requests()
         .iter()
         .filter(|request| request.resource == "deployments")
@@ -188,19 +173,18 @@ async fn deleting_a_resource_deletes_its_children_and_none_is_created_meanwhile(
 
 #[tokio::test]
 async fn fault_50_a_deleted_namespace_is_removed_without_request_storms() {
-    let stage = Stage::set("ending").await;
+    let env = TestEnv::start("ending").await;
     for number in 0..5 {
         let name = format!("m{number}");
-        stage
-            .apply(&MEMCACHED.object(&name, json!({"size": 1})))
+        env.apply(&MEMCACHED.object(&name, json!({"size": 1})))
             .await
             .expect("applied");
     }
-    stage.until_ready(MEMCACHED, "m4").await;
-    let namespace = stage.namespace.clone();
-    stage.delete(NAMESPACE, &namespace).await;
-    stage.until_gone(NAMESPACE, &namespace).await;
-    let refused = stage
+    env.until_ready(MEMCACHED, "m4").await;
+    let namespace = env.namespace.clone();
+    env.delete(NAMESPACE, &namespace).await;
+    env.until_gone(NAMESPACE, &namespace).await;
+    let refused = env
         .requests()
         .iter()
         .filter(|request| request.code >= 400)
@@ -214,7 +198,7 @@ async fn fault_50_a_deleted_namespace_is_removed_without_request_storms() {
 
 #[tokio::test]
 async fn fault_44_names_of_63_and_253_characters_work() {
-    let stage = Stage::set("names").await;
+    let env = TestEnv::start("names").await;
     let long = |length: usize| -> String {
         // A DNS subdomain has labels of at most 63 characters, separated by dots.
         (0..length)
@@ -226,11 +210,10 @@ async fn fault_44_names_of_63_and_253_characters_work() {
         format!("{}z", long(252).trim_end_matches('.')),
     );
     for name in [short.as_str(), longest.as_str()] {
-        stage
-            .apply(&HELLO_WORLD.object(name, json!({"size": 2})))
+        env.apply(&HELLO_WORLD.object(name, json!({"size": 2})))
             .await
             .expect("applied");
-        let resource = stage.until_ready(HELLO_WORLD, name).await;
+        let resource = env.until_ready(HELLO_WORLD, name).await;
         assert_eq!(
             resource["status"]["nodes"].as_array().map(Vec::len),
             Some(2)
@@ -238,12 +221,11 @@ async fn fault_44_names_of_63_and_253_characters_work() {
     }
     let service = short.replace('a', "c");
     let web = ELASTIC_WEB.object(&service, elastic_web(30005, 1, 1));
-    stage
-        .apply(&web)
+    env.apply(&web)
         .await
         .expect("63 characters are a Service's name");
-    stage.until_ready(ELASTIC_WEB, &service).await;
-    let refused = stage
+    env.until_ready(ELASTIC_WEB, &service).await;
+    let refused = env
         .apply(&ELASTIC_WEB.object(&longest, elastic_web(30006, 1, 1)))
         .await;
     let message = refused.expect_err("no Service can have that name").message;

@@ -2,6 +2,7 @@
 //! test` starts the cluster for them.
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
+mod adoption;
 mod blocked;
 mod built;
 mod cost;
@@ -17,8 +18,8 @@ mod lifecycle;
 mod metrics;
 mod model;
 mod monitoring;
-#[path = "../support/old_operators.rs"]
-mod old_operators;
+#[path = "../support/original_operators.rs"]
+mod original_operators;
 mod outage;
 mod ownership;
 mod pacing;
@@ -26,11 +27,10 @@ mod pod_failures;
 #[path = "../support/private.rs"]
 mod private;
 mod process;
-mod refused_writes;
+mod rejected_writes;
 mod rights;
 mod services;
 mod shards;
-mod takeover;
 mod traces;
 mod trouble;
 #[path = "../support/trusted/mod.rs"]

@@ -3,21 +3,21 @@
 
 use serde_json::{Value, json};
 
-use testkit::{Stage, http};
+use testkit::{TestEnv, http};
 
 const AUTHENTICATION: &str = "authentication.k8s.io/v1";
 
 /// Requests a token of the ServiceAccount.
-async fn token(stage: &Stage, account: &str) -> String {
+async fn token(env: &TestEnv, account: &str) -> String {
     let metadata = json!({"name": account});
     let object = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
-    stage.apply(&object).await.expect("applied");
+    env.apply(&object).await.expect("applied");
     let path = format!(
         "/api/v1/namespaces/{}/serviceaccounts/{account}/token",
-        stage.namespace
+        env.namespace
     );
     let request = json!({"apiVersion": AUTHENTICATION, "kind": "TokenRequest", "spec": {}});
-    let answer = stage.api.create(&path, &request).await.expect("a token");
+    let answer = env.api.create(&path, &request).await.expect("a token");
     answer["status"]["token"]
         .as_str()
         .expect("a token")
@@ -26,21 +26,21 @@ async fn token(stage: &Stage, account: &str) -> String {
 
 /// Allows a ServiceAccount to get the nonResourceURL `/metrics`, with objects named after the
 /// namespace.
-async fn let_read(stage: &Stage, account: &str) {
+async fn let_read(env: &TestEnv, account: &str) {
     const RBAC: &str = "rbac.authorization.k8s.io/v1";
-    let metadata = json!({"name": stage.namespace});
+    let metadata = json!({"name": env.namespace});
     let role = json!({
         "apiVersion": RBAC, "kind": "ClusterRole", "metadata": metadata,
         "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
     });
     let binding = json!({
         "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": metadata,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": stage.namespace},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": stage.namespace}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": env.namespace},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": env.namespace}],
     });
     for (plural, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
         let path = format!("/apis/{RBAC}/{plural}");
-        let created = stage.api.create(&path, &object);
+        let created = env.api.create(&path, &object);
         created.await.expect("created");
     }
 }
@@ -59,14 +59,11 @@ fn ask(address: &str, token: Option<&str>) -> (u16, String) {
 
 #[tokio::test]
 async fn metrics_are_served_to_authorized_clients_and_no_token_is_logged() {
-    let mut stage = Stage::without_manager("metrics-access").await;
-    let (reader, stranger) = (
-        token(&stage, "reader").await,
-        token(&stage, "stranger").await,
-    );
-    let_read(&stage, "reader").await;
-    stage.start_manager(&["--metrics-secure=true", "--log-level=trace"]);
-    let address = stage.manager().address_of("metrics").await;
+    let mut env = TestEnv::without_manager("metrics-access").await;
+    let (reader, stranger) = (token(&env, "reader").await, token(&env, "stranger").await);
+    let_read(&env, "reader").await;
+    env.start_manager(&["--metrics-secure=true", "--log-level=trace"]);
+    let address = env.manager().address_of("metrics").await;
 
     assert_eq!(ask(&address, None).0, 401);
     assert_eq!(ask(&address, Some("not-a-token")).0, 401);
@@ -75,7 +72,7 @@ async fn metrics_are_served_to_authorized_clients_and_no_token_is_logged() {
     assert_eq!(ask(&address, Some(&forged)).0, 401, "an invalid signature");
     let (code, body) = ask(&address, Some(&stranger));
     assert_eq!(code, 403);
-    let name = format!("system:serviceaccount:{}:stranger", stage.namespace);
+    let name = format!("system:serviceaccount:{}:stranger", env.namespace);
     assert!(body.contains(&name), "{body}");
     for _ in 0..2 {
         let (code, body) = ask(&address, Some(&reader));
@@ -83,8 +80,8 @@ async fn metrics_are_served_to_authorized_clients_and_no_token_is_logged() {
         assert!(body.contains("controller_runtime_reconcile_total"));
     }
 
-    let log = stage.log();
-    let kubeconfig = std::fs::read_to_string(stage.kubeconfig()).expect("a kubeconfig");
+    let log = env.log();
+    let kubeconfig = std::fs::read_to_string(env.kubeconfig()).expect("a kubeconfig");
     let kubeconfig: Value = serde_saphyr::from_str(&kubeconfig).expect("YAML");
     let key = kubeconfig["users"][0]["user"]["client-key"].as_str();
     let key = std::fs::read_to_string(key.expect("a key")).expect("a key");

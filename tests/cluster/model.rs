@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use random::Random;
 use side::Side;
-use testkit::{DEADLINE, Stage};
+use testkit::{DEADLINE, TestEnv};
 
 /// Number of sequences, and of requests in each.
 const SEQUENCES: u64 = 20;
@@ -112,7 +112,7 @@ fn gist(answer: &Answer) -> Value {
 
 #[tokio::test]
 async fn the_model_of_the_explorer_answers_as_the_real_api_server() {
-    let stage = Stage::without_manager("model").await;
+    let env = TestEnv::without_manager("model").await;
     let seed = std::env::var("MODEL_SEED").ok();
     let seed: Option<u64> = seed.map(|it| it.parse().expect("MODEL_SEED is a number"));
     let mut requests = 0;
@@ -125,12 +125,12 @@ async fn the_model_of_the_explorer_answers_as_the_real_api_server() {
         let model = ApiServer::new(vec![custom]);
         let side = |client| Side {
             client,
-            namespace: stage.namespace.clone(),
+            namespace: env.namespace.clone(),
             earlier: Vec::new(),
         };
         let mut sides = (
             side(modelapi::client(&model, &network)),
-            side(stage.api.client.clone()),
+            side(env.api.client.clone()),
         );
         let mut random = Random(fastrand::Rng::with_seed(seed));
         for number in 0..REQUESTS {

@@ -52,24 +52,24 @@ fn every_alert_fires_when_it_should_and_only_then() {
 async fn every_metric_of_a_rule_or_dashboard_is_exported() {
     let folder = folder("queries");
     let election = ["--leader-elect", "--leader-election-namespace=default"];
-    let (private, mut stage) = webhooks::stage("monitoring", &election).await;
-    let target = stage.manager().address_of("metrics").await;
+    let (private, mut env) = webhooks::test_env("monitoring", &election).await;
+    let target = env.manager().address_of("metrics").await;
     let prometheus = Prometheus::start(&folder, METRICS_SERVICE, &target);
     prometheus.ready().await;
-    convert_badly(&stage.manager().address_of("webhooks").await).await;
+    convert_badly(&env.manager().address_of("webhooks").await).await;
     let sample = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/config/samples/cache_v1alpha1_memcached.yaml"
     );
-    assert!(stage.kubectl(&["apply", "-f", sample]).status.success());
+    assert!(env.kubectl(&["apply", "-f", sample]).status.success());
     // A resource that is Degraded: its child's name is taken by another owner.
     let taken = ["create", "deployment", "taken", "--image=nginx"];
-    assert!(stage.kubectl(&taken).status.success());
+    assert!(env.kubectl(&taken).status.success());
     let degraded = json!({
         "apiVersion": "proxy.example.com/v1", "kind": "Nginx",
         "metadata": {"name": "taken"}, "spec": {"replicas": 1},
     });
-    stage.apply(&degraded).await.expect("accepted");
+    env.apply(&degraded).await.expect("accepted");
     let dashboards = DASHBOARDS.map(Dashboard::read);
     let panels: BTreeSet<String> = dashboards
         .iter()
@@ -115,8 +115,8 @@ async fn a_dashboard_is_drawn() {
     const LASTS: u64 = 120;
     let folder = folder("picture");
     let election = ["--leader-elect", "--leader-election-namespace=default"];
-    let (_private, mut stage) = webhooks::stage("picture", &election).await;
-    let target = stage.manager().address_of("metrics").await;
+    let (_private, mut env) = webhooks::test_env("picture", &election).await;
+    let target = env.manager().address_of("metrics").await;
     let prometheus = Prometheus::start(&folder, METRICS_SERVICE, &target);
     prometheus.ready().await;
     let now = || {
@@ -137,10 +137,10 @@ async fn a_dashboard_is_drawn() {
         }
         for name in 0..(round % 9) {
             let object = memcached(name, 1 + round % 4);
-            stage.apply(&object).await.expect("accepted");
+            env.apply(&object).await.expect("accepted");
         }
         if round % 12 == 11 {
-            stage.kubectl(&["delete", "memcached", "--all"]);
+            env.kubectl(&["delete", "memcached", "--all"]);
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

@@ -6,7 +6,7 @@ use devcluster::Component;
 use serde_json::json;
 
 use crate::private;
-use testkit::{DEPLOYMENT, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage, condition, is_ready};
+use testkit::{DEPLOYMENT, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, TestEnv, condition, is_ready};
 
 /// How long the API server is down: several attempts of each watch.
 const OUTAGE: Duration = Duration::from_secs(5);
@@ -14,41 +14,37 @@ const OUTAGE: Duration = Duration::from_secs(5);
 #[tokio::test]
 async fn all_resources_converge_after_the_api_server_is_killed_during_changes() {
     let private = private::cluster().await;
-    let mut stage = Stage::on(private.cluster.environment(), "outage").await;
-    stage.install_crds().await;
-    stage.start_manager(&[]);
+    let mut env = TestEnv::on(private.cluster.environment(), "outage").await;
+    env.install_crds().await;
+    env.start_manager(&[]);
     for number in 0..10 {
         let name = format!("m{number}");
-        stage
-            .apply(&MEMCACHED.object(&name, json!({"size": 1})))
+        env.apply(&MEMCACHED.object(&name, json!({"size": 1})))
             .await
             .expect("applied");
     }
-    stage
-        .apply(&NGINX.object("deleted", json!({"count": 1})))
+    env.apply(&NGINX.object("deleted", json!({"count": 1})))
         .await
         .expect("applied");
     for number in 0..10 {
-        stage.until_ready(MEMCACHED, &format!("m{number}")).await;
+        env.until_ready(MEMCACHED, &format!("m{number}")).await;
     }
-    stage.until_ready(NGINX, "deleted").await;
+    env.until_ready(NGINX, "deleted").await;
 
     // The last changes are not yet reconciled when the API server is killed.
     for number in 0..10 {
-        stage
-            .scale(MEMCACHED, &format!("m{number}"), 2)
+        env.scale(MEMCACHED, &format!("m{number}"), 2)
             .await
             .expect("scaled");
     }
-    stage.delete(NGINX, "deleted").await;
-    stage
-        .apply(&HELLO_WORLD.object("new", json!({"size": 1})))
+    env.delete(NGINX, "deleted").await;
+    env.apply(&HELLO_WORLD.object("new", json!({"size": 1})))
         .await
         .expect("applied");
     private.cluster.kill(Component::ApiServer);
     tokio::time::sleep(OUTAGE).await;
-    assert!(stage.manager().runs(), "{}", stage.log());
-    let (code, body) = stage.manager().get("health probes", "/readyz").await;
+    assert!(env.manager().runs(), "{}", env.log());
+    let (code, body) = env.manager().get("health probes", "/readyz").await;
     assert_eq!(code, 200, "a restart of the manager would not help: {body}");
     private
         .cluster
@@ -56,69 +52,64 @@ async fn all_resources_converge_after_the_api_server_is_killed_during_changes() 
         .expect("the API server serves again");
 
     let back = Instant::now();
-    stage.reconnect().await;
-    stage.scale(MEMCACHED, "m0", 3).await.expect("scaled");
+    env.reconnect().await;
+    env.scale(MEMCACHED, "m0", 3).await.expect("scaled");
     for number in 0..10 {
         let pods = if number == 0 { 3 } else { 2 };
-        stage
-            .until(MEMCACHED, &format!("m{number}"), "Ready", |resource| {
-                is_ready(resource) && resource["status"]["readyReplicas"] == pods
-            })
-            .await;
+        env.until(MEMCACHED, &format!("m{number}"), "Ready", |resource| {
+            is_ready(resource) && resource["status"]["readyReplicas"] == pods
+        })
+        .await;
     }
-    stage.until_ready(HELLO_WORLD, "new").await;
-    stage.until_gone(NGINX, "deleted").await;
+    env.until_ready(HELLO_WORLD, "new").await;
+    env.until_gone(NGINX, "deleted").await;
     println!(
         "all converged {:?} after the API server was back",
         back.elapsed()
     );
     // The deletion of a child is seen: the watches work again.
-    stage.delete(DEPLOYMENT, "m5").await;
-    stage
-        .until(DEPLOYMENT, "m5", "made anew", |child| {
-            child["status"]["readyReplicas"] == 2
-        })
-        .await;
-    assert!(stage.get(SERVICE, "m5").await.is_none());
-    let exit = stage.stop_manager().expect("it ran");
+    env.delete(DEPLOYMENT, "m5").await;
+    env.until(DEPLOYMENT, "m5", "made anew", |child| {
+        child["status"]["readyReplicas"] == 2
+    })
+    .await;
+    assert!(env.get(SERVICE, "m5").await.is_none());
+    let exit = env.stop_manager().expect("it ran");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
 }
 
 #[tokio::test]
 async fn without_a_deployment_controller_the_status_reports_the_rollout_as_pending() {
     let private = private::cluster().await;
-    let mut stage = Stage::on(private.cluster.environment(), "paused-controllers").await;
-    stage.install_crds().await;
-    stage.start_manager(&[]);
-    stage
-        .apply(&MEMCACHED.object("old", json!({"size": 1})))
+    let mut env = TestEnv::on(private.cluster.environment(), "paused-controllers").await;
+    env.install_crds().await;
+    env.start_manager(&[]);
+    env.apply(&MEMCACHED.object("old", json!({"size": 1})))
         .await
         .expect("applied");
-    stage.until_ready(MEMCACHED, "old").await;
+    env.until_ready(MEMCACHED, "old").await;
     private
         .cluster
         .pause(Component::ControllerManager)
         .expect("it runs");
     let started = Instant::now();
-    stage.scale(MEMCACHED, "old", 2).await.expect("scaled");
-    stage
-        .apply(&MEMCACHED.object("new", json!({"size": 1})))
+    env.scale(MEMCACHED, "old", 2).await.expect("scaled");
+    env.apply(&MEMCACHED.object("new", json!({"size": 1})))
         .await
         .expect("applied");
     for name in ["old", "new"] {
-        stage
-            .until(
-                MEMCACHED,
-                name,
-                "RollingOut for its generation",
-                |resource| {
-                    resource["status"]["observedGeneration"] == resource["metadata"]["generation"]
-                        && condition(resource, "Ready").is_some_and(|ready| {
-                            ready["status"] == "False" && ready["reason"] == "RollingOut"
-                        })
-                },
-            )
-            .await;
+        env.until(
+            MEMCACHED,
+            name,
+            "RollingOut for its generation",
+            |resource| {
+                resource["status"]["observedGeneration"] == resource["metadata"]["generation"]
+                    && condition(resource, "Ready").is_some_and(|ready| {
+                        ready["status"] == "False" && ready["reason"] == "RollingOut"
+                    })
+            },
+        )
+        .await;
     }
     println!("reported after {:?} (limit: 20 s)", started.elapsed());
     private
@@ -126,6 +117,6 @@ async fn without_a_deployment_controller_the_status_reports_the_rollout_as_pendi
         .resume(Component::ControllerManager)
         .expect("it runs");
     for name in ["old", "new"] {
-        stage.until_ready(MEMCACHED, name).await;
+        env.until_ready(MEMCACHED, name).await;
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use testkit::{
     AT_REST, DEADLINE, DEPLOYMENT, ELASTIC_WEB, EVENT, HELLO_WORLD, Kind, MEMCACHED, NGINX,
-    SERVICE, Stage, condition, is_ready, message,
+    SERVICE, TestEnv, condition, is_ready, message,
 };
 
 fn stranger() -> Value {
@@ -22,59 +22,54 @@ fn stranger() -> Value {
 
 #[tokio::test]
 async fn fault_42_a_foreign_deployment_is_left_alone_reported_and_later_replaced() {
-    let stage = Stage::set("foreign").await;
-    stage.apply(&stranger()).await.expect("applied");
-    let before = stage
+    let env = TestEnv::start("foreign").await;
+    env.apply(&stranger()).await.expect("applied");
+    let before = env
         .until(DEPLOYMENT, "taken", "rolled out", |object| {
             object["status"]["readyReplicas"] == 1
         })
         .await;
-    stage
-        .apply(&MEMCACHED.object("taken", json!({"size": 1})))
+    env.apply(&MEMCACHED.object("taken", json!({"size": 1})))
         .await
         .expect("applied");
-    let resource = stage
-        .until_degraded(MEMCACHED, "taken", "NameConflict")
-        .await;
+    let resource = env.until_degraded(MEMCACHED, "taken", "NameConflict").await;
     assert_eq!(
         condition(&resource, "Ready").map(|ready| &ready["status"]),
         Some(&json!("False"))
     );
-    let after = stage.get(DEPLOYMENT, "taken").await.expect("still there");
+    let after = env.get(DEPLOYMENT, "taken").await.expect("still there");
     assert_eq!(
         before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"],
         "untouched"
     );
-    let events = stage.list(EVENT).await;
+    let events = env.list(EVENT).await;
     let ours = events
         .iter()
         .filter(|event| event["regarding"]["kind"] == "Memcached")
         .count();
     assert_eq!(ours, 1, "one Event reports it");
 
-    stage.delete(DEPLOYMENT, "taken").await;
+    env.delete(DEPLOYMENT, "taken").await;
     let gone = Instant::now();
-    stage.until_ready(MEMCACHED, "taken").await;
+    env.until_ready(MEMCACHED, "taken").await;
     println!("created {:?} after the name was free", gone.elapsed());
 }
 
 #[tokio::test]
 async fn fault_42_a_foreign_service_is_left_alone_and_reported() {
-    let stage = Stage::set("foreign-service").await;
+    let env = TestEnv::start("foreign-service").await;
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "taken"},
         "spec": {"selector": {"app": "stranger"}, "ports": [{"port": 1234}]},
     });
-    let before = stage.apply(&service).await.expect("applied");
+    let before = env.apply(&service).await.expect("applied");
     let spec = json!({"image": "nginx:1.17.1", "port": 30030, "singlePodsQPS": 1, "totalQPS": 1});
-    stage
-        .apply(&ELASTIC_WEB.object("taken", spec))
+    env.apply(&ELASTIC_WEB.object("taken", spec))
         .await
         .expect("applied");
-    stage
-        .until_degraded(ELASTIC_WEB, "taken", "NameConflict")
+    env.until_degraded(ELASTIC_WEB, "taken", "NameConflict")
         .await;
-    let after = stage.get(SERVICE, "taken").await.expect("still there");
+    let after = env.get(SERVICE, "taken").await.expect("still there");
     assert_eq!(
         before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"],
         "untouched"
@@ -83,24 +78,22 @@ async fn fault_42_a_foreign_service_is_left_alone_and_reported() {
 
 #[tokio::test]
 async fn fault_43_of_two_kinds_with_one_name_the_first_keeps_it_until_deleted() {
-    let stage = Stage::set("namesakes").await;
-    stage
-        .apply(&NGINX.object("same", json!({"count": 1})))
+    let env = TestEnv::start("namesakes").await;
+    env.apply(&NGINX.object("same", json!({"count": 1})))
         .await
         .expect("applied");
-    stage
-        .apply(&HELLO_WORLD.object("same", json!({"size": 2})))
+    env.apply(&HELLO_WORLD.object("same", json!({"size": 2})))
         .await
         .expect("applied");
     // The two are reconciled in either order; exactly one gets the name.
-    let (winner, loser) = winner_and_loser(&stage).await;
-    let deployment = stage.get(DEPLOYMENT, "same").await.expect("one child");
+    let (winner, loser) = winner_and_loser(&env).await;
+    let deployment = env.get(DEPLOYMENT, "same").await.expect("one child");
     let uid = deployment["metadata"]["uid"].clone();
-    stage.delete(winner, "same").await;
+    env.delete(winner, "same").await;
     let gone = Instant::now();
-    stage.until_ready(loser, "same").await;
+    env.until_ready(loser, "same").await;
     println!("the other resource got the name after {:?}", gone.elapsed());
-    let deployment = stage.get(DEPLOYMENT, "same").await.expect("one child");
+    let deployment = env.get(DEPLOYMENT, "same").await.expect("one child");
     assert_ne!(
         deployment["metadata"]["uid"], uid,
         "the manager created its own child"
@@ -109,18 +102,16 @@ async fn fault_43_of_two_kinds_with_one_name_the_first_keeps_it_until_deleted() 
 
 #[tokio::test]
 async fn fault_13_a_taken_node_port_is_reported_and_used_once_it_is_free() {
-    let stage = Stage::set("nodeport").await;
+    let env = TestEnv::start("nodeport").await;
     let spec = |port: i32| json!({"image": "nginx:1.17.1", "port": port, "singlePodsQPS": 1, "totalQPS": 1});
-    stage
-        .apply(&ELASTIC_WEB.object("first", spec(30031)))
+    env.apply(&ELASTIC_WEB.object("first", spec(30031)))
         .await
         .expect("applied");
-    stage.until_ready(ELASTIC_WEB, "first").await;
-    stage
-        .apply(&ELASTIC_WEB.object("second", spec(30031)))
+    env.until_ready(ELASTIC_WEB, "first").await;
+    env.apply(&ELASTIC_WEB.object("second", spec(30031)))
         .await
         .expect("applied");
-    let resource = stage
+    let resource = env
         .until_degraded(ELASTIC_WEB, "second", "NodePortUnavailable")
         .await;
     let message = condition(&resource, "Degraded").expect("there")["message"]
@@ -128,14 +119,14 @@ async fn fault_13_a_taken_node_port_is_reported_and_used_once_it_is_free() {
         .expect("a message")
         .to_owned();
     assert!(message.contains("30031"), "{message}");
-    stage.delete(ELASTIC_WEB, "first").await;
-    stage.until_ready(ELASTIC_WEB, "second").await;
+    env.delete(ELASTIC_WEB, "first").await;
+    env.until_ready(ELASTIC_WEB, "second").await;
 }
 
 #[tokio::test]
 async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
-    let stage = Stage::set("one-file").await;
-    let file = std::env::temp_dir().join(format!("{}.yaml", stage.namespace));
+    let env = TestEnv::start("one-file").await;
+    let file = std::env::temp_dir().join(format!("{}.yaml", env.namespace));
     let documents = [
         NGINX.object("same", json!({"count": 1})),
         HELLO_WORLD.object("same", json!({"size": 1})),
@@ -148,20 +139,15 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
     )
     .expect("written");
     let path = file.to_str().expect("a path");
-    let output = stage.kubectl(&["apply", "-f", path]);
+    let output = env.kubectl(&["apply", "-f", path]);
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let (winner, loser) = winner_and_loser(&stage).await;
+    let (winner, loser) = winner_and_loser(&env).await;
     // The Deployment controller may still update the winner's status.
-    let both = async || {
-        [
-            stage.get(winner, "same").await,
-            stage.get(loser, "same").await,
-        ]
-    };
+    let both = async || [env.get(winner, "same").await, env.get(loser, "same").await];
     let (started, mut settled) = (Instant::now(), both().await);
     loop {
         tokio::time::sleep(Duration::from_secs(3)).await;
@@ -177,9 +163,9 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
         assert!(started.elapsed() < DEADLINE, "the conflict does not settle");
         settled = now;
     }
-    let deployment = stage.get(DEPLOYMENT, "same").await.expect("one child");
+    let deployment = env.get(DEPLOYMENT, "same").await.expect("one child");
     // Applying the file again, as GitOps tools do every few minutes, must change nothing.
-    let output = stage.kubectl(&["apply", "-f", path]);
+    let output = env.kubectl(&["apply", "-f", path]);
     assert!(
         output.status.success(),
         "{}",
@@ -187,7 +173,7 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
     );
     tokio::time::sleep(AT_REST).await;
     assert_eq!(settled, both().await, "nothing was written");
-    let same = stage.get(DEPLOYMENT, "same").await.expect("one child");
+    let same = env.get(DEPLOYMENT, "same").await.expect("one child");
     assert_eq!(
         deployment["metadata"]["resourceVersion"],
         same["metadata"]["resourceVersion"]
@@ -197,11 +183,11 @@ async fn fault_43_two_kinds_with_one_name_in_one_file_end_with_one_conflict() {
 
 /// Waits until exactly one of Nginx and HelloWorld with the name `same` is Ready and the other
 /// reports the conflict.
-async fn winner_and_loser(stage: &Stage) -> (Kind, Kind) {
+async fn winner_and_loser(env: &TestEnv) -> (Kind, Kind) {
     let started = Instant::now();
     loop {
-        let nginx = stage.get(NGINX, "same").await.expect("there");
-        let hello = stage.get(HELLO_WORLD, "same").await.expect("there");
+        let nginx = env.get(NGINX, "same").await.expect("there");
+        let hello = env.get(HELLO_WORLD, "same").await.expect("there");
         let lost = |object: &Value| {
             condition(object, "Degraded")
                 .is_some_and(|degraded| degraded["reason"] == "NameConflict")
@@ -224,22 +210,21 @@ async fn winner_and_loser(stage: &Stage) -> (Kind, Kind) {
 
 #[tokio::test]
 async fn an_owner_reference_removed_by_hand_is_restored() {
-    let stage = Stage::set("unowned").await;
+    let env = TestEnv::start("unowned").await;
     let spec = json!({"image": "nginx:1.17.1", "port": 30032, "singlePodsQPS": 1, "totalQPS": 1});
-    stage
-        .apply(&ELASTIC_WEB.object("web", spec))
+    env.apply(&ELASTIC_WEB.object("web", spec))
         .await
         .expect("applied");
-    let resource = stage.until_ready(ELASTIC_WEB, "web").await;
+    let resource = env.until_ready(ELASTIC_WEB, "web").await;
     for kind in [DEPLOYMENT, SERVICE] {
-        let before = stage.get(kind, "web").await.expect("the child");
+        let before = env.get(kind, "web").await.expect("the child");
         let orphaned = json!({"metadata": {"ownerReferences": null}});
-        let orphan = stage.patch(kind, "web", orphaned).await.expect("patched");
+        let orphan = env.patch(kind, "web", orphaned).await.expect("patched");
         assert!(
             orphan["metadata"]["ownerReferences"].is_null(),
             "the tested situation occurred"
         );
-        let back = stage
+        let back = env
             .until(kind, "web", "has its owner again (limit: 2 s)", |child| {
                 let owner = &child["metadata"]["ownerReferences"][0];
                 owner["uid"] == resource["metadata"]["uid"] && owner["controller"] == true
@@ -255,48 +240,41 @@ async fn an_owner_reference_removed_by_hand_is_restored() {
 
 #[tokio::test]
 async fn a_child_given_to_a_foreign_owner_is_left_alone_and_reported() {
-    let stage = Stage::set("given-away").await;
-    stage
-        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+    let env = TestEnv::start("given-away").await;
+    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
-    stage.until_ready(MEMCACHED, "cache").await;
+    env.until_ready(MEMCACHED, "cache").await;
     // The owner must exist, or the garbage collector deletes what it owns.
     let stranger = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "stranger"},
         "spec": {"selector": {"app": "stranger"}, "ports": [{"port": 80}]},
     });
-    let stranger = stage.apply(&stranger).await.expect("applied");
+    let stranger = env.apply(&stranger).await.expect("applied");
     let owner = json!({
         "apiVersion": "v1", "kind": "Service", "name": "stranger",
         "uid": stranger["metadata"]["uid"], "controller": true,
     });
     let given = json!({"metadata": {"ownerReferences": [owner]}});
-    stage
-        .patch(DEPLOYMENT, "cache", given)
+    env.patch(DEPLOYMENT, "cache", given)
         .await
         .expect("patched");
-    let resource = stage
-        .until_degraded(MEMCACHED, "cache", "NameConflict")
-        .await;
+    let resource = env.until_degraded(MEMCACHED, "cache", "NameConflict").await;
     assert!(!is_ready(&resource));
     let message = condition(&resource, "Degraded").expect("there")["message"].to_string();
     assert!(message.contains("Service stranger"), "{message}");
-    let before = stage.get(DEPLOYMENT, "cache").await.expect("still there");
+    let before = env.get(DEPLOYMENT, "cache").await.expect("still there");
     assert_eq!(before["metadata"]["ownerReferences"], json!([owner]));
     // Changes of the resource, and the retries every 15 s, leave the object alone, too.
-    stage.scale(MEMCACHED, "cache", 3).await.expect("scaled");
-    stage
-        .until(
-            MEMCACHED,
-            "cache",
-            "reported for the new generation, too",
-            |resource| {
-                resource["status"]["observedGeneration"] == resource["metadata"]["generation"]
-            },
-        )
-        .await;
-    let after = stage.get(DEPLOYMENT, "cache").await.expect("still there");
+    env.scale(MEMCACHED, "cache", 3).await.expect("scaled");
+    env.until(
+        MEMCACHED,
+        "cache",
+        "reported for the new generation, too",
+        |resource| resource["status"]["observedGeneration"] == resource["metadata"]["generation"],
+    )
+    .await;
+    let after = env.get(DEPLOYMENT, "cache").await.expect("still there");
     let spec = |deployment: &Value| {
         let metadata = &deployment["metadata"];
         [
@@ -308,6 +286,6 @@ async fn a_child_given_to_a_foreign_owner_is_left_alone_and_reported() {
     };
     assert_eq!(spec(&before), spec(&after), "untouched");
     // Once the name is free, the manager creates its child.
-    stage.delete(DEPLOYMENT, "cache").await;
-    stage.until_ready(MEMCACHED, "cache").await;
+    env.delete(DEPLOYMENT, "cache").await;
+    env.until_ready(MEMCACHED, "cache").await;
 }

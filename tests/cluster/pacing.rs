@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::trusted;
 use testkit::sum;
-use testkit::{DEADLINE, DEPLOYMENT, MEMCACHED, Stage, is_ready};
+use testkit::{DEADLINE, DEPLOYMENT, MEMCACHED, TestEnv, is_ready};
 
 const FLEET: usize = 12;
 
@@ -29,34 +29,34 @@ fn has_image(deployment: &Value, tag: &str) -> bool {
 }
 
 /// Returns the Deployments that do not have this image yet.
-async fn without_image(stage: &Stage, tag: &str) -> Vec<String> {
-    let deployments = stage.list(DEPLOYMENT).await;
+async fn without_image(env: &TestEnv, tag: &str) -> Vec<String> {
+    let deployments = env.list(DEPLOYMENT).await;
     let others = deployments.iter().filter(|it| !has_image(it, tag));
     let names = others.filter_map(|it| it["metadata"]["name"].as_str());
     names.map(str::to_owned).collect()
 }
 
 /// Waits until all Deployments have this image and are Ready.
-async fn until_rolled_out(stage: &Stage, tag: &str) {
+async fn until_rolled_out(env: &TestEnv, tag: &str) {
     let started = Instant::now();
     loop {
-        let waiting = without_image(stage, tag).await;
-        let resources = stage.list(MEMCACHED).await;
+        let waiting = without_image(env, tag).await;
+        let resources = env.list(MEMCACHED).await;
         if waiting.is_empty() && resources.iter().all(is_ready) {
             println!("all have {tag} after {:.1?}", started.elapsed());
             return;
         }
         let late = started.elapsed() > DEADLINE;
-        assert!(!late, "{waiting:?} without {tag}:\n{}", stage.log());
+        assert!(!late, "{waiting:?} without {tag}:\n{}", env.log());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
 /// Returns the highest number of Deployments, except `left_out`, that were in a rollout to this
 /// image at the same time, according to their stored versions.
-fn most_at_a_time(stage: &Stage, tag: &str, left_out: &str) -> usize {
+fn most_at_a_time(env: &TestEnv, tag: &str, left_out: &str) -> usize {
     let (mut rolling, mut most) = (BTreeSet::new(), 0);
-    let versions = trusted::versions(stage.audit_log(), &stage.namespace, "deployments");
+    let versions = trusted::versions(env.audit_log(), &env.namespace, "deployments");
     for (name, deployment) in versions {
         if has_image(&deployment, tag) && trusted::is_rolling(&deployment) && name != left_out {
             rolling.insert(name);
@@ -68,8 +68,8 @@ fn most_at_a_time(stage: &Stage, tag: &str, left_out: &str) -> usize {
     most
 }
 
-async fn paced(stage: &mut Stage, state: &str) -> f64 {
-    let (_, metrics) = stage.manager().get("metrics", "/metrics").await;
+async fn paced(env: &mut TestEnv, state: &str) -> f64 {
+    let (_, metrics) = env.manager().get("metrics", "/metrics").await;
     let state = format!("state=\"{state}\"");
     let labels = ["controller=\"memcached\"", &state];
     sum(&metrics, "quartet_operator_paced_rollouts", &labels)
@@ -77,54 +77,53 @@ async fn paced(stage: &mut Stage, state: &str) -> f64 {
 
 #[tokio::test]
 async fn a_new_default_image_rolls_two_at_a_time_and_user_changes_do_not_wait() {
-    let mut stage = Stage::without_manager("pacing").await;
-    stage.start_manager_with(&[], &[("MEMCACHED_IMAGE", &image("one"))]);
+    let mut env = TestEnv::without_manager("pacing").await;
+    env.start_manager_with(&[], &[("MEMCACHED_IMAGE", &image("one"))]);
     for name in names() {
-        stage.apply(&memcached(&name, 1)).await.expect("applied");
+        env.apply(&memcached(&name, 1)).await.expect("applied");
     }
-    until_rolled_out(&stage, "one").await;
-    stage.stop_manager();
+    until_rolled_out(&env, "one").await;
+    env.stop_manager();
 
     let environment = [("MEMCACHED_IMAGE", image("two"))];
     let environment = environment
         .each_ref()
         .map(|(name, value)| (*name, value.as_str()));
-    stage.start_manager_with(&["--max-concurrent-rollouts=2"], &environment);
+    env.start_manager_with(&["--max-concurrent-rollouts=2"], &environment);
     let started = Instant::now();
-    while paced(&mut stage, "waiting").await == 0.0 {
+    while paced(&mut env, "waiting").await == 0.0 {
         assert!(
             started.elapsed() < DEADLINE,
             "no rollout waits:\n{}",
-            stage.log()
+            env.log()
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let rolling = paced(&mut stage, "rolling").await;
+    let rolling = paced(&mut env, "rolling").await;
     assert!(rolling <= 2.0, "{rolling} roll");
     // The last of the waiting Deployments.
-    let waiting = without_image(&stage, "two").await;
+    let waiting = without_image(&env, "two").await;
     let users = waiting.last().expect("a waiting Deployment").clone();
-    stage.apply(&memcached(&users, 2)).await.expect("applied");
+    env.apply(&memcached(&users, 2)).await.expect("applied");
     let limit = Duration::from_secs(2);
     let scaled = |deployment: &Value| deployment["spec"]["replicas"] == 2;
-    stage
-        .until_within((DEPLOYMENT, &users), "scaled at once", limit, scaled)
+    env.until_within((DEPLOYMENT, &users), "scaled at once", limit, scaled)
         .await;
     println!("{} waited when {users} was scaled", waiting.len());
-    until_rolled_out(&stage, "two").await;
-    let most = most_at_a_time(&stage, "two", &users);
+    until_rolled_out(&env, "two").await;
+    let most = most_at_a_time(&env, "two", &users);
     println!("at most {most} of {FLEET} rolled at a time (limit 2)");
     assert!((1..=2).contains(&most), "{most} at a time");
     let started = Instant::now();
-    while paced(&mut stage, "waiting").await + paced(&mut stage, "rolling").await > 0.0 {
+    while paced(&mut env, "waiting").await + paced(&mut env, "rolling").await > 0.0 {
         assert!(
             started.elapsed() < DEADLINE,
             "the gauge does not return to 0:\n{}",
-            stage.log()
+            env.log()
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    stage.stop_manager();
+    env.stop_manager();
 
     // Without a limit, more Deployments roll at a time.
     let environment = [
@@ -134,9 +133,9 @@ async fn a_new_default_image_rolls_two_at_a_time_and_user_changes_do_not_wait() 
     let environment = environment
         .each_ref()
         .map(|(name, value)| (*name, value.as_str()));
-    stage.start_manager_with(&[], &environment);
-    until_rolled_out(&stage, "three").await;
-    let most = most_at_a_time(&stage, "three", "");
+    env.start_manager_with(&[], &environment);
+    until_rolled_out(&env, "three").await;
+    let most = most_at_a_time(&env, "three", "");
     println!("without a limit {most} rolled at a time");
     assert!(most > 2, "{most}");
 }

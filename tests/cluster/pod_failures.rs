@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use testkit::{MEMCACHED, POD, Stage, condition, is_degraded, is_ready, message};
+use testkit::{MEMCACHED, POD, TestEnv, condition, is_degraded, is_ready, message};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -68,9 +68,9 @@ fn failures() -> [Failure; 4] {
 }
 
 /// Returns the name of the only pod of a Memcached, once it exists.
-async fn pod_of(stage: &Stage, name: &str) -> String {
+async fn pod_of(env: &TestEnv, name: &str) -> String {
     for _ in 0..200 {
-        let pods = stage.list(POD).await;
+        let pods = env.list(POD).await;
         let mut names = pods
             .iter()
             .filter_map(|pod| pod["metadata"]["name"].as_str());
@@ -89,7 +89,7 @@ fn ago(seconds: i64) -> String {
 }
 
 /// Writes the state of the only container, as a kubelet does.
-async fn set_state(stage: &Stage, pod: &str, ready: bool, state: &Value, last: &Value) {
+async fn set_state(env: &TestEnv, pod: &str, ready: bool, state: &Value, last: &Value) {
     let image = "docker.io/library/memcached:1.6.39-alpine";
     let status = if ready { "True" } else { "False" };
     let since = ago(if ready { 0 } else { 35 });
@@ -103,14 +103,14 @@ async fn set_state(stage: &Stage, pod: &str, ready: bool, state: &Value, last: &
             "restartCount": 3, "state": state, "lastState": last,
         }],
     }});
-    stage.patch_status(POD, pod, patch).await;
+    env.patch_status(POD, pod, patch).await;
 }
 
 /// Waits until the resource is not Ready for this reason, and Degraded once the pod has been in
 /// that state for 60 s.
-async fn is_told(stage: &Stage, name: &str, pod: &str, reason: &str, tells: &[&str]) {
+async fn is_told(env: &TestEnv, name: &str, pod: &str, reason: &str, tells: &[&str]) {
     let resource = (MEMCACHED, name);
-    let (object, _) = stage.until_not_ready_for(resource, reason, SOON).await;
+    let (object, _) = env.until_not_ready_for(resource, reason, SOON).await;
     assert!(
         !is_degraded(&object),
         "the state is younger than 60 s: {:#}",
@@ -121,7 +121,7 @@ async fn is_told(stage: &Stage, name: &str, pod: &str, reason: &str, tells: &[&s
         assert!(text.contains(part), "{part:?} is not in {text:?}");
     }
     let limit = Duration::from_secs(40);
-    let (object, took) = stage
+    let (object, took) = env
         .until_within(resource, "Degraded", limit, is_degraded)
         .await;
     assert!(took > Duration::from_secs(3), "Degraded after {took:?}");
@@ -131,22 +131,21 @@ async fn is_told(stage: &Stage, name: &str, pod: &str, reason: &str, tells: &[&s
     assert!(!is_ready(&object));
 }
 
-async fn container(stage: &Stage, failure: Failure) {
+async fn container(env: &TestEnv, failure: Failure) {
     let name = failure.name;
-    let pod = pod_of(stage, name).await;
-    set_state(stage, &pod, false, &failure.state, &failure.last_state).await;
+    let pod = pod_of(env, name).await;
+    set_state(env, &pod, false, &failure.state, &failure.last_state).await;
     let tells = [failure.tells, &["memcached"]].concat();
-    is_told(stage, name, &pod, failure.reason, &tells).await;
+    is_told(env, name, &pod, failure.reason, &tells).await;
     let running = json!({"running": {"startedAt": ago(0)}});
-    set_state(stage, &pod, true, &running, &failure.last_state).await;
+    set_state(env, &pod, true, &running, &failure.last_state).await;
     let ready = |object: &Value| is_ready(object) && !is_degraded(object);
-    stage
-        .until_within((MEMCACHED, name), "well again", SOON, ready)
+    env.until_within((MEMCACHED, name), "well again", SOON, ready)
         .await;
 }
 
 /// Here the real scheduler writes the condition.
-async fn unschedulable(stage: &Stage) {
+async fn unschedulable(env: &TestEnv) {
     let object = |selector: Value| {
         let mut object = MEMCACHED.object("nowhere", json!({"size": 1}));
         let data = json!({"v1": {"scheduling": {"nodeSelector": selector}}}).to_string();
@@ -154,43 +153,38 @@ async fn unschedulable(stage: &Stage) {
             json!({"quartet-operator.example.com/conversion-data": data});
         object
     };
-    stage
-        .apply(&object(json!({"no": "such-node"})))
+    env.apply(&object(json!({"no": "such-node"})))
         .await
         .expect("applied");
-    let pod = pod_of(stage, "nowhere").await;
-    stage
-        .until(POD, &pod, "unschedulable", |pod| {
-            condition(pod, "PodScheduled").is_some_and(|it| it["reason"] == "Unschedulable")
-        })
-        .await;
+    let pod = pod_of(env, "nowhere").await;
+    env.until(POD, &pod, "unschedulable", |pod| {
+        condition(pod, "PodScheduled").is_some_and(|it| it["reason"] == "Unschedulable")
+    })
+    .await;
     let long = json!({"type": "PodScheduled", "lastTransitionTime": ago(35)});
-    stage
-        .patch_status(POD, &pod, json!({"status": {"conditions": [long]}}))
+    env.patch_status(POD, &pod, json!({"status": {"conditions": [long]}}))
         .await;
-    is_told(stage, "nowhere", &pod, "Unschedulable", &["available"]).await;
-    stage
-        .apply(&object(json!({"kubernetes.io/os": "linux"})))
+    is_told(env, "nowhere", &pod, "Unschedulable", &["available"]).await;
+    env.apply(&object(json!({"kubernetes.io/os": "linux"})))
         .await
         .expect("applied");
     let ready = |object: &Value| is_ready(object) && !is_degraded(object);
     let resource = (MEMCACHED, "nowhere");
-    stage
-        .until_within(resource, "well again", 3 * SOON, ready)
+    env.until_within(resource, "well again", 3 * SOON, ready)
         .await;
 }
 
 /// All cases run concurrently: each waits for 60 s.
 #[tokio::test]
 async fn pods_that_do_not_start_are_reported_and_after_60_s_degraded() {
-    let stage = Stage::set("pod-failures").await;
+    let env = TestEnv::start("pod-failures").await;
     for failure in failures() {
         let object = MEMCACHED.object(failure.name, json!({"size": 1}));
-        stage.apply(&object).await.expect("applied");
+        env.apply(&object).await.expect("applied");
     }
     for failure in failures() {
-        stage.until_ready(MEMCACHED, failure.name).await;
+        env.until_ready(MEMCACHED, failure.name).await;
     }
-    let containers = failures().map(|failure| container(&stage, failure));
-    tokio::join!(futures::future::join_all(containers), unschedulable(&stage));
+    let containers = failures().map(|failure| container(&env, failure));
+    tokio::join!(futures::future::join_all(containers), unschedulable(&env));
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use testkit::sum;
 use testkit::{
-    AT_REST, DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, Stage, is_ready,
+    AT_REST, DEADLINE, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, TestEnv, is_ready,
 };
 
 const KINDS: [Kind; 4] = [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD];
@@ -27,10 +27,10 @@ fn resource(number: usize) -> Value {
     kind.object(&format!("r{number}"), spec)
 }
 
-async fn not_ready(stage: &Stage) -> usize {
+async fn not_ready(env: &TestEnv) -> usize {
     let mut count = 0;
     for kind in KINDS {
-        count += stage
+        count += env
             .list(kind)
             .await
             .iter()
@@ -41,10 +41,10 @@ async fn not_ready(stage: &Stage) -> usize {
 }
 
 /// Waits until the manager has reconciled this many resources and is idle.
-async fn until_idle(stage: &mut Stage, resources: usize) {
+async fn until_idle(env: &mut TestEnv, resources: usize) {
     let started = Instant::now();
     loop {
-        let (_, text) = stage.manager().get("metrics", "/metrics").await;
+        let (_, text) = env.manager().get("metrics", "/metrics").await;
         let reconciled = sum(
             &text,
             "controller_runtime_reconcile_total",
@@ -58,7 +58,7 @@ async fn until_idle(stage: &mut Stage, resources: usize) {
         assert!(
             started.elapsed() < DEADLINE,
             "{reconciled} {busy} {waiting}\n{}",
-            stage.log()
+            env.log()
         );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -66,15 +66,15 @@ async fn until_idle(stage: &mut Stage, resources: usize) {
 
 #[tokio::test]
 async fn sigterm_during_work_stops_the_manager_and_a_restart_finishes_the_work() {
-    let mut stage = Stage::set("restart").await;
+    let mut env = TestEnv::start("restart").await;
     // Concurrently, so that the manager is not done with all of them before the last one exists.
     let applies = (0..RESOURCES).map(|number| {
-        let stage = &stage;
-        async move { stage.apply(&resource(number)).await.expect("applied") }
+        let env = &env;
+        async move { env.apply(&resource(number)).await.expect("applied") }
     });
     futures::future::join_all(applies).await;
-    let unfinished = not_ready(&stage).await;
-    let exit = stage.stop_manager().expect("it ran");
+    let unfinished = not_ready(&env).await;
+    let exit = env.stop_manager().expect("it ran");
     println!(
         "stopped after {:?}, with {unfinished} resources not Ready",
         exit.took
@@ -83,33 +83,33 @@ async fn sigterm_during_work_stops_the_manager_and_a_restart_finishes_the_work()
     assert!(unfinished > 0, "the tested situation occurred");
     assert!(exit.took < 5 * Duration::from_millis(8500), "limit: 8.5 s");
 
-    stage.start_manager(&[]);
+    env.start_manager(&[]);
     let started = Instant::now();
-    while not_ready(&stage).await > 0 {
-        assert!(started.elapsed() < DEADLINE, "{}", stage.log());
+    while not_ready(&env).await > 0 {
+        assert!(started.elapsed() < DEADLINE, "{}", env.log());
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     println!(
         "with the next process all were Ready after {:?}",
         started.elapsed()
     );
-    until_idle(&mut stage, RESOURCES).await;
-    let exit = stage.stop_manager().expect("it ran");
+    until_idle(&mut env, RESOURCES).await;
+    let exit = env.stop_manager().expect("it ran");
     println!("stopped while idle after {:?}", exit.took);
     assert_eq!(exit.code, Some(0), "{}", exit.log);
 
-    let before = stage.requests();
-    stage.start_manager(&[]);
-    until_idle(&mut stage, RESOURCES).await;
+    let before = env.requests();
+    env.start_manager(&[]);
+    until_idle(&mut env, RESOURCES).await;
     tokio::time::sleep(AT_REST).await;
-    let after = stage.requests();
+    let after = env.requests();
     assert_eq!(
         after.len(),
         before.len(),
         "writes of an idle manager: {:?}",
         &after[before.len()..]
     );
-    let exit = stage.stop_manager().expect("it ran");
+    let exit = env.stop_manager().expect("it ran");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
     let of_reconciles = exit.log.lines().filter(|line| line.contains("reconcileID"));
     let of_reconciles: Vec<_> = of_reconciles.collect();
@@ -121,18 +121,17 @@ async fn sigterm_during_work_stops_the_manager_and_a_restart_finishes_the_work()
 
 #[tokio::test]
 async fn health_readiness_and_metrics_describe_a_working_manager() {
-    let mut stage = Stage::set("metrics").await;
+    let mut env = TestEnv::start("metrics").await;
     for path in ["/healthz", "/readyz", "/readyz?verbose"] {
-        let (code, body) = stage.manager().get("health probes", path).await;
+        let (code, body) = env.manager().get("health probes", path).await;
         assert_eq!(code, 200, "{path}: {body}");
     }
-    stage
-        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
-    stage.until_ready(MEMCACHED, "cache").await;
-    until_idle(&mut stage, 1).await;
-    let (code, text) = stage.manager().get("metrics", "/metrics").await;
+    env.until_ready(MEMCACHED, "cache").await;
+    until_idle(&mut env, 1).await;
+    let (code, text) = env.manager().get("metrics", "/metrics").await;
     assert_eq!(code, 200);
     let ours = ["controller=\"memcached\""];
     for (name, labels) in [

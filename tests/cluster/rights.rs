@@ -12,7 +12,7 @@ use testkit::audit::{self, Request};
 use testkit::http;
 use testkit::{
     DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, RBAC, ROLE,
-    ROLE_BINDING, SERVICE, Stage, condition,
+    ROLE_BINDING, SERVICE, TestEnv, condition,
 };
 
 const ACCOUNT: Kind = Kind {
@@ -33,7 +33,7 @@ fn bundled_rules() -> Vec<Value> {
 
 /// Creates a ServiceAccount with the bundle's rules in the test's namespace, and returns its
 /// kubeconfig.
-async fn service_account(stage: &Stage) -> PathBuf {
+async fn service_account(env: &TestEnv) -> PathBuf {
     let metadata = json!({"name": "manager"});
     let role = json!({
         "apiVersion": RBAC, "kind": ROLE.kind, "metadata": metadata,
@@ -42,27 +42,27 @@ async fn service_account(stage: &Stage) -> PathBuf {
     let binding = json!({
         "apiVersion": RBAC, "kind": ROLE_BINDING.kind, "metadata": metadata,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "manager"},
-        "subjects": [{"kind": "ServiceAccount", "name": "manager", "namespace": stage.namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": "manager", "namespace": env.namespace}],
     });
     let account = json!({"apiVersion": "v1", "kind": ACCOUNT.kind, "metadata": metadata});
     for object in [role, binding, account] {
-        stage.apply(&object).await.expect("applied");
+        env.apply(&object).await.expect("applied");
     }
-    kubeconfig(stage, &stage.namespace, "manager").await
+    kubeconfig(env, &env.namespace, "manager").await
 }
 
 /// Writes a kubeconfig of this ServiceAccount.
-async fn kubeconfig(stage: &Stage, namespace: &str, account: &str) -> PathBuf {
+async fn kubeconfig(env: &TestEnv, namespace: &str, account: &str) -> PathBuf {
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
     let request =
         json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-    let answer = stage.api.create(&path, &request).await;
+    let answer = env.api.create(&path, &request).await;
     let token = answer.expect("a token")["status"]["token"].clone();
 
-    let admin = std::fs::read_to_string(stage.kubeconfig()).expect("a kubeconfig");
+    let admin = std::fs::read_to_string(env.kubeconfig()).expect("a kubeconfig");
     let mut kubeconfig: Value = serde_saphyr::from_str(&admin).expect("YAML");
     kubeconfig["users"][0]["user"] = json!({"token": token});
-    let file = std::env::temp_dir().join(format!("{}.kubeconfig", stage.namespace));
+    let file = std::env::temp_dir().join(format!("{}.kubeconfig", env.namespace));
     std::fs::write(&file, kubeconfig.to_string()).expect("written");
     file
 }
@@ -100,7 +100,7 @@ fn resources(node_port: u16) -> [(Kind, Value); 4] {
 }
 
 /// Makes the manager do everything that it does for resources.
-async fn exercise(stage: &Stage) {
+async fn exercise(env: &TestEnv) {
     let strangers = [
         json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "taken"},
@@ -114,73 +114,65 @@ async fn exercise(stage: &Stage) {
         }),
     ];
     for stranger in strangers {
-        stage.apply(&stranger).await.expect("applied");
+        env.apply(&stranger).await.expect("applied");
     }
     for (kind, object) in resources(30040) {
-        stage.apply(&object).await.expect("applied");
+        env.apply(&object).await.expect("applied");
         let name = object["metadata"]["name"].as_str().expect("a name");
-        let resource = stage.until_ready(kind, name).await;
+        let resource = env.until_ready(kind, name).await;
         assert!(
             resource["metadata"]["finalizers"].is_null(),
             "fault 33: the finalizer is removed"
         );
-        assert!(stage.get(DEPLOYMENT, name).await.is_some());
-        assert!(stage.get(SERVICE, name).await.is_some());
-        stage
-            .patch(kind, name, json!({"metadata": {"annotations": null}}))
+        assert!(env.get(DEPLOYMENT, name).await.is_some());
+        assert!(env.get(SERVICE, name).await.is_some());
+        env.patch(kind, name, json!({"metadata": {"annotations": null}}))
             .await
             .expect("patched");
         if kind.kind != "ElasticWeb" {
-            stage.until_gone(SERVICE, name).await;
+            env.until_gone(SERVICE, name).await;
         }
     }
-    stage
-        .apply(&MEMCACHED.object("taken", json!({"size": 1})))
+    env.apply(&MEMCACHED.object("taken", json!({"size": 1})))
         .await
         .expect("applied");
-    stage
-        .until_degraded(MEMCACHED, "taken", "NameConflict")
-        .await;
+    env.until_degraded(MEMCACHED, "taken", "NameConflict").await;
     let web = json!({"image": "nginx:1.17.1", "port": 30041, "singlePodsQPS": 1, "totalQPS": 0});
-    stage
-        .apply(&ELASTIC_WEB.object("taken-too", web))
+    env.apply(&ELASTIC_WEB.object("taken-too", web))
         .await
         .expect("applied");
-    stage
-        .until_degraded(ELASTIC_WEB, "taken-too", "NameConflict")
+    env.until_degraded(ELASTIC_WEB, "taken-too", "NameConflict")
         .await;
-    count_an_event(stage).await;
+    count_an_event(env).await;
 }
 
 /// Causes the same Event twice, so that its count is written.
-async fn count_an_event(stage: &Stage) {
+async fn count_an_event(env: &TestEnv) {
     for paused in [json!("true"), json!(null), json!("true")] {
         let annotations = json!({"quartet-operator.example.com/paused": paused});
         let wanted = if paused.is_null() { "True" } else { "Unknown" };
-        stage
-            .patch(
-                NGINX,
-                "mine-nginxes",
-                json!({"metadata": {"annotations": annotations}}),
-            )
-            .await
-            .expect("patched");
-        stage
-            .until(NGINX, "mine-nginxes", "paused or resumed", |resource| {
-                condition(resource, "Ready").is_some_and(|ready| ready["status"] == wanted)
-            })
-            .await;
+        env.patch(
+            NGINX,
+            "mine-nginxes",
+            json!({"metadata": {"annotations": annotations}}),
+        )
+        .await
+        .expect("patched");
+        env.until(NGINX, "mine-nginxes", "paused or resumed", |resource| {
+            condition(resource, "Ready").is_some_and(|ready| ready["status"] == wanted)
+        })
+        .await;
     }
     let counted = |requests: &[Request]| {
         let mut requests = requests.iter();
         requests.any(|request| request.resource == "events" && request.verb == "patch")
     };
     let started = Instant::now();
-    while !counted(&stage.all_requests()) {
+    while !counted(&env.all_requests()) {
         assert!(
             started.elapsed() < DEADLINE,
             "no count of an Event\n{}",
-            stage.log()
+            env.log()
         );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -201,21 +193,21 @@ fn assert_enough(requests: &[Request], account: &str) {
 
 #[tokio::test]
 async fn fault_24_and_30_the_manager_has_exactly_the_permissions_that_it_uses() {
-    let mut stage = Stage::without_manager("rights").await;
-    let kubeconfig = service_account(&stage).await;
-    let namespace = format!("--leader-election-namespace={}", stage.namespace);
-    stage.start_manager_as(&kubeconfig, &["--leader-elect", &namespace]);
-    exercise(&stage).await;
+    let mut env = TestEnv::without_manager("rights").await;
+    let kubeconfig = service_account(&env).await;
+    let namespace = format!("--leader-election-namespace={}", env.namespace);
+    env.start_manager_as(&kubeconfig, &["--leader-elect", &namespace]);
+    exercise(&env).await;
 
     // Reviews belong to no namespace; the test of the whole profile covers them.
     let in_a_namespace = CORE.iter().copied().filter(|role| *role != METRICS_AUTH);
     let granted = granted(&in_a_namespace.collect::<Vec<_>>());
-    until(&stage, "every permission is used", || {
-        used(&stage.all_requests()).is_superset(&granted)
+    until(&env, "every permission is used", || {
+        used(&env.all_requests()).is_superset(&granted)
     })
     .await;
-    let requests = stage.all_requests();
-    let account = format!("system:serviceaccount:{}:manager", stage.namespace);
+    let requests = env.all_requests();
+    let account = format!("system:serviceaccount:{}:manager", env.namespace);
     assert_enough(&requests, &account);
     assert_eq!(used(&requests), granted);
     let _ = std::fs::remove_file(kubeconfig);
@@ -226,15 +218,15 @@ const NAMESPACE: &str = "quartet-operator-system";
 
 /// Applies `dist/install.yaml` with zero replicas, which this test's manager replaces. Returns the
 /// flags of the manager in it.
-fn install(stage: &Stage) -> Vec<String> {
+fn install(env: &TestEnv) -> Vec<String> {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/dist/install.yaml"))
         .expect("the installer");
     let empty = text.replace("\n  replicas: 2\n", "\n  replicas: 0\n");
     assert_ne!(empty, text);
-    let file = std::env::temp_dir().join(format!("{}.install.yaml", stage.namespace));
+    let file = std::env::temp_dir().join(format!("{}.install.yaml", env.namespace));
     std::fs::write(&file, &empty).expect("written");
     let path = file.to_str().expect("UTF-8");
-    let said = stage.kubectl(&["apply", "--namespace", NAMESPACE, "-f", path]);
+    let said = env.kubectl(&["apply", "--namespace", NAMESPACE, "-f", path]);
     let _ = std::fs::remove_file(&file);
     assert!(
         said.status.success(),
@@ -257,7 +249,7 @@ fn install(stage: &Stage) -> Vec<String> {
 }
 
 /// Makes the webhook Service lead to `port` of this machine.
-async fn route_webhooks(stage: &Stage, port: u16) {
+async fn route_webhooks(env: &TestEnv, port: u16) {
     let address = testkit::own_address();
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
@@ -268,16 +260,16 @@ async fn route_webhooks(stage: &Stage, port: u16) {
         "ports": [{"name": "webhook-server", "port": port}],
     });
     let path = format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices");
-    let created = stage.api.create(&path, &slice).await;
+    let created = env.api.create(&path, &slice).await;
     created.expect("an EndpointSlice");
 }
 
 /// Waits until `done`, for five times the duration of a certificate rotation.
-async fn until(stage: &Stage, what: &str, mut done: impl FnMut() -> bool) {
+async fn until(env: &TestEnv, what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {
         let late = started.elapsed() > Duration::from_secs(200);
-        assert!(!late, "not in time: {what}\n{}", stage.log());
+        assert!(!late, "not in time: {what}\n{}", env.log());
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     println!("{what} after {:?}", started.elapsed());
@@ -286,12 +278,12 @@ async fn until(stage: &Stage, what: &str, mut done: impl FnMut() -> bool) {
 #[tokio::test]
 async fn the_self_managed_profile_grants_exactly_the_permissions_that_are_used() {
     let private = private::cluster().await;
-    let mut stage = Stage::on(private.cluster.environment(), "self-managed").await;
-    let installed = install(&stage);
+    let mut env = TestEnv::on(private.cluster.environment(), "self-managed").await;
+    let installed = install(&env);
     let port = devcluster::free_port().expect("a port");
-    route_webhooks(&stage, port).await;
+    route_webhooks(&env, port).await;
     let account = "quartet-operator-controller-manager";
-    let kubeconfig = kubeconfig(&stage, NAMESPACE, account).await;
+    let kubeconfig = kubeconfig(&env, NAMESPACE, account).await;
     // As installed, except for the ports, which other processes of this machine may use.
     let port = format!("--webhook-port={port}");
     let namespace = format!("--leader-election-namespace={NAMESPACE}");
@@ -304,31 +296,31 @@ async fn the_self_managed_profile_grants_exactly_the_permissions_that_are_used()
         "--metrics-secure=true",
     ];
     let flags: Vec<&str> = installed.iter().map(String::as_str).chain(here).collect();
-    stage.start_manager_as(&kubeconfig, &flags);
+    env.start_manager_as(&kubeconfig, &flags);
     let sample = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/config/samples/cache_v1alpha1_memcached.yaml"
     );
-    until(&stage, "the webhooks are called", || {
-        let tried = stage.kubectl(&["create", "--dry-run=server", "-f", sample]);
+    until(&env, "the webhooks are called", || {
+        let tried = env.kubectl(&["create", "--dry-run=server", "-f", sample]);
         tried.status.success()
     })
     .await;
-    exercise(&stage).await;
+    exercise(&env).await;
     // The manager is not allowed to read its own metrics; to find that out, it has to review a
     // request.
-    let address = stage.manager().address_of("metrics").await;
+    let address = env.manager().address_of("metrics").await;
     let token = format!("Bearer {}", token_of(&kubeconfig));
     let (code, body) = http::get_tls(&address, "/metrics", &[("Authorization", token.as_str())]);
     assert_eq!(code, 403, "{body}");
 
     // Makes the manager create and replace its Secret once more.
     let secret = "quartet-operator-webhook-server-cert";
-    let deleted = stage.kubectl(&["delete", "secret", secret, "--namespace", NAMESPACE]);
+    let deleted = env.kubectl(&["delete", "secret", secret, "--namespace", NAMESPACE]);
     assert!(deleted.status.success());
     let log = private.cluster.audit_log();
     let granted = granted(&[CORE, SELF_MANAGED].concat());
-    until(&stage, "every permission is used", || {
+    until(&env, "every permission is used", || {
         used(&audit::requests(&log, None)).is_superset(&granted)
     })
     .await;
@@ -343,17 +335,17 @@ async fn the_self_managed_profile_grants_exactly_the_permissions_that_are_used()
 
 #[tokio::test]
 async fn fault_11_the_status_is_written_as_a_subresource_and_the_spec_is_not() {
-    let stage = Stage::set("subresource").await;
+    let env = TestEnv::start("subresource").await;
     for (kind, object) in resources(30042) {
-        stage.apply(&object).await.expect("applied");
+        env.apply(&object).await.expect("applied");
         let name = object["metadata"]["name"].as_str().expect("a name");
         // The user edits the resource between and during the status writes.
         for replicas in [2, 1] {
             if kind.kind != "ElasticWeb" {
-                stage.scale(kind, name, replicas).await.expect("scaled");
+                env.scale(kind, name, replicas).await.expect("scaled");
             }
         }
-        let resource = stage.until_ready(kind, name).await;
+        let resource = env.until_ready(kind, name).await;
         assert_eq!(resource["spec"], object["spec"]);
         assert!(condition(&resource, "Ready").is_some());
         let entries = resource["metadata"]["managedFields"]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use testkit::{DEPLOYMENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, is_ready};
+use testkit::{DEPLOYMENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, TestEnv, is_ready};
 
 /// The annotation in which the spoke version keeps the fields that only the hub version has.
 const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
@@ -33,19 +33,19 @@ fn identity(object: &Value) -> [Value; 2] {
 
 #[tokio::test]
 async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later() {
-    let stage = Stage::set("services").await;
+    let env = TestEnv::start("services").await;
     let stranger = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "stranger"},
         "spec": {"selector": {"app": "stranger"}, "ports": [{"port": 80}]},
     });
-    let stranger = stage.apply(&stranger).await.expect("applied");
+    let stranger = env.apply(&stranger).await.expect("applied");
     for (kind, spec, service) in kinds() {
         for name in ["kept", "dropped"] {
             let name = format!("{}-{name}", kind.plural);
             let mut object = kind.object(&name, spec.clone());
             object["metadata"]["annotations"] =
                 with_service(&service)["metadata"]["annotations"].clone();
-            stage.apply(&object).await.expect("applied");
+            env.apply(&object).await.expect("applied");
         }
     }
     for (kind, ..) in kinds() {
@@ -54,33 +54,32 @@ async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later(
             format!("{}-dropped", kind.plural),
         );
         for name in [&kept, &dropped] {
-            let resource = stage.until_ready(kind, name).await;
-            let service = stage.get(SERVICE, name).await.expect("a Service");
+            let resource = env.until_ready(kind, name).await;
+            let service = env.get(SERVICE, name).await.expect("a Service");
             let owner = &service["metadata"]["ownerReferences"][0];
             assert_eq!(owner["uid"], resource["metadata"]["uid"]);
             assert_eq!(owner["controller"], true);
         }
-        let kept_before = identity(&stage.get(SERVICE, &kept).await.expect("a Service"));
-        let doomed = identity(&stage.get(SERVICE, &dropped).await.expect("a Service"));
-        let deployment = stage.get(DEPLOYMENT, &dropped).await.expect("a Deployment");
+        let kept_before = identity(&env.get(SERVICE, &kept).await.expect("a Service"));
+        let doomed = identity(&env.get(SERVICE, &dropped).await.expect("a Service"));
+        let deployment = env.get(DEPLOYMENT, &dropped).await.expect("a Deployment");
 
         let not_asked_for = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
-        stage
-            .patch(kind, &dropped, not_asked_for)
+        env.patch(kind, &dropped, not_asked_for)
             .await
             .expect("patched");
-        stage.until_gone(SERVICE, &dropped).await;
-        stage.until(kind, &dropped, "Ready without", is_ready).await;
+        env.until_gone(SERVICE, &dropped).await;
+        env.until(kind, &dropped, "Ready without", is_ready).await;
 
-        let same = stage.get(DEPLOYMENT, &dropped).await.expect("a Deployment");
+        let same = env.get(DEPLOYMENT, &dropped).await.expect("a Deployment");
         assert_eq!(same["metadata"]["uid"], deployment["metadata"]["uid"]);
         assert_eq!(
             same["metadata"]["generation"],
             deployment["metadata"]["generation"]
         );
-        let kept_after = identity(&stage.get(SERVICE, &kept).await.expect("a Service"));
+        let kept_after = identity(&env.get(SERVICE, &kept).await.expect("a Service"));
         assert_eq!(kept_before, kept_after, "untouched");
-        let requests = stage.requests();
+        let requests = env.requests();
         let deletes: Vec<_> = requests
             .iter()
             .filter(|request| request.verb.starts_with("delete") && request.name == dropped)
@@ -93,9 +92,9 @@ async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later(
             [&doomed[0], &doomed[1]]
         );
     }
-    let after = stage.get(SERVICE, "stranger").await.expect("still there");
+    let after = env.get(SERVICE, "stranger").await.expect("still there");
     assert_eq!(identity(&stranger), identity(&after), "untouched");
-    let requests = stage.requests();
+    let requests = env.requests();
     let deletes = requests
         .iter()
         .filter(|request| request.verb.starts_with("delete"));
@@ -108,22 +107,20 @@ async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later(
 
 #[tokio::test]
 async fn a_service_can_be_enabled_later_disabled_and_enabled_again() {
-    let stage = Stage::set("service-later").await;
-    stage
-        .apply(&NGINX.object("web", json!({"count": 1})))
+    let env = TestEnv::start("service-later").await;
+    env.apply(&NGINX.object("web", json!({"count": 1})))
         .await
         .expect("applied");
-    stage.until_ready(NGINX, "web").await;
-    assert!(stage.get(SERVICE, "web").await.is_none());
+    env.until_ready(NGINX, "web").await;
+    assert!(env.get(SERVICE, "web").await.is_none());
     for port in [80, 8081] {
-        stage
-            .patch(NGINX, "web", with_service(&json!({"port": port})))
+        env.patch(NGINX, "web", with_service(&json!({"port": port})))
             .await
             .expect("patched");
         let has_port = move |service: &Value| service["spec"]["ports"][0]["port"] == port;
-        stage.until(SERVICE, "web", "serves", has_port).await;
+        env.until(SERVICE, "web", "serves", has_port).await;
         let none = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
-        stage.patch(NGINX, "web", none).await.expect("patched");
-        stage.until_gone(SERVICE, "web").await;
+        env.patch(NGINX, "web", none).await.expect("patched");
+        env.until_gone(SERVICE, "web").await;
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use testkit::Manager;
 use testkit::audit;
 use testkit::{
-    AT_REST, DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, POD, Request, SERVICE, Stage, condition,
+    AT_REST, DEPLOYMENT, ELASTIC_WEB, Kind, MEMCACHED, POD, Request, SERVICE, TestEnv, condition,
     is_ready,
 };
 
@@ -36,9 +36,9 @@ struct ShardManager {
 }
 
 impl ShardManager {
-    fn start(stage: &Stage, name: &str, selector: &str) -> Self {
-        let user = format!("{}-{name}", stage.namespace);
-        let text = std::fs::read_to_string(stage.kubeconfig()).expect("a kubeconfig");
+    fn start(env: &TestEnv, name: &str, selector: &str) -> Self {
+        let user = format!("{}-{name}", env.namespace);
+        let text = std::fs::read_to_string(env.kubeconfig()).expect("a kubeconfig");
         let mut kubeconfig: Value = serde_saphyr::from_str(&text).expect("YAML");
         let identity = &mut kubeconfig["users"][0]["user"];
         identity["as"] = user.as_str().into();
@@ -47,8 +47,8 @@ impl ShardManager {
         std::fs::write(&file, kubeconfig.to_string()).expect("written");
         let flags = [
             "--leader-elect".to_owned(),
-            format!("--leader-election-namespace={}", stage.namespace),
-            format!("--watch-namespace={}", stage.namespace),
+            format!("--leader-election-namespace={}", env.namespace),
+            format!("--watch-namespace={}", env.namespace),
             format!("--watch-label-selector={selector}"),
         ];
         ShardManager {
@@ -63,8 +63,8 @@ impl ShardManager {
     }
 
     /// Returns its writes so far, except of its Lease and Events.
-    fn writes(&self, stage: &Stage) -> Vec<Request> {
-        let mut requests = audit::requests(stage.audit_log(), Some(&stage.namespace));
+    fn writes(&self, env: &TestEnv) -> Vec<Request> {
+        let mut requests = audit::requests(env.audit_log(), Some(&env.namespace));
         requests.retain(|request| {
             request.impersonated == self.user
                 && !matches!(request.verb.as_str(), "get" | "list" | "watch")
@@ -74,8 +74,8 @@ impl ShardManager {
     }
 
     /// Returns the names of the objects that it has written.
-    fn written(&self, stage: &Stage) -> BTreeSet<String> {
-        let writes = self.writes(stage).into_iter();
+    fn written(&self, env: &TestEnv) -> BTreeSet<String> {
+        let writes = self.writes(env).into_iter();
         writes.map(|request| request.name).collect()
     }
 
@@ -122,23 +122,23 @@ fn appliers(object: &Value) -> Vec<String> {
     ours.map(str::to_owned).collect()
 }
 
-async fn until_applied_by(stage: &Stage, kind: Kind, name: &str, manager: &str) -> Value {
+async fn until_applied_by(env: &TestEnv, kind: Kind, name: &str, manager: &str) -> Value {
     let what = format!("applied by {manager}");
     let is_theirs = |object: &Value| appliers(object) == [manager];
-    stage.until(kind, name, &what, is_theirs).await
+    env.until(kind, name, &what, is_theirs).await
 }
 
-async fn label(stage: &Stage, kind: Kind, name: &str, shard: Value) {
+async fn label(env: &TestEnv, kind: Kind, name: &str, shard: Value) {
     let patch = json!({"metadata": {"labels": {LABEL: shard}}});
-    stage.patch(kind, name, patch).await.expect("labelled");
+    env.patch(kind, name, patch).await.expect("labelled");
 }
 
 /// Returns what must stay the same if the pods of a child are untouched: the child, its ReplicaSets
 /// and the pods.
-async fn pods_of(stage: &Stage, deployment: &Value) -> (Value, BTreeSet<String>) {
+async fn pods_of(env: &TestEnv, deployment: &Value) -> (Value, BTreeSet<String>) {
     let mut seen = BTreeSet::new();
     for kind in [REPLICA_SET, POD] {
-        for object in stage.list(kind).await {
+        for object in env.list(kind).await {
             let name = object["metadata"]["name"].as_str().expect("a name");
             let of = deployment["metadata"]["name"].as_str().expect("a name");
             if name.starts_with(&format!("{of}-")) {
@@ -153,7 +153,7 @@ async fn pods_of(stage: &Stage, deployment: &Value) -> (Value, BTreeSet<String>)
 
 #[tokio::test]
 async fn each_of_three_shards_writes_only_its_own_resources() {
-    let stage = Stage::without_manager("three-shards").await;
+    let env = TestEnv::without_manager("three-shards").await;
     let shards = [
         ("a", format!("{LABEL}=a"), "335ace71", json!({LABEL: "a"})),
         (
@@ -166,20 +166,20 @@ async fn each_of_three_shards_writes_only_its_own_resources() {
     ];
     let managers: Vec<_> = shards
         .iter()
-        .map(|(name, selector, ..)| ShardManager::start(&stage, name, selector))
+        .map(|(name, selector, ..)| ShardManager::start(&env, name, selector))
         .collect();
     for (name, _, id, labels) in &shards {
         let object = memcached(&format!("of-{name}"), 1, labels.clone());
-        stage.apply(&object).await.expect("applied");
+        env.apply(&object).await.expect("applied");
         let lease = format!("quartet-operator.example.com-{id}");
         let is_held = |lease: &Value| lease["spec"]["holderIdentity"].is_string();
-        stage.until(LEASE, &lease, "held", is_held).await;
+        env.until(LEASE, &lease, "held", is_held).await;
     }
-    assert_eq!(stage.list(LEASE).await.len(), 3, "no Lease of another name");
+    assert_eq!(env.list(LEASE).await.len(), 3, "no Lease of another name");
     for ((name, _, id, _), shard) in shards.iter().zip(&managers) {
         let object = format!("of-{name}");
-        stage.until_ready(MEMCACHED, &object).await;
-        let deployment = stage.get(DEPLOYMENT, &object).await.expect("the child");
+        env.until_ready(MEMCACHED, &object).await;
+        let deployment = env.get(DEPLOYMENT, &object).await.expect("the child");
         let manager = format!("quartet-operator-memcached-{id}");
         assert_eq!(appliers(&deployment), [manager]);
         let line = shard.start_line();
@@ -189,16 +189,13 @@ async fn each_of_three_shards_writes_only_its_own_resources() {
     // A resource of each shard changes, and one is deleted.
     for (name, ..) in &shards {
         let object = format!("of-{name}");
-        stage.scale(MEMCACHED, &object, 2).await.expect("scaled");
-        stage.until_ready(MEMCACHED, &object).await;
+        env.scale(MEMCACHED, &object, 2).await.expect("scaled");
+        env.until_ready(MEMCACHED, &object).await;
     }
-    stage.delete(MEMCACHED, "of-a").await;
-    stage.until_gone(DEPLOYMENT, "of-a").await;
+    env.delete(MEMCACHED, "of-a").await;
+    env.until_gone(DEPLOYMENT, "of-a").await;
     for ((name, selector, ..), shard) in shards.iter().zip(&managers) {
-        assert_eq!(
-            shard.written(&stage),
-            BTreeSet::from([format!("of-{name}")])
-        );
+        assert_eq!(shard.written(&env), BTreeSet::from([format!("of-{name}")]));
         let (_, metrics) = shard.manager().get("metrics", "/metrics").await;
         let canonical = selector.replace(" in (b)", "=b").replace(' ', "");
         let expected = format!("{{shard=\"{canonical}\"");
@@ -211,94 +208,90 @@ async fn each_of_three_shards_writes_only_its_own_resources() {
 
 #[tokio::test]
 async fn a_resource_that_changes_shard_keeps_its_pods_and_gets_a_new_writer() {
-    let stage = Stage::without_manager("move").await;
-    let a = ShardManager::start(&stage, "a", &format!("{LABEL}=a"));
-    let b = ShardManager::start(&stage, "b", &format!("{LABEL}=b"));
+    let env = TestEnv::without_manager("move").await;
+    let a = ShardManager::start(&env, "a", &format!("{LABEL}=a"));
+    let b = ShardManager::start(&env, "b", &format!("{LABEL}=b"));
     let spec = json!({"image": "nginx:1.17.1", "port": 30041, "singlePodsQPS": 1, "totalQPS": 2});
     let mut web = ELASTIC_WEB.object("web", spec);
     web["metadata"]["labels"] = json!({LABEL: "a"});
-    stage.apply(&web).await.expect("applied");
-    stage.until_ready(ELASTIC_WEB, "web").await;
-    let deployment = stage.get(DEPLOYMENT, "web").await.expect("the child");
-    let before = pods_of(&stage, &deployment).await;
+    env.apply(&web).await.expect("applied");
+    env.until_ready(ELASTIC_WEB, "web").await;
+    let deployment = env.get(DEPLOYMENT, "web").await.expect("the child");
+    let before = pods_of(&env, &deployment).await;
     assert_eq!(before.1.len(), 3, "a ReplicaSet and two pods: {before:?}");
-    let service = stage.get(SERVICE, "web").await.expect("the child");
+    let service = env.get(SERVICE, "web").await.expect("the child");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let by_a = a.writes(&stage).len();
+    let by_a = a.writes(&env).len();
 
-    label(&stage, ELASTIC_WEB, "web", json!("b")).await;
+    label(&env, ELASTIC_WEB, "web", json!("b")).await;
     let theirs = "quartet-operator-elasticweb-50e16d11";
-    let moved = until_applied_by(&stage, DEPLOYMENT, "web", theirs).await;
-    let service_after = until_applied_by(&stage, SERVICE, "web", theirs).await;
+    let moved = until_applied_by(&env, DEPLOYMENT, "web", theirs).await;
+    let service_after = until_applied_by(&env, SERVICE, "web", theirs).await;
     tokio::time::sleep(AT_REST).await;
-    assert_eq!(pods_of(&stage, &moved).await, before);
+    assert_eq!(pods_of(&env, &moved).await, before);
     assert_eq!(service_after["metadata"]["uid"], service["metadata"]["uid"]);
     assert_eq!(service_after["spec"], service["spec"]);
-    let resource = stage.get(ELASTIC_WEB, "web").await.expect("the resource");
+    let resource = env.get(ELASTIC_WEB, "web").await.expect("the resource");
     assert!(is_ready(&resource), "{resource:#}");
-    let writes = b.writes(&stage);
+    let writes = b.writes(&env);
     let writes: Vec<_> = writes.iter().map(|it| (&*it.verb, &*it.resource)).collect();
     assert_eq!(writes, [("patch", "deployments"), ("patch", "services")]);
 
     let scaled = json!({"spec": {"totalQPS": 3}});
-    stage
-        .patch(ELASTIC_WEB, "web", scaled)
+    env.patch(ELASTIC_WEB, "web", scaled)
         .await
         .expect("patched");
     let is_scaled = |deployment: &Value| deployment["status"]["readyReplicas"] == 3;
-    stage
-        .until(DEPLOYMENT, "web", "scaled by b", is_scaled)
-        .await;
-    stage.until_ready(ELASTIC_WEB, "web").await;
-    assert_eq!(a.writes(&stage).len(), by_a, "a no longer writes it");
+    env.until(DEPLOYMENT, "web", "scaled by b", is_scaled).await;
+    env.until_ready(ELASTIC_WEB, "web").await;
+    assert_eq!(a.writes(&env).len(), by_a, "a no longer writes it");
 
     // A shard without a manager: nothing changes.
-    label(&stage, ELASTIC_WEB, "web", json!("nobody")).await;
+    label(&env, ELASTIC_WEB, "web", json!("nobody")).await;
     tokio::time::sleep(AT_REST).await;
-    let left = stage.get(DEPLOYMENT, "web").await.expect("not deleted");
+    let left = env.get(DEPLOYMENT, "web").await.expect("not deleted");
     assert_eq!(left["status"]["readyReplicas"], 3);
-    assert!(stage.get(SERVICE, "web").await.is_some(), "not deleted");
-    let by_b = b.writes(&stage).len();
+    assert!(env.get(SERVICE, "web").await.is_some(), "not deleted");
+    let by_b = b.writes(&env).len();
     // And back, at once.
-    label(&stage, ELASTIC_WEB, "web", json!("a")).await;
+    label(&env, ELASTIC_WEB, "web", json!("a")).await;
     until_applied_by(
-        &stage,
+        &env,
         DEPLOYMENT,
         "web",
         "quartet-operator-elasticweb-335ace71",
     )
     .await;
-    stage.delete(ELASTIC_WEB, "web").await;
-    stage.until_gone(DEPLOYMENT, "web").await;
-    assert_eq!(b.writes(&stage).len(), by_b);
+    env.delete(ELASTIC_WEB, "web").await;
+    env.until_gone(DEPLOYMENT, "web").await;
+    assert_eq!(b.writes(&env).len(), by_b);
 }
 
 #[tokio::test]
 async fn sharding_is_switched_on_and_off_without_a_restart_of_pods() {
-    let stage = Stage::without_manager("switched").await;
-    let unsharded = ShardManager::start(&stage, "before", "");
-    stage
-        .apply(&memcached("cache", 1, json!({})))
+    let env = TestEnv::without_manager("switched").await;
+    let unsharded = ShardManager::start(&env, "before", "");
+    env.apply(&memcached("cache", 1, json!({})))
         .await
         .expect("applied");
-    stage.until_ready(MEMCACHED, "cache").await;
-    let deployment = stage.get(DEPLOYMENT, "cache").await.expect("the child");
+    env.until_ready(MEMCACHED, "cache").await;
+    let deployment = env.get(DEPLOYMENT, "cache").await.expect("the child");
     assert_eq!(appliers(&deployment), ["quartet-operator-memcached"]);
-    let before = pods_of(&stage, &deployment).await;
+    let before = pods_of(&env, &deployment).await;
     unsharded.stop();
 
-    let rest = ShardManager::start(&stage, "rest", &format!("!{LABEL}"));
+    let rest = ShardManager::start(&env, "rest", &format!("!{LABEL}"));
     let of_rest = "quartet-operator-memcached-f68331b3";
-    let sharded = until_applied_by(&stage, DEPLOYMENT, "cache", of_rest).await;
-    assert_eq!(pods_of(&stage, &sharded).await, before);
+    let sharded = until_applied_by(&env, DEPLOYMENT, "cache", of_rest).await;
+    assert_eq!(pods_of(&env, &sharded).await, before);
     rest.stop();
 
-    let after = ShardManager::start(&stage, "after", "");
+    let after = ShardManager::start(&env, "after", "");
     let of_all = "quartet-operator-memcached";
-    let unsharded = until_applied_by(&stage, DEPLOYMENT, "cache", of_all).await;
-    assert_eq!(pods_of(&stage, &unsharded).await, before);
-    stage.until_ready(MEMCACHED, "cache").await;
-    let writes = after.writes(&stage);
+    let unsharded = until_applied_by(&env, DEPLOYMENT, "cache", of_all).await;
+    assert_eq!(pods_of(&env, &unsharded).await, before);
+    env.until_ready(MEMCACHED, "cache").await;
+    let writes = after.writes(&env);
     let writes: Vec<_> = writes.iter().map(|it| (&*it.verb, &*it.resource)).collect();
     assert_eq!(writes, [("patch", "deployments")], "one for the child");
 }
@@ -306,31 +299,30 @@ async fn sharding_is_switched_on_and_off_without_a_restart_of_pods() {
 #[tokio::test]
 async fn overlapping_shards_do_not_overwrite_each_other_or_restart_pods() {
     const LONG: Duration = Duration::from_secs(25);
-    let stage = Stage::without_manager("overlap").await;
+    let env = TestEnv::without_manager("overlap").await;
     let started = Instant::now();
-    let one = ShardManager::start(&stage, "one", "team=x");
-    let other = ShardManager::start(&stage, "other", "tier=y");
+    let one = ShardManager::start(&env, "one", "team=x");
+    let other = ShardManager::start(&env, "other", "tier=y");
     let labels = json!({"team": "x", "tier": "y"});
-    stage
-        .apply(&memcached("cache", 1, labels))
+    env.apply(&memcached("cache", 1, labels))
         .await
         .expect("applied");
-    stage.until_ready(MEMCACHED, "cache").await;
-    let deployment = stage.get(DEPLOYMENT, "cache").await.expect("the child");
-    let before = pods_of(&stage, &deployment).await;
+    env.until_ready(MEMCACHED, "cache").await;
+    let deployment = env.get(DEPLOYMENT, "cache").await.expect("the child");
+    let before = pods_of(&env, &deployment).await;
     let began = Instant::now();
     while began.elapsed() < LONG {
-        let resource = stage.get(MEMCACHED, "cache").await.expect("the resource");
+        let resource = env.get(MEMCACHED, "cache").await.expect("the resource");
         let degraded = condition(&resource, "Degraded").map(|it| it["status"].clone());
         assert_ne!(degraded, Some(json!("True")), "{resource:#}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let lasted = started.elapsed();
-    let deployment = stage.get(DEPLOYMENT, "cache").await.expect("the child");
-    assert_eq!(pods_of(&stage, &deployment).await, before);
+    let deployment = env.get(DEPLOYMENT, "cache").await.expect("the child");
+    assert_eq!(pods_of(&env, &deployment).await, before);
     let logs = one.manager().log() + &other.manager().log();
     let told = logs.matches("their label selectors overlap").count();
-    let writes = [one.writes(&stage), other.writes(&stage)].concat();
+    let writes = [one.writes(&env), other.writes(&env)].concat();
     let of = |resource: &str| writes.iter().filter(|it| it.resource == resource).count();
     let (applies, statuses) = (of("deployments"), of("memcacheds/status"));
     println!(
@@ -342,6 +334,6 @@ async fn overlapping_shards_do_not_overwrite_each_other_or_restart_pods() {
     assert!((3..=most).contains(&applies), "{applies} of {most}");
     assert!(statuses <= 6, "{statuses}");
     // The manager that has the child still works.
-    stage.scale(MEMCACHED, "cache", 2).await.expect("scaled");
-    stage.until_ready(MEMCACHED, "cache").await;
+    env.scale(MEMCACHED, "cache", 2).await.expect("scaled");
+    env.until_ready(MEMCACHED, "cache").await;
 }

@@ -8,8 +8,8 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use self::collector::{Collector, Span};
-use crate::webhooks::stage_with;
-use testkit::{DEADLINE, DEPLOYMENT, Stage};
+use crate::webhooks::test_env_with;
+use testkit::{DEADLINE, DEPLOYMENT, TestEnv};
 
 /// The numbers of span kinds in OTLP.
 const INTERNAL: i64 = 1;
@@ -17,14 +17,14 @@ const SERVER: i64 = 2;
 const CLIENT: i64 = 3;
 
 /// Creates a Memcached and waits for its pod.
-async fn create(stage: &Stage, name: &str) {
+async fn create(env: &TestEnv, name: &str) {
     let object = json!({
         "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached",
         "metadata": {"name": name}, "spec": {"size": 1},
     });
-    stage.apply(&object).await.expect("applied");
+    env.apply(&object).await.expect("applied");
     let has_a_pod = |child: &Value| child["status"]["readyReplicas"] == 1;
-    stage.until(DEPLOYMENT, name, "has a pod", has_a_pod).await;
+    env.until(DEPLOYMENT, name, "has a pod", has_a_pod).await;
 }
 
 /// Waits until `find` finds its spans in the collector.
@@ -56,17 +56,17 @@ fn reconcile(spans: &[Span], name: &str) -> Option<(Span, Span)> {
 }
 
 /// Waits until the log has the line `message` this many times, and asserts that it has no more.
-async fn logged(stage: &Stage, message: &str, times: usize) {
+async fn logged(env: &TestEnv, message: &str, times: usize) {
     let began = Instant::now();
-    while stage.log().matches(message).count() < times {
+    while env.log().matches(message).count() < times {
         assert!(
             began.elapsed() < DEADLINE,
             "no {message:?} in {}",
-            stage.log()
+            env.log()
         );
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    assert_eq!(stage.log().matches(message).count(), times);
+    assert_eq!(env.log().matches(message).count(), times);
 }
 
 #[tokio::test]
@@ -84,23 +84,23 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
         ),
     ];
     // No collector listens yet: the manager works and logs that once.
-    let (_private, mut stage) = stage_with("traces", &[], &environment).await;
-    create(&stage, "untraced").await;
+    let (_private, mut env) = test_env_with("traces", &[], &environment).await;
+    create(&env, "untraced").await;
     let (away, back) = ("traces cannot be exported", "traces are exported again");
-    logged(&stage, away, 1).await;
+    logged(&env, away, 1).await;
 
     let collector = Collector::start(folder.path(), &address);
-    create(&stage, "traced").await;
+    create(&env, "traced").await;
     let (of_reconcile, of_call) = received(&collector, "a reconcile and its request", |spans| {
         reconcile(spans, "traced")
     })
     .await;
-    logged(&stage, back, 1).await;
+    logged(&env, back, 1).await;
     assert_eq!(of_reconcile.kind(), INTERNAL);
     assert!(of_reconcile.is_root());
     let attributes = of_reconcile.attributes();
     assert_eq!(attributes["controller"], "memcached");
-    assert_eq!(attributes["namespace"], stage.namespace);
+    assert_eq!(attributes["namespace"], env.namespace);
     let id = attributes["reconcileID"].as_str().expect("an id");
     assert!(
         id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -118,7 +118,7 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
     assert_eq!(attributes["http.response.status_code"], 201, "{attributes}");
     let path = format!(
         "/apis/apps/v1/namespaces/{}/deployments/traced",
-        stage.namespace
+        env.namespace
     );
     assert_eq!(attributes["url.path"], path);
 
@@ -137,16 +137,16 @@ async fn traces_of_reconcile_admission_and_conversion_reach_a_real_collector() {
     // The collector is down again: the manager does not wait for it and logs one more line.
     drop(collector);
     for name in ["away-1", "away-2"] {
-        create(&stage, name).await;
+        create(&env, name).await;
     }
-    logged(&stage, away, 2).await;
+    logged(&env, away, 2).await;
 
     // Spans that were not exported by then are exported when the manager stops.
     let collector = Collector::start(folder.path(), &address);
-    create(&stage, "back").await;
-    logged(&stage, back, 2).await;
-    create(&stage, "last").await;
-    let exit = stage.stop_manager().expect("it ran");
+    create(&env, "back").await;
+    logged(&env, back, 2).await;
+    create(&env, "last").await;
+    let exit = env.stop_manager().expect("it ran");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
     received(&collector, "the last reconcile", |spans| {
         reconcile(spans, "last")

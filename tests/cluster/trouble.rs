@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use testkit::{DEPLOYMENT, MEMCACHED, NGINX, QUOTA, Stage, condition, is_ready};
+use testkit::{DEPLOYMENT, MEMCACHED, NGINX, QUOTA, TestEnv, condition, is_ready};
 
 fn quota(deployments: u32, pods: u32) -> serde_json::Value {
     json!({
@@ -15,38 +15,33 @@ fn quota(deployments: u32, pods: u32) -> serde_json::Value {
 
 #[tokio::test]
 async fn a_quota_of_deployments_is_reported_until_it_is_raised() {
-    let stage = Stage::set("quota").await;
-    stage.apply(&quota(0, 10)).await.expect("applied");
-    stage
-        .until(QUOTA, "quota", "in force", |quota| {
-            quota["status"]["hard"]["count/deployments.apps"] == "0"
-        })
-        .await;
-    stage
-        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+    let env = TestEnv::start("quota").await;
+    env.apply(&quota(0, 10)).await.expect("applied");
+    env.until(QUOTA, "quota", "in force", |quota| {
+        quota["status"]["hard"]["count/deployments.apps"] == "0"
+    })
+    .await;
+    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
-    stage
-        .until_degraded(MEMCACHED, "cache", "QuotaExceeded")
+    env.until_degraded(MEMCACHED, "cache", "QuotaExceeded")
         .await;
-    stage.apply(&quota(5, 10)).await.expect("applied");
-    stage.until_ready(MEMCACHED, "cache").await;
+    env.apply(&quota(5, 10)).await.expect("applied");
+    env.until_ready(MEMCACHED, "cache").await;
 }
 
 #[tokio::test]
 async fn a_quota_of_pods_is_reported_as_the_deployment_reports_it() {
-    let stage = Stage::set("pod-quota").await;
-    stage.apply(&quota(5, 1)).await.expect("applied");
-    stage
-        .until(QUOTA, "quota", "in force", |quota| {
-            quota["status"]["hard"]["pods"] == "1"
-        })
-        .await;
-    stage
-        .apply(&MEMCACHED.object("cache", json!({"size": 3})))
+    let env = TestEnv::start("pod-quota").await;
+    env.apply(&quota(5, 1)).await.expect("applied");
+    env.until(QUOTA, "quota", "in force", |quota| {
+        quota["status"]["hard"]["pods"] == "1"
+    })
+    .await;
+    env.apply(&MEMCACHED.object("cache", json!({"size": 3})))
         .await
         .expect("applied");
-    let resource = stage
+    let resource = env
         .until_degraded(MEMCACHED, "cache", "QuotaExceeded")
         .await;
     assert!(!is_ready(&resource));
@@ -60,13 +55,13 @@ async fn a_quota_of_pods_is_reported_as_the_deployment_reports_it() {
 }
 
 /// Makes admission change a label of every Deployment of the test.
-async fn rewrite_deployments(stage: &Stage) {
+async fn rewrite_deployments(env: &TestEnv) {
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
-        "metadata": {"name": stage.namespace},
+        "metadata": {"name": env.namespace},
         "spec": {
             "matchConstraints": {
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}},
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": env.namespace}},
                 "resourceRules": [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"]}],
             },
             "failurePolicy": "Fail", "reinvocationPolicy": "Never",
@@ -76,13 +71,11 @@ async fn rewrite_deployments(stage: &Stage) {
     });
     let binding = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": {"name": stage.namespace}, "spec": {"policyName": stage.namespace},
+        "metadata": {"name": env.namespace}, "spec": {"policyName": env.namespace},
     });
-    stage
-        .apply_cluster_wide("mutatingadmissionpolicies", &policy)
+    env.apply_cluster_wide("mutatingadmissionpolicies", &policy)
         .await;
-    stage
-        .apply_cluster_wide("mutatingadmissionpolicybindings", &binding)
+    env.apply_cluster_wide("mutatingadmissionpolicybindings", &binding)
         .await;
     // The policy takes effect some moments after it was written.
     let started = Instant::now();
@@ -92,7 +85,7 @@ async fn rewrite_deployments(stage: &Stage) {
             "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": {
                 "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}},
         });
-        let probed = stage.apply(&probe).await.expect("applied");
+        let probed = env.apply(&probe).await.expect("applied");
         if probed["metadata"]["labels"]["app.kubernetes.io/part-of"] == "rewritten" {
             break;
         }
@@ -100,28 +93,28 @@ async fn rewrite_deployments(stage: &Stage) {
             started.elapsed() < Duration::from_secs(60),
             "the policy is not in force"
         );
-        stage.delete(DEPLOYMENT, "probe").await;
+        env.delete(DEPLOYMENT, "probe").await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
 #[tokio::test]
 async fn a_value_that_the_api_server_or_admission_changes_does_not_start_a_loop() {
-    let mut stage = Stage::without_manager("rewritten").await;
+    let mut env = TestEnv::without_manager("rewritten").await;
     let served = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
     // Since Kubernetes 1.36; before, only the rounding is tested.
-    let is_rewritten = stage.kubectl(&["get", "--raw", served]).status.success();
+    let is_rewritten = env.kubectl(&["get", "--raw", served]).status.success();
     if is_rewritten {
-        rewrite_deployments(&stage).await;
+        rewrite_deployments(&env).await;
     }
-    stage.start_manager(&[]);
+    env.start_manager(&[]);
     let mut resource = NGINX.object("rewritten", json!({"count": 1}));
     resource["metadata"]["annotations"] = json!({
         "quartet-operator.example.com/conversion-data": json!({"v1": {"resources": {"requests": {"cpu": "100u"}}}}).to_string(),
     });
-    stage.apply(&resource).await.expect("applied");
-    stage.until_ready(NGINX, "rewritten").await;
-    let deployment = stage.get(DEPLOYMENT, "rewritten").await.expect("the child");
+    env.apply(&resource).await.expect("applied");
+    env.until_ready(NGINX, "rewritten").await;
+    let deployment = env.get(DEPLOYMENT, "rewritten").await.expect("the child");
     let part_of = &deployment["metadata"]["labels"]["app.kubernetes.io/part-of"];
     assert_eq!(
         part_of == "rewritten",
@@ -135,13 +128,12 @@ async fn a_value_that_the_api_server_or_admission_changes_does_not_start_a_loop(
         "the tested situation occurred: 100u was asked for"
     );
     // A loop would show in the child's resourceVersion and in the requests.
-    stage.scale(NGINX, "rewritten", 2).await.expect("scaled");
-    stage
-        .until(NGINX, "rewritten", "scaled", |resource| {
-            is_ready(resource) && resource["status"]["readyReplicas"] == 2
-        })
-        .await;
-    let applies = stage
+    env.scale(NGINX, "rewritten", 2).await.expect("scaled");
+    env.until(NGINX, "rewritten", "scaled", |resource| {
+        is_ready(resource) && resource["status"]["readyReplicas"] == 2
+    })
+    .await;
+    let applies = env
         .requests()
         .iter()
         .filter(|request| request.resource == "deployments")
@@ -150,6 +142,6 @@ async fn a_value_that_the_api_server_or_admission_changes_does_not_start_a_loop(
         applies,
         2,
         "one when it was created, one when it was scaled: {:?}",
-        stage.requests()
+        env.requests()
     );
 }

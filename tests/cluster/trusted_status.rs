@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use testkit::{
-    DEPLOYMENT, ELASTIC_WEB, Kind, SERVICE, Stage, condition, is_degraded, is_not_ready_for,
+    DEPLOYMENT, ELASTIC_WEB, Kind, SERVICE, TestEnv, condition, is_degraded, is_not_ready_for,
     is_ready, message,
 };
 
@@ -21,54 +21,52 @@ fn web(name: &str, image: &str, port: u16) -> Value {
 }
 
 /// Registers a third-party webhook whose server is down, for writes of the test's children.
-async fn reject_children(stage: &Stage) {
+async fn reject_children(env: &TestEnv) {
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": stage.namespace},
+        "metadata": {"name": env.namespace},
         "webhooks": [{
             "name": "policy.example.org", "failurePolicy": "Fail", "sideEffects": "None",
             "admissionReviewVersions": ["v1"], "timeoutSeconds": 1,
             "clientConfig": {"url": "https://127.0.0.1:1/"},
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": env.namespace}},
             "rules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": ["apps", ""],
                 "apiVersions": ["v1"], "resources": ["deployments", "services"]}],
         }],
     });
     let plural = "validatingwebhookconfigurations";
-    stage.apply_cluster_wide(plural, &configuration).await;
+    env.apply_cluster_wide(plural, &configuration).await;
     // It takes effect some moments after it was written.
-    let target = format!("/api/v1/namespaces/{}/services?dryRun=All", stage.namespace);
+    let target = format!("/api/v1/namespaces/{}/services?dryRun=All", env.namespace);
     let probe = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "probe"},
         "spec": {"ports": [{"port": 80}]},
     });
     let started = Instant::now();
-    while stage.api.create(&target, &probe).await.is_ok() {
+    while env.api.create(&target, &probe).await.is_ok() {
         assert!(started.elapsed() < SOON, "the webhook is not called");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-async fn accept_children(stage: &Stage) {
+async fn accept_children(env: &TestEnv) {
     let path = format!(
         "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{}",
-        stage.namespace
+        env.namespace
     );
-    let deleted = stage.api.delete(&path).await;
+    let deleted = env.api.delete(&path).await;
     deleted.expect("deleted");
 }
 
 /// From the rejection of a child to the recovery.
 async fn rejected_and_healed(
-    stage: &Stage,
+    env: &TestEnv,
     name: &str,
     child: Kind,
     is_as_asked: fn(&Value) -> bool,
 ) {
     let resource = (ELASTIC_WEB, name);
-    let (object, _) = stage
-        .until_not_ready_for(resource, "ApplyFailed", SOON)
-        .await;
+    let (object, _) = env.until_not_ready_for(resource, "ApplyFailed", SOON).await;
     let told = Instant::now();
     let text = message(&object, "Ready");
     assert!(
@@ -76,11 +74,11 @@ async fn rejected_and_healed(
         "the webhook is not named: {text}"
     );
     assert!(!is_degraded(&object), "Degraded too early: {object:#}");
-    assert!(stage.warnings(name, "ApplyFailed").await.is_empty());
+    assert!(env.warnings(name, "ApplyFailed").await.is_empty());
 
     let limit = Duration::from_secs(45);
     let degraded = |object: &Value| is_degraded(object);
-    let (object, _) = stage
+    let (object, _) = env
         .until_within(resource, "Degraded", limit, degraded)
         .await;
     let took = told.elapsed();
@@ -94,7 +92,7 @@ async fn rejected_and_healed(
     // The Event is written independently of the status.
     let started = Instant::now();
     let warnings = loop {
-        let warnings = stage.warnings(name, "ApplyFailed").await;
+        let warnings = env.warnings(name, "ApplyFailed").await;
         if !warnings.is_empty() || started.elapsed() > SOON {
             break warnings;
         }
@@ -103,13 +101,13 @@ async fn rejected_and_healed(
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("policy.example.org"), "{warnings:?}");
 
-    accept_children(stage).await;
+    accept_children(env).await;
     let limit = Duration::from_secs(65);
     let ready = |object: &Value| is_ready(object) && !is_degraded(object);
-    stage.until_within(resource, "healed", limit, ready).await;
-    let object = stage.get(child, name).await.expect("the child");
+    env.until_within(resource, "healed", limit, ready).await;
+    let object = env.get(child, name).await.expect("the child");
     assert!(is_as_asked(&object), "{object:#}");
-    let warnings = stage.warnings(name, "ApplyFailed").await;
+    let warnings = env.warnings(name, "ApplyFailed").await;
     assert_eq!(warnings.len(), 1, "exactly one: {warnings:?}");
 }
 
@@ -117,35 +115,31 @@ async fn rejected_and_healed(
 #[tokio::test]
 async fn a_rejected_child_is_not_ready_then_degraded_and_recovers_within_65_s() {
     let image = async {
-        let stage = Stage::set("rejected-image").await;
-        stage
-            .apply(&web("web", "nginx:1.17.1", 30070))
+        let env = TestEnv::start("rejected-image").await;
+        env.apply(&web("web", "nginx:1.17.1", 30070))
             .await
             .expect("applied");
-        stage.until_ready(ELASTIC_WEB, "web").await;
-        reject_children(&stage).await;
-        stage
-            .apply(&web("web", "nginx:1.28", 30070))
+        env.until_ready(ELASTIC_WEB, "web").await;
+        reject_children(&env).await;
+        env.apply(&web("web", "nginx:1.28", 30070))
             .await
             .expect("applied");
-        rejected_and_healed(&stage, "web", DEPLOYMENT, |deployment| {
+        rejected_and_healed(&env, "web", DEPLOYMENT, |deployment| {
             deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.28"
         })
         .await;
     };
     let port = async {
-        let stage = Stage::set("rejected-port").await;
-        stage
-            .apply(&web("web", "nginx:1.17.1", 30071))
+        let env = TestEnv::start("rejected-port").await;
+        env.apply(&web("web", "nginx:1.17.1", 30071))
             .await
             .expect("applied");
-        stage.until_ready(ELASTIC_WEB, "web").await;
-        reject_children(&stage).await;
-        stage
-            .apply(&web("web", "nginx:1.17.1", 30072))
+        env.until_ready(ELASTIC_WEB, "web").await;
+        reject_children(&env).await;
+        env.apply(&web("web", "nginx:1.17.1", 30072))
             .await
             .expect("applied");
-        rejected_and_healed(&stage, "web", SERVICE, |service| {
+        rejected_and_healed(&env, "web", SERVICE, |service| {
             service["spec"]["ports"][0]["nodePort"] == 30072
         })
         .await;
@@ -155,41 +149,38 @@ async fn a_rejected_child_is_not_ready_then_degraded_and_recovers_within_65_s() 
 
 #[tokio::test]
 async fn a_child_whose_deletion_is_blocked_is_not_ready_until_it_is_recreated() {
-    let stage = Stage::set("held").await;
+    let env = TestEnv::start("held").await;
     for (name, kind, port) in [
         ("deployment", DEPLOYMENT, 30073),
         ("service", SERVICE, 30074),
     ] {
-        stage
-            .apply(&web(name, "nginx:1.17.1", port))
+        env.apply(&web(name, "nginx:1.17.1", port))
             .await
             .expect("applied");
-        stage.until_ready(ELASTIC_WEB, name).await;
+        env.until_ready(ELASTIC_WEB, name).await;
         let held = json!({"metadata": {"finalizers": ["example.org/held"]}});
-        stage.patch(kind, name, held).await.expect("patched");
-        stage.delete(kind, name).await;
+        env.patch(kind, name, held).await.expect("patched");
+        env.delete(kind, name).await;
         let resource = (ELASTIC_WEB, name);
-        let (object, _) = stage
+        let (object, _) = env
             .until_not_ready_for(resource, "ChildTerminating", SOON)
             .await;
         assert!(message(&object, "Ready").contains(kind.kind), "{object:#}");
         // A new generation changes nothing about that.
-        stage
-            .apply(&web(name, "nginx:1.28", port))
+        env.apply(&web(name, "nginx:1.28", port))
             .await
             .expect("applied");
-        stage
-            .until_not_ready_for(resource, "ChildTerminating", SOON)
+        env.until_not_ready_for(resource, "ChildTerminating", SOON)
             .await;
     }
     for (name, kind) in [("deployment", DEPLOYMENT), ("service", SERVICE)] {
-        let old = stage.get(kind, name).await.expect("held")["metadata"]["uid"].clone();
+        let old = env.get(kind, name).await.expect("held")["metadata"]["uid"].clone();
         let free = json!({"metadata": {"finalizers": null}});
-        stage.patch(kind, name, free).await.expect("patched");
-        stage.until_ready(ELASTIC_WEB, name).await;
-        let new = stage.get(kind, name).await.expect("made anew");
+        env.patch(kind, name, free).await.expect("patched");
+        env.until_ready(ELASTIC_WEB, name).await;
+        let new = env.get(kind, name).await.expect("made anew");
         assert_ne!(new["metadata"]["uid"], old);
-        let deployment = stage.get(DEPLOYMENT, name).await.expect("there");
+        let deployment = env.get(DEPLOYMENT, name).await.expect("there");
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["image"], "nginx:1.28");
     }
@@ -197,20 +188,18 @@ async fn a_child_whose_deletion_is_blocked_is_not_ready_until_it_is_recreated() 
 
 #[tokio::test]
 async fn a_paused_deployment_is_reported_by_name_until_it_is_resumed() {
-    let stage = Stage::set("paused-deployment").await;
-    stage
-        .apply(&web("web", "nginx:1.17.1", 30075))
+    let env = TestEnv::start("paused-deployment").await;
+    env.apply(&web("web", "nginx:1.17.1", 30075))
         .await
         .expect("applied");
-    stage.until_ready(ELASTIC_WEB, "web").await;
-    let paused = stage.kubectl(&["rollout", "pause", "deployment/web"]);
+    env.until_ready(ELASTIC_WEB, "web").await;
+    let paused = env.kubectl(&["rollout", "pause", "deployment/web"]);
     assert!(paused.status.success());
-    stage
-        .apply(&web("web", "nginx:1.28", 30075))
+    env.apply(&web("web", "nginx:1.28", 30075))
         .await
         .expect("applied");
     let resource = (ELASTIC_WEB, "web");
-    let (object, _) = stage
+    let (object, _) = env
         .until_not_ready_for(resource, "DeploymentPaused", SOON)
         .await;
     assert!(is_degraded(&object), "{object:#}");
@@ -218,8 +207,8 @@ async fn a_paused_deployment_is_reported_by_name_until_it_is_resumed() {
         condition(&object, "Degraded").expect("there")["reason"],
         "DeploymentPaused"
     );
-    let resumed = stage.kubectl(&["rollout", "resume", "deployment/web"]);
+    let resumed = env.kubectl(&["rollout", "resume", "deployment/web"]);
     assert!(resumed.status.success());
-    let object = stage.until_ready(ELASTIC_WEB, "web").await;
+    let object = env.until_ready(ELASTIC_WEB, "web").await;
     assert!(!is_degraded(&object), "{object:#}");
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use testkit::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, Stage};
+use testkit::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, TestEnv};
 
-fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
-    let output = stage.kubectl(arguments);
+fn succeeds(env: &TestEnv, arguments: &[&str]) -> String {
+    let output = env.kubectl(arguments);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
@@ -15,8 +15,8 @@ fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
     text
 }
 
-fn refused(stage: &Stage, arguments: &[&str]) -> String {
-    let output = stage.kubectl(arguments);
+fn refused(env: &TestEnv, arguments: &[&str]) -> String {
+    let output = env.kubectl(arguments);
     assert!(!output.status.success(), "{arguments:?} was accepted");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -27,17 +27,14 @@ fn sample(name: &str) -> String {
 
 #[tokio::test]
 async fn the_commands_of_the_original_tutorials_work() {
-    let stage = Stage::set("users").await;
+    let env = TestEnv::start("users").await;
     succeeds(
-        &stage,
+        &env,
         &["apply", "-f", &sample("cache_v1alpha1_memcached.yaml")],
     );
+    succeeds(&env, &["apply", "-f", &sample("proxy_v1alpha1_nginx.yaml")]);
     succeeds(
-        &stage,
-        &["apply", "-f", &sample("proxy_v1alpha1_nginx.yaml")],
-    );
-    succeeds(
-        &stage,
+        &env,
         &[
             "wait",
             "--for=condition=Ready",
@@ -45,7 +42,7 @@ async fn the_commands_of_the_original_tutorials_work() {
             "memcached/memcached-sample",
         ],
     );
-    let table = succeeds(&stage, &["get", "memcached"]);
+    let table = succeeds(&env, &["get", "memcached"]);
     let header: Vec<_> = table
         .lines()
         .next()
@@ -61,40 +58,39 @@ async fn the_commands_of_the_original_tutorials_work() {
         .take(4)
         .collect();
     assert_eq!(row, ["memcached-sample", "3", "3", "True"]);
-    let yaml = succeeds(&stage, &["get", "nginx/nginx-sample", "-o", "yaml"]);
+    let yaml = succeeds(&env, &["get", "nginx/nginx-sample", "-o", "yaml"]);
     assert!(yaml.contains("count: 3"), "{yaml}");
     succeeds(
-        &stage,
+        &env,
         &["scale", "memcached", "memcached-sample", "--replicas=5"],
     );
-    stage
-        .until(DEPLOYMENT, "memcached-sample", "has five pods", |child| {
-            child["status"]["readyReplicas"] == 5
-        })
-        .await;
-    let quartet = succeeds(&stage, &["get", "quartet"]);
+    env.until(DEPLOYMENT, "memcached-sample", "has five pods", |child| {
+        child["status"]["readyReplicas"] == 5
+    })
+    .await;
+    let quartet = succeeds(&env, &["get", "quartet"]);
     assert!(
         quartet.contains("memcached-sample") && quartet.contains("nginx-sample"),
         "{quartet}"
     );
-    assert!(succeeds(&stage, &["get", "mc,ngx,ew,hw"]).contains("nginx-sample"));
-    assert!(succeeds(&stage, &["get", "deploy", "memcached-sample"]).contains("5/5"));
+    assert!(succeeds(&env, &["get", "mc,ngx,ew,hw"]).contains("nginx-sample"));
+    assert!(succeeds(&env, &["get", "deploy", "memcached-sample"]).contains("5/5"));
     succeeds(
-        &stage,
+        &env,
         &["delete", "-f", &sample("cache_v1alpha1_memcached.yaml")],
     );
-    stage.until_gone(DEPLOYMENT, "memcached-sample").await;
+    env.until_gone(DEPLOYMENT, "memcached-sample").await;
 }
 
 #[tokio::test]
 async fn elasticweb_shows_its_image_and_with_wide_its_port() {
-    let stage = Stage::set("wide").await;
+    let env = TestEnv::start("wide").await;
     succeeds(
-        &stage,
+        &env,
         &["apply", "-f", &sample("elasticweb_v1_elasticweb.yaml")],
     );
     succeeds(
-        &stage,
+        &env,
         &[
             "wait",
             "--for=condition=Ready",
@@ -103,41 +99,41 @@ async fn elasticweb_shows_its_image_and_with_wide_its_port() {
         ],
     );
     let header = |text: String| text.lines().next().unwrap_or_default().to_owned();
-    let narrow = header(succeeds(&stage, &["get", "ElasticWeb"]));
+    let narrow = header(succeeds(&env, &["get", "ElasticWeb"]));
     assert_eq!(
         narrow.split_whitespace().collect::<Vec<_>>(),
         ["NAME", "IMAGE", "AGE"]
     );
-    let wide = succeeds(&stage, &["get", "ElasticWeb", "-o", "wide"]);
+    let wide = succeeds(&env, &["get", "ElasticWeb", "-o", "wide"]);
     assert!(
         header(wide.clone()).contains("PORT") && wide.contains("30003"),
         "{wide}"
     );
-    let service = succeeds(&stage, &["get", "service", "elasticweb-sample"]);
+    let service = succeeds(&env, &["get", "service", "elasticweb-sample"]);
     assert!(service.contains("8080:30003/TCP"), "{service}");
 }
 
 #[tokio::test]
 async fn an_invalid_value_is_rejected_with_a_message_that_names_the_field() {
-    let stage = Stage::without_manager("wrong").await;
+    let env = TestEnv::without_manager("wrong").await;
     for (what, spec) in [
         ("negative", json!({"size": -1})),
         ("a string", json!({"size": "three"})),
         ("missing", json!({})),
     ] {
-        let file = std::env::temp_dir().join(format!("{}-wrong.json", stage.namespace));
+        let file = std::env::temp_dir().join(format!("{}-wrong.json", env.namespace));
         std::fs::write(&file, MEMCACHED.object("wrong", spec).to_string()).expect("written");
-        let message = refused(&stage, &["apply", "-f", file.to_str().expect("a path")]);
+        let message = refused(&env, &["apply", "-f", file.to_str().expect("a path")]);
         println!("{what}: {message}");
         assert!(message.contains("spec.size"), "{what}: {message}");
         let _ = std::fs::remove_file(file);
     }
-    assert!(stage.get(MEMCACHED, "wrong").await.is_none());
+    assert!(env.get(MEMCACHED, "wrong").await.is_none());
 }
 
 #[tokio::test]
 async fn kubectl_explain_describes_fields() {
-    let stage = Stage::without_manager("explain").await;
+    let env = TestEnv::without_manager("explain").await;
     for (plural, fields) in [
         (
             "memcacheds",
@@ -157,7 +153,7 @@ async fn kubectl_explain_describes_fields() {
         ),
     ] {
         for field in fields {
-            let text = succeeds(&stage, &["explain", &format!("{plural}.{field}")]);
+            let text = succeeds(&env, &["explain", &format!("{plural}.{field}")]);
             let described = text.split("DESCRIPTION:").nth(1).unwrap_or_default().trim();
             assert!(
                 described.len() > 20 && !described.contains("<empty>"),
@@ -186,11 +182,11 @@ fn fields(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
 
 #[tokio::test]
 async fn kubectl_explain_describes_every_field() {
-    let stage = Stage::without_manager("explain-all").await;
+    let env = TestEnv::without_manager("explain-all").await;
     for kind in [MEMCACHED, NGINX, ELASTIC_WEB, HELLO_WORLD] {
         // The source of `kubectl explain`.
         let path = format!("/openapi/v3/apis/{}", kind.api_version);
-        let document = stage.api.get(&path).await.expect("OpenAPI");
+        let document = env.api.get(&path).await.expect("OpenAPI");
         let schemas = document["components"]["schemas"]
             .as_object()
             .expect("schemas");
@@ -210,7 +206,7 @@ async fn kubectl_explain_describes_every_field() {
                 "{path}: {description:?}"
             );
         }
-        let text = succeeds(&stage, &["explain", "--recursive", kind.plural]);
+        let text = succeeds(&env, &["explain", "--recursive", kind.plural]);
         for (path, _) in &found {
             let name = path.rsplit('.').next().expect("a name");
             let shown = text
@@ -223,35 +219,32 @@ async fn kubectl_explain_describes_every_field() {
 
 #[tokio::test]
 async fn a_paused_resource_is_left_alone_until_it_is_resumed() {
-    let stage = Stage::set("paused").await;
-    stage
-        .apply(&NGINX.object("web", json!({"count": 1})))
+    let env = TestEnv::start("paused").await;
+    env.apply(&NGINX.object("web", json!({"count": 1})))
         .await
         .expect("applied");
-    stage.until_ready(NGINX, "web").await;
+    env.until_ready(NGINX, "web").await;
     let paused = "quartet-operator.example.com/paused";
     succeeds(
-        &stage,
+        &env,
         &["annotate", "nginx", "web", &format!("{paused}=true")],
     );
-    stage.scale(NGINX, "web", 3).await.expect("scaled");
-    stage
-        .until(NGINX, "web", "is reported as paused", |resource| {
-            let conditions = resource["status"]["conditions"]
-                .as_array()
-                .cloned()
-                .unwrap_or_default();
-            conditions
-                .iter()
-                .any(|condition| condition["reason"] == "Paused")
-        })
-        .await;
-    let deployment = stage.get(DEPLOYMENT, "web").await.expect("the child");
+    env.scale(NGINX, "web", 3).await.expect("scaled");
+    env.until(NGINX, "web", "is reported as paused", |resource| {
+        let conditions = resource["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        conditions
+            .iter()
+            .any(|condition| condition["reason"] == "Paused")
+    })
+    .await;
+    let deployment = env.get(DEPLOYMENT, "web").await.expect("the child");
     assert_eq!(deployment["spec"]["replicas"], 1);
-    succeeds(&stage, &["annotate", "nginx", "web", &format!("{paused}-")]);
-    stage
-        .until(DEPLOYMENT, "web", "follows again", |child| {
-            child["status"]["readyReplicas"] == 3
-        })
-        .await;
+    succeeds(&env, &["annotate", "nginx", "web", &format!("{paused}-")]);
+    env.until(DEPLOYMENT, "web", "follows again", |child| {
+        child["status"]["readyReplicas"] == 3
+    })
+    .await;
 }

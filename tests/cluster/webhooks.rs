@@ -7,36 +7,36 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::private::{self, Private};
-use testkit::{DEPLOYMENT, Stage};
+use testkit::{DEPLOYMENT, TestEnv};
 
 /// Starts a cluster with both versions of the CRDs and a manager that serves their webhooks.
-pub(crate) async fn stage(test: &str, flags: &[&str]) -> (Private, Stage) {
-    stage_with(test, flags, &[]).await
+pub(crate) async fn test_env(test: &str, flags: &[&str]) -> (Private, TestEnv) {
+    test_env_with(test, flags, &[]).await
 }
 
-/// Like [`stage`], with more variables in the manager's environment.
-pub(crate) async fn stage_with(
+/// Like [`test_env`], with more variables in the manager's environment.
+pub(crate) async fn test_env_with(
     test: &str,
     flags: &[&str],
     environment: &[(&str, &str)],
-) -> (Private, Stage) {
+) -> (Private, TestEnv) {
     let private = private::cluster().await;
-    let mut stage = Stage::on(private.cluster.environment(), test).await;
+    let mut env = TestEnv::on(private.cluster.environment(), test).await;
     let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/config/crd");
-    succeeds(&stage, &["apply", "--server-side", "-k", crds]);
+    succeeds(&env, &["apply", "--server-side", "-k", crds]);
     let port = devcluster::free_port().expect("a port");
     let (port, url) = (
         format!("--webhook-port={port}"),
         format!("--webhook-url=https://127.0.0.1:{port}"),
     );
     let own = ["--enable-webhooks=true", &port, &url];
-    stage.start_manager_with(&[&own, flags].concat(), environment);
+    env.start_manager_with(&[&own, flags].concat(), environment);
     let started = Instant::now();
-    while !stage
+    while !env
         .kubectl(&["get", "memcacheds.v1alpha1.cache.example.com"])
         .status
         .success()
-        || !stage
+        || !env
             .kubectl(&["get", "validatingwebhookconfigurations", CONFIGURATION])
             .status
             .success()
@@ -44,11 +44,11 @@ pub(crate) async fn stage_with(
         assert!(
             started.elapsed() < Duration::from_secs(60),
             "no webhooks: {}",
-            stage.log()
+            env.log()
         );
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    (private, stage)
+    (private, env)
 }
 
 const CONFIGURATION: &str = "quartet-operator-validating-webhook-configuration";
@@ -64,19 +64,19 @@ fn text(output: &Output) -> String {
     )
 }
 
-fn succeeds(stage: &Stage, arguments: &[&str]) -> String {
-    let output = stage.kubectl(arguments);
+fn succeeds(env: &TestEnv, arguments: &[&str]) -> String {
+    let output = env.kubectl(arguments);
     assert!(
         output.status.success(),
         "{arguments:?}: {}\n{}",
         text(&output),
-        stage.log()
+        env.log()
     );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn refused(stage: &Stage, arguments: &[&str]) -> String {
-    let output = stage.kubectl(arguments);
+fn refused(env: &TestEnv, arguments: &[&str]) -> String {
+    let output = env.kubectl(arguments);
     assert!(
         !output.status.success(),
         "{arguments:?} was accepted: {}",
@@ -85,37 +85,37 @@ fn refused(stage: &Stage, arguments: &[&str]) -> String {
     text(&output)
 }
 
-fn read(stage: &Stage, resource: &str, name: &str) -> Value {
-    let json = succeeds(stage, &["get", resource, name, "--output=json"]);
+fn read(env: &TestEnv, resource: &str, name: &str) -> Value {
+    let json = succeeds(env, &["get", resource, name, "--output=json"]);
     serde_json::from_str(&json).expect("JSON")
 }
 
 #[tokio::test]
 async fn objects_written_in_one_version_are_read_in_the_other_without_loss() {
-    let (_private, stage) = stage("two-versions", &[]).await;
+    let (_private, env) = test_env("two-versions", &[]).await;
     for file in
         std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/config/samples")).expect("samples")
     {
         let path = file.expect("a file").path();
         if path.is_file() && !path.ends_with("kustomization.yaml") {
-            succeeds(&stage, &["apply", "-f", path.to_str().expect("a path")]);
+            succeeds(&env, &["apply", "-f", path.to_str().expect("a path")]);
         }
     }
     assert_eq!(
-        read(&stage, HUB, "memcached-sample")["spec"],
+        read(&env, HUB, "memcached-sample")["spec"],
         json!({"replicas": 3})
     );
-    let before = read(&stage, HUB, "memcached-v1-sample")["spec"].clone();
+    let before = read(&env, HUB, "memcached-v1-sample")["spec"].clone();
     assert!(
         before["memory"].is_number(),
         "the sample has fields that the original version lacks: {before}"
     );
-    let spoke = read(&stage, SPOKE, "memcached-v1-sample");
+    let spoke = read(&env, SPOKE, "memcached-v1-sample");
     assert_eq!(spoke["spec"], json!({"size": before["replicas"]}));
 
     // An edit through the original version keeps the fields that it does not have.
     succeeds(
-        &stage,
+        &env,
         &[
             "patch",
             SPOKE,
@@ -127,10 +127,10 @@ async fn objects_written_in_one_version_are_read_in_the_other_without_loss() {
     );
     let mut expected = before.clone();
     expected["replicas"] = json!(2);
-    assert_eq!(read(&stage, HUB, "memcached-v1-sample")["spec"], expected);
+    assert_eq!(read(&env, HUB, "memcached-v1-sample")["spec"], expected);
     // An edit through the new version is visible in the original one.
     succeeds(
-        &stage,
+        &env,
         &[
             "patch",
             HUB,
@@ -141,10 +141,10 @@ async fn objects_written_in_one_version_are_read_in_the_other_without_loss() {
         ],
     );
     assert_eq!(
-        read(&stage, SPOKE, "memcached-sample")["spec"],
+        read(&env, SPOKE, "memcached-sample")["spec"],
         json!({"size": 1})
     );
-    let deployment = stage
+    let deployment = env
         .until(
             DEPLOYMENT,
             "memcached-sample",
@@ -157,7 +157,7 @@ async fn objects_written_in_one_version_are_read_in_the_other_without_loss() {
         .await;
     assert_eq!(deployment["spec"]["replicas"], 1);
     for resource in [HUB, SPOKE] {
-        let list = succeeds(&stage, &["get", resource]);
+        let list = succeeds(&env, &["get", resource]);
         assert!(
             list.contains("memcached-sample") && list.contains("memcached-v1-sample"),
             "{list}"
@@ -167,12 +167,12 @@ async fn objects_written_in_one_version_are_read_in_the_other_without_loss() {
 
 #[tokio::test]
 async fn the_webhook_rejects_what_the_schema_cannot_in_the_fields_of_the_version() {
-    let (_private, mut stage) = stage("refused", &[]).await;
+    let (_private, mut env) = test_env("refused", &[]).await;
     let sample = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/config/samples/cache_v1alpha1_memcached.yaml"
     );
-    succeeds(&stage, &["apply", "-f", sample]);
+    succeeds(&env, &["apply", "-f", sample]);
     for (arguments, words) in [
         (
             vec!["scale", "memcached", "memcached-sample", "--replicas=5000"],
@@ -225,15 +225,15 @@ async fn the_webhook_rejects_what_the_schema_cannot_in_the_fields_of_the_version
             "spec.size: Forbidden: use spec.replicas",
         ),
     ] {
-        let said = refused(&stage, &arguments);
+        let said = refused(&env, &arguments);
         println!("{said}");
         assert!(said.contains(words), "{said}");
     }
-    assert_eq!(read(&stage, SPOKE, "memcached-sample")["spec"]["size"], 3);
+    assert_eq!(read(&env, SPOKE, "memcached-sample")["spec"]["size"], 3);
 
     // When the manager stops, it restores what the URL replaced.
-    let exit = stage.stop_manager().expect("it ran");
+    let exit = env.stop_manager().expect("it ran");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
-    let left = stage.kubectl(&["get", "validatingwebhookconfigurations", CONFIGURATION]);
+    let left = env.kubectl(&["get", "validatingwebhookconfigurations", CONFIGURATION]);
     assert!(!left.status.success(), "{}", text(&left));
 }

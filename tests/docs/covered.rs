@@ -56,7 +56,7 @@ pub(crate) const LISTED: &[(&str, &str)] = &[
     ),
     (
         "kubectl apply -k config/migrate-storage",
-        "tests/install has an API server take it; tests/versions/errand.rs has its rights",
+        "tests/install has an API server take it; tests/versions/migrate_storage.rs has its rights",
     ),
     (
         "kubectl -n quartet-operator-system wait --for=condition=Complete --timeout=10m job/quartet-operator-storage-migration",

@@ -6,6 +6,7 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "real time passes here")]
 
+mod adoption;
 mod any_namespace;
 mod autoscaled;
 mod bundle;
@@ -19,14 +20,13 @@ mod helm;
 mod load;
 mod mirror;
 mod node;
-#[path = "../support/old_operators.rs"]
-mod old_operators;
 mod olm_v1;
 mod operands;
+#[path = "../support/original_operators.rs"]
+mod original_operators;
 mod plain;
 mod predecessors;
 mod shell;
-mod takeover;
 mod traffic;
 #[path = "../support/trusted/mod.rs"]
 mod trusted;
@@ -54,8 +54,8 @@ const PHASES: &[(&str, Phase)] = &[
     ("deleted version", csv_deleted::leaves_the_resources),
     ("any namespace", any_namespace::in_the_namespace_of_a_hub),
     ("mirror", mirror::installed_from_a_mirror),
-    ("adopt", takeover::by_one_file),
-    ("adopt under OLM", takeover::under_olm),
+    ("adopt", adoption::by_one_file),
+    ("adopt under OLM", adoption::under_olm),
     ("fifth operator", fifth::redis_keeps_its_data),
 ];
 

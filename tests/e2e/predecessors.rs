@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::old_operators::{self, owned, resource_and_children};
 use crate::operands;
+use crate::original_operators::{self, owned, resource_and_children};
 use crate::shell::Shell;
 use crate::traffic::{Endpoints, Traffic};
 
@@ -60,7 +60,7 @@ impl World {
         }
         shell.must(&format!("rm -rf {FILES} && mkdir -p {FILES}"));
         shell.must("kubectl create namespace shop");
-        let of_all = old_operators::ALL.map(|(_, documents)| ("default", documents));
+        let of_all = original_operators::ALL.map(|(_, documents)| ("default", documents));
         let all = of_all.into_iter().chain([("shop", SHOP)]);
         let mut left: Vec<Left> = all
             .map(|(namespace, documents)| Left::leave(shell, namespace, documents))

@@ -5,31 +5,27 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::stage::{
+use crate::environment::{
     LEASE, LEASE_DURATION, LEASE_NAME, Replica, lease, requests, start, start_admin,
 };
-use testkit::{DEADLINE, RBAC, ROLE, ROLE_BINDING, Stage};
+use testkit::{DEADLINE, RBAC, ROLE, ROLE_BINDING, TestEnv};
 
-async fn stage(name: &str) -> Arc<Stage> {
-    Arc::new(Stage::without_manager(name).await)
+async fn test_env(name: &str) -> Arc<TestEnv> {
+    Arc::new(TestEnv::without_manager(name).await)
 }
 
-async fn edit(stage: &Stage, patch: Value) {
-    stage
-        .patch(LEASE, LEASE_NAME, patch)
-        .await
-        .expect("patched");
+async fn edit(env: &TestEnv, patch: Value) {
+    env.patch(LEASE, LEASE_NAME, patch).await.expect("patched");
 }
 
 /// Waits for this many more renewals.
-async fn renewals(stage: &Stage, count: usize) {
+async fn renewals(env: &TestEnv, count: usize) {
     for _ in 0..count {
-        let before = lease(stage).await["spec"]["renewTime"].clone();
-        stage
-            .until(LEASE, LEASE_NAME, "renewed", |lease| {
-                lease["spec"]["renewTime"] != before
-            })
-            .await;
+        let before = lease(env).await["spec"]["renewTime"].clone();
+        env.until(LEASE, LEASE_NAME, "renewed", |lease| {
+            lease["spec"]["renewTime"] != before
+        })
+        .await;
     }
 }
 
@@ -45,15 +41,15 @@ fn left_behind(renewed: jiff::Timestamp) -> Value {
 
 #[tokio::test]
 async fn a_deleted_lease_is_recreated_by_the_leader() {
-    let stage = stage("deleted").await;
-    let mut leader = start_admin(&stage, "a");
+    let env = test_env("deleted").await;
+    let mut leader = start_admin(&env, "a");
     leader.leads().await;
-    let mut standby = start_admin(&stage, "b");
+    let mut standby = start_admin(&env, "b");
     standby.says("\"standing by\"").await;
-    let before = lease(&stage).await;
+    let before = lease(&env).await;
     let began = Instant::now();
-    stage.delete(LEASE, LEASE_NAME).await;
-    let after = stage
+    env.delete(LEASE, LEASE_NAME).await;
+    let after = env
         .until(LEASE, LEASE_NAME, "made anew", |lease| {
             lease["metadata"]["uid"] != before["metadata"]["uid"]
         })
@@ -63,7 +59,7 @@ async fn a_deleted_lease_is_recreated_by_the_leader() {
         after["spec"]["holderIdentity"],
         before["spec"]["holderIdentity"]
     );
-    renewals(&stage, 2).await;
+    renewals(&env, 2).await;
     assert!(
         leader.runs() && standby.runs() && !standby.has_led(),
         "{}",
@@ -73,17 +69,17 @@ async fn a_deleted_lease_is_recreated_by_the_leader() {
 
 #[tokio::test]
 async fn labels_of_others_are_kept_and_do_not_end_leadership() {
-    let stage = stage("labels").await;
-    let mut leader = start_admin(&stage, "a");
+    let env = test_env("labels").await;
+    let mut leader = start_admin(&env, "a");
     leader.leads().await;
-    edit(&stage, json!({"metadata": {"labels": {"team": "x"}}})).await;
-    renewals(&stage, 2).await;
-    let now = lease(&stage).await;
+    edit(&env, json!({"metadata": {"labels": {"team": "x"}}})).await;
+    renewals(&env, 2).await;
+    let now = lease(&env).await;
     assert_eq!(now["metadata"]["labels"]["team"], "x");
     assert!(leader.runs(), "{}", leader.log());
     let exit = leader.stop().await;
     assert_eq!(exit.code, Some(0), "{}", exit.log);
-    let released = lease(&stage).await;
+    let released = lease(&env).await;
     assert_eq!(released["spec"]["holderIdentity"], "");
     assert_eq!(released["spec"]["leaseDurationSeconds"], 1);
     assert_eq!(released["metadata"]["labels"]["team"], "x");
@@ -100,13 +96,13 @@ async fn is_lost(mut leader: Replica, why: &str) {
 
 #[tokio::test]
 async fn a_leader_exits_if_the_lease_has_another_holder_and_that_lease_must_expire() {
-    let stage = stage("given-away").await;
-    let leader = start_admin(&stage, "a");
+    let env = test_env("given-away").await;
+    let leader = start_admin(&env, "a");
     leader.leads().await;
-    let standby = start_admin(&stage, "b");
+    let standby = start_admin(&env, "b");
     standby.says("\"standing by\"").await;
     let began = Instant::now();
-    edit(&stage, json!({"spec": {"holderIdentity": "somebody"}})).await;
+    edit(&env, json!({"spec": {"holderIdentity": "somebody"}})).await;
     is_lost(leader, "the lease is held by somebody").await;
     standby.leads().await;
     let took = began.elapsed();
@@ -122,13 +118,13 @@ async fn a_leader_exits_if_the_lease_has_another_holder_and_that_lease_must_expi
 
 #[tokio::test]
 async fn a_leader_exits_if_its_lease_is_emptied_and_the_next_acquires_it_at_once() {
-    let stage = stage("emptied").await;
-    let leader = start_admin(&stage, "a");
+    let env = test_env("emptied").await;
+    let leader = start_admin(&env, "a");
     leader.leads().await;
-    let standby = start_admin(&stage, "b");
+    let standby = start_admin(&env, "b");
     standby.says("\"standing by\"").await;
     let began = Instant::now();
-    edit(&stage, json!({"spec": null})).await;
+    edit(&env, json!({"spec": null})).await;
     is_lost(leader, "").await;
     standby.leads().await;
     println!(
@@ -141,15 +137,15 @@ async fn a_leader_exits_if_its_lease_is_emptied_and_the_next_acquires_it_at_once
 #[tokio::test]
 async fn the_renew_time_of_another_candidate_is_not_compared_with_the_local_clock() {
     let wait = async |name: &str, minutes: i64| {
-        let stage = stage(name).await;
+        let env = test_env(name).await;
         let renewed = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(minutes);
-        stage.apply(&left_behind(renewed)).await.expect("applied");
-        let candidate = start_admin(&stage, "a");
+        env.apply(&left_behind(renewed)).await.expect("applied");
+        let candidate = start_admin(&env, "a");
         candidate.says("\"standing by\"").await;
         let took = candidate.leads().await;
         println!("renewTime off by {minutes} min: led after {took:?}");
         assert!(took > LEASE_DURATION - Duration::from_secs(2) && took < 2 * LEASE_DURATION);
-        let spec = lease(&stage).await["spec"].clone();
+        let spec = lease(&env).await["spec"].clone();
         assert_eq!(spec["leaseTransitions"], 7);
     };
     tokio::join!(wait("behind", -5), wait("ahead", 5), wait("in-time", 0));
@@ -171,7 +167,7 @@ fn rules() -> Value {
 
 #[tokio::test]
 async fn a_candidate_needs_five_permissions_and_exits_when_they_are_revoked() {
-    let stage = stage("rights").await;
+    let env = test_env("rights").await;
     let audit = devcluster::Environment::from_variables()
         .expect("a cluster")
         .audit_log;
@@ -182,15 +178,15 @@ async fn a_candidate_needs_five_permissions_and_exits_when_they_are_revoked() {
     let binding = json!({
         "apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "candidate"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "candidate"},
-        "subjects": [{"kind": "User", "name": format!("{}-a", stage.namespace)}],
+        "subjects": [{"kind": "User", "name": format!("{}-a", env.namespace)}],
     });
-    stage.apply(&role).await.expect("applied");
-    stage.apply(&binding).await.expect("applied");
-    let leader = start(&stage, "a", &["system:authenticated"]);
+    env.apply(&role).await.expect("applied");
+    env.apply(&binding).await.expect("applied");
+    let leader = start(&env, "a", &["system:authenticated"]);
     leader.leads().await;
-    renewals(&stage, 1).await;
+    renewals(&env, 1).await;
     let used = || {
-        let requests = requests(&audit, &stage);
+        let requests = requests(&audit, &env);
         let of_leases = requests
             .iter()
             .filter(|request| request.resource == "leases");
@@ -204,7 +200,7 @@ async fn a_candidate_needs_five_permissions_and_exits_when_they_are_revoked() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(used().iter().eq(&RIGHTS), "{:?}", used());
-    stage.delete(ROLE_BINDING, "candidate").await;
-    stage.delete(ROLE, "candidate").await;
+    env.delete(ROLE_BINDING, "candidate").await;
+    env.delete(ROLE, "candidate").await;
     is_lost(leader, "the lease could not be renewed in time").await;
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::stage::{LEASE_DURATION, Replica, Work, Write, start_admin, writes};
-use testkit::Stage;
+use crate::environment::{LEASE_DURATION, Replica, Work, Write, start_admin, writes};
+use testkit::TestEnv;
 use testkit::sum;
 
 /// The longest time from the last write of a stopping leader to the first write of the next one.
@@ -24,8 +24,8 @@ fn audit_log() -> PathBuf {
     environment.expect("a cluster for the tests").audit_log
 }
 
-async fn stage(name: &str) -> Arc<Stage> {
-    Arc::new(Stage::without_manager(name).await)
+async fn test_env(name: &str) -> Arc<TestEnv> {
+    Arc::new(TestEnv::without_manager(name).await)
 }
 
 fn of<'a>(writes: &'a [Write], replica: &'a str) -> impl Iterator<Item = &'a Write> {
@@ -35,13 +35,13 @@ fn of<'a>(writes: &'a [Write], replica: &'a str) -> impl Iterator<Item = &'a Wri
 /// Waits until this replica has written after `since`, and returns all writes so far.
 async fn until_written(
     log: &Path,
-    stage: &Stage,
+    env: &TestEnv,
     replica: &Replica,
     since: Timestamp,
 ) -> Vec<Write> {
     let began = Instant::now();
     loop {
-        let writes = writes(log, stage);
+        let writes = writes(log, env);
         if of(&writes, &replica.user).any(|write| write.received > since) {
             return writes;
         }
@@ -58,8 +58,8 @@ fn between(earlier: Timestamp, later: Timestamp) -> Duration {
 async fn a_leader_that_receives_sigterm_hands_over_within_100_ms() {
     let trials = std::env::var("ELECTION_TRIALS").ok();
     let trials = trials.map_or(TRIALS, |text| text.parse().expect("a number"));
-    let (stage, log) = (stage("handover").await, audit_log());
-    let mut leader = start_admin(&stage, "0");
+    let (env, log) = (test_env("handover").await, audit_log());
+    let mut leader = start_admin(&env, "0");
     leader.leads().await;
     assert_eq!(
         sum(
@@ -69,7 +69,7 @@ async fn a_leader_that_receives_sigterm_hands_over_within_100_ms() {
         ),
         1.0
     );
-    let work = Work::begin(&stage).await;
+    let work = Work::begin(&env).await;
     let mut gaps: Vec<Duration> = Vec::new();
     // The fastest trial takes at most twice the promised time of an idle machine. There are more
     // trials if the machine has other load.
@@ -78,7 +78,7 @@ async fn a_leader_that_receives_sigterm_hands_over_within_100_ms() {
         if gaps.len() >= trials && is_shown(&gaps) {
             break;
         }
-        let mut next = start_admin(&stage, &trial.to_string());
+        let mut next = start_admin(&env, &trial.to_string());
         next.is_warm().await;
         assert!(!next.has_led(), "{}", next.log());
         assert_eq!(
@@ -86,11 +86,11 @@ async fn a_leader_that_receives_sigterm_hands_over_within_100_ms() {
             0.0
         );
         let (told, user) = (Timestamp::now(), leader.user.clone());
-        until_written(&log, &stage, &leader, told).await;
+        until_written(&log, &env, &leader, told).await;
         let exit = leader.stop().await;
         assert_eq!(exit.code, Some(0), "{}", exit.log);
         assert!(exit.log.contains("the lease is released"), "{}", exit.log);
-        let writes = until_written(&log, &stage, &next, told).await;
+        let writes = until_written(&log, &env, &next, told).await;
         let last = of(&writes, &user)
             .map(|write| write.answered)
             .max()
@@ -113,16 +113,16 @@ async fn a_leader_that_receives_sigterm_hands_over_within_100_ms() {
 
 #[tokio::test]
 async fn a_leader_that_is_killed_is_replaced_when_its_lease_has_expired() {
-    let (stage, log) = (stage("killed").await, audit_log());
-    let mut leader = start_admin(&stage, "a");
+    let (env, log) = (test_env("killed").await, audit_log());
+    let mut leader = start_admin(&env, "a");
     leader.leads().await;
-    let _work = Work::begin(&stage).await;
-    let mut next = start_admin(&stage, "b");
+    let _work = Work::begin(&env).await;
+    let mut next = start_admin(&env, "b");
     next.is_warm().await;
     let killed = Timestamp::now();
     leader.signal("-KILL");
     next.leads().await;
-    let writes = until_written(&log, &stage, &next, killed).await;
+    let writes = until_written(&log, &env, &next, killed).await;
     let first = of(&writes, &next.user).next().expect("it writes");
     let took = between(killed, first.answered);
     println!("the next leader wrote {took:?} after the kill (limit: {LEASE_DURATION:?} + 1 s)");
@@ -136,17 +136,17 @@ async fn a_leader_that_is_killed_is_replaced_when_its_lease_has_expired() {
 
 #[tokio::test]
 async fn a_leader_that_is_paused_for_20_s_writes_nothing_when_it_resumes() {
-    let (stage, log) = (stage("frozen").await, audit_log());
-    let mut leader = start_admin(&stage, "a");
+    let (env, log) = (test_env("frozen").await, audit_log());
+    let mut leader = start_admin(&env, "a");
     leader.leads().await;
-    let _work = Work::begin(&stage).await;
-    let mut next = start_admin(&stage, "b");
+    let _work = Work::begin(&env).await;
+    let mut next = start_admin(&env, "b");
     next.is_warm().await;
-    until_written(&log, &stage, &leader, Timestamp::now()).await;
+    until_written(&log, &env, &leader, Timestamp::now()).await;
     let frozen = Timestamp::now();
     leader.signal("-STOP");
     next.leads().await;
-    until_written(&log, &stage, &next, frozen).await;
+    until_written(&log, &env, &next, frozen).await;
     let slept = between(frozen, Timestamp::now());
     tokio::time::sleep(Duration::from_secs(20).saturating_sub(slept)).await;
     let goes_on = Timestamp::now();
@@ -156,7 +156,7 @@ async fn a_leader_that_is_paused_for_20_s_writes_nothing_when_it_resumes() {
     assert_eq!(code, Some(1), "{}", leader.log());
     let lost = "leader election lost: ";
     assert!(leader.log().contains(lost), "{}", leader.log());
-    let writes = until_written(&log, &stage, &next, Timestamp::now()).await;
+    let writes = until_written(&log, &env, &next, Timestamp::now()).await;
     let late: Vec<_> = of(&writes, &leader.user)
         .filter(|write| write.received >= goes_on)
         .collect();

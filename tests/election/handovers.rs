@@ -7,9 +7,9 @@ use std::time::Duration;
 use faultproxy::{EventAction, EventRule, Match, Proxy};
 use serde_json::{Value, json};
 
-use crate::stage::{Replica, start_behind};
+use crate::environment::{Replica, start_behind};
 use crate::trusted;
-use testkit::{DEPLOYMENT, MEMCACHED, Stage, is_ready};
+use testkit::{DEPLOYMENT, MEMCACHED, TestEnv, is_ready};
 
 const HANDOVERS: i64 = 20;
 const NAMES: [&str; 2] = ["a", "b"];
@@ -17,20 +17,20 @@ const NAMES: [&str; 2] = ["a", "b"];
 /// How long a new leader works with an outdated cache. It reconciles everything at once.
 const BEHIND: Duration = Duration::from_millis(400);
 
-async fn proxy(stage: &Stage) -> Proxy {
-    let kubeconfig = kube::config::Kubeconfig::read_from(stage.kubeconfig());
+async fn proxy(env: &TestEnv) -> Proxy {
+    let kubeconfig = kube::config::Kubeconfig::read_from(env.kubeconfig());
     let proxy = Proxy::start(kubeconfig.expect("a kubeconfig")).await;
     proxy.expect("a proxy")
 }
 
-async fn ask_for(stage: &Stage, size: i64) {
+async fn ask_for(env: &TestEnv, size: i64) {
     for name in NAMES {
         let object = MEMCACHED.object(name, json!({"size": size}));
-        stage.apply(&object).await.expect("applied");
+        env.apply(&object).await.expect("applied");
     }
     for name in NAMES {
         let scaled = |it: &Value| it["spec"]["replicas"] == size;
-        stage.until(DEPLOYMENT, name, "as asked for", scaled).await;
+        env.until(DEPLOYMENT, name, "as asked for", scaled).await;
     }
 }
 
@@ -42,20 +42,20 @@ fn stamp(deployment: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_leader_with_an_outdated_cache_never_applies_an_older_generation() {
-    let stage = Stage::without_manager("behind").await;
+    let env = TestEnv::without_manager("behind").await;
     let mut leader: (Replica, Proxy) = {
-        let proxy = proxy(&stage).await;
-        (start_behind(&stage, "0", &proxy), proxy)
+        let proxy = proxy(&env).await;
+        (start_behind(&env, "0", &proxy), proxy)
     };
     leader.0.leads().await;
-    ask_for(&stage, 1).await;
+    ask_for(&env, 1).await;
     for handover in 1..=HANDOVERS {
-        let proxy = proxy(&stage).await;
-        let mut next = start_behind(&stage, &handover.to_string(), &proxy);
+        let proxy = proxy(&env).await;
+        let mut next = start_behind(&env, &handover.to_string(), &proxy);
         next.is_warm().await;
         let resources = Match::watches().of("memcacheds");
         let held = proxy.install_on_events(EventRule::new(resources, EventAction::Hold));
-        ask_for(&stage, 1 + handover).await;
+        ask_for(&env, 1 + handover).await;
         let exit = leader.0.stop().await;
         assert_eq!(exit.code, Some(0), "{}", exit.log);
         next.leads().await;
@@ -65,13 +65,13 @@ async fn a_new_leader_with_an_outdated_cache_never_applies_an_older_generation()
         leader = (next, proxy);
     }
     for name in NAMES {
-        stage.until(MEMCACHED, name, "Ready", is_ready).await;
+        env.until(MEMCACHED, name, "Ready", is_ready).await;
     }
     let mut last: HashMap<String, (i64, i64)> = HashMap::new();
     let mut back = Vec::new();
     let mut changes = 0;
-    let log = stage.audit_log();
-    for (name, deployment) in trusted::versions(log, &stage.namespace, "deployments") {
+    let log = env.audit_log();
+    for (name, deployment) in trusted::versions(log, &env.namespace, "deployments") {
         let generation = stamp(&deployment)["generation"]
             .as_i64()
             .unwrap_or_default();
@@ -87,12 +87,12 @@ async fn a_new_leader_with_an_outdated_cache_never_applies_an_older_generation()
         back.len()
     );
     assert!(back.is_empty(), "generation and pods: {back:#?}");
-    let report = trusted::check_namespace(log, &stage.namespace);
+    let report = trusted::check_namespace(log, &env.namespace);
     report.print("behind");
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
     assert!(report.stamped > 0 && report.checked > 0, "{report:?}");
     for name in NAMES {
-        let deployment = stage.get(DEPLOYMENT, name).await.expect("the child");
+        let deployment = env.get(DEPLOYMENT, name).await.expect("the child");
         let stamp = stamp(&deployment);
         assert_eq!(stamp["generation"], 1 + HANDOVERS, "{stamp}");
         assert!(

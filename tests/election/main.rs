@@ -3,12 +3,12 @@
 #![allow(clippy::disallowed_types)] // the cluster lives in real time
 
 mod disputes;
+mod environment;
 mod failover;
 mod handovers;
 mod outage;
 #[path = "../support/private.rs"]
 mod private;
 mod restored;
-mod stage;
 #[path = "../support/trusted/mod.rs"]
 mod trusted;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use devcluster::Component;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::environment::{lease, start_admin};
 use crate::private;
-use crate::stage::{lease, start_admin};
-use testkit::Stage;
+use testkit::TestEnv;
 
 /// How long a leader continues without renewing the lease.
 const RENEW_DEADLINE: SignedDuration = SignedDuration::from_secs(10);
@@ -15,13 +15,13 @@ const RENEW_DEADLINE: SignedDuration = SignedDuration::from_secs(10);
 #[tokio::test]
 async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s() {
     let private = private::cluster().await;
-    let mut stage = Stage::on(private.cluster.environment(), "still").await;
-    stage.install_crds().await;
-    let mut leader = start_admin(&stage, "a");
+    let mut env = TestEnv::on(private.cluster.environment(), "still").await;
+    env.install_crds().await;
+    let mut leader = start_admin(&env, "a");
     leader.leads().await;
-    let mut standby = start_admin(&stage, "b");
+    let mut standby = start_admin(&env, "b");
     standby.says("\"standing by\"").await;
-    let before = lease(&stage).await["spec"].clone();
+    let before = lease(&env).await["spec"].clone();
 
     let pause = || {
         private
@@ -38,21 +38,21 @@ async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s() {
     pause();
     tokio::time::sleep(Duration::from_secs(5)).await;
     resume();
-    stage.reconnect().await;
+    env.reconnect().await;
     // Once more from here: requests that were in flight when the API server was paused do not
     // count.
-    let last = lease(&stage).await["spec"]["renewTime"].clone();
+    let last = lease(&env).await["spec"]["renewTime"].clone();
     let renewed = |lease: &serde_json::Value| lease["spec"]["renewTime"] != last;
-    let name = crate::stage::LEASE_NAME;
-    let after = stage
-        .until(crate::stage::LEASE, name, "renewed", renewed)
+    let name = crate::environment::LEASE_NAME;
+    let after = env
+        .until(crate::environment::LEASE, name, "renewed", renewed)
         .await;
     for field in ["holderIdentity", "leaseTransitions", "acquireTime"] {
         assert_eq!(after["spec"][field], before[field], "kept");
     }
     assert!(leader.runs() && !standby.has_led(), "{}", leader.log());
 
-    let renewed = lease(&stage).await["spec"]["renewTime"].clone();
+    let renewed = lease(&env).await["spec"]["renewTime"].clone();
     let began = Instant::now();
     pause();
     let (code, took) = leader.ends().await;
@@ -73,7 +73,7 @@ async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s() {
     resume();
     let back = Instant::now();
     // The kubelet would restart the process that exited.
-    let again = start_admin(&stage, "c");
+    let again = start_admin(&env, "c");
     while !standby.has_led() && !again.has_led() {
         assert!(
             back.elapsed() < 2 * Duration::from_secs(15),

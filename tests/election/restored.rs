@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use devcluster::{Cluster, Component, Options};
 use serde_json::{Value, json};
 
-use crate::stage::{LEASE_DURATION, Replica, lease, start_admin};
-use testkit::{DEADLINE, DEPLOYMENT, MEMCACHED, Stage};
+use crate::environment::{LEASE_DURATION, Replica, lease, start_admin};
+use testkit::{DEADLINE, DEPLOYMENT, MEMCACHED, TestEnv};
 
 fn copy(from: &Path, to: &Path) {
     let copied = std::process::Command::new("cp")
@@ -20,10 +20,10 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Waits until the Deployment has this many pods; open watches may have to be restarted first.
-async fn until_scaled(stage: &Stage, size: i64, managers: &[&Replica]) {
+async fn until_scaled(env: &TestEnv, size: i64, managers: &[&Replica]) {
     let began = Instant::now();
     loop {
-        let deployment = stage.get(DEPLOYMENT, "cache").await;
+        let deployment = env.get(DEPLOYMENT, "cache").await;
         if deployment.is_some_and(|it| it["spec"]["replicas"] == size) {
             println!(
                 "the Deployment has {size} replicas after {:.1?}",
@@ -38,9 +38,9 @@ async fn until_scaled(stage: &Stage, size: i64, managers: &[&Replica]) {
     }
 }
 
-async fn ask_for(stage: &Stage, size: i64) {
+async fn ask_for(env: &TestEnv, size: i64) {
     let object = MEMCACHED.object("cache", json!({"size": size}));
-    stage.apply(&object).await.expect("applied");
+    env.apply(&object).await.expect("applied");
 }
 
 /// Stops etcd and API server and starts them with the data of `copy`.
@@ -67,13 +67,13 @@ async fn caches_and_leader_election_accept_resource_versions_that_go_backwards()
         .await
         .expect("no panic");
     let cluster = Arc::new(starting.expect("an API server"));
-    let mut stage = Stage::on(cluster.environment(), "restored").await;
-    stage.install_crds().await;
-    let mut leader = start_admin(&stage, "a");
+    let mut env = TestEnv::on(cluster.environment(), "restored").await;
+    env.install_crds().await;
+    let mut leader = start_admin(&env, "a");
     leader.leads().await;
-    ask_for(&stage, 1).await;
-    until_scaled(&stage, 1, &[&leader]).await;
-    let mut standby = start_admin(&stage, "b");
+    ask_for(&env, 1).await;
+    until_scaled(&env, 1, &[&leader]).await;
+    let mut standby = start_admin(&env, "b");
     standby.is_warm().await;
 
     // As after a crash of the machine: everything that etcd has written so far.
@@ -81,21 +81,20 @@ async fn caches_and_leader_election_accept_resource_versions_that_go_backwards()
     cluster.pause(Component::Etcd).expect("it runs");
     copy(&cluster.dir().join("etcd"), &copied);
     cluster.resume(Component::Etcd).expect("it runs");
-    let in_copy = version(&lease(&stage).await);
+    let in_copy = version(&lease(&env).await);
     // More writes than a restart of the API server makes.
     for turn in 0..400 {
         let labels = json!({"metadata": {"labels": {"turn": turn.to_string()}}});
-        stage
-            .patch(MEMCACHED, "cache", labels)
+        env.patch(MEMCACHED, "cache", labels)
             .await
             .expect("patched");
     }
-    ask_for(&stage, 3).await;
-    until_scaled(&stage, 3, &[&leader, &standby]).await;
+    ask_for(&env, 3).await;
+    until_scaled(&env, 3, &[&leader, &standby]).await;
     // The lease is renewed every 2 s, so the backup has an older one.
     let started = Instant::now();
     let before = loop {
-        let before = version(&lease(&stage).await);
+        let before = version(&lease(&env).await);
         if before > in_copy {
             break before;
         }
@@ -106,12 +105,12 @@ async fn caches_and_leader_election_accept_resource_versions_that_go_backwards()
     let restoring = Arc::clone(&cluster);
     let restored = tokio::task::spawn_blocking(move || restore(&restoring, &copied));
     restored.await.expect("restored");
-    stage.reconnect().await;
-    let after = version(&lease(&stage).await);
+    env.reconnect().await;
+    let after = version(&lease(&env).await);
     assert!(after < before, "{after} is not before {before}");
     // A size that the resource had neither before nor after the backup.
-    ask_for(&stage, 2).await;
-    until_scaled(&stage, 2, &[&leader, &standby]).await;
+    ask_for(&env, 2).await;
+    until_scaled(&env, 2, &[&leader, &standby]).await;
     assert!(leader.runs() || standby.has_led(), "nobody leads");
 
     // The standby has seen later versions of the Lease.
@@ -121,8 +120,8 @@ async fn caches_and_leader_election_accept_resource_versions_that_go_backwards()
         println!("the standby was elected {led:.1?} after the leader was killed");
         assert!(led < LEASE_DURATION + Duration::from_secs(15), "{led:?}");
     }
-    ask_for(&stage, 4).await;
-    until_scaled(&stage, 4, &[&leader, &standby]).await;
+    ask_for(&env, 4).await;
+    until_scaled(&env, 4, &[&leader, &standby]).await;
     // The status check cannot order revisions that occur twice.
     std::fs::remove_file(cluster.audit_log()).expect("the audit log");
 }

@@ -13,7 +13,7 @@ use crate::private;
 use crate::rig::Rig;
 use crate::scenario::Scenario;
 use crate::workload::Workload;
-use testkit::Stage;
+use testkit::TestEnv;
 
 /// How many scenarios work at a time: more only make each other slow.
 const AT_A_TIME: usize = 4;
@@ -61,7 +61,7 @@ impl References {
     async fn of(&self, workload: Workload) -> Reference {
         let cell = Arc::clone(self.by_workload.lock().await.entry(workload).or_default());
         let reference = cell.get_or_init(async || {
-            let stage = Stage::without_manager("reference").await;
+            let stage = TestEnv::without_manager("reference").await;
             let mut rig = Rig::set(stage, workload, true).await;
             rig.work().await;
             rig.converge().await;
@@ -139,11 +139,11 @@ async fn one(
     let name = scenario.fault.to_lowercase();
     let (stage, private, hold) = if scenario.is_private {
         let private = private::cluster().await;
-        let stage = Stage::on(private.cluster.environment(), &name).await;
+        let stage = TestEnv::on(private.cluster.environment(), &name).await;
         stage.install_crds().await;
         (stage, Some(private), hold.min(PRIVATE_HOLD))
     } else {
-        (Stage::without_manager(&name).await, None, hold)
+        (TestEnv::without_manager(&name).await, None, hold)
     };
     let mut rig = Rig::set(stage, scenario.workload, scenario.elects).await;
     rig.private = private;

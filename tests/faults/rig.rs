@@ -12,7 +12,7 @@ use crate::oracle::process::Process;
 use crate::oracle::status::Statuses;
 use crate::private::Private;
 use crate::workload::{self, State, Workload};
-use testkit::{DEPLOYMENT, NAMESPACE, Stage};
+use testkit::{DEPLOYMENT, NAMESPACE, TestEnv};
 
 /// How often it is looked whether all is as it should be.
 const POLL: Duration = Duration::from_millis(100);
@@ -43,7 +43,7 @@ pub(crate) const WATCHED: [&str; 7] = [
 
 /// See the top of this file.
 pub(crate) struct Rig {
-    pub(crate) stage: Stage,
+    pub(crate) stage: TestEnv,
     pub(crate) proxy: Proxy,
     pub(crate) workload: Workload,
     pub(crate) node_port: u16,
@@ -73,7 +73,7 @@ pub(crate) struct Rig {
 
 impl Rig {
     /// A manager at rest behind a proxy; with the four resources if the workload begins so.
-    pub(crate) async fn set(stage: Stage, workload: Workload, elects: bool) -> Self {
+    pub(crate) async fn set(stage: TestEnv, workload: Workload, elects: bool) -> Self {
         let kubeconfig = kube::config::Kubeconfig::read_from(stage.kubeconfig());
         let proxy = Proxy::start(kubeconfig.expect("a kubeconfig")).await;
         let file = std::env::temp_dir().join(format!("{}.kubeconfig", stage.namespace));
@@ -273,7 +273,7 @@ impl Drop for Rig {
 }
 
 /// A Deployment that is none of our business, at rest.
-pub(crate) async fn stranger(stage: &Stage) -> serde_json::Value {
+pub(crate) async fn stranger(stage: &TestEnv) -> serde_json::Value {
     let labels = json!({"app": STRANGER});
     let object = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": STRANGER, "labels": labels},

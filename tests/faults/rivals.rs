@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::campaign::seed_of;
 use crate::oracle::{Violation, violation, writers};
 use testkit::Manager;
-use testkit::{MEMCACHED, NAMESPACE, Stage};
+use testkit::{MEMCACHED, NAMESPACE, TestEnv};
 
 /// The leader renews for the last time this long before it ends (`renew_deadline`).
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ struct Rival {
 }
 
 impl Rival {
-    async fn start(stage: &Stage, name: &str) -> Self {
+    async fn start(stage: &TestEnv, name: &str) -> Self {
         let kubeconfig = kube::config::Kubeconfig::read_from(stage.kubeconfig());
         let proxy = Proxy::start(kubeconfig.expect("a kubeconfig")).await;
         let proxy = proxy.expect("a proxy");
@@ -85,8 +85,8 @@ impl Drop for Rival {
 }
 
 /// A leader with a resource that is as asked for, and who waits.
-async fn rivals(name: &str) -> (Stage, Rival, Rival) {
-    let stage = Stage::without_manager(name).await;
+async fn rivals(name: &str) -> (TestEnv, Rival, Rival) {
+    let stage = TestEnv::without_manager(name).await;
     let first = Rival::start(&stage, "first").await;
     first.until_leading(LEASE + SLACK).await;
     let second = Rival::start(&stage, "second").await;
@@ -95,13 +95,13 @@ async fn rivals(name: &str) -> (Stage, Rival, Rival) {
     (stage, first, second)
 }
 
-async fn change(stage: &Stage, size: i64) {
+async fn change(stage: &TestEnv, size: i64) {
     let object = MEMCACHED.object("it", json!({"size": size}));
     stage.apply(&object).await.expect("applied");
 }
 
 /// Changes the resource all the time, so that whoever may write does.
-async fn change_for(stage: &Stage, long: Duration) {
+async fn change_for(stage: &TestEnv, long: Duration) {
     let began = Instant::now();
     let mut size = 1;
     while began.elapsed() < long {
@@ -134,7 +134,7 @@ fn writes(rival: &Rival) -> usize {
 }
 
 /// Waits for the end state and looks at everything that was asked.
-async fn end(stage: Stage, first: &Rival, second: &Rival) -> Vec<Violation> {
+async fn end(stage: TestEnv, first: &Rival, second: &Rival) -> Vec<Violation> {
     change(&stage, 2).await;
     let began = Instant::now();
     let ready = |object: &serde_json::Value| {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use serde_json::{Value, json};
 
 use testkit::{
-    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage, is_ready,
+    DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, TestEnv, is_ready,
 };
 
 /// The annotation by which the spoke version carries what only the hub version can say.
@@ -165,7 +165,7 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    pub(crate) async fn of(stage: &Stage) -> Self {
+    pub(crate) async fn of(stage: &TestEnv) -> Self {
         Children {
             deployments: stage.list(DEPLOYMENT).await,
             services: stage.list(SERVICE).await,
@@ -179,21 +179,21 @@ pub(crate) fn find<'a>(objects: &'a [Value], name: &str) -> Option<&'a Value> {
 }
 
 /// Applies the four.
-pub(crate) async fn apply(stage: &Stage, state: State, node_port: u16) {
+pub(crate) async fn apply(stage: &TestEnv, state: State, node_port: u16) {
     for wanted in wanted(state, node_port) {
         stage.apply(&wanted.object()).await.expect("applied");
     }
 }
 
 /// Deletes the four.
-pub(crate) async fn delete(stage: &Stage, node_port: u16) {
+pub(crate) async fn delete(stage: &TestEnv, node_port: u16) {
     for wanted in wanted(State::First, node_port) {
         stage.delete(wanted.kind, wanted.name).await;
     }
 }
 
 /// Whether all four are as they ask to be.
-pub(crate) async fn is_met(stage: &Stage, state: State, node_port: u16) -> Result<(), String> {
+pub(crate) async fn is_met(stage: &TestEnv, state: State, node_port: u16) -> Result<(), String> {
     let children = Children::of(stage).await;
     for wanted in wanted(state, node_port) {
         let resource = stage.get(wanted.kind, wanted.name).await;

@@ -6,7 +6,7 @@ use quartet_operator::api::{Kind, Version, memcached};
 use quartet_operator::packaging::crd;
 use serde_json::{Value, json};
 
-use crate::stage::{BOTH_VERSIONS, Stage, collection, object, path};
+use crate::environment::{BOTH_VERSIONS, TestEnv, collection, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
@@ -30,43 +30,43 @@ fn collection_of(version: &Version) -> String {
 }
 
 /// Returns the hub's spec of the object `a`.
-async fn hub_spec(stage: &Stage) -> Value {
-    let read = stage.get(&of(&MEMCACHED.hub, "a")).await;
+async fn hub_spec(env: &TestEnv) -> Value {
+    let read = env.get(&of(&MEMCACHED.hub, "a")).await;
     read.expect("the object")["spec"].take()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::both_versions).await;
+    let env = TestEnv::with_api_server().await;
+    env.apply_crds(crd::both_versions).await;
     // Stored before the webhook validated the annotation.
     let wrong = spoke("wrong", 1, data(json!({"memory": -5})));
     let in_spoke = collection_of(&MEMCACHED.spoke);
-    stage.create(&in_spoke, &wrong).await.expect("created");
-    stage.register_webhooks().await;
+    env.create(&in_spoke, &wrong).await.expect("created");
+    env.register_webhooks().await;
 
     let blamed = "metadata.annotations[quartet-operator.example.com/conversion-data]: \
                   Invalid value: spec.memory of v1: Invalid value: -5: must be greater than or \
                   equal to 1";
     let bad = || data(json!({"memory": -5}));
-    let created = stage.create(&in_spoke, &spoke("a", 1, bad())).await;
+    let created = env.create(&in_spoke, &spoke("a", 1, bad())).await;
     let refused = created.expect_err("refused");
     assert!(refused.message.contains(blamed), "{refused:?}");
     let good = spoke("a", 1, data(json!({"memory": 128})));
-    stage.create(&in_spoke, &good).await.expect("created");
+    env.create(&in_spoke, &good).await.expect("created");
     let expected = json!({"replicas": 1, "memory": 128});
-    assert_eq!(hub_spec(&stage).await, expected);
+    assert_eq!(hub_spec(&env).await, expected);
 
     // kubectl, with the object as it was stored before.
     let annotation = format!(r#"{DATA_ANNOTATION}={{"v1":{{"memory":-5}}}}"#);
     let arguments = ["annotate", SPOKE, "a", "--overwrite", &annotation];
-    let (succeeded, written) = stage.kubectl(&arguments, &Value::Null);
+    let (succeeded, written) = env.kubectl(&arguments, &Value::Null);
     println!("$ kubectl {}\n{written}", arguments.join(" "));
     assert!(!succeeded && written.contains(blamed), "{written}");
 
     let path = of(&MEMCACHED.spoke, "a");
     let with_bad = json!({"metadata": {"annotations": bad()}});
-    let read = stage.get(&path).await.expect("the object");
+    let read = env.get(&path).await.expect("the object");
     let mut replaced = read.clone();
     replaced["metadata"]["annotations"] = bad();
     let mut applied = spoke("a", 1, bad());
@@ -76,14 +76,13 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
     ]);
     let apply = format!("{path}?fieldManager=x&force=true");
     for answer in [
-        stage.merge(&path, with_bad.clone()).await,
-        stage
-            .merge(&format!("{path}?dryRun=All"), with_bad.clone())
+        env.merge(&path, with_bad.clone()).await,
+        env.merge(&format!("{path}?dryRun=All"), with_bad.clone())
             .await,
-        stage.replace(&path, &replaced).await,
-        stage.apply(&apply, &applied).await,
-        stage.apply(&apply, &spoke("a", 2, bad())).await,
-        stage.json_patch(&path, &only_annotations).await,
+        env.replace(&path, &replaced).await,
+        env.apply(&apply, &applied).await,
+        env.apply(&apply, &spoke("a", 2, bad())).await,
+        env.json_patch(&path, &only_annotations).await,
     ] {
         let refused = answer.expect_err("refused");
         assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
@@ -92,9 +91,9 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
     // A status write does not change annotations.
     let mut status = with_bad;
     status["status"] = json!({"replicas": 1});
-    let written = stage.merge(&format!("{path}/status"), status).await;
+    let written = env.merge(&format!("{path}/status"), status).await;
     written.expect("a status");
-    assert_eq!(hub_spec(&stage).await, expected);
+    assert_eq!(hub_spec(&env).await, expected);
 
     for (annotations, words) in [
         (
@@ -108,70 +107,67 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
         ),
     ] {
         let patch = json!({"metadata": {"annotations": annotations}});
-        let refused = stage.merge(&path, patch).await.expect_err("refused");
+        let refused = env.merge(&path, patch).await.expect_err("refused");
         assert!(refused.message.contains(words), "{refused:?}");
     }
 
     // A valid annotation is stored without a change of the written spec.
     let patch = json!({"metadata": {"annotations": data(json!({"memory": 64, "threads": 2}))}});
-    stage.merge(&path, patch).await.expect("annotated");
+    env.merge(&path, patch).await.expect("annotated");
     let expected = json!({"replicas": 1, "memory": 64, "threads": 2});
-    assert_eq!(hub_spec(&stage).await, expected);
+    assert_eq!(hub_spec(&env).await, expected);
 
     // On the hub the annotation has no meaning, and data for the hub cannot be set with it.
     let patch = json!({"metadata": {"annotations": bad()}});
-    let annotated = stage.merge(&of(&MEMCACHED.hub, "a"), patch).await;
+    let annotated = env.merge(&of(&MEMCACHED.hub, "a"), patch).await;
     annotated.expect("annotated");
     let label = json!({"metadata": {"labels": {"a": "b"}}});
-    stage.merge(&path, label).await.expect("labelled");
-    assert_eq!(hub_spec(&stage).await, expected);
+    env.merge(&path, label).await.expect("labelled");
+    assert_eq!(hub_spec(&env).await, expected);
 
-    what_was_wrong_before_may_stay(&stage).await;
+    what_was_wrong_before_may_stay(&env).await;
 }
 
 /// An update is accepted if it leaves an existing error alone or makes it no worse.
-async fn what_was_wrong_before_may_stay(stage: &Stage) {
+async fn what_was_wrong_before_may_stay(env: &TestEnv) {
     let path = of(&MEMCACHED.spoke, "wrong");
     let with = |data: Value| json!({"metadata": {"annotations": data}});
     for patch in [
         json!({"spec": {"size": 2}}),
         with(data(json!({"memory": -5, "threads": 2}))),
     ] {
-        stage
-            .merge(&path, patch)
+        env.merge(&path, patch)
             .await
             .expect("an existing error is accepted");
     }
     let worse = with(data(json!({"memory": -5, "threads": -2})));
-    let refused = stage.merge(&path, worse).await.expect_err("worse");
+    let refused = env.merge(&path, worse).await.expect_err("worse");
     assert!(
         refused.message.contains("spec.threads of v1"),
         "{refused:?}"
     );
-    stage
-        .merge(&path, with(data(json!({"memory": 5}))))
+    env.merge(&path, with(data(json!({"memory": 5}))))
         .await
         .expect("mended");
     // After the correction the error may not return.
-    let refused = stage.merge(&path, with(data(json!({"memory": -5})))).await;
+    let refused = env.merge(&path, with(data(json!({"memory": -5})))).await;
     refused.expect_err("refused");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_service_desired_by_the_annotation_needs_a_valid_name_too() {
-    let stage = BOTH_VERSIONS.stage().await;
+    let env = BOTH_VERSIONS.test_env().await;
     let in_spoke = collection_of(&MEMCACHED.spoke);
     let of_name = |enabled: bool| spoke("1.x", 1, data(json!({"service": {"enabled": enabled}})));
     let blamed = "metadata.name: Invalid value: \"1.x\"";
-    let refused = stage.create(&in_spoke, &of_name(true)).await;
+    let refused = env.create(&in_spoke, &of_name(true)).await;
     let refused = refused.expect_err("refused");
     assert!(refused.message.contains(blamed), "{refused:?}");
-    stage
-        .create(&in_spoke, &of_name(false))
+    env.create(&in_spoke, &of_name(false))
         .await
         .expect("created");
     let patch = json!({"metadata": {"annotations": data(json!({"service": {"enabled": true}}))}});
-    let refused = stage.merge(&of(&MEMCACHED.spoke, "1.x"), patch).await;
+    let refused = env.merge(&of(&MEMCACHED.spoke, "1.x"), patch).await;
     let refused = refused.expect_err("refused");
     assert!(refused.message.contains(blamed), "{refused:?}");
 }

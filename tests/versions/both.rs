@@ -11,7 +11,7 @@ use quartet_operator::api::{Kind, Version, elasticweb, memcached};
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
 
-use crate::stage::{BOTH_VERSIONS, DEADLINE, Stage, collection, object, path};
+use crate::environment::{BOTH_VERSIONS, DEADLINE, TestEnv, collection, object, path};
 use crate::webhooks::number_of_pods;
 
 const MEMCACHED: &Kind = &memcached::KIND;
@@ -27,7 +27,7 @@ fn in_hub(kind: &Kind, name: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_object_written_in_one_version_is_read_in_the_other() {
-    let stage = BOTH_VERSIONS.stage().await;
+    let env = BOTH_VERSIONS.test_env().await;
 
     // Every sample is read back as it was written, after a conversion to the other version and
     // back.
@@ -37,27 +37,27 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
             let name = sample["metadata"]["name"].as_str().expect("a name");
             let own = path(kind, version, "default", name);
             let target = format!("{own}?fieldManager=user");
-            stage.apply(&target, &sample).await.expect("applied");
+            env.apply(&target, &sample).await.expect("applied");
             let through = path(kind, other, "default", name);
-            let read = stage
+            let read = env
                 .get(&through)
                 .await
                 .expect("readable in the other version");
             assert_eq!(other.validate(&read["spec"]), [], "{read:#}");
-            stage.replace(&through, &read).await.expect("written back");
-            let back = stage.get(&own).await.expect("readable");
+            env.replace(&through, &read).await.expect("written back");
+            let back = env.get(&own).await.expect("readable");
             assert_eq!(back["spec"], sample["spec"]);
             assert!(back["metadata"]["annotations"].is_null(), "{back:#}");
 
             // A change in the other version keeps the fields that only this one has.
             let mut changed = json!({"spec": read["spec"]});
             *number_of_pods(&mut changed, other) = json!(4);
-            stage.merge(&through, changed).await.expect("changed");
+            env.merge(&through, changed).await.expect("changed");
             let mut wanted = json!({"spec": sample["spec"]});
             *number_of_pods(&mut wanted, version) = json!(4);
-            let back = stage.get(&own).await.expect("readable");
+            let back = env.get(&own).await.expect("readable");
             assert_eq!(back["spec"], wanted["spec"]);
-            stage.delete(&own).await.expect("deleted");
+            env.delete(&own).await.expect("deleted");
         }
     }
 
@@ -65,24 +65,19 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
     let full = json!({"replicas": 2, "memory": 128, "threads": 2, "service": {"enabled": true}});
     let created = object(MEMCACHED, &MEMCACHED.hub, "m", full);
     let hub = collection(MEMCACHED, &MEMCACHED.hub, "default");
-    stage.create(&hub, &created).await.expect("created");
+    env.create(&hub, &created).await.expect("created");
     let spoke = in_spoke(MEMCACHED, "m");
-    stage
-        .merge(&spoke, json!({"spec": {"size": 5}}))
+    env.merge(&spoke, json!({"spec": {"size": 5}}))
         .await
         .expect("patched");
-    let mut object = stage.get(&spoke).await.expect("the object");
+    let mut object = env.get(&spoke).await.expect("the object");
     assert_eq!(object["spec"], json!({"size": 5}));
     object["spec"]["size"] = json!(6);
     object["metadata"]["labels"] = json!({"edited": "yes"});
-    stage
-        .replace(&spoke, &object)
+    env.replace(&spoke, &object)
         .await
         .expect("replaced, as kubectl edit does");
-    let read = stage
-        .get(&in_hub(MEMCACHED, "m"))
-        .await
-        .expect("the object");
+    let read = env.get(&in_hub(MEMCACHED, "m")).await.expect("the object");
     let expected =
         json!({"replicas": 6, "memory": 128, "threads": 2, "service": {"enabled": true}});
     assert_eq!(read["spec"], expected);
@@ -91,24 +86,20 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
     // Without the annotation it is a new object of the original version.
     object["metadata"]["annotations"] = json!({});
     object["metadata"]["resourceVersion"] = read["metadata"]["resourceVersion"].clone();
-    stage.replace(&spoke, &object).await.expect("replaced");
-    let read = stage
-        .get(&in_hub(MEMCACHED, "m"))
-        .await
-        .expect("the object");
+    env.replace(&spoke, &object).await.expect("replaced");
+    let read = env.get(&in_hub(MEMCACHED, "m")).await.expect("the object");
     assert_eq!(read["spec"], json!({"replicas": 6}));
 
     // Through the new version: the original version's fields follow.
     let name = "elasticweb-sample";
     let sample = sample::sample(ELASTIC_WEB, &ELASTIC_WEB.spoke).expect("a sample");
     let spokes = collection(ELASTIC_WEB, &ELASTIC_WEB.spoke, "default");
-    stage.create(&spokes, &sample).await.expect("created");
+    env.create(&spokes, &sample).await.expect("created");
     let patch = json!({"spec": {"capacity": {"targetQPS": 800}, "service": {"nodePort": 30099, "port": 81}}});
-    stage
-        .merge(&in_hub(ELASTIC_WEB, name), patch)
+    env.merge(&in_hub(ELASTIC_WEB, name), patch)
         .await
         .expect("patched");
-    let read = stage
+    let read = env
         .get(&in_spoke(ELASTIC_WEB, name))
         .await
         .expect("the object");
@@ -122,23 +113,23 @@ async fn an_object_written_in_one_version_is_read_in_the_other() {
     // kubectl scale in each version changes the same number.
     for version in [&MEMCACHED.spoke, &MEMCACHED.hub] {
         let scale = format!("{}/scale", path(MEMCACHED, version, "default", "m"));
-        let read = stage.get(&scale).await.expect("a scale");
+        let read = env.get(&scale).await.expect("a scale");
         let replicas = read["spec"]["replicas"].as_i64().expect("replicas") + 1;
         let patch = json!({"spec": {"replicas": replicas}});
-        stage.merge(&scale, patch).await.expect("scaled");
+        env.merge(&scale, patch).await.expect("scaled");
     }
-    let read = stage.get(&spoke).await.expect("the object");
+    let read = env.get(&spoke).await.expect("the object");
     assert_eq!(read["spec"], json!({"size": 8}));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_field_managers_in_two_versions_keep_their_fields_and_can_conflict() {
-    let stage = BOTH_VERSIONS.stage().await;
+    let env = BOTH_VERSIONS.test_env().await;
     let apply = async |version: &Version, manager: &str, force: bool, spec: Value| {
         let path = path(MEMCACHED, version, "default", "shared");
         let target = format!("{path}?fieldManager={manager}&force={force}");
         let body = object(MEMCACHED, version, "shared", spec);
-        stage.apply(&target, &body).await
+        env.apply(&target, &body).await
     };
     let (spoke, hub) = (&MEMCACHED.spoke, &MEMCACHED.hub);
     let applied = apply(spoke, "old", false, json!({"size": 3})).await;
@@ -150,7 +141,7 @@ async fn two_field_managers_in_two_versions_keep_their_fields_and_can_conflict()
         json!({"replicas": 3, "memory": 128})
     );
     assert_owned(
-        &stage,
+        &env,
         &[
             ("old", spoke, json!({"f:size": {}})),
             ("new", hub, json!({"f:memory": {}})),
@@ -168,7 +159,7 @@ async fn two_field_managers_in_two_versions_keep_their_fields_and_can_conflict()
 
     let applied = apply(spoke, "old", false, json!({"size": 4})).await;
     applied.expect("applied again");
-    let read = stage
+    let read = env
         .get(&in_hub(MEMCACHED, "shared"))
         .await
         .expect("the object");
@@ -179,7 +170,7 @@ async fn two_field_managers_in_two_versions_keep_their_fields_and_can_conflict()
     let forced = apply(hub, "new", true, json!({"memory": 128, "replicas": 9})).await;
     forced.expect("forced");
     let both = json!({"f:memory": {}, "f:replicas": {}});
-    assert_owned(&stage, &[("new", hub, both)]).await;
+    assert_owned(&env, &[("new", hub, both)]).await;
     let conflict = apply(spoke, "old", false, json!({"size": 4})).await;
     let conflict = conflict.expect_err("the field is the new manager's now");
     assert!(
@@ -191,19 +182,19 @@ async fn two_field_managers_in_two_versions_keep_their_fields_and_can_conflict()
     apply(hub, "new", false, json!({"replicas": 9}))
         .await
         .expect("applied");
-    let read = stage
+    let read = env
         .get(&in_hub(MEMCACHED, "shared"))
         .await
         .expect("the object");
     assert_eq!(read["spec"], json!({"replicas": 9}));
-    assert_owned(&stage, &[("new", hub, json!({"f:replicas": {}}))]).await;
+    assert_owned(&env, &[("new", hub, json!({"f:replicas": {}}))]).await;
 }
 
 /// Asserts that readers of the applied object, in either version, see who has applied which fields
 /// of the spec, and in which version.
-async fn assert_owned(stage: &Stage, expected: &[(&str, &Version, Value)]) {
+async fn assert_owned(env: &TestEnv, expected: &[(&str, &Version, Value)]) {
     for path in [in_spoke(MEMCACHED, "shared"), in_hub(MEMCACHED, "shared")] {
-        let read = stage.get(&path).await.expect("the object");
+        let read = env.get(&path).await.expect("the object");
         let entries = read["metadata"]["managedFields"]
             .as_array()
             .expect("entries");
@@ -220,7 +211,7 @@ async fn assert_owned(stage: &Stage, expected: &[(&str, &Version, Value)]) {
 
 /// Sends the events of `kind` in one version.
 async fn watch(
-    stage: &Stage,
+    env: &TestEnv,
     kind: &Kind,
     version: &Version,
 ) -> impl Stream<Item = (String, Value)> + use<> {
@@ -231,7 +222,7 @@ async fn watch(
         kind: kind.kind.to_owned(),
         plural: kind.plural.to_owned(),
     };
-    let api: Api<DynamicObject> = Api::namespaced_with(stage.client.clone(), "default", &resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(env.client.clone(), "default", &resource);
     let api_version = kind.api_version(version);
     let stream = api
         .watch(&WatchParams::default(), "0")
@@ -260,11 +251,11 @@ async fn watch(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn watches_of_both_versions_send_all_events_even_with_full_annotations() {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::both_versions).await;
-    stage.register_webhooks().await;
-    let mut spoke = watch(&stage, MEMCACHED, &MEMCACHED.spoke).await;
-    let mut hub = watch(&stage, MEMCACHED, &MEMCACHED.hub).await;
+    let env = TestEnv::with_api_server().await;
+    env.apply_crds(crd::both_versions).await;
+    env.register_webhooks().await;
+    let mut spoke = watch(&env, MEMCACHED, &MEMCACHED.spoke).await;
+    let mut hub = watch(&env, MEMCACHED, &MEMCACHED.hub).await;
     let mut both = async |happened: &str, in_spoke: Value, in_hub: Value| {
         let next = async { (spoke.next().await, hub.next().await) };
         let (spoke, hub) = tokio::time::timeout(Duration::from_secs(60), next)
@@ -281,13 +272,12 @@ async fn watches_of_both_versions_send_all_events_even_with_full_annotations() {
         json!({"replicas": 1, "memory": 8}),
     );
     let collection_of = |version| collection(MEMCACHED, version, "default");
-    let created = stage.create(&collection_of(&MEMCACHED.hub), &small).await;
+    let created = env.create(&collection_of(&MEMCACHED.hub), &small).await;
     created.expect("created");
     let memory = |replicas: i64| json!({"replicas": replicas, "memory": 8});
     both("added small", json!({"size": 1}), memory(1)).await;
     let patch = json!({"spec": {"size": 2}});
-    stage
-        .merge(&in_spoke(MEMCACHED, "small"), patch)
+    env.merge(&in_spoke(MEMCACHED, "small"), patch)
         .await
         .expect("patched");
     both("modified small", json!({"size": 2}), memory(2)).await;
@@ -301,39 +291,38 @@ async fn watches_of_both_versions_send_all_events_even_with_full_annotations() {
     big["metadata"]["annotations"] = annotated["annotations"].clone();
     let hub = collection_of(&MEMCACHED.hub);
     let too_long = "metadata.annotations: Too long: may not be more than 262144 bytes";
-    let refused = stage.create(&hub, &big).await.expect_err("no room");
+    let refused = env.create(&hub, &big).await.expect_err("no room");
     assert!(refused.message.contains(too_long), "{refused:?}");
     big["metadata"]["annotations"].take();
-    stage.create(&hub, &big).await.expect("created");
+    env.create(&hub, &big).await.expect("created");
     both("added big", json!({"size": 3}), spec.clone()).await;
     let annotated = json!({"metadata": annotated});
     let path = in_hub(MEMCACHED, "big");
-    let refused = stage.merge(&path, annotated.clone()).await;
+    let refused = env.merge(&path, annotated.clone()).await;
     let refused = refused.expect_err("no room");
     assert!(refused.message.contains(too_long), "{refused:?}");
     // Objects that an earlier version of the webhook accepted may be so.
-    stage.unregister_webhooks().await;
+    env.unregister_webhooks().await;
     let started = Instant::now();
-    while let Err(refused) = stage.merge(&path, annotated.clone()).await {
+    while let Err(refused) = env.merge(&path, annotated.clone()).await {
         assert!(started.elapsed() < DEADLINE, "{refused:?}");
     }
     let in_old = |size: i64| json!({"size": size, OMITTED: r#"{"v1":{"memory":16}}"#.len()});
     both("modified big", in_old(3), spec).await;
-    let read = stage
+    let read = env
         .get(&in_spoke(MEMCACHED, "big"))
         .await
         .expect("readable");
     assert_eq!(read["spec"], in_old(3));
     assert_eq!(read["metadata"]["annotations"], json!({"note": note}));
     for (version, field) in [(&MEMCACHED.spoke, "size"), (&MEMCACHED.hub, "replicas")] {
-        let list = stage.get(&collection_of(version)).await.expect("a list");
+        let list = env.get(&collection_of(version)).await.expect("a list");
         let items = list["items"].as_array().expect("items").iter();
         let sizes: Vec<_> = items.map(|item| item["spec"][field].clone()).collect();
         assert_eq!(sizes, [json!(3), json!(2)]);
     }
     let patch = json!({"spec": {"replicas": 4}});
-    stage
-        .merge(&in_hub(MEMCACHED, "big"), patch)
+    env.merge(&in_hub(MEMCACHED, "big"), patch)
         .await
         .expect("patched");
     both(
@@ -343,19 +332,17 @@ async fn watches_of_both_versions_send_all_events_even_with_full_annotations() {
     )
     .await;
 
-    stage
-        .delete(&in_spoke(MEMCACHED, "big"))
+    env.delete(&in_spoke(MEMCACHED, "big"))
         .await
         .expect("deleted");
-    stage.until_gone(&in_hub(MEMCACHED, "big")).await;
+    env.until_gone(&in_hub(MEMCACHED, "big")).await;
     both(
         "deleted big",
         in_old(4),
         json!({"replicas": 4, "memory": 16}),
     )
     .await;
-    stage
-        .delete(&in_hub(MEMCACHED, "small"))
+    env.delete(&in_hub(MEMCACHED, "small"))
         .await
         .expect("deleted");
     both("deleted small", json!({"size": 2}), memory(2)).await;

@@ -5,8 +5,8 @@ use quartet_operator::api::{Kind, Version};
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
 
+use crate::environment::{TestEnv, collection, is_true, object, path};
 use crate::schemas::without_minimum;
-use crate::stage::{Stage, collection, is_true, object, path};
 use crate::webhooks::number_of_pods;
 
 const NAMESPACE: &str = "negative";
@@ -24,11 +24,11 @@ fn negative(kind: &Kind, version: &Version) -> (Value, String) {
 
 /// Tries to create a negative object of every kind in every version; each must be rejected with
 /// this message, by the webhook or not.
-async fn all_are_refused(stage: &Stage, by_webhook: bool, words: fn(field: &str) -> String) {
+async fn all_are_refused(env: &TestEnv, by_webhook: bool, words: fn(field: &str) -> String) {
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
             let (object, field) = negative(kind, version);
-            let refused = stage
+            let refused = env
                 .create(&collection(kind, version, NAMESPACE), &object)
                 .await;
             let refused = refused.expect_err("a negative number of pods");
@@ -56,7 +56,7 @@ fn ours(field: &str) -> String {
 
 /// Applies CRDs without lower bounds and without the scale subresource, for which the API server
 /// has a check of its own.
-async fn take_the_bounds_away(stage: &Stage) {
+async fn take_the_bounds_away(env: &TestEnv) {
     for kind in kinds() {
         let mut crd = serde_json::to_value(crd::both_versions(kind)).expect("JSON");
         for version in crd["spec"]["versions"].as_array_mut().expect("versions") {
@@ -64,40 +64,39 @@ async fn take_the_bounds_away(stage: &Stage) {
             subresources.remove("scale");
             without_minimum(&mut version["schema"]);
         }
-        stage.apply_crd(kind, crd).await.expect("applied");
+        env.apply_crd(kind, crd).await.expect("applied");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn schema_webhook_and_reconciler_each_reject_a_negative_number_of_pods() {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::both_versions).await;
-    stage.create_namespace(NAMESPACE).await;
-    all_are_refused(&stage, false, |field| {
+    let env = TestEnv::with_api_server().await;
+    env.apply_crds(crd::both_versions).await;
+    env.create_namespace(NAMESPACE).await;
+    all_are_refused(&env, false, |field| {
         format!("{field}: Invalid value: -1: {field} in body should be greater than or equal to 0")
     })
     .await;
 
-    stage.register_webhooks().await;
-    take_the_bounds_away(&stage).await;
-    all_are_refused(&stage, true, ours).await;
+    env.register_webhooks().await;
+    take_the_bounds_away(&env).await;
+    all_are_refused(&env, true, ours).await;
 
-    stage.unregister_webhooks().await;
+    env.unregister_webhooks().await;
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
             let (object, _) = negative(kind, version);
             // Retries until the API server no longer calls the webhooks.
-            stage
-                .until_created(&collection(kind, version, NAMESPACE), &object)
+            env.until_created(&collection(kind, version, NAMESPACE), &object)
                 .await;
         }
     }
     let memcached = kinds()[0];
     let right = object(memcached, &memcached.hub, "right", json!({"replicas": 1}));
     let hub = collection(memcached, &memcached.hub, NAMESPACE);
-    stage.create(&hub, &right).await.expect("created");
+    env.create(&hub, &right).await.expect("created");
 
-    let _manager = stage.start_manager(NAMESPACE);
+    let _manager = env.start_manager(NAMESPACE);
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
             let (object, _) = negative(kind, version);
@@ -106,19 +105,18 @@ async fn schema_webhook_and_reconciler_each_reject_a_negative_number_of_pods() {
             let (_, field) = negative(kind, &kind.hub);
             let told = |object: &Value| is_true(object, "Degraded") == Some("InvalidSpec");
             let path = path(kind, version, NAMESPACE, name);
-            let object = stage.until(&path, "Degraded for InvalidSpec", told).await;
+            let object = env.until(&path, "Degraded for InvalidSpec", told).await;
             let conditions = object["status"]["conditions"].to_string();
             assert!(conditions.contains(&ours(&field)), "{conditions}");
         }
     }
     // The manager applies the children of the valid resource and of no other.
     let deployments = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
-    stage
-        .until(&format!("{deployments}/right"), "applied", |_| true)
+    env.until(&format!("{deployments}/right"), "applied", |_| true)
         .await;
     let services = format!("/api/v1/namespaces/{NAMESPACE}/services");
     for (list, expected) in [(deployments, vec![json!("right")]), (services, Vec::new())] {
-        let list = stage.get(&list).await.expect("a list");
+        let list = env.get(&list).await.expect("a list");
         let items = list["items"].as_array().expect("items").iter();
         let names: Vec<_> = items.map(|item| item["metadata"]["name"].clone()).collect();
         assert_eq!(names, expected);

@@ -4,10 +4,12 @@
 
 mod annotations;
 mod both;
-mod errand;
+mod environment;
 mod finalizers;
+mod full_annotations;
 mod layers;
 mod many;
+mod migrate_storage;
 mod operator_removed;
 mod original;
 mod outage;
@@ -15,9 +17,7 @@ mod pairs;
 mod previous;
 mod pull_policy;
 mod random;
-mod room;
 mod schemas;
-mod stage;
 mod upgrade;
 mod webhook_server;
 mod webhooks;

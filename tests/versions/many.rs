@@ -8,7 +8,7 @@ use quartet_operator::api::{Kind, Version, memcached};
 use quartet_operator::packaging::crd;
 use serde_json::{Value, json};
 
-use crate::stage::{Form, Stage, collection, object};
+use crate::environment::{Form, TestEnv, collection, object};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 10_000;
@@ -19,12 +19,12 @@ const PUTS_AT_ONCE: usize = 100;
 
 /// Creates one object and then copies its data in etcd: creating them through the API server would
 /// take longer than the test itself.
-async fn create_all(stage: &Stage) {
+async fn create_all(env: &TestEnv) {
     let started = Instant::now();
     let first = object(MEMCACHED, &MEMCACHED.spoke, &name(0), json!({"size": 0}));
     let spoke = collection(MEMCACHED, &MEMCACHED.spoke, "default");
-    stage.create(&spoke, &first).await.expect("created");
-    let etcd = Etcd::of(stage);
+    env.create(&spoke, &first).await.expect("created");
+    let etcd = Etcd::of(env);
     let first = etcd.get(&key(0)).await;
     let numbers: Vec<usize> = (1..OBJECTS).collect();
     for numbers in numbers.chunks(PUTS_AT_ONCE) {
@@ -54,8 +54,8 @@ fn key(number: usize) -> String {
 struct Etcd(kube::Client);
 
 impl Etcd {
-    fn of(stage: &Stage) -> Self {
-        let url = stage.cluster.etcd_url().parse().expect("a URL");
+    fn of(env: &TestEnv) -> Self {
+        let url = env.cluster.etcd_url().parse().expect("a URL");
         Self(kube::Client::try_from(kube::Config::new(url)).expect("a client"))
     }
 
@@ -89,9 +89,9 @@ fn base64(text: &str) -> ByteString {
 }
 
 /// Asserts that every object is listed in this version, with its original number of pods.
-async fn assert_all_are_listed(stage: &Stage, version: &Version, field: &str) {
+async fn assert_all_are_listed(env: &TestEnv, version: &Version, field: &str) {
     let started = Instant::now();
-    let list = stage.get(&collection(MEMCACHED, version, "default")).await;
+    let list = env.get(&collection(MEMCACHED, version, "default")).await;
     let list = list.expect("a list");
     let items = list["items"].as_array().expect("items");
     assert_eq!(items.len(), OBJECTS);
@@ -109,9 +109,9 @@ async fn assert_all_are_listed(stage: &Stage, version: &Version, field: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ten_thousand_objects_are_readable_in_both_versions_right_after_a_change() {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::original_only).await;
-    create_all(&stage).await;
+    let env = TestEnv::with_api_server().await;
+    env.apply_crds(crd::original_only).await;
+    create_all(&env).await;
     let (spoke, hub) = (&MEMCACHED.spoke, &MEMCACHED.hub);
     // First the hub is served, then it is the storage version; then the spoke is read through
     // conversion, with objects that were written meanwhile.
@@ -120,14 +120,14 @@ async fn ten_thousand_objects_are_readable_in_both_versions_right_after_a_change
         ("the new version is stored", crd::both_versions),
     ];
     for (what, form) in changes {
-        let converted = stage.webhooks.conversions();
+        let converted = env.webhooks.conversions();
         let started = Instant::now();
         let crd = serde_json::to_value(form(MEMCACHED)).expect("JSON");
-        stage.apply_crd(MEMCACHED, crd).await.expect("applied");
-        assert_all_are_listed(&stage, hub, "replicas").await;
-        assert_all_are_listed(&stage, spoke, "size").await;
+        env.apply_crd(MEMCACHED, crd).await.expect("applied");
+        assert_all_are_listed(&env, hub, "replicas").await;
+        assert_all_are_listed(&env, spoke, "size").await;
         let took = started.elapsed();
-        let converted = stage.webhooks.conversions() - converted;
+        let converted = env.webhooks.conversions() - converted;
         println!("{what}: {OBJECTS} objects read in both after {took:?}, {converted} conversions");
         assert!(
             converted >= 10_000.0,

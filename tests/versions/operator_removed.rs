@@ -7,7 +7,7 @@ use quartet_operator::api::{Kind, memcached};
 use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, collection, crd_path, object, path};
+use crate::environment::{TestEnv, collection, crd_path, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 
@@ -20,86 +20,89 @@ fn commands() -> Vec<String> {
     commands.map(str::to_owned).collect()
 }
 
-async fn without_conversion(stage: &Stage) {
+async fn without_conversion(env: &TestEnv) {
     for kind in kinds() {
         let none = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
-        let merged = stage.merge(&crd_path(kind), none).await;
+        let merged = env.merge(&crd_path(kind), none).await;
         merged.expect("no conversion");
     }
     let webhooks = ["delete", "validatingwebhookconfigurations", "--all"];
-    let (deleted, said) = stage.kubectl(&webhooks, &Value::Null);
+    let (deleted, said) = env.kubectl(&webhooks, &Value::Null);
     assert!(deleted, "{said}");
 }
 
 /// Creates a Memcached with fields that the original version lacks; returns it and its paths in
 /// both versions.
-async fn memcached(stage: &Stage, name: &str) -> (Value, String, String) {
+async fn memcached(env: &TestEnv, name: &str) -> (Value, String, String) {
     let spec = json!({"replicas": 2, "memory": 128, "service": {"enabled": true}});
     let made = object(MEMCACHED, &MEMCACHED.hub, name, spec.clone());
     let target = collection(MEMCACHED, &MEMCACHED.hub, "default");
-    stage.create(&target, &made).await.expect("created");
+    env.create(&target, &made).await.expect("created");
     let path = |version| path(MEMCACHED, version, "default", name);
     (spec, path(&MEMCACHED.hub), path(&MEMCACHED.spoke))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn without_conversion_a_write_in_the_original_version_loses_fields() {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::both_versions).await;
-    let (spec, hub, spoke) = memcached(&stage, "m").await;
-    without_conversion(&stage).await;
+    let env = TestEnv::with_api_server().await;
+    env.apply_crds(crd::both_versions).await;
+    let (spec, hub, spoke) = memcached(&env, "m").await;
+    without_conversion(&env).await;
 
     let looks = |object: &Value| object["spec"]["size"].is_null();
-    stage.until(&spoke, "is not converted", looks).await;
-    let read = stage.get(&spoke).await.expect("readable");
-    stage.replace(&spoke, &read).await.expect("written back");
-    let left = stage.get(&hub).await.expect("readable");
+    env.until(&spoke, "is not converted", looks).await;
+    let read = env.get(&spoke).await.expect("readable");
+    env.replace(&spoke, &read).await.expect("written back");
+    let left = env.get(&hub).await.expect("readable");
     assert_ne!(left["spec"], spec, "no field was lost");
     assert!(left["spec"]["memory"].is_null(), "{left:#}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn where_the_original_version_is_not_served_nothing_is_lost() {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::both_versions).await;
-    let (spec, hub, spoke) = memcached(&stage, "m").await;
+    let env = TestEnv::with_api_server().await;
+    env.apply_crds(crd::both_versions).await;
+    let (spec, hub, spoke) = memcached(&env, "m").await;
 
     let commands = commands();
     assert_eq!(commands.len(), 2, "{commands:?}");
     for command in &commands {
         let run = std::process::Command::new("bash")
             .args(["-c", command])
-            .env("KUBECONFIG", stage.cluster.kubeconfig())
+            .env("KUBECONFIG", env.cluster.kubeconfig())
             .output()
             .expect("bash runs");
         let said = String::from_utf8_lossy(&run.stderr);
         assert!(run.status.success(), "{command}: {said}");
     }
     for kind in kinds() {
-        let definition = stage.get(&crd_path(kind)).await.expect("a CRD");
+        let definition = env.get(&crd_path(kind)).await.expect("a CRD");
         for version in definition["spec"]["versions"].as_array().expect("some") {
             let is_stored = version["name"] == kind.hub.name;
             assert_eq!(version["served"], is_stored, "{}", kind.kind);
         }
     }
-    without_conversion(&stage).await;
+    without_conversion(&env).await;
 
     // The API server applies that within moments; until then no write is stored.
     let started = std::time::Instant::now();
-    while stage.get(&spoke).await.is_ok() {
-        assert!(started.elapsed() < crate::stage::DEADLINE, "still served");
+    while env.get(&spoke).await.is_ok() {
+        assert!(
+            started.elapsed() < crate::environment::DEADLINE,
+            "still served"
+        );
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    let written = stage.merge(&spoke, json!({"spec": {"size": 5}})).await;
+    let written = env.merge(&spoke, json!({"spec": {"size": 5}})).await;
     assert_eq!(written.expect_err("is not served").code, 404);
-    let grown = stage.merge(&hub, json!({"spec": {"replicas": 3}})).await;
+    let grown = env.merge(&hub, json!({"spec": {"replicas": 3}})).await;
     grown.expect("the stored version is written as before");
 
     // A manager and its CRDs are installed again.
-    stage.apply_crds(crd::both_versions).await;
+    env.apply_crds(crd::both_versions).await;
     let size = |object: &Value| object["spec"]["size"] == 3;
-    stage.until(&spoke, "is converted", size).await;
+    env.until(&spoke, "is converted", size).await;
     let mut kept = spec;
     kept["replicas"] = json!(3);
-    assert_eq!(stage.get(&hub).await.expect("readable")["spec"], kept);
+    assert_eq!(env.get(&hub).await.expect("readable")["spec"], kept);
 }

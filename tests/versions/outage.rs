@@ -8,7 +8,7 @@ use quartet_operator::api::conversion::convert;
 use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, collection, is_ready_with, path};
+use crate::environment::{TestEnv, collection, is_ready_with, path};
 
 const OUTAGE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "live";
@@ -41,13 +41,13 @@ fn at(kind: &Kind, object: &Value) -> String {
 
 /// One resource of every kind.
 struct Life<'a> {
-    stage: &'a Stage,
+    env: &'a TestEnv,
     name: String,
 }
 
-fn life<'a>(stage: &'a Stage, name: &str) -> Life<'a> {
+fn life<'a>(env: &'a TestEnv, name: &str) -> Life<'a> {
     Life {
-        stage,
+        env,
         name: name.to_owned(),
     }
 }
@@ -57,14 +57,14 @@ impl Life<'_> {
         for kind in kinds() {
             let ready = |object: &Value| is_ready_with(object, pods);
             let path = at(kind, &live(kind, &self.name, pods));
-            self.stage.until(&path, "ready", ready).await;
+            self.env.until(&path, "ready", ready).await;
         }
     }
 
     async fn create(&self) {
         for kind in kinds() {
             let hub = collection(kind, &kind.hub, NAMESPACE);
-            self.stage
+            self.env
                 .until_created(&hub, &live(kind, &self.name, 1))
                 .await;
         }
@@ -76,11 +76,9 @@ impl Life<'_> {
         for kind in kinds() {
             let object = live(kind, &self.name, pods);
             let (path, replicas) = (at(kind, &object), json!({"spec": {"replicas": pods}}));
-            let scaled = match self.stage.merge(&format!("{path}/scale"), replicas).await {
+            let scaled = match self.env.merge(&format!("{path}/scale"), replicas).await {
                 Err(status) if status.code == 404 => {
-                    self.stage
-                        .merge(&path, json!({"spec": object["spec"]}))
-                        .await
+                    self.env.merge(&path, json!({"spec": object["spec"]})).await
                 }
                 scaled => scaled,
             };
@@ -92,13 +90,13 @@ impl Life<'_> {
     async fn delete_in_foreground(&self) {
         for kind in kinds() {
             let object = live(kind, &self.name, 1);
-            self.stage.delete_in_foreground(&at(kind, &object)).await;
+            self.env.delete_in_foreground(&at(kind, &object)).await;
         }
         for kind in kinds() {
             let object = live(kind, &self.name, 1);
-            self.stage.until_gone(&at(kind, &object)).await;
+            self.env.until_gone(&at(kind, &object)).await;
             let child = object["metadata"]["name"].as_str().expect("a name");
-            let child = self.stage.get(&format!("{DEPLOYMENTS}/{child}")).await;
+            let child = self.env.get(&format!("{DEPLOYMENTS}/{child}")).await;
             assert!(child.is_err(), "the child still exists");
         }
     }
@@ -109,10 +107,10 @@ impl Life<'_> {
             let object = live(kind, &self.name, 1);
             let child = object["metadata"]["name"].as_str().expect("a name");
             let path = format!("{DEPLOYMENTS}/{child}");
-            let before = self.stage.get(&path).await.expect("a child")["metadata"]["uid"].take();
-            self.stage.delete(&path).await.expect("deleted");
+            let before = self.env.get(&path).await.expect("a child")["metadata"]["uid"].take();
+            self.env.delete(&path).await.expect("deleted");
             let is_new = |child: &Value| child["metadata"]["uid"] != before;
-            self.stage.until(&path, "there again", is_new).await;
+            self.env.until(&path, "there again", is_new).await;
         }
         self.each_is_ready_with(1).await;
     }
@@ -120,23 +118,23 @@ impl Life<'_> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
-    let stage = Stage::with_api_server().await;
-    stage.cluster.start_controllers().expect("controllers");
-    stage.create_namespace(NAMESPACE).await;
-    stage.apply_crds(crd::both_versions).await;
-    stage.register_webhooks().await;
-    let _manager = stage.start_manager(NAMESPACE);
-    life(&stage, "old").create().await;
-    life(&stage, "going").create().await;
+    let env = TestEnv::with_api_server().await;
+    env.cluster.start_controllers().expect("controllers");
+    env.create_namespace(NAMESPACE).await;
+    env.apply_crds(crd::both_versions).await;
+    env.register_webhooks().await;
+    let _manager = env.start_manager(NAMESPACE);
+    life(&env, "old").create().await;
+    life(&env, "going").create().await;
 
-    stage.webhooks.go_away().await;
+    env.webhooks.go_away().await;
     let gone = Instant::now();
-    stage.restart_api_server();
+    env.restart_api_server();
     // Writes that need validation are rejected with a reason; writes that leave the spec alone
     // work.
     let kind = kinds()[0];
     let memcached = at(kind, &live(kind, "old", 1));
-    let refused = stage
+    let refused = env
         .merge(&memcached, json!({"spec": {"replicas": 2}}))
         .await;
     let refused = refused.expect_err("not validated").message;
@@ -145,22 +143,22 @@ async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
         "{refused}"
     );
     let label = json!({"metadata": {"labels": {"a": "b"}}});
-    stage.merge(&memcached, label).await.expect("labelled");
-    life(&stage, "old").repair().await;
-    life(&stage, "going").delete_in_foreground().await;
+    env.merge(&memcached, label).await.expect("labelled");
+    life(&env, "old").repair().await;
+    life(&env, "going").delete_in_foreground().await;
 
     // The workaround for administrators.
-    stage.unregister_webhooks().await;
+    env.unregister_webhooks().await;
     let mut rounds = 0;
     while gone.elapsed() < OUTAGE {
         rounds += 1;
-        let new = life(&stage, &format!("new{rounds}"));
+        let new = life(&env, &format!("new{rounds}"));
         new.create().await;
         new.scale(2).await;
-        life(&stage, "old").scale(1 + rounds % 2).await;
+        life(&env, "old").scale(1 + rounds % 2).await;
         new.delete_in_foreground().await;
         let in_spoke = path(kind, &kind.spoke, NAMESPACE, "old-memcached");
-        let refused = stage
+        let refused = env
             .get(&in_spoke)
             .await
             .expect_err("needs conversion")
@@ -170,13 +168,11 @@ async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
     }
     println!("{rounds} rounds in {:?}", gone.elapsed());
 
-    stage.webhooks.come_back().await;
-    stage.register_webhooks().await;
-    life(&stage, "old").scale(3).await;
+    env.webhooks.come_back().await;
+    env.register_webhooks().await;
+    life(&env, "old").scale(3).await;
     let in_spoke = path(kind, &kind.spoke, NAMESPACE, "old-memcached");
     let has_three = |object: &Value| is_ready_with(object, 3) && object["spec"]["size"] == 3;
-    stage
-        .until(&in_spoke, "read by conversion", has_three)
-        .await;
-    stage.cluster.check().expect("everything still runs");
+    env.until(&in_spoke, "read by conversion", has_three).await;
+    env.cluster.check().expect("everything still runs");
 }

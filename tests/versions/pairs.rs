@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use self::resource::{Children, Expected, Outcome, Walker, Walks};
 use self::values::Walked;
-use crate::stage::Stage;
+use crate::environment::TestEnv;
 
 const NAMESPACE: &str = "pairs";
 /// The most steps of one resource.
@@ -231,12 +231,12 @@ fn shown(history: &[Option<&Value>]) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn changing_a_field_gives_the_children_that_creating_with_its_value_gives() {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::both_versions).await;
-    stage.register_webhooks().await;
-    stage.create_namespace(NAMESPACE).await;
-    let _manager = stage.start_manager(NAMESPACE);
-    let walks = Walks::new(&stage, NAMESPACE);
+    let env = TestEnv::with_api_server().await;
+    env.apply_crds(crd::both_versions).await;
+    env.register_webhooks().await;
+    env.create_namespace(NAMESPACE).await;
+    let _manager = env.start_manager(NAMESPACE);
+    let walks = Walks::new(&env, NAMESPACE);
     let started = Instant::now();
 
     let every_field = kinds().into_iter().flat_map(|kind| {

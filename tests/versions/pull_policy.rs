@@ -5,12 +5,12 @@ use quartet_operator::operators::nginx::Nginx;
 use quartet_operator::operators::{DEPLOYMENT, Operator as _, Resource, Settings};
 use serde_json::{Value, json};
 
-use crate::stage::BOTH_VERSIONS;
+use crate::environment::BOTH_VERSIONS;
 
 /// The API server's own default, so that existing pods are not replaced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_pull_policy_that_we_set_is_the_default_of_the_api_server() {
-    let stage = BOTH_VERSIONS.stage().await;
+    let env = BOTH_VERSIONS.test_env().await;
     let digest = format!("sha256:{}", "0".repeat(64));
     let mut images: Vec<String> = [
         "nginx",
@@ -77,7 +77,7 @@ async fn the_pull_policy_that_we_set_is_the_default_of_the_api_server() {
         },
     });
     let target = "/apis/apps/v1/namespaces/default/deployments?dryRun=All";
-    let created = stage.create(target, &deployment).await.expect("created");
+    let created = env.create(target, &deployment).await.expect("created");
     let defaulted = created.pointer("/spec/template/spec/containers");
     let defaulted = defaulted.and_then(Value::as_array).expect("containers");
     for (image, container) in images.iter().zip(defaulted) {

@@ -11,7 +11,7 @@ use quartet_operator::packaging::kinds;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use crate::stage::{BOTH_VERSIONS, Stage, collection, object, path};
+use crate::environment::{BOTH_VERSIONS, TestEnv, collection, object, path};
 
 #[path = "../../src/api/shape/tests/within.rs"]
 mod within;
@@ -56,7 +56,7 @@ fn copy(read: &Value) -> Value {
 }
 
 /// Checks that an object read in a version is a valid object of that version, including its status.
-async fn is_valid(stage: &Stage, kind: &Kind, version: &Version, read: &Value) -> Outcome {
+async fn is_valid(env: &TestEnv, kind: &Kind, version: &Version, read: &Value) -> Outcome {
     let is = |holds: bool, what: &str| {
         holds
             .then_some(())
@@ -73,7 +73,7 @@ async fn is_valid(stage: &Stage, kind: &Kind, version: &Version, read: &Value) -
         collection(kind, version, "default"),
         dryRun = dry_run
     );
-    let copied = stage.create(&target, &copy(read)).await;
+    let copied = env.create(&target, &copy(read)).await;
     let copied = copied.map_err(|status| format!("a copy of {read:#}: {status:#?}"))?;
     is(copied["spec"] == read["spec"], "a copy differs")?;
     let name = read["metadata"]["name"].as_str().unwrap_or_default();
@@ -82,7 +82,7 @@ async fn is_valid(stage: &Stage, kind: &Kind, version: &Version, read: &Value) -
         format!("{path}?{dry_run}"),
         format!("{path}/status?{dry_run}"),
     ] {
-        let replaced = stage.replace(&target, read).await;
+        let replaced = env.replace(&target, read).await;
         let replaced = replaced.map_err(|status| format!("{target} with {read:#}: {status:#?}"))?;
         is(
             replaced["spec"] == read["spec"] && replaced["status"] == read["status"],
@@ -94,33 +94,32 @@ async fn is_valid(stage: &Stage, kind: &Kind, version: &Version, read: &Value) -
 
 /// Creates the object in one version and reads it in both.
 async fn both_versions_are_valid(
-    stage: &Stage,
+    env: &TestEnv,
     kind: &'static Kind,
     (own, other): (&Version, &Version),
     spec: &Value,
 ) -> Outcome {
     let object = object(kind, own, "random", spec.clone());
     let target = format!("{}?{STRICT}", collection(kind, own, "default"));
-    let created = stage.create(&target, &object).await;
+    let created = env.create(&target, &object).await;
     created.map_err(|status| format!("not created: {status:#?}"))?;
     let status = json!({"status": full_status(kind)});
     let own_path = path(kind, own, "default", "random");
-    let written = stage
+    let written = env
         .merge(&format!("{own_path}/status?{STRICT}"), status)
         .await;
     let written = written.map_err(|status| format!("no status: {status:#?}"))?;
-    let read = stage.get(&path(kind, other, "default", "random")).await;
+    let read = env.get(&path(kind, other, "default", "random")).await;
     let read = read.map_err(|status| format!("not readable in {other:?}: {status:#?}"))?;
-    let mut outcome = is_valid(stage, kind, own, &written).await;
+    let mut outcome = is_valid(env, kind, own, &written).await;
     if outcome.is_ok() {
-        outcome = is_valid(stage, kind, other, &read).await;
+        outcome = is_valid(env, kind, other, &read).await;
     }
     let expected = convert(kind, written, other).expect("converts").object;
     if outcome.is_ok() && read != expected {
         outcome = Err(format!("read {read:#}\nin place of {expected:#}"));
     }
-    stage
-        .delete(&own_path)
+    env.delete(&own_path)
         .await
         .map_err(|status| format!("not deleted: {status:#?}"))?;
     outcome
@@ -128,10 +127,10 @@ async fn both_versions_are_valid(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn any_valid_object_converts_to_a_valid_object_that_the_api_server_accepts() {
-    let stage = Arc::new(BOTH_VERSIONS.stage().await);
+    let env = Arc::new(BOTH_VERSIONS.test_env().await);
     for kind in kinds() {
         for pair in [(&kind.spoke, &kind.hub), (&kind.hub, &kind.spoke)] {
-            let stage = Arc::clone(&stage);
+            let env = Arc::clone(&env);
             let cases = tokio::task::spawn_blocking(move || {
                 let config = Config {
                     cases: CASES,
@@ -140,7 +139,7 @@ async fn any_valid_object_converts_to_a_valid_object_that_the_api_server_accepts
                     ..Config::default()
                 };
                 let outcome = TestRunner::new(config).run(&valid_spec(pair.0), |spec| {
-                    let outcome = both_versions_are_valid(&stage, kind, pair, &spec);
+                    let outcome = both_versions_are_valid(&env, kind, pair, &spec);
                     Handle::current()
                         .block_on(outcome)
                         .map_err(TestCaseError::fail)

@@ -11,8 +11,8 @@ use quartet_operator::operators::{OPERATORS, Settings};
 use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
 
+use crate::environment::{TestEnv, collection, crd_path, is_ready_with, object, path};
 use crate::original;
-use crate::stage::{Stage, collection, crd_path, is_ready_with, object, path};
 
 /// A namespace without a manager.
 const ODD: &str = "odd";
@@ -23,10 +23,10 @@ const LIVE: &str = "live";
 type Objects = BTreeMap<String, Value>;
 
 /// Returns the objects of [`ODD`] without the fields that the API server changes at every write.
-async fn objects(stage: &Stage, version: fn(&Kind) -> &Version) -> Objects {
+async fn objects(env: &TestEnv, version: fn(&Kind) -> &Version) -> Objects {
     let mut objects = Objects::new();
     for kind in kinds() {
-        let list = stage.get(&collection(kind, version(kind), ODD)).await;
+        let list = env.get(&collection(kind, version(kind), ODD)).await;
         for object in list.expect("a list")["items"].as_array().expect("items") {
             let mut object = object.clone();
             let metadata = object["metadata"].as_object_mut().expect("metadata");
@@ -64,19 +64,15 @@ fn converted(objects: &Objects) -> Objects {
 }
 
 /// The hub has a default where there is a spec; the original CRDs always had the field.
-async fn assert_nothing_is_lost(stage: &Stage, before: &Objects, when: &str) {
-    assert_eq!(
-        &objects(stage, in_spoke).await,
-        before,
-        "{when}, old version"
-    );
-    let hub = objects(stage, in_hub).await;
+async fn assert_nothing_is_lost(env: &TestEnv, before: &Objects, when: &str) {
+    assert_eq!(&objects(env, in_spoke).await, before, "{when}, old version");
+    let hub = objects(env, in_hub).await;
     assert_eq!(hub, converted(before), "{when}, new version");
 }
 
 /// Returns what must not change in children when the storage version of their owners changes: their
 /// identity and their pod templates.
-async fn children(stage: &Stage) -> BTreeMap<String, Value> {
+async fn children(env: &TestEnv) -> BTreeMap<String, Value> {
     let mut children = BTreeMap::new();
     for (api, plural) in [
         ("/apis/apps/v1", "deployments"),
@@ -84,9 +80,7 @@ async fn children(stage: &Stage) -> BTreeMap<String, Value> {
         ("/api/v1", "pods"),
         ("/api/v1", "services"),
     ] {
-        let list = stage
-            .get(&format!("{api}/namespaces/{LIVE}/{plural}"))
-            .await;
+        let list = env.get(&format!("{api}/namespaces/{LIVE}/{plural}")).await;
         for child in list.expect("a list")["items"].as_array().expect("items") {
             let metadata = &child["metadata"];
             let name = metadata["name"].as_str().expect("a name");
@@ -107,8 +101,8 @@ fn live(kind: &Kind) -> String {
     format!("live-{}", kind.controller_name())
 }
 
-async fn children_named(stage: &Stage, plural: &str) -> Vec<(String, Value)> {
-    let children = children(stage).await.into_iter();
+async fn children_named(env: &TestEnv, plural: &str) -> Vec<(String, Value)> {
+    let children = children(env).await.into_iter();
     children
         .filter(|(name, _)| name.starts_with(plural))
         .collect()
@@ -125,7 +119,7 @@ fn live_spec(kind: &Kind, pods: i64) -> Value {
 }
 
 /// Scales every live object through one version and waits for the pods.
-async fn scale(stage: &Stage, version: fn(&Kind) -> &Version, pods: i64) {
+async fn scale(env: &TestEnv, version: fn(&Kind) -> &Version, pods: i64) {
     for kind in kinds() {
         let spoke = live_spec(kind, pods);
         let object = object(kind, &kind.spoke, &live(kind), spoke);
@@ -134,38 +128,36 @@ async fn scale(stage: &Stage, version: fn(&Kind) -> &Version, pods: i64) {
             .object["spec"]
             .take();
         let path = path(kind, version(kind), LIVE, &live(kind));
-        stage
-            .merge(&path, json!({"spec": spec}))
+        env.merge(&path, json!({"spec": spec}))
             .await
             .expect("scaled");
     }
     for kind in kinds() {
         let path = path(kind, version(kind), LIVE, &live(kind));
-        stage
-            .until(&path, "scaled", |object| is_ready_with(object, pods))
+        env.until(&path, "scaled", |object| is_ready_with(object, pods))
             .await;
     }
 }
 
 /// Waits until every live Deployment has an owner reference in this version, the one that its
 /// controller watches.
-async fn until_owned_in(stage: &Stage, version: fn(&Kind) -> &Version) {
+async fn until_owned_in(env: &TestEnv, version: fn(&Kind) -> &Version) {
     for kind in kinds() {
         let path = format!("/apis/apps/v1/namespaces/{LIVE}/deployments/{}", live(kind));
         let owner = kind.api_version(version(kind));
         let named = |child: &Value| child["metadata"]["ownerReferences"][0]["apiVersion"] == *owner;
-        stage.until(&path, "owned in another version", named).await;
+        env.until(&path, "owned in another version", named).await;
     }
 }
 
 /// Starts controllers that watch the original version whatever is stored, as a release without a
 /// second version would; no such release exists, and `previous` tests the real previous one. They
 /// end when the task is aborted.
-fn start_controllers_of_the_original_version(stage: &Stage) -> tokio::task::JoinHandle<()> {
+fn start_controllers_of_the_original_version(env: &TestEnv) -> tokio::task::JoinHandle<()> {
     let mut registry = prometheus_client::registry::Registry::default();
     let options = controller::Options {
-        client: stage.client.clone(),
-        watch_client: stage.client.clone(),
+        client: env.client.clone(),
+        watch_client: env.client.clone(),
         operators: OPERATORS.to_vec(),
         settings: Settings::default(),
         workers: 2,
@@ -183,18 +175,18 @@ fn start_controllers_of_the_original_version(stage: &Stage) -> tokio::task::Join
 }
 
 /// Creates the cluster as the original operators left it, with the objects of [`ODD`] and [`LIVE`].
-async fn cluster_of_the_old_operators() -> Stage {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(original::crd).await;
-    stage.cluster.start_controllers().expect("controllers");
-    stage.create_namespace(ODD).await;
-    stage.create_namespace(LIVE).await;
+async fn cluster_of_the_old_operators() -> TestEnv {
+    let env = TestEnv::with_api_server().await;
+    env.apply_crds(original::crd).await;
+    env.cluster.start_controllers().expect("controllers");
+    env.create_namespace(ODD).await;
+    env.create_namespace(LIVE).await;
     for kind in kinds() {
         for (name, spec) in original::specs(kind) {
             let mut object = object(kind, &kind.spoke, name, spec);
             object["metadata"]["labels"] = json!({"team": "a"});
             object["metadata"]["annotations"] = json!({"note": "kept"});
-            let created = stage
+            let created = env
                 .create(&collection(kind, &kind.spoke, ODD), &object)
                 .await;
             created.unwrap_or_else(|error| panic!("{name}: {error:?}"));
@@ -204,122 +196,122 @@ async fn cluster_of_the_old_operators() -> Stage {
             _ => json!({"nodes": ["b", "a"]}),
         };
         let path = format!("{}/status", path(kind, &kind.spoke, ODD, "usual"));
-        let written = stage.merge(&path, json!({"status": status})).await;
+        let written = env.merge(&path, json!({"status": status})).await;
         written.expect("a status");
         let live = object(kind, &kind.spoke, &live(kind), live_spec(kind, 2));
-        let created = stage
+        let created = env
             .create(&collection(kind, &kind.spoke, LIVE), &live)
             .await;
         created.expect("a live object");
     }
-    stage
+    env
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn upgrading_from_the_original_operators_and_back_loses_nothing() {
-    let mut stage = cluster_of_the_old_operators().await;
-    let before = objects(&stage, in_spoke).await;
+    let mut env = cluster_of_the_old_operators().await;
+    let before = objects(&env, in_spoke).await;
 
     // Our manager starts on CRDs that have one version.
-    stage.apply_crds(crd::original_only).await;
-    assert_eq!(objects(&stage, in_spoke).await, before, "bounds were added");
-    let manager = stage.start_manager(LIVE);
+    env.apply_crds(crd::original_only).await;
+    assert_eq!(objects(&env, in_spoke).await, before, "bounds were added");
+    let manager = env.start_manager(LIVE);
     for kind in kinds() {
         let path = path(kind, &kind.spoke, LIVE, &live(kind));
         let ready = |object: &Value| is_ready_with(object, 2);
-        stage.until(&path, "ready", ready).await;
+        env.until(&path, "ready", ready).await;
     }
-    let running = children(&stage).await;
+    let running = children(&env).await;
     assert!(running.len() >= 17, "{:?}", running.keys());
 
     // Served, not stored: this step can be reverted.
-    stage.apply_crds(crd::transition).await;
-    assert_nothing_is_lost(&stage, &before, "both are served").await;
-    stage.apply_crds(crd::original_only).await;
-    assert_eq!(objects(&stage, in_spoke).await, before, "one step back");
-    stage.apply_crds(crd::transition).await;
-    assert_eq!(children(&stage).await, running, "no child was changed");
+    env.apply_crds(crd::transition).await;
+    assert_nothing_is_lost(&env, &before, "both are served").await;
+    env.apply_crds(crd::original_only).await;
+    assert_eq!(objects(&env, in_spoke).await, before, "one step back");
+    env.apply_crds(crd::transition).await;
+    assert_eq!(children(&env).await, running, "no child was changed");
 
     // Stored, and existing objects are rewritten.
-    stage.apply_crds(crd::both_versions).await;
+    env.apply_crds(crd::both_versions).await;
     for kind in kinds() {
         let both = json!([kind.spoke.name, kind.hub.name]);
-        assert_eq!(stage.stored_versions(kind).await, both);
+        assert_eq!(env.stored_versions(kind).await, both);
     }
-    assert_nothing_is_lost(&stage, &before, "the new version is stored").await;
-    let (code, _, _) = stage.errand(&["migrate-storage"]).await;
+    assert_nothing_is_lost(&env, &before, "the new version is stored").await;
+    let (code, _, _) = env.subcommand(&["migrate-storage"]).await;
     assert_eq!(code, 0);
     for kind in kinds() {
-        assert_eq!(stage.stored_versions(kind).await, json!([kind.hub.name]));
+        assert_eq!(env.stored_versions(kind).await, json!([kind.hub.name]));
     }
-    assert_nothing_is_lost(&stage, &before, "the storage is migrated").await;
-    until_owned_in(&stage, in_hub).await;
-    assert_eq!(children(&stage).await, running, "no child was changed");
-    scale(&stage, in_spoke, 3).await;
-    scale(&stage, in_hub, 2).await;
+    assert_nothing_is_lost(&env, &before, "the storage is migrated").await;
+    until_owned_in(&env, in_hub).await;
+    assert_eq!(children(&env).await, running, "no child was changed");
+    scale(&env, in_spoke, 3).await;
+    scale(&env, in_hub, 2).await;
 
-    without_conversion(&mut stage, &before).await;
+    without_conversion(&mut env, &before).await;
 
     // Controllers that know one version only run for a while on the same CRDs.
     drop(manager);
-    let deployments = children_named(&stage, "deployments").await;
-    let original = start_controllers_of_the_original_version(&stage);
-    until_owned_in(&stage, in_spoke).await;
-    assert_eq!(children_named(&stage, "deployments").await, deployments);
-    scale(&stage, in_hub, 3).await;
-    scale(&stage, in_spoke, 2).await;
+    let deployments = children_named(&env, "deployments").await;
+    let original = start_controllers_of_the_original_version(&env);
+    until_owned_in(&env, in_spoke).await;
+    assert_eq!(children_named(&env, "deployments").await, deployments);
+    scale(&env, in_hub, 3).await;
+    scale(&env, in_spoke, 2).await;
     assert!(!original.is_finished());
     original.abort();
-    let _manager = stage.start_manager(LIVE);
-    until_owned_in(&stage, in_hub).await;
+    let _manager = env.start_manager(LIVE);
+    until_owned_in(&env, in_hub).await;
 
     // The API server rejects CRDs that lack a stored version; the intermediate step is the earliest
     // that can be restored.
     for kind in kinds() {
         let crd = serde_json::to_value(crd::original_only(kind)).expect("JSON");
         let target = format!("{}?fieldManager=installer&force=true", crd_path(kind));
-        let refused = stage.apply(&target, &crd).await;
+        let refused = env.apply(&target, &crd).await;
         let refused = refused.expect_err("would lose objects");
         assert!(
             refused.message.contains("status.storedVersions"),
             "{refused:?}"
         );
     }
-    stage.apply_crds(crd::transition).await;
+    env.apply_crds(crd::transition).await;
     for kind in kinds() {
         let both = json!([kind.hub.name, kind.spoke.name]);
-        assert_eq!(stage.stored_versions(kind).await, both);
+        assert_eq!(env.stored_versions(kind).await, both);
     }
-    assert_nothing_is_lost(&stage, &before, "the old version is stored again").await;
-    scale(&stage, in_spoke, 1).await;
-    stage.cluster.check().expect("everything still runs");
+    assert_nothing_is_lost(&env, &before, "the old version is stored again").await;
+    scale(&env, in_spoke, 1).await;
+    env.cluster.check().expect("everything still runs");
 }
 
 /// The webhook server is down, and the API server has empty caches: objects in the stored version
 /// are read without conversion, and the manager continues.
-async fn without_conversion(stage: &mut Stage, before: &Objects) {
-    stage.webhooks.go_away().await;
-    stage.restart_api_server();
-    let hub = objects(stage, in_hub).await;
+async fn without_conversion(env: &mut TestEnv, before: &Objects) {
+    env.webhooks.go_away().await;
+    env.restart_api_server();
+    let hub = objects(env, in_hub).await;
     assert_eq!(hub, converted(before), "without conversion");
     for kind in kinds() {
-        let refused = stage.get(&path(kind, &kind.spoke, ODD, "usual")).await;
+        let refused = env.get(&path(kind, &kind.spoke, ODD, "usual")).await;
         let refused = refused.expect_err("needs conversion");
         assert!(
             refused.message.contains("conversion webhook"),
             "{refused:?}"
         );
     }
-    scale(stage, in_hub, 3).await;
+    scale(env, in_hub, 3).await;
     let kind = kinds()[0];
     let new = object(kind, &kind.hub, "new", json!({"replicas": 1}));
-    let created = stage.create(&collection(kind, &kind.hub, LIVE), &new).await;
+    let created = env.create(&collection(kind, &kind.hub, LIVE), &new).await;
     created.expect("created");
     let new = path(kind, &kind.hub, LIVE, "new");
     let ready = |object: &Value| is_ready_with(object, 1);
-    stage.until(&new, "ready", ready).await;
-    stage.delete_in_foreground(&new).await;
-    stage.until_gone(&new).await;
-    stage.webhooks.come_back().await;
-    scale(stage, in_spoke, 2).await;
+    env.until(&new, "ready", ready).await;
+    env.delete_in_foreground(&new).await;
+    env.until_gone(&new).await;
+    env.webhooks.come_back().await;
+    scale(env, in_spoke, 2).await;
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::annotations::{data, spoke};
+use crate::environment::{Shared, TestEnv, collection, path};
 use crate::schemas::without_minimum;
-use crate::stage::{Shared, Stage, collection, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const MAX_REPLICAS: u32 = 10;
@@ -36,14 +36,14 @@ fn versions() -> impl Iterator<Item = (&'static Kind, &'static Version)> {
 
 /// Creates the sample of a version under this name; returns it and its path.
 async fn create_sample(
-    stage: &Stage,
+    env: &TestEnv,
     (kind, version): (&Kind, &Version),
     name: &str,
 ) -> (Value, String) {
     let mut sample = sample::sample(kind, version).expect("a sample");
     sample["metadata"] = json!({"name": name});
     let target = collection(kind, version, "default");
-    let created = stage.create(&target, &sample).await;
+    let created = env.create(&target, &sample).await;
     created.expect("the sample is taken");
     (sample, path(kind, version, "default", name))
 }
@@ -73,16 +73,15 @@ fn wrong(kind: &Kind, version: &Version) -> (Value, String) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_rejection_by_the_webhook_has_its_cause_in_the_written_version() {
-    let (stage, _turn) = (ASKED_OFTEN.stage().await, TURN.lock().await);
+    let (env, _turn) = (ASKED_OFTEN.test_env().await, TURN.lock().await);
     for kind in kinds() {
-        let decisions = || {
-            stage.webhooks.decisions(kind, &kind.spoke) + stage.webhooks.decisions(kind, &kind.hub)
-        };
+        let decisions =
+            || env.webhooks.decisions(kind, &kind.spoke) + env.webhooks.decisions(kind, &kind.hub);
         for version in [&kind.spoke, &kind.hub] {
             let (wrong, detail) = wrong(kind, version);
             let before = decisions();
             let target = collection(kind, version, "default");
-            let status = stage.create(&target, &wrong).await.expect_err("refused");
+            let status = env.create(&target, &wrong).await.expect_err("refused");
             let (field, _) = version.pods.blamed(&wrong["spec"]);
             let name = kind.controller_name();
             assert_eq!(
@@ -118,12 +117,12 @@ async fn a_rejection_by_the_webhook_has_its_cause_in_the_written_version() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn scaling_over_the_limit_is_rejected_in_both_versions_but_not_scaling_down() {
-    let (stage, _turn) = (ASKED_OFTEN.stage().await, TURN.lock().await);
+    let (env, _turn) = (ASKED_OFTEN.test_env().await, TURN.lock().await);
     for (kind, version) in versions() {
-        let (_, path) = create_sample(&stage, (kind, version), "scaled").await;
+        let (_, path) = create_sample(&env, (kind, version), "scaled").await;
         let scale = async |replicas: i32| {
             let patch = json!({"spec": {"replicas": replicas}});
-            stage.merge(&format!("{path}/scale"), patch).await
+            env.merge(&format!("{path}/scale"), patch).await
         };
         let refused = scale(11).await.expect_err("over the limit");
         if refused.code != 404 {
@@ -134,41 +133,41 @@ async fn scaling_over_the_limit_is_rejected_in_both_versions_but_not_scaling_dow
             let down = scale(0).await.expect("scaled");
             assert_eq!(down["spec"]["replicas"].as_i64().unwrap_or(0), 0);
         }
-        stage.delete(&path).await.expect("deleted");
+        env.delete(&path).await.expect("deleted");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn writes_without_a_spec_change_and_deletions_call_no_webhook() {
-    let (stage, _turn) = (ASKED_OFTEN.stage().await, TURN.lock().await);
+    let (env, _turn) = (ASKED_OFTEN.test_env().await, TURN.lock().await);
     for (kind, version) in versions() {
-        let before = stage.webhooks.decisions(kind, version);
-        let (sample, path) = create_sample(&stage, (kind, version), "calm").await;
-        assert_eq!(stage.webhooks.decisions(kind, version), before + 1.0);
+        let before = env.webhooks.decisions(kind, version);
+        let (sample, path) = create_sample(&env, (kind, version), "calm").await;
+        assert_eq!(env.webhooks.decisions(kind, version), before + 1.0);
         let labels = json!({"metadata": {"labels": {"a": "b"}}});
-        stage.merge(&path, labels).await.expect("labelled");
+        env.merge(&path, labels).await.expect("labelled");
         let status = json!({"status": {"nodes": ["a"], "replicas": 1}});
-        let written = stage.merge(&format!("{path}/status"), status).await;
+        let written = env.merge(&format!("{path}/status"), status).await;
         written.expect("a status");
-        stage.delete_in_foreground(&path).await;
-        let going = stage.get(&path).await.expect("it has a finalizer");
+        env.delete_in_foreground(&path).await;
+        let going = env.get(&path).await.expect("it has a finalizer");
         assert!(going["metadata"]["deletionTimestamp"].is_string());
         // A finalizer can be removed even from an object with an invalid spec.
         let mut whole = json!({"spec": sample["spec"]});
         *number_of_pods(&mut whole, version) = json!(i32::MAX);
         whole["metadata"] = json!({"finalizers": []});
-        stage.merge(&path, whole).await.expect("taken off");
-        assert_eq!(stage.webhooks.decisions(kind, version), before + 1.0);
-        assert_eq!(stage.get(&path).await.expect_err("gone").code, 404);
+        env.merge(&path, whole).await.expect("taken off");
+        assert_eq!(env.webhooks.decisions(kind, version), before + 1.0);
+        assert_eq!(env.get(&path).await.expect_err("gone").code, 404);
     }
 }
 
 /// So that these writes work while no webhook server runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn annotations_without_conversion_data_and_with_space_call_no_webhook() {
-    let (stage, _turn) = (ASKED_OFTEN.stage().await, TURN.lock().await);
+    let (env, _turn) = (ASKED_OFTEN.test_env().await, TURN.lock().await);
     let in_spoke = collection(MEMCACHED, &MEMCACHED.spoke, "default");
-    let created = stage.create(&in_spoke, &spoke("noted", 1, json!({}))).await;
+    let created = env.create(&in_spoke, &spoke("noted", 1, json!({}))).await;
     created.expect("created");
     let many: Value = (0..2000).map(|n| (format!("k{n}"), json!("v"))).collect();
     for (annotations, is_asked) in [
@@ -183,18 +182,18 @@ async fn annotations_without_conversion_data_and_with_space_call_no_webhook() {
         (data(json!({"memory": 8})), true),
     ] {
         for version in [&MEMCACHED.spoke, &MEMCACHED.hub] {
-            let before = stage.webhooks.decisions(MEMCACHED, version);
+            let before = env.webhooks.decisions(MEMCACHED, version);
             let path = path(MEMCACHED, version, "default", "noted");
             let patch = json!([
                 {"op": "add", "path": "/metadata/annotations", "value": annotations},
             ]);
-            stage.json_patch(&path, &patch).await.expect("annotated");
-            let asked = stage.webhooks.decisions(MEMCACHED, version) > before;
+            env.json_patch(&path, &patch).await.expect("annotated");
+            let asked = env.webhooks.decisions(MEMCACHED, version) > before;
             let shown = annotations.to_string();
             let shown = shown.get(..60).unwrap_or(&shown);
             assert_eq!(asked, is_asked, "{version:?} {shown}");
             let empty = json!([{"op": "add", "path": "/metadata/annotations", "value": {}}]);
-            stage.json_patch(&path, &empty).await.expect("taken off");
+            env.json_patch(&path, &empty).await.expect("taken off");
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Reference, Violation, stored, violation};
 use crate::rig::Rig;
-use testkit::Stage;
+use testkit::TestEnv;
 
 /// Every object that concerns the operators, masked, by plural and name.
 pub(crate) type Objects = BTreeMap<String, Value>;
@@ -36,7 +36,7 @@ const MASKED: [&str; 12] = [
 ];
 
 impl EndState {
-    pub(crate) async fn of(stage: &Stage, node_port: u16) -> Self {
+    pub(crate) async fn of(stage: &TestEnv, node_port: u16) -> Self {
         EndState::from_objects(stored(stage).await, node_port)
     }
 

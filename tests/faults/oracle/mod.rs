@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::rig::Rig;
 use crate::trusted;
 use crate::workload::Children;
-use testkit::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, Stage};
+use testkit::{DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, MEMCACHED, NGINX, SERVICE, TestEnv};
 
 /// Something that must not be.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ impl Reference {
 }
 
 /// Every object that concerns the operators, by plural and name.
-async fn stored(stage: &Stage) -> BTreeMap<String, Value> {
+async fn stored(stage: &TestEnv) -> BTreeMap<String, Value> {
     let mut objects = BTreeMap::new();
     for kind in [
         MEMCACHED,

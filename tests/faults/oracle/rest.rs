@@ -11,14 +11,14 @@ use tokio::time::Instant;
 
 use super::{Violation, stored, violation};
 use crate::rig::Rig;
-use testkit::Stage;
+use testkit::TestEnv;
 
 /// From when on there is rest: the last status may wait for half a second, and the last pods
 /// go away a moment later.
 const SETTLES: Duration = Duration::from_secs(2);
 
 /// Resource versions of what concerns the operators, by plural and name.
-async fn versions(stage: &Stage) -> BTreeMap<String, Value> {
+async fn versions(stage: &TestEnv) -> BTreeMap<String, Value> {
     let version =
         |(key, object): (String, Value)| (key, object["metadata"]["resourceVersion"].clone());
     stored(stage).await.into_iter().map(version).collect()

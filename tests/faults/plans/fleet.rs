@@ -24,7 +24,7 @@ use crate::oracle::process::{Process, Seen};
 use crate::oracle::status::Statuses;
 use crate::rig::{STRANGER, WATCHED, stranger};
 use testkit::Manager;
-use testkit::{DEPLOYMENT, Kind, NAMESPACE, SERVICE, Stage};
+use testkit::{DEPLOYMENT, Kind, NAMESPACE, SERVICE, TestEnv};
 
 /// How often it is looked whether something is so, which asks nobody.
 pub(crate) const POLL: Duration = Duration::from_millis(100);
@@ -34,7 +34,7 @@ const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// See the top of this file.
 pub(crate) struct Fleet {
-    pub(crate) stage: Stage,
+    pub(crate) stage: TestEnv,
     pub(crate) proxy: Proxy,
     pub(crate) statuses: Statuses,
     /// A Deployment of somebody else, as it was in the beginning.
@@ -64,7 +64,7 @@ type Cache = Arc<Mutex<HashMap<(&'static str, String), Value>>>;
 impl Fleet {
     /// A manager at rest, without resources.
     pub(crate) async fn set(name: &str, seed: u64, may_end: bool) -> Self {
-        let stage = Stage::without_manager(name).await;
+        let stage = TestEnv::without_manager(name).await;
         let kubeconfig = kube::config::Kubeconfig::read_from(stage.kubeconfig());
         let proxy = Proxy::start(kubeconfig.expect("a kubeconfig")).await;
         let proxy = proxy.expect("a proxy");

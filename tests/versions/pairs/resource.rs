@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::values::PORTS;
 use super::view::ClusterView;
-use crate::stage::{Stage, collection, is_true, object, path};
+use crate::environment::{TestEnv, collection, is_true, object, path};
 
 /// The most time until the children are as expected. A manager with one resource writes them within
 /// a second; on two cores with other load, a step of this many resources took 12 s on average.
@@ -51,7 +51,7 @@ pub(super) enum Outcome {
 
 /// The shared state of all walks.
 pub(super) struct Walks<'s> {
-    stage: &'s Stage,
+    env: &'s TestEnv,
     namespace: &'static str,
     cluster: ClusterView,
     names: AtomicUsize,
@@ -60,12 +60,12 @@ pub(super) struct Walks<'s> {
 }
 
 impl<'s> Walks<'s> {
-    pub(super) fn new(stage: &'s Stage, namespace: &'static str) -> Self {
+    pub(super) fn new(env: &'s TestEnv, namespace: &'static str) -> Self {
         let ports: Vec<u16> = NODE_PORTS.collect();
         Self {
-            stage,
+            env,
             namespace,
-            cluster: ClusterView::new(&stage.client, namespace),
+            cluster: ClusterView::new(&env.client, namespace),
             names: AtomicUsize::new(0),
             free_ports: Arc::new(Semaphore::new(ports.len() / PORTS.len())),
             ports: Mutex::new(ports),
@@ -150,7 +150,7 @@ impl<'w> Walker<'w> {
     ) -> Result<Outcome, String> {
         let collection = collection(self.kind, self.through, self.walks.namespace);
         let object = self.written(spec);
-        let created = in_time(|| self.walks.stage.create(&collection, &object)).await;
+        let created = in_time(|| self.walks.env.create(&collection, &object)).await;
         self.outcome(created, spec, expected).await
     }
 
@@ -170,7 +170,7 @@ impl<'w> Walker<'w> {
             {"op": "add", "path": "/metadata/annotations", "value": annotations},
         ]);
         let path = self.path(self.through);
-        let patched = in_time(|| self.walks.stage.json_patch(&path, &patch)).await;
+        let patched = in_time(|| self.walks.env.json_patch(&path, &patch)).await;
         self.outcome(patched, spec, expected).await
     }
 
@@ -225,7 +225,7 @@ impl<'w> Walker<'w> {
     pub(super) async fn children(&self, spec: &Value) -> Result<Children, String> {
         let mut children = Vec::new();
         for path in self.child_paths() {
-            children.push(match self.walks.stage.get(&path).await {
+            children.push(match self.walks.env.get(&path).await {
                 Ok(child) => self.without_identity(child, spec),
                 Err(status) if status.code == 404 => Value::Null,
                 Err(status) => return Err(format!("{path}: {status:?}")),
@@ -288,12 +288,12 @@ impl<'w> Walker<'w> {
 
     /// Deletes the resource, and its children as the garbage collector would.
     pub(super) async fn delete(mut self) -> Result<(), String> {
-        let stage = self.walks.stage;
+        let env = self.walks.env;
         let [deployment, service] = self.child_paths();
         for path in [self.path(&self.kind.hub), deployment, service] {
-            match stage.delete(&path).await {
+            match env.delete(&path).await {
                 Err(status) if status.code != 404 => return Err(format!("{path}: {status:?}")),
-                _ => stage.until_gone(&path).await,
+                _ => env.until_gone(&path).await,
             }
         }
         let mut free = self.walks.ports.lock().expect("no panic");

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-use crate::stage::DEADLINE;
+use crate::environment::DEADLINE;
 
 /// Number of concurrent status writes.
 const AT_ONCE: usize = 32;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::installation::{CONFIGURATION, NAMESPACE, Release, install, start, stop, until_served};
 use super::load::{self, Asked, LIVE};
-use crate::stage::{DEADLINE, Stage, collection, crd_path, is_ready_with, path};
+use crate::environment::{DEADLINE, TestEnv, collection, crd_path, is_ready_with, path};
 
 const LEFT: &str = include_str!("left-by-0.1.0.json");
 
@@ -40,8 +40,8 @@ fn lists() -> Vec<(String, String)> {
 }
 
 /// Returns the objects of a list, each with the apiVersion and kind that items omit.
-async fn items(stage: &Stage, path: &str) -> Vec<Value> {
-    let list = stage.get(path).await.expect("a list");
+async fn items(env: &TestEnv, path: &str) -> Vec<Value> {
+    let list = env.get(path).await.expect("a list");
     let mut items = list["items"].as_array().expect("items").clone();
     for item in &mut items {
         item["apiVersion"] = list["apiVersion"].clone();
@@ -55,27 +55,27 @@ async fn items(stage: &Stage, path: &str) -> Vec<Value> {
 #[ignore = "writes the file that is committed; see `make capture-previous`"]
 async fn the_state_that_the_previous_release_leaves_is_captured() {
     let previous = Release::previous();
-    let stage = Stage::with_api_server().await;
-    stage.cluster.start_controllers().expect("controllers");
-    install(&stage, &previous).await;
-    let replica = start(&stage, &previous).await;
-    until_served(&stage).await;
-    load::begin(&stage).await;
+    let env = TestEnv::with_api_server().await;
+    env.cluster.start_controllers().expect("controllers");
+    install(&env, &previous).await;
+    let replica = start(&env, &previous).await;
+    until_served(&env).await;
+    load::begin(&env).await;
     let mut left = Map::new();
     for (name, path) in lists() {
-        left.insert(name, items(&stage, &path).await.into());
+        left.insert(name, items(&env, &path).await.into());
     }
     let mut crds = Vec::new();
     for kind in kinds() {
-        crds.push(stage.get(&crd_path(kind)).await.expect("a CRD"));
+        crds.push(env.get(&crd_path(kind)).await.expect("a CRD"));
     }
     left.insert("crds".to_owned(), crds.into());
-    let configuration = stage.get(CONFIGURATION).await.expect("a configuration");
+    let configuration = env.get(CONFIGURATION).await.expect("a configuration");
     left.insert("configuration".to_owned(), configuration);
-    stop(&stage, replica).await;
+    stop(&env, replica).await;
     // As the previous release released it.
     let (name, path) = &lists()[1];
-    left.insert(name.clone(), items(&stage, path).await.into());
+    left.insert(name.clone(), items(&env, path).await.into());
     let file = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/versions/previous/left-by-0.1.0.json"
@@ -109,9 +109,9 @@ fn fresh(mut object: Value) -> Value {
 
 /// Recreates what was left on this API server. Each resource has another UID there, which is set in
 /// the owner references of its children.
-async fn restore(stage: &Stage, left: &Value) {
+async fn restore(env: &TestEnv, left: &Value) {
     for namespace in [NAMESPACE, LIVE] {
-        stage.create_namespace(namespace).await;
+        env.create_namespace(namespace).await;
     }
     let crds = left["crds"].as_array().expect("CRDs");
     for (kind, crd) in kinds().into_iter().zip(crds) {
@@ -120,9 +120,9 @@ async fn restore(stage: &Stage, left: &Value) {
         crd["spec"]["conversion"] = json!({"strategy": "None"});
         crd.as_object_mut().expect("an object").remove("status");
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        stage.create(crds, &crd).await.expect("a CRD");
+        env.create(crds, &crd).await.expect("a CRD");
         let list = collection(kind, &kind.hub, LIVE);
-        stage.until(&list, "served", |_| true).await;
+        env.until(&list, "served", |_| true).await;
     }
     let mut uids: Vec<(String, String)> = Vec::new();
     for (name, path) in lists() {
@@ -141,7 +141,7 @@ async fn restore(stage: &Stage, left: &Value) {
                     spec.remove("clusterIPs");
                 }
             }
-            let created = stage.create(&path, &object_now).await;
+            let created = env.create(&path, &object_now).await;
             let mut created = created.unwrap_or_else(|error| panic!("{name}: {error:?}"));
             let uid = |object: &Value| {
                 object["metadata"]["uid"]
@@ -156,28 +156,28 @@ async fn restore(stage: &Stage, left: &Value) {
                     object_now["metadata"]["managedFields"].clone();
                 let own = created["metadata"]["name"].as_str().expect("a name");
                 let target = format!("{path}/{own}/status");
-                let replaced = stage.replace(&target, &created).await;
+                let replaced = env.replace(&target, &created).await;
                 replaced.unwrap_or_else(|error| panic!("{name}: {error:?}"));
             }
         }
     }
     for (kind, crd) in kinds().into_iter().zip(crds) {
         let conversion = json!({"spec": {"conversion": crd["spec"]["conversion"]}});
-        let merged = stage.merge(&crd_path(kind), conversion).await;
+        let merged = env.merge(&crd_path(kind), conversion).await;
         merged.expect("the original conversion");
     }
     let configuration = fresh(left["configuration"].clone());
     let configurations = CONFIGURATION.rsplit_once('/').expect("a path").0;
-    let created = stage.create(configurations, &configuration).await;
+    let created = env.create(configurations, &configuration).await;
     created.expect("the webhook configuration");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn this_release_continues_with_the_state_of_the_previous_one() {
     let left: Value = serde_json::from_str(LEFT).expect("JSON");
-    let stage = Stage::with_api_server().await;
-    restore(&stage, &left).await;
-    stage.cluster.start_controllers().expect("controllers");
+    let env = TestEnv::with_api_server().await;
+    restore(&env, &left).await;
+    env.cluster.start_controllers().expect("controllers");
     for deployment in left["deployments"].as_array().expect("Deployments") {
         let name = deployment["metadata"]["name"].as_str().expect("a name");
         let path = format!("/apis/apps/v1/namespaces/{LIVE}/deployments/{name}");
@@ -185,12 +185,12 @@ async fn this_release_continues_with_the_state_of_the_previous_one() {
             it["status"]["readyReplicas"] == 1
                 && it["status"]["observedGeneration"] == it["metadata"]["generation"]
         };
-        stage.until(&path, "its pod runs", runs).await;
+        env.until(&path, "its pod runs", runs).await;
     }
     // The restored status has this value before a pod exists.
     let started = Instant::now();
     let left_alone = loop {
-        let found = load::left_alone(&stage).await;
+        let found = load::left_alone(&env).await;
         let of = |plural: &str| found.keys().filter(|it| it.starts_with(plural)).count();
         if [of("deployments"), of("replicasets"), of("pods")] == [4, 4, 4] {
             break found;
@@ -199,23 +199,23 @@ async fn this_release_continues_with_the_state_of_the_previous_one() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
 
-    install(&stage, &Release::today()).await;
-    let replica = start(&stage, &Release::today()).await;
-    until_served(&stage).await;
-    load::until_ready(&stage, &Asked::default()).await;
+    install(&env, &Release::today()).await;
+    let replica = start(&env, &Release::today()).await;
+    until_served(&env).await;
+    load::until_ready(&env, &Asked::default()).await;
     assert!(replica.log().contains("became leader"), "{}", replica.log());
     assert_eq!(
-        load::left_alone(&stage).await,
+        load::left_alone(&env).await,
         left_alone,
         "no pod is recreated"
     );
     for kind in kinds() {
         for before in left[kind.plural].as_array().expect("resources") {
             let name = before["metadata"]["name"].as_str().expect("a name");
-            let hub = stage.get(&path(kind, &kind.hub, LIVE, name)).await;
+            let hub = env.get(&path(kind, &kind.hub, LIVE, name)).await;
             let hub = hub.expect("the resource");
             assert_eq!(hub["spec"], before["spec"], "{name}");
-            let spoke = stage.get(&path(kind, &kind.spoke, LIVE, name)).await;
+            let spoke = env.get(&path(kind, &kind.spoke, LIVE, name)).await;
             let spoke = spoke.expect("in the original version");
             let back = convert(kind, spoke.clone(), &kind.hub).expect("converts");
             assert_eq!(
@@ -229,12 +229,12 @@ async fn this_release_continues_with_the_state_of_the_previous_one() {
                 _ => json!({"size": 2}),
             };
             let target = path(kind, &kind.spoke, LIVE, name);
-            let patched = stage.merge(&target, json!({"spec": pods})).await;
+            let patched = env.merge(&target, json!({"spec": pods})).await;
             patched.unwrap_or_else(|error| panic!("{name}: {error:?}"));
             let ready = |object: &Value| is_ready_with(object, 2);
-            stage.until(&target, "scaled", ready).await;
+            env.until(&target, "scaled", ready).await;
         }
     }
-    stop(&stage, replica).await;
-    stage.cluster.check().expect("everything still runs");
+    stop(&env, replica).await;
+    env.cluster.check().expect("everything still runs");
 }

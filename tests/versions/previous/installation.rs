@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use testkit::{Answer, Manager, http, own_address};
 use tokio::time::sleep;
 
-use crate::stage::{DEADLINE, Stage, crd_path};
+use crate::environment::{DEADLINE, TestEnv, crd_path};
 
 pub(crate) const NAMESPACE: &str = "quartet-operator-system";
 /// The default image of Nginx and HelloWorld in 0.1.0.
@@ -87,7 +87,7 @@ fn slices() -> String {
 }
 
 /// Applies the manifests of a release, as `kubectl apply --server-side --force-conflicts`.
-pub(crate) async fn install(stage: &Stage, release: &Release) {
+pub(crate) async fn install(env: &TestEnv, release: &Release) {
     for mut object in release.manifests() {
         let name = object["metadata"]["name"]
             .as_str()
@@ -105,13 +105,13 @@ pub(crate) async fn install(stage: &Stage, release: &Release) {
             _ => format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"),
         };
         let target = format!("{path}?fieldManager=kubectl&force=true");
-        let applied = stage.apply(&target, &object).await;
+        let applied = env.apply(&target, &object).await;
         applied.unwrap_or_else(|error| panic!("{name}: {error:?}"));
     }
 }
 
 /// Starts a replica; returns once it is ready and its endpoint is in the Service.
-pub(crate) async fn start(stage: &Stage, release: &Release) -> Replica {
+pub(crate) async fn start(env: &TestEnv, release: &Release) -> Replica {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let mut command = Command::new(&release.manager);
@@ -122,7 +122,7 @@ pub(crate) async fn start(stage: &Stage, release: &Release) -> Replica {
             "--health-probe-bind-address=127.0.0.1:0",
             "--metrics-bind-address=0",
         ])
-        .env("KUBECONFIG", stage.cluster.kubeconfig())
+        .env("KUBECONFIG", env.cluster.kubeconfig())
         .env("POD_NAMESPACE", NAMESPACE)
         .env("CERT_MODE", "self-managed")
         // The same default image for both releases, so that unchanged resources keep their pods.
@@ -153,15 +153,15 @@ pub(crate) async fn start(stage: &Stage, release: &Release) -> Replica {
         "endpoints": [{"addresses": [own_address()]}],
         "ports": [{"name": "webhook-server", "port": port, "protocol": "TCP"}],
     });
-    stage.create(&slices(), &slice).await.expect("an endpoint");
+    env.create(&slices(), &slice).await.expect("an endpoint");
     replica
 }
 
 /// Removes the replica from the Service and stops it; Kubernetes does both concurrently.
-pub(crate) async fn stop(stage: &Stage, replica: Replica) {
+pub(crate) async fn stop(env: &TestEnv, replica: Replica) {
     let path = format!("{}/{}", slices(), replica.slice);
     let stopping = tokio::task::spawn_blocking(|| replica.manager.stop());
-    let (removed, exit) = tokio::join!(stage.delete(&path), stopping);
+    let (removed, exit) = tokio::join!(env.delete(&path), stopping);
     removed.expect("removed");
     let exit = exit.expect("no panic");
     assert_eq!(exit.code, Some(0), "{}", exit.log);
@@ -170,13 +170,13 @@ pub(crate) async fn stop(stage: &Stage, replica: Replica) {
 
 /// Waits until the API server calls the webhooks of every kind: each converts, and each rejects
 /// what it must.
-pub(crate) async fn until_served(stage: &Stage) {
+pub(crate) async fn until_served(env: &TestEnv) {
     for kind in kinds() {
         let crd = |crd: &Value| {
             let bundle = "/spec/conversion/webhook/clientConfig/caBundle";
             crd.pointer(bundle).is_some_and(Value::is_string)
         };
-        stage.until(&crd_path(kind), "has a caBundle", crd).await;
+        env.until(&crd_path(kind), "has a caBundle", crd).await;
         let started = Instant::now();
         loop {
             let mut sample =
@@ -185,8 +185,8 @@ pub(crate) async fn until_served(stage: &Stage) {
             if kind.kind == "ElasticWeb" {
                 sample["spec"]["capacity"] = json!({"perPodQPS": 1, "targetQPS": 1_000_000});
             }
-            let path = crate::stage::collection(kind, &kind.hub, "default");
-            let answer: Answer = stage.create(&format!("{path}?dryRun=All"), &sample).await;
+            let path = crate::environment::collection(kind, &kind.hub, "default");
+            let answer: Answer = env.create(&format!("{path}?dryRun=All"), &sample).await;
             match answer {
                 Err(status) if status.message.contains("denied the request") => break,
                 Err(status) if status.reason == "Invalid" => break,

@@ -12,7 +12,7 @@ use quartet_operator::packaging::kinds;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::stage::{Stage, collection, is_ready_with, object, path};
+use crate::environment::{TestEnv, collection, is_ready_with, object, path};
 
 /// The namespace of the resources.
 pub(crate) const LIVE: &str = "live";
@@ -60,8 +60,8 @@ fn pods_of(kind: &Kind, version: &Version, pods: i64) -> Value {
 }
 
 /// Creates three resources of each kind and waits for their pods.
-pub(crate) async fn begin(stage: &Stage) {
-    stage.create_namespace(LIVE).await;
+pub(crate) async fn begin(env: &TestEnv) {
+    env.create_namespace(LIVE).await;
     let mut node_port = 30_064;
     for kind in kinds() {
         for one in CHANGED.into_iter().chain([LEFT_ALONE]) {
@@ -79,28 +79,26 @@ pub(crate) async fn begin(stage: &Stage) {
                 _ => &kind.hub,
             };
             let path = collection(kind, version, LIVE);
-            stage.until_created(&path, &made).await;
+            env.until_created(&path, &made).await;
         }
     }
-    until_ready(stage, &Asked::default()).await;
+    until_ready(env, &Asked::default()).await;
 }
 
 /// Waits until every resource is in its last desired state.
-pub(crate) async fn until_ready(stage: &Stage, asked: &Asked) {
+pub(crate) async fn until_ready(env: &TestEnv, asked: &Asked) {
     for kind in kinds() {
         for one in CHANGED.into_iter().chain([LEFT_ALONE]) {
             let pods = asked.last.get(&(kind.kind, one)).copied().unwrap_or(1);
             let path = path(kind, &kind.hub, LIVE, &name(kind, one));
             let ready = |object: &Value| is_ready_with(object, pods);
-            stage
-                .until(&path, &format!("ready with {pods}"), ready)
-                .await;
+            env.until(&path, &format!("ready with {pods}"), ready).await;
         }
     }
 }
 
 /// Changes resources in both versions until `is_over`.
-pub(crate) async fn change(stage: &Stage, is_over: Arc<AtomicBool>) -> Asked {
+pub(crate) async fn change(env: &TestEnv, is_over: Arc<AtomicBool>) -> Asked {
     let mut asked = Asked::default();
     let (began, mut turn) = (Instant::now(), 0);
     while !is_over.load(Ordering::Relaxed) {
@@ -116,7 +114,7 @@ pub(crate) async fn change(stage: &Stage, is_over: Arc<AtomicBool>) -> Asked {
                 let path = path(kind, version, LIVE, &name(kind, one));
                 let patch = json!({"spec": pods_of(kind, version, pods)});
                 asked.writes += 1;
-                match stage.merge(&path, patch).await {
+                match env.merge(&path, patch).await {
                     Ok(_) => drop(asked.last.insert((kind.kind, one), pods)),
                     Err(status) => asked.refused.push(format!(
                         "{:.1?}: {path}: {} {}",
@@ -134,11 +132,11 @@ pub(crate) async fn change(stage: &Stage, is_over: Arc<AtomicBool>) -> Asked {
 }
 
 /// Returns the stored specs in both versions, without the number of pods of those that change.
-pub(crate) async fn specs(stage: &Stage) -> BTreeMap<String, Value> {
+pub(crate) async fn specs(env: &TestEnv) -> BTreeMap<String, Value> {
     let mut specs = BTreeMap::new();
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
-            let list = stage.get(&collection(kind, version, LIVE)).await;
+            let list = env.get(&collection(kind, version, LIVE)).await;
             for object in list.expect("a list")["items"].as_array().expect("items") {
                 let mut spec = object["spec"].clone();
                 let name = object["metadata"]["name"].as_str().expect("a name");
@@ -166,7 +164,7 @@ fn without(value: &mut Value, pattern: &Value) {
 }
 
 /// Returns the children of the unchanged resources, and their pods, by UID.
-pub(crate) async fn left_alone(stage: &Stage) -> BTreeMap<String, Value> {
+pub(crate) async fn left_alone(env: &TestEnv) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for (api, plural) in [
         ("/apis/apps/v1", "deployments"),
@@ -174,9 +172,7 @@ pub(crate) async fn left_alone(stage: &Stage) -> BTreeMap<String, Value> {
         ("/api/v1", "services"),
         ("/api/v1", "pods"),
     ] {
-        let list = stage
-            .get(&format!("{api}/namespaces/{LIVE}/{plural}"))
-            .await;
+        let list = env.get(&format!("{api}/namespaces/{LIVE}/{plural}")).await;
         for object in list.expect("a list")["items"].as_array().expect("items") {
             let name = object["metadata"]["name"].as_str().expect("a name");
             if name.starts_with(LEFT_ALONE) {

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::installation::{Release, Replica, install, start, stop, until_served};
 use super::load::{self, Asked};
-use crate::stage::Stage;
+use crate::environment::TestEnv;
 
 /// Number of replicas, as in the manifests.
 const REPLICAS: usize = 2;
@@ -19,22 +19,22 @@ const AROUND: Duration = Duration::from_secs(3);
 
 /// Applies `next` over the installed manifests and replaces the replicas, each new one first, as a
 /// Deployment does.
-async fn roll(stage: &Stage, replicas: &mut Vec<Replica>, next: &Release) {
-    install(stage, next).await;
+async fn roll(env: &TestEnv, replicas: &mut Vec<Replica>, next: &Release) {
+    install(env, next).await;
     for _ in 0..REPLICAS {
-        let new = start(stage, next).await;
-        stop(stage, replicas.remove(0)).await;
+        let new = start(env, next).await;
+        stop(env, replicas.remove(0)).await;
         replicas.push(new);
     }
 }
 
 /// Like [`roll`], under load; returns what users have written.
-async fn roll_under_load(stage: &Stage, replicas: &mut Vec<Replica>, next: &Release) -> Asked {
+async fn roll_under_load(env: &TestEnv, replicas: &mut Vec<Replica>, next: &Release) -> Asked {
     let is_over = Arc::new(AtomicBool::new(false));
-    let (asked, ()) = tokio::join!(load::change(stage, Arc::clone(&is_over)), async {
+    let (asked, ()) = tokio::join!(load::change(env, Arc::clone(&is_over)), async {
         sleep(AROUND).await;
         let began = Instant::now();
-        roll(stage, replicas, next).await;
+        roll(env, replicas, next).await;
         println!("rolled in {:.1?}", began.elapsed());
         sleep(AROUND).await;
         is_over.store(true, Ordering::Relaxed);
@@ -46,16 +46,16 @@ async fn roll_under_load(stage: &Stage, replicas: &mut Vec<Replica>, next: &Rele
 #[ignore = "builds the previous release; see `make test-previous`"]
 async fn rolling_updates_between_releases_under_load_lose_nothing() {
     let (previous, today) = (Release::previous(), Release::today());
-    let stage = Stage::with_api_server().await;
-    stage.cluster.start_controllers().expect("controllers");
-    install(&stage, &previous).await;
+    let env = TestEnv::with_api_server().await;
+    env.cluster.start_controllers().expect("controllers");
+    install(&env, &previous).await;
     let mut replicas = Vec::new();
     for _ in 0..REPLICAS {
-        replicas.push(start(&stage, &previous).await);
+        replicas.push(start(&env, &previous).await);
     }
-    until_served(&stage).await;
-    load::begin(&stage).await;
-    let (specs, left_alone) = (load::specs(&stage).await, load::left_alone(&stage).await);
+    until_served(&env).await;
+    load::begin(&env).await;
+    let (specs, left_alone) = (load::specs(&env).await, load::left_alone(&env).await);
     assert_eq!(
         specs.len(),
         4 * 3 * 2,
@@ -68,7 +68,7 @@ async fn rolling_updates_between_releases_under_load_lose_nothing() {
         ("down to the previous one", &previous),
         ("up again", &today),
     ] {
-        let asked = roll_under_load(&stage, &mut replicas, next).await;
+        let asked = roll_under_load(&env, &mut replicas, next).await;
         println!(
             "{what}: {} writes, {} rejected",
             asked.writes,
@@ -76,16 +76,16 @@ async fn rolling_updates_between_releases_under_load_lose_nothing() {
         );
         assert!(asked.writes > 50, "{what}: {}", asked.writes);
         assert!(asked.refused.is_empty(), "{what}: {:#?}", asked.refused);
-        load::until_ready(&stage, &asked).await;
-        assert_eq!(load::specs(&stage).await, specs, "{what}: specs");
+        load::until_ready(&env, &asked).await;
+        assert_eq!(load::specs(&env).await, specs, "{what}: specs");
         assert_eq!(
-            load::left_alone(&stage).await,
+            load::left_alone(&env).await,
             left_alone,
             "{what}: an unchanged child or pod was recreated"
         );
     }
     for replica in replicas {
-        stop(&stage, replica).await;
+        stop(&env, replica).await;
     }
-    stage.cluster.check().expect("everything still runs");
+    env.cluster.check().expect("everything still runs");
 }

@@ -2,8 +2,8 @@
 //! transcript of commands that can be repeated by hand. It succeeds only if every shown result has
 //! occurred.
 
+mod environment;
 mod samples;
-mod stage;
 mod transcript;
 
 use std::error::Error;
@@ -16,8 +16,8 @@ use std::time::Instant;
 
 use devcluster::{Cluster, Options};
 
+use crate::demo::environment::DemoEnv;
 use crate::demo::samples::{MEMCACHED, SAMPLES};
-use crate::demo::stage::Stage;
 use crate::demo::transcript::{print_indented, took};
 use crate::{background, interrupt};
 
@@ -98,26 +98,26 @@ fn perform(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         starting.elapsed(),
     );
 
-    let mut stage = Stage::new(&cluster, &interrupted, arguments.root.clone());
-    if let Err(error) = play(&mut stage, arguments) {
+    let mut env = DemoEnv::new(&cluster, &interrupted, arguments.root.clone());
+    if let Err(error) = play(&mut env, arguments) {
         // Ctrl-C has also ended the running kubectl, whose error would mislead.
         if interrupted.load(Ordering::Relaxed) {
             return Err(devcluster::Error::Interrupted.into());
         }
         if !matches!(error.downcast_ref(), Some(devcluster::Error::Ended { .. })) {
-            stage.print_manager_log();
+            env.print_manager_log();
         }
         return Err(error);
     }
     if arguments.held {
         println!("\n# All of it happened. Cluster and manager stay until `make demo-down`;");
-        println!("# the manager's log is {}", stage.manager_log().display());
+        println!("# the manager's log is {}", env.manager_log().display());
         background::settle(&cluster, &interrupted)?;
-        return stage.stop_manager();
+        return env.stop_manager();
     }
     println!("\n# The end");
-    stage.stop_manager()?;
-    drop(stage);
+    env.stop_manager()?;
+    drop(env);
     drop(cluster);
     took(
         "all of it happened, and nothing is left running",
@@ -126,45 +126,45 @@ fn perform(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn play(stage: &mut Stage<'_>, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+fn play(env: &mut DemoEnv<'_>, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     println!("\n# One manager for all four");
     let began = Instant::now();
-    stage.start_manager(&arguments.manager)?;
+    env.start_manager(&arguments.manager)?;
     took("ready, and called by the API server", began.elapsed());
 
     println!("\n# One resource of each kind");
     let began = Instant::now();
     for sample in &SAMPLES {
-        stage.kubectl(&["apply", "-f", sample.file])?;
+        env.kubectl(&["apply", "-f", sample.file])?;
     }
     for sample in &SAMPLES {
-        let status = stage.wait_until_ready(sample, sample.pods)?;
+        let status = env.wait_until_ready(sample, sample.pods)?;
         took(
             &format!("{} {} is Ready: {status}", sample.kind, sample.name),
             began.elapsed(),
         );
     }
-    stage.kubectl(&["get", "quartet"])?;
-    stage.kubectl(&["get", "deployments,services,pods"])?;
+    env.kubectl(&["get", "quartet"])?;
+    env.kubectl(&["get", "deployments,services,pods"])?;
 
     println!("\n# Scaling");
     let began = Instant::now();
     let replicas = format!("--replicas={SCALED}");
-    stage.kubectl(&["scale", "memcached", MEMCACHED.name, &replicas])?;
-    let status = stage.wait_until_ready(&MEMCACHED, SCALED)?;
+    env.kubectl(&["scale", "memcached", MEMCACHED.name, &replicas])?;
+    let status = env.wait_until_ready(&MEMCACHED, SCALED)?;
     took(&status, began.elapsed());
 
-    show_both_versions(stage)?;
-    show_refusals(stage)?;
+    show_both_versions(env)?;
+    show_refusals(env)?;
 
     println!("\n# Deletion takes everything along");
-    let children = stage.children_of(&MEMCACHED)?;
+    let children = env.children_of(&MEMCACHED)?;
     if children.len() <= RESCALED {
         return Err(format!("{RESCALED} pods and a Deployment expected, not {children:?}").into());
     }
     let began = Instant::now();
-    stage.kubectl(&["delete", "-f", MEMCACHED.file])?;
-    stage.wait_until_gone(&children)?;
+    env.kubectl(&["delete", "-f", MEMCACHED.file])?;
+    env.wait_until_gone(&children)?;
     took(
         &format!("Deployment and {RESCALED} pods garbage-collected"),
         began.elapsed(),
@@ -174,13 +174,13 @@ fn play(stage: &mut Stage<'_>, arguments: &Arguments) -> Result<(), Box<dyn Erro
 
 /// Objects written in one version are read in the other, and an edit through the original one keeps
 /// the fields that it lacks.
-fn show_both_versions(stage: &mut Stage<'_>) -> Result<(), Box<dyn Error>> {
+fn show_both_versions(env: &mut DemoEnv<'_>) -> Result<(), Box<dyn Error>> {
     println!("\n# One object, in the version you know and in the new one");
     let began = Instant::now();
     let memory = r#"{"spec":{"memory":128}}"#;
-    stage.kubectl(&["patch", NEW, MEMCACHED.name, "--type=merge", "-p", memory])?;
+    env.kubectl(&["patch", NEW, MEMCACHED.name, "--type=merge", "-p", memory])?;
     let size = format!(r#"{{"spec":{{"size":{RESCALED}}}}}"#);
-    stage.kubectl(&["patch", OLD, MEMCACHED.name, "--type=merge", "-p", &size])?;
+    env.kubectl(&["patch", OLD, MEMCACHED.name, "--type=merge", "-p", &size])?;
     for (resource, told) in [
         (OLD, vec![format!("size: {RESCALED}")]),
         (
@@ -188,18 +188,18 @@ fn show_both_versions(stage: &mut Stage<'_>) -> Result<(), Box<dyn Error>> {
             vec!["memory: 128".to_owned(), format!("replicas: {RESCALED}")],
         ),
     ] {
-        let spec = stage.kubectl_spec(&["get", resource, MEMCACHED.name, "-o", "yaml"])?;
+        let spec = env.kubectl_spec(&["get", resource, MEMCACHED.name, "-o", "yaml"])?;
         if spec.lines().map(str::trim).ne(told) {
             return Err(format!("{resource} says {spec:?}").into());
         }
     }
-    let status = stage.wait_until_ready(&MEMCACHED, RESCALED)?;
+    let status = env.wait_until_ready(&MEMCACHED, RESCALED)?;
     took(&format!("rolled out: {status}"), began.elapsed());
     Ok(())
 }
 
 /// Invalid values are rejected by the schema, or by our webhook if a schema cannot.
-fn show_refusals(stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
+fn show_refusals(env: &DemoEnv<'_>) -> Result<(), Box<dyn Error>> {
     println!("\n# A mistake is refused by the API server, in the field's name");
     let negative = r#"{"spec":{"size":-1}}"#;
     let mistakes: [(&[&str], &str); 2] = [
@@ -213,7 +213,7 @@ fn show_refusals(stage: &Stage<'_>) -> Result<(), Box<dyn Error>> {
         ),
     ];
     for (command, field) in mistakes {
-        let refusal = stage.kubectl_refused(command)?;
+        let refusal = env.kubectl_refused(command)?;
         if !refusal.contains(field) {
             return Err(format!("the rejection does not name {field}").into());
         }

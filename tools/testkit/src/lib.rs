@@ -5,21 +5,21 @@
 
 mod api;
 pub mod audit;
+mod environment;
 pub mod http;
 #[allow(missing_docs)] // their names say it
 mod kinds;
 mod manager;
 mod objects;
-mod stage;
 mod within;
 
 use std::time::Duration;
 
 pub use self::api::{Answer, ApiServer, Retries};
 pub use self::audit::Request;
+pub use self::environment::{TestEnv, condition, crds, is_ready};
 pub use self::kinds::*;
 pub use self::manager::{Exit, Manager, manager, sum};
-pub use self::stage::{Stage, condition, crds, is_ready};
 pub use self::within::{is_degraded, is_not_ready_for, message};
 
 /// The most time that anything may take: at least five times every promised figure.

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{Answer, Kind, Stage};
+use crate::{Answer, Kind, TestEnv};
 
-impl Stage {
+impl TestEnv {
     /// Applies server-side, as `kubectl apply --server-side --force-conflicts`.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl Stage {
         self.api.apply(&path, object).await
     }
 
-    /// Like [`Stage::apply`], for an object of the admission API, which is cluster-scoped; it is
+    /// Like [`TestEnv::apply`], for an object of the admission API, which is cluster-scoped; it is
     /// deleted with the cluster.
     pub async fn apply_cluster_wide(&self, plural: &str, object: &Value) {
         let name = object["metadata"]["name"].as_str().expect("a name");
@@ -60,7 +60,7 @@ impl Stage {
     /// Sends a merge patch, as `kubectl patch --type=merge` or an edit by hand.
     ///
     /// # Errors
-    /// As [`Stage::apply`].
+    /// As [`TestEnv::apply`].
     pub async fn patch(&self, kind: Kind, name: &str, patch: Value) -> Answer {
         self.api.merge(&self.by_hand(kind, name), patch).await
     }
@@ -68,7 +68,7 @@ impl Stage {
     /// Sends a JSON patch, for changes that a merge patch cannot express.
     ///
     /// # Errors
-    /// As [`Stage::apply`].
+    /// As [`TestEnv::apply`].
     pub async fn json_patch(&self, kind: Kind, name: &str, patch: Value) -> Answer {
         self.api.json_patch(&self.by_hand(kind, name), &patch).await
     }
@@ -82,7 +82,7 @@ impl Stage {
         self.delete_with(kind, name, Value::Null).await;
     }
 
-    /// Like [`Stage::delete`], with `DeleteOptions`.
+    /// Like [`TestEnv::delete`], with `DeleteOptions`.
     pub async fn delete_with(&self, kind: Kind, name: &str, options: Value) {
         let deleted = self.api.delete_with(&self.path(kind, name), &options).await;
         deleted.expect("a deletion");
@@ -102,7 +102,7 @@ impl Stage {
     /// `kubectl scale`.
     ///
     /// # Errors
-    /// As [`Stage::apply`].
+    /// As [`TestEnv::apply`].
     pub async fn scale(&self, kind: Kind, name: &str, replicas: i64) -> Answer {
         let path = format!("{}/scale", self.path(kind, name));
         let patch = json!({"spec": {"replicas": replicas}});

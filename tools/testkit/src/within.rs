@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{EVENT, Kind, POLL, Stage, condition};
+use crate::{EVENT, Kind, POLL, TestEnv, condition};
 
 /// Reports whether `Ready` is false with this reason, for the current generation.
 pub fn is_not_ready_for(object: &Value, reason: &str) -> bool {
@@ -25,7 +25,7 @@ pub fn is_degraded(object: &Value) -> bool {
     condition(object, "Degraded").is_some_and(|degraded| degraded["status"] == "True")
 }
 
-impl Stage {
+impl TestEnv {
     /// Waits until `holds` is true of the object, at most for `limit`; returns it, and how long
     /// that took.
     pub async fn until_within(

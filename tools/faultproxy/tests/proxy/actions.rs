@@ -9,7 +9,7 @@ use faultproxy::{Action, Callback, Match, Rule};
 use http::{Method, StatusCode};
 use serde_json::json;
 
-use crate::upstream::{DEPLOYMENT, LIST, PATIENCE, SILENCE, Scene, WATCH};
+use crate::upstream::{DEPLOYMENT, LIST, PATIENCE, SILENCE, TestEnv, WATCH};
 
 /// A rule that applies the action to the first write.
 fn first(action: Action) -> Rule {
@@ -18,9 +18,9 @@ fn first(action: Action) -> Rule {
 
 #[tokio::test]
 async fn without_a_rule_everything_is_forwarded_unchanged() {
-    let scene = Scene::set().await;
-    assert_eq!(scene.write().await, (200, r#"{"writes":1}"#.into()));
-    let journal = scene.proxy.journal();
+    let env = TestEnv::start().await;
+    assert_eq!(env.write().await, (200, r#"{"writes":1}"#.into()));
+    let journal = env.proxy.journal();
     let [entry] = &journal.requests[..] else {
         panic!("one request: {journal:?}");
     };
@@ -32,21 +32,21 @@ async fn without_a_rule_everything_is_forwarded_unchanged() {
 #[tokio::test]
 async fn a_response_replaces_the_servers_before_and_after_it_commits() {
     for (is_after, obeyed) in [(false, 0), (true, 1)] {
-        let scene = Scene::set().await;
+        let env = TestEnv::start().await;
         let rule = first(Action::status(409, "Conflict", "made by a test"));
         let rule = if is_after { rule.after_commit() } else { rule };
-        let rule = scene.proxy.install(rule);
-        let (code, body) = scene.write().await;
+        let rule = env.proxy.install(rule);
+        let (code, body) = env.write().await;
         let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
         assert_eq!((code, &body["reason"]), (409, &json!("Conflict")));
-        assert_eq!(scene.obeyed(), obeyed);
+        assert_eq!(env.obeyed(), obeyed);
         assert_eq!((rule.met(), rule.took_effect()), (1, 1));
         assert_eq!(
-            scene.write().await.0,
+            env.write().await.0,
             200,
             "the rule does not apply to the second write"
         );
-        let entry = &scene.proxy.journal().requests[0];
+        let entry = &env.proxy.journal().requests[0];
         assert_eq!(entry.is_committed(), is_after);
         assert!(entry.is_failure() && entry.is_met);
     }
@@ -54,56 +54,56 @@ async fn a_response_replaces_the_servers_before_and_after_it_commits() {
 
 #[tokio::test]
 async fn too_many_requests_has_retry_after_in_the_header_or_in_the_object() {
-    let scene = Scene::set().await;
-    scene.proxy.install(first(Action::TooManyRequests(7)));
-    let answer = scene.send(Method::PATCH, DEPLOYMENT).await;
+    let env = TestEnv::start().await;
+    env.proxy.install(first(Action::TooManyRequests(7)));
+    let answer = env.send(Method::PATCH, DEPLOYMENT).await;
     let answer = answer.expect("an answer");
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(answer.headers()["retry-after"], "7");
     let rule = Action::retry_after(429, "TooManyRequests", 3);
-    scene.proxy.install(first(rule));
-    let (code, body) = scene.write().await;
+    env.proxy.install(first(rule));
+    let (code, body) = env.write().await;
     let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
     let seconds = &body["details"]["retryAfterSeconds"];
-    assert_eq!((code, seconds, scene.obeyed()), (429, &json!(3), 0));
+    assert_eq!((code, seconds, env.obeyed()), (429, &json!(3), 0));
 }
 
 #[tokio::test]
 async fn a_connection_can_be_reset_before_and_after_the_server_commits() {
     for (is_after, obeyed) in [(false, 0), (true, 1)] {
-        let scene = Scene::set().await;
+        let env = TestEnv::start().await;
         let rule = first(Action::Reset);
         let rule = if is_after { rule.after_commit() } else { rule };
-        let rule = scene.proxy.install(rule);
-        let answer = scene.ask(Method::PATCH, DEPLOYMENT, PATIENCE).await;
+        let rule = env.proxy.install(rule);
+        let answer = env.ask(Method::PATCH, DEPLOYMENT, PATIENCE).await;
         assert_eq!(answer, Err(false), "an error, at once");
-        assert_eq!((scene.obeyed(), rule.took_effect()), (obeyed, 1));
-        assert_eq!(scene.write().await.0, 200, "by a new connection");
+        assert_eq!((env.obeyed(), rule.took_effect()), (obeyed, 1));
+        assert_eq!(env.write().await.0, 200, "by a new connection");
     }
 }
 
 #[tokio::test]
 async fn a_black_hole_is_silent_before_and_after_the_server_commits() {
     for (is_after, obeyed) in [(false, 0), (true, 1)] {
-        let scene = Scene::set().await;
+        let env = TestEnv::start().await;
         let rule = first(Action::BlackHole);
         let rule = if is_after { rule.after_commit() } else { rule };
-        scene.proxy.install(rule);
-        let answer = scene.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
+        env.proxy.install(rule);
+        let answer = env.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
         assert_eq!(answer, Err(true), "no response and no end");
-        assert_eq!(scene.obeyed(), obeyed);
+        assert_eq!(env.obeyed(), obeyed);
     }
 }
 
 #[tokio::test]
 async fn a_delay_lasts_between_its_bounds_and_another_rule_may_follow_it() {
-    let scene = Scene::set().await;
+    let env = TestEnv::start().await;
     let (least, most) = (Duration::from_millis(150), Duration::from_millis(250));
-    let delay = scene.proxy.install(first(Action::Delay(least, most)));
+    let delay = env.proxy.install(first(Action::Delay(least, most)));
     let conflict = Action::status(409, "Conflict", "made by a test");
-    scene.proxy.install(first(conflict));
+    env.proxy.install(first(conflict));
     let began = Instant::now();
-    assert_eq!(scene.write().await.0, 409);
+    assert_eq!(env.write().await.0, 409);
     assert!(began.elapsed() >= least, "{:?}", began.elapsed());
     assert_eq!(delay.took_effect(), 1);
 }
@@ -111,32 +111,32 @@ async fn a_delay_lasts_between_its_bounds_and_another_rule_may_follow_it() {
 #[tokio::test]
 async fn a_stalled_response_stops_halfway_and_a_cut_one_ends_there() {
     for (action, is_silent) in [(Action::Stall, true), (Action::Cut, false)] {
-        let scene = Scene::set().await;
-        scene.proxy.install(first(action));
-        let answer = scene.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
+        let env = TestEnv::start().await;
+        env.proxy.install(first(action));
+        let answer = env.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
         assert_eq!(answer, Err(is_silent));
-        assert_eq!(scene.obeyed(), 1, "the response is the server's");
-        assert_eq!(scene.write().await.0, 200);
+        assert_eq!(env.obeyed(), 1, "the response is the server's");
+        assert_eq!(env.write().await.0, 200);
     }
 }
 
 #[tokio::test]
 async fn an_edited_response_has_another_value_if_the_field_exists() {
-    let scene = Scene::set().await;
+    let env = TestEnv::start().await;
     for (pointer, expected) in [("/writes", r#"{"writes":7}"#), ("/none", r#"{"writes":2}"#)] {
-        scene.proxy.install(first(Action::Edit(pointer, json!(7))));
-        assert_eq!(scene.write().await, (200, expected.into()));
-        scene.proxy.clear();
+        env.proxy.install(first(Action::Edit(pointer, json!(7))));
+        assert_eq!(env.write().await, (200, expected.into()));
+        env.proxy.clear();
     }
 }
 
 #[tokio::test]
 async fn a_slow_response_is_complete_and_late() {
-    let scene = Scene::set().await;
+    let env = TestEnv::start().await;
     // Twelve bytes: one every tenth of a second.
-    scene.proxy.install(first(Action::Slow(10)));
+    env.proxy.install(first(Action::Slow(10)));
     let began = Instant::now();
-    assert_eq!(scene.write().await, (200, r#"{"writes":1}"#.into()));
+    assert_eq!(env.write().await, (200, r#"{"writes":1}"#.into()));
     assert!(began.elapsed() >= Duration::from_secs(1));
 }
 
@@ -146,9 +146,9 @@ async fn a_watch_that_is_empty_ends_and_half_an_event_is_no_line() {
         (Action::Empty, ""),
         (Action::HalfAnEvent, r#"{"type":"MOD"#),
     ] {
-        let scene = Scene::set().await;
-        scene.proxy.install(Rule::new(Match::watches(), action));
-        let answer = scene.ask(Method::GET, WATCH, PATIENCE).await;
+        let env = TestEnv::start().await;
+        env.proxy.install(Rule::new(Match::watches(), action));
+        let answer = env.ask(Method::GET, WATCH, PATIENCE).await;
         let (code, body) = answer.expect("an answer");
         assert_eq!(code, 200);
         assert!(body.starts_with(expected.as_bytes()) && !body.ends_with(b"\n"));
@@ -159,26 +159,25 @@ async fn a_watch_that_is_empty_ends_and_half_an_event_is_no_line() {
 #[tokio::test]
 async fn a_function_is_called_instead_of_a_response() {
     for (is_after, obeyed) in [(false, 0), (true, 1)] {
-        let scene = Scene::set().await;
+        let env = TestEnv::start().await;
         let calls = Arc::new(AtomicU64::new(0));
         let rule = first(Action::Run(counting(&calls)));
-        scene
-            .proxy
+        env.proxy
             .install(if is_after { rule.after_commit() } else { rule });
-        let answer = scene.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
+        let answer = env.ask(Method::PATCH, DEPLOYMENT, SILENCE).await;
         assert_eq!(answer, Err(true));
-        assert_eq!((calls.load(Ordering::SeqCst), scene.obeyed()), (1, obeyed));
+        assert_eq!((calls.load(Ordering::SeqCst), env.obeyed()), (1, obeyed));
     }
 }
 
 #[tokio::test]
 async fn a_function_is_called_after_the_client_has_its_response() {
-    let scene = Scene::set().await;
+    let env = TestEnv::start().await;
     let calls = Arc::new(AtomicU64::new(0));
     let after = Duration::from_millis(200);
     let action = Action::AnswerThenRun(after, counting(&calls));
-    let rule = scene.proxy.install(first(action));
-    assert_eq!(scene.write().await, (200, r#"{"writes":1}"#.into()));
+    let rule = env.proxy.install(first(action));
+    assert_eq!(env.write().await, (200, r#"{"writes":1}"#.into()));
     assert_eq!(
         calls.load(Ordering::SeqCst),
         0,
@@ -190,7 +189,7 @@ async fn a_function_is_called_after_the_client_has_its_response() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(rule.took_effect(), 1);
-    assert_eq!(scene.write().await.0, 200);
+    assert_eq!(env.write().await.0, 200);
     assert_eq!(calls.load(Ordering::SeqCst), 1, "once");
 }
 
@@ -203,36 +202,36 @@ fn counting(calls: &Arc<AtomicU64>) -> Callback {
 
 #[tokio::test]
 async fn a_running_watch_is_reset_or_silenced_at_once() {
-    let scene = Scene::set().await;
-    let (mut first, mut second) = (scene.watch().await, scene.watch().await);
+    let env = TestEnv::start().await;
+    let (mut first, mut second) = (env.watch().await, env.watch().await);
     let reset = Rule::new(Match::watches(), Action::Reset).nth(1..=1);
-    let reset = scene.proxy.install(reset);
+    let reset = env.proxy.install(reset);
     let (one, other) = (first.is_silent().await, second.is_silent().await);
     assert!(one != other, "one of the two is reset");
     assert_eq!(reset.took_effect(), 1);
     reset.remove();
     let hole = Rule::new(Match::watches(), Action::BlackHole);
-    let hole = scene.proxy.install(hole);
+    let hole = env.proxy.install(hole);
     let mut left = if one { first } else { second };
     while hole.took_effect() == 0 {
         tokio::task::yield_now().await;
         assert!(left.is_silent().await);
     }
     hole.remove();
-    scene.tell_of("ADDED", "a", 1);
+    env.tell_of("ADDED", "a", 1);
     assert!(left.is_silent().await, "it stays silent");
 }
 
 #[tokio::test]
 async fn a_network_that_is_cut_is_silent_and_mended_for_new_connections_only() {
-    let scene = Scene::set().await;
-    let mut watch = scene.watch().await;
-    scene.proxy.cut();
-    scene.tell_of("ADDED", "a", 1);
+    let env = TestEnv::start().await;
+    let mut watch = env.watch().await;
+    env.proxy.cut();
+    env.tell_of("ADDED", "a", 1);
     assert!(watch.is_silent().await);
-    let asked = scene.ask(Method::GET, LIST, SILENCE).await;
+    let asked = env.ask(Method::GET, LIST, SILENCE).await;
     assert_eq!(asked, Err(true));
-    scene.proxy.mend();
+    env.proxy.mend();
     assert!(watch.is_silent().await, "its connection is dead");
-    assert_eq!(scene.write().await.0, 200);
+    assert_eq!(env.write().await.0, 200);
 }

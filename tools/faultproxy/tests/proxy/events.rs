@@ -3,23 +3,23 @@
 use faultproxy::{EventAction, EventRule, Installed, Match};
 use http::Method;
 
-use crate::upstream::{DEPLOYMENT, Events, PATIENCE, Scene, event};
+use crate::upstream::{DEPLOYMENT, Events, PATIENCE, TestEnv, event};
 
 /// A watch whose second event gets the action.
-async fn second(action: EventAction) -> (Scene, Events, Installed) {
-    let scene = Scene::set().await;
+async fn second(action: EventAction) -> (TestEnv, Events, Installed) {
+    let env = TestEnv::start().await;
     let rule = EventRule::new(Match::watches().of("deployments").named("a"), action);
-    let rule = scene
+    let rule = env
         .proxy
         .install_on_events(rule.only("MODIFIED").nth(1..=1));
-    let mut watch = scene.watch().await;
-    scene.tell_of("ADDED", "a", 1);
+    let mut watch = env.watch().await;
+    env.tell_of("ADDED", "a", 1);
     assert_eq!(watch.event().await, added(1));
-    scene.tell_of("MODIFIED", "b", 2);
+    env.tell_of("MODIFIED", "b", 2);
     assert_eq!(watch.event().await, modified(2), "of another object");
     assert_eq!((rule.met(), rule.took_effect()), (0, 0));
-    scene.tell_of("MODIFIED", "a", 3);
-    (scene, watch, rule)
+    env.tell_of("MODIFIED", "a", 3);
+    (env, watch, rule)
 }
 
 fn added(version: u64) -> (String, u64) {
@@ -32,26 +32,26 @@ fn modified(version: u64) -> (String, u64) {
 
 #[tokio::test]
 async fn a_dropped_event_is_not_sent() {
-    let (scene, mut watch, rule) = second(EventAction::Drop).await;
-    scene.tell_of("MODIFIED", "a", 4);
+    let (env, mut watch, rule) = second(EventAction::Drop).await;
+    env.tell_of("MODIFIED", "a", 4);
     assert_eq!(watch.event().await, modified(4));
     assert_eq!((rule.met(), rule.took_effect()), (1, 1));
 }
 
 #[tokio::test]
 async fn an_event_is_dropped_with_the_end_of_its_watch() {
-    let (scene, mut watch, rule) = second(EventAction::DropAndEnd).await;
+    let (env, mut watch, rule) = second(EventAction::DropAndEnd).await;
     assert_eq!(watch.line().await, Ok(None));
     assert_eq!(rule.took_effect(), 1);
-    let mut next = scene.watch().await;
-    scene.tell_of("MODIFIED", "a", 3);
+    let mut next = env.watch().await;
+    env.tell_of("MODIFIED", "a", 3);
     assert_eq!(next.event().await, modified(3), "the next watch sends it");
 }
 
 #[tokio::test]
 async fn a_duplicated_event_is_sent_twice() {
-    let (scene, mut watch, _rule) = second(EventAction::Duplicate).await;
-    scene.tell_of("MODIFIED", "a", 4);
+    let (env, mut watch, _rule) = second(EventAction::Duplicate).await;
+    env.tell_of("MODIFIED", "a", 4);
     for version in [3, 3, 4] {
         assert_eq!(watch.event().await, modified(version));
     }
@@ -59,22 +59,22 @@ async fn a_duplicated_event_is_sent_twice() {
 
 #[tokio::test]
 async fn a_replay_repeats_earlier_events() {
-    let (scene, mut watch, _rule) = second(EventAction::Replay).await;
+    let (env, mut watch, _rule) = second(EventAction::Replay).await;
     assert_eq!(watch.event().await, modified(3));
     let again = [added(1), modified(2), modified(3)];
     for expected in again {
         assert_eq!(watch.event().await, expected);
     }
-    scene.tell_of("DELETED", "a", 4);
+    env.tell_of("DELETED", "a", 4);
     assert_eq!(watch.event().await.0, "DELETED");
 }
 
 #[tokio::test]
 async fn held_events_are_sent_in_order_when_the_rule_is_removed() {
-    let (scene, mut watch, rule) = second(EventAction::Hold).await;
-    scene.tell_of("MODIFIED", "b", 4);
+    let (env, mut watch, rule) = second(EventAction::Hold).await;
+    env.tell_of("MODIFIED", "b", 4);
     assert!(watch.is_silent().await);
-    assert_eq!(scene.write().await.0, 200);
+    assert_eq!(env.write().await.0, 200);
     assert!(watch.is_silent().await, "no request ends it");
     rule.remove();
     for version in [3, 4] {
@@ -85,17 +85,16 @@ async fn held_events_are_sent_in_order_when_the_rule_is_removed() {
 #[tokio::test]
 async fn a_hold_ends_with_its_request_and_holds_nothing_afterwards() {
     let until = Match::writes().of("deployments").named("a");
-    let (scene, mut watch, _rule) = second(EventAction::HoldUntil(until)).await;
+    let (env, mut watch, _rule) = second(EventAction::HoldUntil(until)).await;
     assert!(watch.is_silent().await);
     let other = DEPLOYMENT.replace("/a", "/b");
-    scene
-        .ask(Method::PATCH, &other, PATIENCE)
+    env.ask(Method::PATCH, &other, PATIENCE)
         .await
         .expect("an answer");
     assert!(watch.is_silent().await, "the write of another object");
-    assert_eq!(scene.write().await.0, 200);
+    assert_eq!(env.write().await.0, 200);
     assert_eq!(watch.event().await, modified(3));
-    scene.tell_of("MODIFIED", "a", 4);
+    env.tell_of("MODIFIED", "a", 4);
     assert_eq!(watch.event().await, modified(4));
 }
 
@@ -124,8 +123,8 @@ async fn half_an_event_is_sent_and_the_watch_ends() {
 #[tokio::test]
 async fn an_edited_event_has_another_value() {
     let version = "/object/metadata/resourceVersion";
-    let (scene, mut watch, _rule) = second(EventAction::Edit(version, 9.into())).await;
-    scene.tell_of("MODIFIED", "a", 4);
+    let (env, mut watch, _rule) = second(EventAction::Edit(version, 9.into())).await;
+    env.tell_of("MODIFIED", "a", 4);
     assert_eq!(watch.event().await, modified(9));
     assert_eq!(watch.event().await, modified(4));
 }
@@ -141,13 +140,12 @@ async fn a_padded_event_is_the_same_in_a_longer_line() {
 
 #[tokio::test]
 async fn a_prefix_names_the_pods_of_a_deployment() {
-    let scene = Scene::set().await;
+    let env = TestEnv::start().await;
     let pods = Match::watches().prefixed("a-");
-    scene
-        .proxy
+    env.proxy
         .install_on_events(EventRule::new(pods, EventAction::Drop));
-    let mut watch = scene.watch().await;
-    scene.tell_of("ADDED", "a-1", 1);
-    scene.tell_of("ADDED", "b-1", 2);
+    let mut watch = env.watch().await;
+    env.tell_of("ADDED", "a-1", 1);
+    env.tell_of("ADDED", "b-1", 2);
     assert_eq!(watch.event().await, added(2));
 }

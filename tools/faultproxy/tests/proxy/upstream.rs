@@ -28,7 +28,7 @@ pub(crate) const LIST: &str = "/apis/apps/v1/namespaces/ns/deployments";
 pub(crate) const WATCH: &str = "/apis/apps/v1/namespaces/ns/deployments?watch=true";
 
 /// See the top of this file.
-pub(crate) struct Scene {
+pub(crate) struct TestEnv {
     pub(crate) proxy: Proxy,
     pub(crate) client: Client,
     server: Server,
@@ -46,8 +46,8 @@ pub(crate) struct Events {
     partial: String,
 }
 
-impl Scene {
-    pub(crate) async fn set() -> Self {
+impl TestEnv {
+    pub(crate) async fn start() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let server = Server {
             writes: Arc::default(),
@@ -68,7 +68,7 @@ impl Scene {
         let config = Config::from_custom_kubeconfig(client, &Default::default()).await;
         let mut config = config.expect("a config");
         config.default_retry = false;
-        Scene {
+        TestEnv {
             client: Client::try_from(config).expect("a client"),
             proxy,
             server,

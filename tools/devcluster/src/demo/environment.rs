@@ -30,7 +30,7 @@ const SAMPLES: &str = "config/samples";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
-pub(crate) struct Stage<'a> {
+pub(crate) struct DemoEnv<'a> {
     cluster: &'a Cluster,
     interrupted: &'a AtomicBool,
     root: PathBuf,
@@ -38,7 +38,7 @@ pub(crate) struct Stage<'a> {
     manager: Option<Process>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> DemoEnv<'a> {
     pub(crate) fn new(cluster: &'a Cluster, interrupted: &'a AtomicBool, root: PathBuf) -> Self {
         Self {
             cluster,

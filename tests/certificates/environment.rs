@@ -26,13 +26,13 @@ pub(crate) type Audited = (String, String, u64);
 
 /// A namespace, a webhook configuration and a CRD that name a Service in the namespace, which leads
 /// to this process.
-pub(crate) struct Stage {
+pub(crate) struct TestEnv {
     pub(crate) name: String,
     pub(crate) admin: Client,
     pub(crate) port: u16,
     pub(crate) resolvers: Arc<Alternating>,
     server: JoinHandle<()>,
-    /// The audit log, and what the part that was read says: see [`Stage::audited`].
+    /// The audit log, and what the part that was read says: see [`TestEnv::audited`].
     audited: Mutex<(AuditLog, Vec<Audited>)>,
 }
 
@@ -59,8 +59,8 @@ pub(crate) async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) -> Dura
     start.elapsed()
 }
 
-impl Stage {
-    pub(crate) async fn set(test: &str) -> Self {
+impl TestEnv {
+    pub(crate) async fn start(test: &str) -> Self {
         assert!(
             std::env::var_os("KUBECONFIG").is_some(),
             "KUBECONFIG is not set: these tests need a cluster, run `make test`"
@@ -72,7 +72,7 @@ impl Stage {
         let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let resolvers = Arc::new(Alternating::default());
-        let stage = Self {
+        let env = Self {
             admin: Client::try_default().await.unwrap(),
             port,
             server: tokio::spawn(serve(listener, Arc::clone(&resolvers))),
@@ -80,8 +80,8 @@ impl Stage {
             name,
             audited: Mutex::new((log.expect("the audit log"), Vec::new())),
         };
-        stage.create_objects().await;
-        stage
+        env.create_objects().await;
+        env
     }
 
     /// Returns a client with the permissions of the manager's ServiceAccount in the self-managed

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use testkit::audit;
-use testkit::{DEADLINE, DEPLOYMENT, Kind, MEMCACHED, Stage};
+use testkit::{DEADLINE, DEPLOYMENT, Kind, MEMCACHED, TestEnv};
 use testkit::{Exit, Manager};
 
 pub(crate) const LEASE: Kind = Kind {
@@ -36,30 +36,30 @@ pub(crate) struct Replica {
 }
 
 /// Starts a manager as the user `name` of this namespace, with the permissions of `groups`.
-pub(crate) fn start(stage: &Stage, name: &str, groups: &[&str]) -> Replica {
-    let user = format!("{}-{name}", stage.namespace);
-    let text = std::fs::read_to_string(stage.kubeconfig()).expect("a kubeconfig");
+pub(crate) fn start(env: &TestEnv, name: &str, groups: &[&str]) -> Replica {
+    let user = format!("{}-{name}", env.namespace);
+    let text = std::fs::read_to_string(env.kubeconfig()).expect("a kubeconfig");
     let mut kubeconfig: Value = serde_saphyr::from_str(&text).expect("YAML");
     let identity = &mut kubeconfig["users"][0]["user"];
     identity["as"] = user.as_str().into();
     identity["as-groups"] = json!(groups);
-    start_by(stage, user, &kubeconfig)
+    start_by(env, user, &kubeconfig)
 }
 
 /// Like [`start_admin`], with a proxy between the manager and the API server.
-pub(crate) fn start_behind(stage: &Stage, name: &str, proxy: &faultproxy::Proxy) -> Replica {
-    let user = format!("{}-{name}", stage.namespace);
+pub(crate) fn start_behind(env: &TestEnv, name: &str, proxy: &faultproxy::Proxy) -> Replica {
+    let user = format!("{}-{name}", env.namespace);
     let kubeconfig = proxy.kubeconfig(&user, &["system:masters"]);
-    start_by(stage, user, &kubeconfig)
+    start_by(env, user, &kubeconfig)
 }
 
-fn start_by(stage: &Stage, user: String, kubeconfig: &Value) -> Replica {
+fn start_by(env: &TestEnv, user: String, kubeconfig: &Value) -> Replica {
     let file = std::env::temp_dir().join(format!("{user}.kubeconfig"));
     std::fs::write(&file, kubeconfig.to_string()).expect("written");
     let flags = [
         "--leader-elect".to_owned(),
-        format!("--leader-election-namespace={}", stage.namespace),
-        format!("--watch-namespace={}", stage.namespace),
+        format!("--leader-election-namespace={}", env.namespace),
+        format!("--watch-namespace={}", env.namespace),
     ];
     Replica {
         manager: Some(Manager::start(&file, &flags)),
@@ -69,8 +69,8 @@ fn start_by(stage: &Stage, user: String, kubeconfig: &Value) -> Replica {
 }
 
 /// Like [`start`], with all permissions.
-pub(crate) fn start_admin(stage: &Stage, name: &str) -> Replica {
-    start(stage, name, &["system:masters"])
+pub(crate) fn start_admin(env: &TestEnv, name: &str) -> Replica {
+    start(env, name, &["system:masters"])
 }
 
 impl Replica {
@@ -168,8 +168,8 @@ impl Drop for Replica {
 }
 
 /// Returns the Lease, which must exist.
-pub(crate) async fn lease(stage: &Stage) -> Value {
-    stage.get(LEASE, LEASE_NAME).await.expect("a Lease")
+pub(crate) async fn lease(env: &TestEnv) -> Value {
+    env.get(LEASE, LEASE_NAME).await.expect("a Lease")
 }
 
 /// Children that are changed continuously, so that the leader always has to write.
@@ -181,25 +181,22 @@ const PAUSE: Duration = Duration::from_millis(15);
 
 impl Work {
     /// Creates the children, which needs a leader, and starts to change them.
-    pub(crate) async fn begin(stage: &Arc<Stage>) -> Self {
+    pub(crate) async fn begin(env: &Arc<TestEnv>) -> Self {
         for number in 0..CHILDREN {
             let object = MEMCACHED.object(&format!("m{number}"), json!({"size": 0}));
-            stage.apply(&object).await.expect("applied");
+            env.apply(&object).await.expect("applied");
         }
         for number in 0..CHILDREN {
             let name = format!("m{number}");
-            stage.until(DEPLOYMENT, &name, "made", |_| true).await;
+            env.until(DEPLOYMENT, &name, "made", |_| true).await;
         }
-        let stage = Arc::clone(stage);
+        let env = Arc::clone(env);
         Work(tokio::spawn(async move {
             for turn in 0_u64.. {
                 let name = format!("m{}", turn % CHILDREN as u64);
                 let labels = json!({"app.kubernetes.io/name": format!("turn-{turn}")});
                 let patch = json!({"metadata": {"labels": labels}});
-                stage
-                    .patch(DEPLOYMENT, &name, patch)
-                    .await
-                    .expect("patched");
+                env.patch(DEPLOYMENT, &name, patch).await.expect("patched");
                 tokio::time::sleep(PAUSE).await;
             }
         }))
@@ -224,8 +221,8 @@ pub(crate) struct Write {
 }
 
 /// Returns the requests of the managers of this namespace so far, in the order of their arrival.
-pub(crate) fn requests(audit_log: &Path, stage: &Stage) -> Vec<Write> {
-    let prefix = format!("{}-", stage.namespace);
+pub(crate) fn requests(audit_log: &Path, env: &TestEnv) -> Vec<Write> {
+    let prefix = format!("{}-", env.namespace);
     let mut requests: Vec<_> = audit::requests(audit_log, None)
         .into_iter()
         .filter(|request| request.impersonated.starts_with(&prefix))
@@ -243,8 +240,8 @@ pub(crate) fn requests(audit_log: &Path, stage: &Stage) -> Vec<Write> {
 }
 
 /// Returns the writes of the controllers: all but those of the Lease.
-pub(crate) fn writes(audit_log: &Path, stage: &Stage) -> Vec<Write> {
-    let mut writes = requests(audit_log, stage);
+pub(crate) fn writes(audit_log: &Path, env: &TestEnv) -> Vec<Write> {
+    let mut writes = requests(audit_log, env);
     writes.retain(|write| {
         write.resource != "leases" && !matches!(&*write.verb, "get" | "list" | "watch")
     });

@@ -7,22 +7,22 @@ use std::time::Duration;
 use faultproxy::{Action, Entry, Installed, Match, Proxy, Rule};
 use serde_json::json;
 
-use testkit::{MEMCACHED, Stage, condition};
+use testkit::{MEMCACHED, TestEnv, condition};
 
 /// The `Retry-After` of the 429, in seconds.
 const RETRY_AFTER: u32 = 8;
 
 /// Starts a manager that reaches the API server through a proxy with this rule.
-async fn behind(rule: Rule, test: &str) -> (Stage, Proxy, Installed, PathBuf) {
-    let mut stage = Stage::without_manager(test).await;
-    let kubeconfig = kube::config::Kubeconfig::read_from(stage.kubeconfig()).expect("a kubeconfig");
+async fn behind(rule: Rule, test: &str) -> (TestEnv, Proxy, Installed, PathBuf) {
+    let mut env = TestEnv::without_manager(test).await;
+    let kubeconfig = kube::config::Kubeconfig::read_from(env.kubeconfig()).expect("a kubeconfig");
     let proxy = Proxy::start(kubeconfig).await.expect("a proxy");
     let installed = proxy.install(rule);
-    let file = std::env::temp_dir().join(format!("{}.kubeconfig", stage.namespace));
-    let kubeconfig = proxy.kubeconfig(&stage.namespace, &["system:masters"]);
+    let file = std::env::temp_dir().join(format!("{}.kubeconfig", env.namespace));
+    let kubeconfig = proxy.kubeconfig(&env.namespace, &["system:masters"]);
     std::fs::write(&file, kubeconfig.to_string()).expect("written");
-    stage.start_manager_as(&file, &[]);
-    (stage, proxy, installed, file)
+    env.start_manager_as(&file, &[]);
+    (env, proxy, installed, file)
 }
 
 /// Returns the writes of the Deployment so far: the rejected ones and the one after them.
@@ -34,10 +34,10 @@ fn applies(proxy: &Proxy) -> Vec<Entry> {
 
 /// Waits until an apply succeeds. Returns how long that was after the last rejected one, and how
 /// many were rejected. The resource is never Ready meanwhile.
-async fn until_applied_again(stage: &Stage, proxy: &Proxy) -> (Duration, usize) {
+async fn until_applied_again(env: &TestEnv, proxy: &Proxy) -> (Duration, usize) {
     let started = tokio::time::Instant::now();
     loop {
-        let resource = stage.get(MEMCACHED, "cache").await.expect("the resource");
+        let resource = env.get(MEMCACHED, "cache").await.expect("the resource");
         let applies = applies(proxy);
         let obeyed = applies.iter().position(Entry::is_committed);
         if let Some(obeyed) = obeyed {
@@ -55,7 +55,7 @@ async fn until_applied_again(stage: &Stage, proxy: &Proxy) -> (Duration, usize) 
         assert!(
             started.elapsed() < Duration::from_secs(40),
             "not applied again:\n{}",
-            stage.log()
+            env.log()
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -64,20 +64,19 @@ async fn until_applied_again(stage: &Stage, proxy: &Proxy) -> (Duration, usize) 
 async fn not_found() {
     let gone = Action::status(404, "NotFound", "deployments.apps \"cache\" not found");
     let rule = Rule::new(Match::verbs(&["patch"]).of("deployments"), gone);
-    let (stage, proxy, rule, file) = behind(rule, "not-found").await;
-    stage
-        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+    let (env, proxy, rule, file) = behind(rule, "not-found").await;
+    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
     // Other reconciles in between, such as one for a status that is due, also retry.
     tokio::time::sleep(Duration::from_secs(2)).await;
     rule.remove();
-    let (took, refused) = until_applied_again(&stage, &proxy).await;
+    let (took, refused) = until_applied_again(&env, &proxy).await;
     println!("after {refused} 404s: applied {took:.1?} later (expected: 15 s ± 20 %)");
     assert!(refused <= 4, "{refused} 404s within two seconds");
     let promised = Duration::from_secs(12)..Duration::from_secs(19);
     assert!(promised.contains(&took), "{took:?}");
-    stage.until_ready(MEMCACHED, "cache").await;
+    env.until_ready(MEMCACHED, "cache").await;
     let _ = std::fs::remove_file(file);
 }
 
@@ -86,12 +85,11 @@ async fn too_many_requests() {
         Match::verbs(&["patch"]).of("deployments"),
         Action::TooManyRequests(RETRY_AFTER),
     );
-    let (stage, proxy, rule, file) = behind(rule.nth(1..=1), "too-many").await;
-    stage
-        .apply(&MEMCACHED.object("cache", json!({"size": 1})))
+    let (env, proxy, rule, file) = behind(rule.nth(1..=1), "too-many").await;
+    env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
-    let (took, refused) = until_applied_again(&stage, &proxy).await;
+    let (took, refused) = until_applied_again(&env, &proxy).await;
     println!("Retry-After: {RETRY_AFTER} s, retried after {took:.1?}");
     assert_eq!(
         (refused, rule.met()),
@@ -100,7 +98,7 @@ async fn too_many_requests() {
     );
     let asked = Duration::from_secs(RETRY_AFTER.into());
     assert!(took >= asked && took < asked * 2, "{took:?}");
-    stage.until_ready(MEMCACHED, "cache").await;
+    env.until_ready(MEMCACHED, "cache").await;
     let _ = std::fs::remove_file(file);
 }
 

@@ -30,13 +30,13 @@ const CONFIGURATIONS: &str =
 pub(crate) type Form = fn(&Kind) -> CustomResourceDefinition;
 
 /// It dereferences to [`ApiServer`].
-pub(crate) struct Stage {
+pub(crate) struct TestEnv {
     pub(crate) cluster: Arc<Cluster>,
     api: ApiServer,
     pub(crate) webhooks: Arc<WebhookServer>,
 }
 
-impl Deref for Stage {
+impl Deref for TestEnv {
     type Target = ApiServer;
 
     fn deref(&self) -> &ApiServer {
@@ -66,28 +66,28 @@ impl Shared {
         }
     }
 
-    pub(crate) async fn stage(&'static self) -> Stage {
+    pub(crate) async fn test_env(&'static self) -> TestEnv {
         let began = || {
             let (cluster, webhooks, _) = self.begun.get_or_init(|| self.begin());
             (Arc::clone(cluster), Arc::clone(webhooks))
         };
         let (cluster, webhooks) = tokio::task::spawn_blocking(began).await.expect("begun");
-        Stage::of(cluster, webhooks).await
+        TestEnv::of(cluster, webhooks).await
     }
 
     fn begin(&self) -> (Arc<Cluster>, Arc<WebhookServer>, Runtime) {
         let runtime = Runtime::new().expect("a runtime");
-        let stage = runtime.block_on(async {
-            let stage = Stage::with(self.max_replicas).await;
-            stage.apply_crds(self.form).await;
-            stage.register_webhooks().await;
-            stage
+        let env = runtime.block_on(async {
+            let env = TestEnv::with(self.max_replicas).await;
+            env.apply_crds(self.form).await;
+            env.register_webhooks().await;
+            env
         });
-        (stage.cluster, stage.webhooks, runtime)
+        (env.cluster, env.webhooks, runtime)
     }
 }
 
-impl Stage {
+impl TestEnv {
     /// Starts etcd and an API server, without controllers.
     pub(crate) async fn with_api_server() -> Self {
         Self::with(NO_LIMIT).await
@@ -148,7 +148,7 @@ impl Stage {
         applied.expect("the API server takes the configuration");
     }
 
-    /// The opposite of [`Stage::register_webhooks`]; takes effect a moment later.
+    /// The opposite of [`TestEnv::register_webhooks`]; takes effect a moment later.
     pub(crate) async fn unregister_webhooks(&self) {
         let name = self.webhooks.endpoint.validation()["metadata"]["name"].take();
         let path = format!("{CONFIGURATIONS}/{}", name.as_str().expect("a name"));
@@ -287,7 +287,7 @@ impl Stage {
     }
 
     /// Runs a subcommand to its end; returns exit code, standard output and standard error.
-    pub(crate) async fn errand(&self, arguments: &[&str]) -> (i32, String, String) {
+    pub(crate) async fn subcommand(&self, arguments: &[&str]) -> (i32, String, String) {
         let mut command = self.manager(arguments);
         let output = tokio::task::spawn_blocking(move || command.output());
         let output = output

@@ -8,7 +8,7 @@ use quartet_operator::packaging::{crd, kinds, sample};
 use serde_json::{Value, json};
 use testkit::Answer;
 
-use crate::stage::{Form, Stage, collection, object, path};
+use crate::environment::{Form, TestEnv, collection, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const SPOKE: &str = "memcacheds.v1alpha1.cache.example.com";
@@ -53,92 +53,92 @@ fn scaled(version: &Version, spec: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn writes_without_space_for_the_other_version_are_rejected_with_a_workaround() {
-    let stage = Stage::with_api_server().await;
+    let env = TestEnv::with_api_server().await;
     let forms: [(&str, Form); 2] = [("spoke", crd::transition), ("hub", crd::both_versions)];
     for (stored, form) in forms {
-        stage.apply_crds(form).await;
-        stage.register_webhooks().await;
+        env.apply_crds(form).await;
+        env.register_webhooks().await;
         for kind in kinds() {
             let hub = collection(kind, &kind.hub, "default");
             let mut sample = hub_sample(kind, "full");
             sample["metadata"]["annotations"] = full();
-            refused(stage.create(&hub, &sample).await, "bytes of annotations");
+            refused(env.create(&hub, &sample).await, "bytes of annotations");
             let target = format!("{}?fieldManager=a", in_hub(kind));
-            refused(stage.apply(&target, &sample).await, "bytes of annotations");
+            refused(env.apply(&target, &sample).await, "bytes of annotations");
 
             // Fields first, annotations later.
             let sample = hub_sample(kind, "full");
-            let before = stage.create(&hub, &sample).await.expect("created")["spec"].clone();
+            let before = env.create(&hub, &sample).await.expect("created")["spec"].clone();
             let annotated = json!({"metadata": {"annotations": full()}});
-            let answer = stage.merge(&in_hub(kind), annotated.clone()).await;
+            let answer = env.merge(&in_hub(kind), annotated.clone()).await;
             refused(answer, "bytes of annotations");
             let mut applied = json!({"metadata": annotated["metadata"]});
             applied["apiVersion"] = json!(kind.api_version(&kind.hub));
             applied["kind"] = json!(kind.kind);
             applied["metadata"]["name"] = json!("full");
-            refused(stage.apply(&target, &applied).await, "bytes of annotations");
+            refused(env.apply(&target, &applied).await, "bytes of annotations");
             // The API server counts the conversion data itself.
             refused(
-                stage.merge(&in_spoke(kind), annotated.clone()).await,
+                env.merge(&in_spoke(kind), annotated.clone()).await,
                 "Too long",
             );
-            let spec = stage.get(&in_hub(kind)).await.expect("the object")["spec"].take();
+            let spec = env.get(&in_hub(kind)).await.expect("the object")["spec"].take();
             assert_eq!(spec, before);
             // Annotations with enough space are accepted and kept over a label in the original
             // version.
             let some = json!({"metadata": {"annotations": {"note": "x".repeat(200_000)}}});
-            stage.merge(&in_hub(kind), some).await.expect("annotated");
+            env.merge(&in_hub(kind), some).await.expect("annotated");
             let label = json!({"metadata": {"labels": {"a": "b"}}});
-            stage.merge(&in_spoke(kind), label).await.expect("labelled");
-            let spec = stage.get(&in_hub(kind)).await.expect("the object")["spec"].take();
+            env.merge(&in_spoke(kind), label).await.expect("labelled");
+            let spec = env.get(&in_hub(kind)).await.expect("the object")["spec"].take();
             assert_eq!(spec, before, "{kind:?} stored in the {stored}");
-            stage.delete(&in_hub(kind)).await.expect("deleted");
+            env.delete(&in_hub(kind)).await.expect("deleted");
 
             // Annotations first, fields later.
             let mut sample = sample::sample(kind, &kind.spoke).expect("a sample");
             sample["metadata"] = json!({"name": "full", "annotations": full()});
             let spoke = collection(kind, &kind.spoke, "default");
-            stage.create(&spoke, &sample).await.expect("created");
+            env.create(&spoke, &sample).await.expect("created");
             let patch = json!({"spec": {"podSecurity": "Restricted"}});
             refused(
-                stage.merge(&in_hub(kind), patch).await,
+                env.merge(&in_hub(kind), patch).await,
                 "bytes of annotations",
             );
-            stage.delete(&in_spoke(kind)).await.expect("deleted");
+            env.delete(&in_spoke(kind)).await.expect("deleted");
         }
     }
 }
 
 /// Creates an object of each kind that an earlier version of the webhook would have accepted:
 /// stored in the hub version, with full annotations, and with field managers in both versions.
-async fn with_full_objects() -> Stage {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::both_versions).await;
+async fn with_full_objects() -> TestEnv {
+    let env = TestEnv::with_api_server().await;
+    env.apply_crds(crd::both_versions).await;
     for kind in kinds() {
         let mut spoke = sample::sample(kind, &kind.spoke).expect("a sample");
         spoke["metadata"] = json!({"name": "full"});
         let target = format!("{}?fieldManager=old", in_spoke(kind));
-        stage.apply(&target, &spoke).await.expect("applied");
+        env.apply(&target, &spoke).await.expect("applied");
         let hub = hub_sample(kind, "full");
         let target = format!("{}?fieldManager=new&force=true", in_hub(kind));
-        stage.apply(&target, &hub).await.expect("applied");
+        env.apply(&target, &hub).await.expect("applied");
         let annotated = json!({"metadata": {"annotations": full()}});
-        let annotated = stage.merge(&in_hub(kind), annotated).await;
+        let annotated = env.merge(&in_hub(kind), annotated).await;
         annotated.expect("no webhook is registered yet");
     }
-    stage.register_webhooks().await;
-    stage
+    env.register_webhooks().await;
+    env
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_write_loses_fields_of_an_object_with_full_annotations() {
-    let stage = with_full_objects().await;
+    let env = with_full_objects().await;
     for kind in kinds() {
-        let stored = stage.get(&in_hub(kind)).await.expect("the object");
-        let hub_spec = || async { stage.get(&in_hub(kind)).await.expect("it")["spec"].take() };
-        let read = stage.get(&in_spoke(kind)).await.expect("readable");
+        let stored = env.get(&in_hub(kind)).await.expect("the object");
+        let hub_spec = || async { env.get(&in_hub(kind)).await.expect("it")["spec"].take() };
+        let read = env.get(&in_spoke(kind)).await.expect("readable");
         assert!(read["spec"][OMITTED].is_number(), "{}", read["spec"]);
-        let list = stage.get(&collection(kind, &kind.spoke, "default")).await;
+        let list = env.get(&collection(kind, &kind.spoke, "default")).await;
         assert_eq!(list.expect("a list")["items"][0]["spec"], read["spec"]);
 
         // Through the original version: everything is rejected.
@@ -153,31 +153,28 @@ async fn no_write_loses_fields_of_an_object_with_full_annotations() {
         let status = format!("{}/status", in_spoke(kind));
         let label = json!({"metadata": {"labels": {"a": "b"}}});
         for answer in [
-            stage.merge(&in_spoke(kind), label.clone()).await,
-            stage
-                .merge(&in_spoke(kind), scaled(&kind.spoke, &read["spec"]))
+            env.merge(&in_spoke(kind), label.clone()).await,
+            env.merge(&in_spoke(kind), scaled(&kind.spoke, &read["spec"]))
                 .await,
-            stage
-                .merge(&status, json!({"status": {"replicas": 1}}))
-                .await,
-            stage.apply(&target, &applied).await,
-            stage.replace(&in_spoke(kind), &read).await,
-            stage.replace(&in_spoke(kind), &unmarked).await,
+            env.merge(&status, json!({"status": {"replicas": 1}})).await,
+            env.apply(&target, &applied).await,
+            env.replace(&in_spoke(kind), &read).await,
+            env.replace(&in_spoke(kind), &unmarked).await,
         ] {
             refused(answer, WAY_OUT);
         }
         assert_eq!(hub_spec().await, stored["spec"]);
 
         // Through the new one: nothing is lost, and writes that would lose a field are rejected.
-        stage.merge(&in_hub(kind), label).await.expect("labelled");
+        env.merge(&in_hub(kind), label).await.expect("labelled");
         let status = format!("{}/status", in_hub(kind));
         let replicas = json!({"status": {"replicas": 1}});
-        stage.merge(&status, replicas).await.expect("a status");
+        env.merge(&status, replicas).await.expect("a status");
         assert_eq!(hub_spec().await, stored["spec"]);
         let target = format!("{}?fieldManager=new&force=true", in_hub(kind));
         let mut applied = hub_sample(kind, "full");
         applied["metadata"]["labels"] = json!({"c": "d"});
-        if let Err(status) = stage.apply(&target, &applied).await {
+        if let Err(status) = env.apply(&target, &applied).await {
             // The API server converts twice for the field manager in the original version.
             let is_told = [WAY_OUT, "bytes of annotations"]
                 .iter()
@@ -186,8 +183,7 @@ async fn no_write_loses_fields_of_an_object_with_full_annotations() {
             println!("{}", status.message);
         }
         assert_eq!(hub_spec().await, stored["spec"]);
-        stage
-            .merge(&in_hub(kind), scaled(&kind.hub, &stored["spec"]))
+        env.merge(&in_hub(kind), scaled(&kind.hub, &stored["spec"]))
             .await
             .expect("scaled");
         let mut expected = stored["spec"].clone();
@@ -200,9 +196,9 @@ async fn no_write_loses_fields_of_an_object_with_full_annotations() {
 
         // The workaround in the message.
         let freed = json!({"metadata": {"annotations": {"note": null}}});
-        stage.merge(&in_hub(kind), freed).await.expect("freed");
+        env.merge(&in_hub(kind), freed).await.expect("freed");
         let label = json!({"metadata": {"labels": {"e": "f"}}});
-        let labelled = stage.merge(&in_spoke(kind), label).await.expect("labelled");
+        let labelled = env.merge(&in_spoke(kind), label).await.expect("labelled");
         assert!(labelled["metadata"]["annotations"][DATA_ANNOTATION].is_string());
         assert_eq!(hub_spec().await, expected);
     }
@@ -210,8 +206,8 @@ async fn no_write_loses_fields_of_an_object_with_full_annotations() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn kubectl_shows_why_an_object_cannot_be_written_in_the_original_version() {
-    let stage = with_full_objects().await;
-    let stored = stage.get(&in_hub(MEMCACHED)).await.expect("the object");
+    let env = with_full_objects().await;
+    let stored = env.get(&in_hub(MEMCACHED)).await.expect("the object");
     let spoke = object(MEMCACHED, &MEMCACHED.spoke, "full", json!({"size": 5}));
     assert!(matches!(MEMCACHED.spoke.pods, Pods::Counted(&["size"])));
     for arguments in [
@@ -232,14 +228,14 @@ async fn kubectl_shows_why_an_object_cannot_be_written_in_the_original_version()
             r#"{"status":{"replicas":1}}"#,
         ],
     ] {
-        let (succeeded, written) = stage.kubectl(&arguments, &spoke);
+        let (succeeded, written) = env.kubectl(&arguments, &spoke);
         println!("$ kubectl {}\n{written}", arguments.join(" "));
         assert!(!succeeded, "{arguments:?}: {written}");
         let is_told = written.contains(WAY_OUT)
             // kubectl apply adds its own annotation, which already exceeds the limit.
             || arguments.contains(&"--validate=false") && written.contains("Too long");
         assert!(is_told, "{arguments:?}: {written}");
-        let read = stage.get(&in_hub(MEMCACHED)).await.expect("the object");
+        let read = env.get(&in_hub(MEMCACHED)).await.expect("the object");
         assert_eq!(read["spec"], stored["spec"], "{arguments:?}");
     }
     // The workaround, and a deletion, which needs none.
@@ -249,10 +245,10 @@ async fn kubectl_shows_why_an_object_cannot_be_written_in_the_original_version()
         vec!["delete", SPOKE, "full"],
     ] {
         if arguments[0] == "delete" {
-            let read = stage.get(&in_hub(MEMCACHED)).await.expect("the object");
+            let read = env.get(&in_hub(MEMCACHED)).await.expect("the object");
             assert_eq!(read["spec"], stored["spec"]);
         }
-        let (succeeded, written) = stage.kubectl(&arguments, &Value::Null);
+        let (succeeded, written) = env.kubectl(&arguments, &Value::Null);
         println!("$ kubectl {}\n{written}", arguments.join(" "));
         assert!(succeeded, "{arguments:?}: {written}");
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::bundle;
 use crate::node::{NAMESPACE, Node};
-use crate::old_operators::assert_adopted;
 use crate::operands;
+use crate::original_operators::assert_adopted;
 use crate::plain;
 use crate::predecessors::{Asked, NODE, World, pods};
 use crate::shell::Shell;

@@ -11,15 +11,15 @@ use quartet_operator::packaging::{crd, kinds};
 use serde_json::{Value, json};
 use testkit::Manager;
 
+use crate::environment::{DEADLINE, TestEnv, collection, crd_path, list_path, object, path};
 use crate::original;
-use crate::stage::{DEADLINE, Stage, collection, crd_path, list_path, object, path};
 
 const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 300;
 
 /// Returns resourceVersion by name: it changes when an object is rewritten.
-async fn written(stage: &Stage) -> BTreeMap<String, String> {
-    let list = stage.get(&list_path(MEMCACHED, &MEMCACHED.hub)).await;
+async fn written(env: &TestEnv) -> BTreeMap<String, String> {
+    let list = env.get(&list_path(MEMCACHED, &MEMCACHED.hub)).await;
     let list = list.expect("a list");
     let items = list["items"].as_array().expect("items").iter();
     let text = |value: &Value| value.as_str().expect("text").to_owned();
@@ -40,19 +40,19 @@ fn changed(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
-    let stage = Stage::with_api_server().await;
-    let (code, said, _) = stage.errand(&["migrate-storage"]).await;
+    let env = TestEnv::with_api_server().await;
+    let (code, said, _) = env.subcommand(&["migrate-storage"]).await;
     assert_eq!(code, 0);
     assert_eq!(said.matches("not installed").count(), 4, "{said}");
 
-    stage.apply_crds(original::crd).await;
+    env.apply_crds(original::crd).await;
     let collection = collection(MEMCACHED, &MEMCACHED.spoke, "default");
     stream::iter(0..OBJECTS)
         .map(|number| {
             let name = format!("m-{number}");
             let object = object(MEMCACHED, &MEMCACHED.spoke, &name, json!({"size": 0}));
-            let (stage, collection) = (&stage, &collection);
-            async move { stage.create(collection, &object).await.map(drop) }
+            let (env, collection) = (&env, &collection);
+            async move { env.create(collection, &object).await.map(drop) }
         })
         .buffer_unordered(16)
         .try_collect::<()>()
@@ -61,8 +61,8 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
 
     // Before the new version is the storage version there is nothing to migrate to.
     for form in [crd::original_only, crd::transition] {
-        stage.apply_crds(form).await;
-        let (code, said, noted) = stage.errand(&["migrate-storage"]).await;
+        env.apply_crds(form).await;
+        let (code, said, noted) = env.subcommand(&["migrate-storage"]).await;
         assert_eq!((code, said.as_str()), (1, ""));
         assert_eq!(
             noted.matches("apply config/crd first").count(),
@@ -72,36 +72,36 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
         assert!(noted.contains("elasticwebs.elasticweb.example.com stores v1, "));
     }
 
-    stage.apply_crds(crd::both_versions).await;
-    let before = written(&stage).await;
+    env.apply_crds(crd::both_versions).await;
+    let before = written(&env).await;
     assert_eq!(before.len(), OBJECTS);
-    let (code, said, _) = stage.errand(&["migrate-storage", "--dry-run"]).await;
+    let (code, said, _) = env.subcommand(&["migrate-storage", "--dry-run"]).await;
     assert_eq!(code, 0);
     let expected = "memcacheds.cache.example.com: 300 objects would be rewritten, and \
                     status.storedVersions cut from v1alpha1, v1 to v1\n";
     assert!(said.contains(expected), "{said}");
-    assert_eq!(changed(&before, &written(&stage).await), 0);
+    assert_eq!(changed(&before, &written(&env).await), 0);
     assert_eq!(
-        stage.stored_versions(MEMCACHED).await,
+        env.stored_versions(MEMCACHED).await,
         json!(["v1alpha1", "v1"])
     );
 
     // Conversion stops halfway, and so does the migration; then it is killed.
-    let middle = stage.webhooks.conversions() + 400.0;
-    let mut killed = Manager::spawn(stage.manager(&["migrate-storage", "--page-size=50"]));
+    let middle = env.webhooks.conversions() + 400.0;
+    let mut killed = Manager::spawn(env.manager(&["migrate-storage", "--page-size=50"]));
     let started = Instant::now();
-    while stage.webhooks.conversions() < middle {
+    while env.webhooks.conversions() < middle {
         assert!(started.elapsed() < Duration::from_secs(60), "never there");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    stage.webhooks.go_away().await;
+    env.webhooks.go_away().await;
     killed.kill();
-    stage.webhooks.come_back().await;
+    env.webhooks.come_back().await;
     // Writes that the API server had started may still be completed.
-    let mut half_way = written(&stage).await;
+    let mut half_way = written(&env).await;
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let now = written(&stage).await;
+        let now = written(&env).await;
         if changed(&half_way, &now) == 0 {
             break;
         }
@@ -111,13 +111,13 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
     println!("killed after {first} of {OBJECTS}");
     assert!((1..OBJECTS).contains(&first), "{first}");
     assert_eq!(
-        stage.stored_versions(MEMCACHED).await,
+        env.stored_versions(MEMCACHED).await,
         json!(["v1alpha1", "v1"])
     );
 
-    let (code, said, _) = stage.errand(&["migrate-storage", "--page-size=50"]).await;
+    let (code, said, _) = env.subcommand(&["migrate-storage", "--page-size=50"]).await;
     assert_eq!(code, 0);
-    let after = written(&stage).await;
+    let after = written(&env).await;
     assert_eq!(changed(&before, &after), OBJECTS, "all are rewritten");
     let second = changed(&half_way, &after);
     assert_eq!(
@@ -127,19 +127,19 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
     );
     let expected = format!("{second} of {OBJECTS} objects rewritten, stored in v1 only");
     assert!(said.contains(&expected), "{said}");
-    assert_eq!(stage.stored_versions(MEMCACHED).await, json!(["v1"]));
+    assert_eq!(env.stored_versions(MEMCACHED).await, json!(["v1"]));
 
     let started = Instant::now();
-    let (code, said, _) = stage.errand(&["migrate-storage"]).await;
+    let (code, said, _) = env.subcommand(&["migrate-storage"]).await;
     println!("with nothing to do: {:?}", started.elapsed());
     assert_eq!(code, 0);
     assert_eq!(said.matches("nothing to do").count(), 4, "{said}");
-    assert_eq!(changed(&after, &written(&stage).await), 0);
+    assert_eq!(changed(&after, &written(&env).await), 0);
 }
 
 /// Waits until the audit log shows that the migration has read the CRD.
-async fn until_definition_was_read(stage: &Stage) {
-    let mut log = AuditLog::open(&stage.cluster.audit_log()).expect("the audit log");
+async fn until_definition_was_read(env: &TestEnv) {
+    let mut log = AuditLog::open(&env.cluster.audit_log()).expect("the audit log");
     let (started, mut was_read) = (Instant::now(), false);
     while !was_read {
         assert!(started.elapsed() < DEADLINE, "the CRD is never read");
@@ -155,24 +155,24 @@ async fn until_definition_was_read(stage: &Stage) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_rewritten_object_differs_only_in_its_resource_version() {
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(crd::transition).await;
+    let env = TestEnv::with_api_server().await;
+    env.apply_crds(crd::transition).await;
     let target = format!(
         "{}?fieldManager=user",
         path(MEMCACHED, &MEMCACHED.spoke, "default", "m")
     );
     let applied = object(MEMCACHED, &MEMCACHED.spoke, "m", json!({"size": 2}));
-    stage.apply(&target, &applied).await.expect("applied");
-    stage.apply_crds(crd::both_versions).await;
+    env.apply(&target, &applied).await.expect("applied");
+    env.apply_crds(crd::both_versions).await;
     let path = path(MEMCACHED, &MEMCACHED.hub, "default", "m");
-    let mut before = stage.get(&path).await.expect("the object");
+    let mut before = env.get(&path).await.expect("the object");
     // An administrator changes the CRD meanwhile, in a field that does not matter here.
     let short_names = json!({"spec": {"names": {"shortNames": ["mc", "mem"]}}});
     let change = async {
-        until_definition_was_read(&stage).await;
-        stage.merge(&crd_path(MEMCACHED), short_names).await
+        until_definition_was_read(&env).await;
+        env.merge(&crd_path(MEMCACHED), short_names).await
     };
-    let ((code, said, noted), change) = tokio::join!(stage.errand(&["migrate-storage"]), change);
+    let ((code, said, noted), change) = tokio::join!(env.subcommand(&["migrate-storage"]), change);
     change.expect("changed");
     assert_eq!(code, 0);
     assert!(
@@ -180,7 +180,7 @@ async fn a_rewritten_object_differs_only_in_its_resource_version() {
         "{noted}"
     );
     assert!(said.contains("1 of 1 objects rewritten"), "{said}");
-    let after = stage.get(&path).await.expect("the object");
+    let after = env.get(&path).await.expect("the object");
     assert_ne!(
         before["metadata"]["resourceVersion"],
         after["metadata"]["resourceVersion"]
@@ -194,8 +194,8 @@ async fn a_rewritten_object_differs_only_in_its_resource_version() {
 async fn the_job_has_the_permissions_that_a_migration_needs() {
     const ACCOUNT: &str =
         "system:serviceaccount:quartet-operator-system:quartet-operator-storage-migration";
-    let stage = Stage::with_api_server().await;
-    stage.apply_crds(original::crd).await;
+    let env = TestEnv::with_api_server().await;
+    env.apply_crds(original::crd).await;
     for kind in kinds() {
         let spec = match kind.kind {
             "ElasticWeb" => {
@@ -206,27 +206,27 @@ async fn the_job_has_the_permissions_that_a_migration_needs() {
         };
         let made = object(kind, &kind.spoke, "stored-before", spec);
         let collection = collection(kind, &kind.spoke, "default");
-        stage.create(&collection, &made).await.expect("created");
+        env.create(&collection, &made).await.expect("created");
     }
-    stage.apply_crds(crd::both_versions).await;
+    env.apply_crds(crd::both_versions).await;
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/config/migrate-storage");
     for file in ["role", "role_binding"] {
         let file = format!("{folder}/{file}.yaml");
-        let (applied, said) = stage.kubectl(&["apply", "-f", &file], &Value::Null);
+        let (applied, said) = env.kubectl(&["apply", "-f", &file], &Value::Null);
         assert!(applied, "{said}");
     }
-    let kubeconfig = std::fs::read_to_string(stage.cluster.kubeconfig()).expect("a kubeconfig");
+    let kubeconfig = std::fs::read_to_string(env.cluster.kubeconfig()).expect("a kubeconfig");
     let mut kubeconfig: Value = serde_saphyr::from_str(&kubeconfig).expect("YAML");
     kubeconfig["users"][0]["user"]["as"] = ACCOUNT.into();
-    let file = stage.cluster.dir().join("migration.kubeconfig");
+    let file = env.cluster.dir().join("migration.kubeconfig");
     std::fs::write(&file, kubeconfig.to_string()).expect("written");
     let kubeconfig = format!("--kubeconfig={}", file.display());
 
     // Permissions are those of this account: it cannot do anything else.
     let refused = ["--as", ACCOUNT, "delete", "memcached", "stored-before"];
-    let (deleted, said) = stage.kubectl(&refused, &Value::Null);
+    let (deleted, said) = env.kubectl(&refused, &Value::Null);
     assert!(!deleted && said.contains("forbidden"), "{said}");
-    let (code, said, _) = stage.errand(&["migrate-storage", &kubeconfig]).await;
+    let (code, said, _) = env.subcommand(&["migrate-storage", &kubeconfig]).await;
     assert_eq!(code, 0, "{said}");
     assert_eq!(
         said.matches("1 of 1 objects rewritten").count(),
@@ -234,6 +234,6 @@ async fn the_job_has_the_permissions_that_a_migration_needs() {
         "{said}"
     );
     for kind in kinds() {
-        assert_eq!(stage.stored_versions(kind).await, json!([kind.hub.name]));
+        assert_eq!(env.stored_versions(kind).await, json!([kind.hub.name]));
     }
 }

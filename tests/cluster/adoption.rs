@@ -13,9 +13,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::old_operators::{self, assert_adopted, owned, resource_and_children};
+use crate::original_operators::{self, assert_adopted, owned, resource_and_children};
 use testkit::{
-    DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, Stage,
+    DEADLINE, DEPLOYMENT, ELASTIC_WEB, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, TestEnv,
     is_ready,
 };
 
@@ -38,15 +38,15 @@ struct Left {
 
 /// Creates what an original operator left in the namespace, paused, and waits until its pods are
 /// ready. `node_port` is that of its Service, if it has one.
-async fn leave(stage: &Stage, kind: Kind, node_port: i64) -> Left {
-    let all = old_operators::ALL.into_iter();
+async fn leave(env: &TestEnv, kind: Kind, node_port: i64) -> Left {
+    let all = original_operators::ALL.into_iter();
     let mut documents = all.filter(|(of, _)| *of == kind.kind).map(|(_, text)| text);
     let text = documents.next().expect("a kind of theirs");
     let text = text.replace("30003", &node_port.to_string());
     let (mut resource, children) = resource_and_children(&text);
     resource["metadata"]["annotations"][PAUSED] = json!("true");
     let name = resource["metadata"]["name"].as_str().expect("a name");
-    let resource = stage.apply(&resource).await.expect("applied");
+    let resource = env.apply(&resource).await.expect("applied");
     let mut left = Left {
         kind,
         name: name.to_owned(),
@@ -58,8 +58,8 @@ async fn leave(stage: &Stage, kind: Kind, node_port: i64) -> Left {
         } else {
             DEPLOYMENT
         };
-        create_as_old_manager(stage, of, &owned(child, &resource)).await;
-        let made = stage
+        create_as_old_manager(env, of, &owned(child, &resource)).await;
+        let made = env
             .until(of, name, "as its operator left it", |child| {
                 of.kind == "Service"
                     || child["status"]["readyReplicas"] == child["spec"]["replicas"]
@@ -71,30 +71,29 @@ async fn leave(stage: &Stage, kind: Kind, node_port: i64) -> Left {
 }
 
 /// Creates as `r.Create` of controller-runtime does, whose field manager is the process name.
-async fn create_as_old_manager(stage: &Stage, kind: Kind, object: &Value) {
-    let target = format!("{}?fieldManager=manager", stage.path(kind, ""));
-    let created = stage.api.create(&target, object);
+async fn create_as_old_manager(env: &TestEnv, kind: Kind, object: &Value) {
+    let target = format!("{}?fieldManager=manager", env.path(kind, ""));
+    let created = env.api.create(&target, object);
     created.await.expect("created");
 }
 
 impl Left {
     /// Resumes the resource, so that our operator reconciles it.
-    async fn resume(&self, stage: &Stage) {
+    async fn resume(&self, env: &TestEnv) {
         let resumed = json!({"metadata": {"annotations": {PAUSED: null}}});
-        stage
-            .patch(self.kind, &self.name, resumed)
+        env.patch(self.kind, &self.name, resumed)
             .await
             .expect("patched");
     }
 
     /// Panics unless all children are adopted and their pods were replaced once.
-    async fn assert_ours(&self, stage: &Stage) {
+    async fn assert_ours(&self, env: &TestEnv) {
         for (of, before) in &self.children {
-            let after = stage.get(*of, &self.name).await.expect("still there");
+            let after = env.get(*of, &self.name).await.expect("still there");
             assert_adopted(before, &after);
         }
         let uid = &self.children[0].1["metadata"]["uid"];
-        let sets = stage.list(REPLICA_SET).await;
+        let sets = env.list(REPLICA_SET).await;
         let of_it = sets
             .iter()
             .filter(|set| set["metadata"]["ownerReferences"][0]["uid"] == *uid);
@@ -115,9 +114,8 @@ struct Endpoints {
 
 impl Endpoints {
     /// Starts to watch the endpoints of a Service and waits until there are some.
-    async fn watch(stage: &Stage, service: &str) -> Self {
-        let slices: Api<EndpointSlice> =
-            Api::namespaced(stage.api.client.clone(), &stage.namespace);
+    async fn watch(env: &TestEnv, service: &str) -> Self {
+        let slices: Api<EndpointSlice> = Api::namespaced(env.api.client.clone(), &env.namespace);
         let of_service = format!("kubernetes.io/service-name={service}");
         let parameters = WatchParams::default().labels(&of_service).timeout(290);
         let events = slices.watch(&parameters, "0").await.expect("a watch");
@@ -179,12 +177,12 @@ fn ready(slice: &EndpointSlice) -> usize {
 
 #[tokio::test]
 async fn children_of_the_original_operators_are_adopted_unchanged() {
-    let stage = Stage::set("old-operators").await;
+    let env = TestEnv::start("old-operators").await;
     let mut left = Vec::new();
     for kind in KINDS {
-        left.push(leave(&stage, kind, 30050).await);
+        left.push(leave(&env, kind, 30050).await);
     }
-    let endpoints = Endpoints::watch(&stage, "elasticweb-sample").await;
+    let endpoints = Endpoints::watch(&env, "elasticweb-sample").await;
     // With the original operators, users changed an image this way; a user has also scaled.
     let edits = [
         vec![
@@ -196,7 +194,7 @@ async fn children_of_the_original_operators_are_adopted_unchanged() {
         vec!["scale", "deployment/helloworld-sample", "--replicas=1"],
     ];
     for edit in edits {
-        let output = stage.kubectl(&edit);
+        let output = env.kubectl(&edit);
         assert!(output.status.success(), "{edit:?}: {output:?}");
     }
     let web = |deployment: &Value| {
@@ -205,25 +203,24 @@ async fn children_of_the_original_operators_are_adopted_unchanged() {
             && status["updatedReplicas"] == 3
             && status["replicas"] == 3
     };
-    stage
-        .until(DEPLOYMENT, "elasticweb-sample", "edited", web)
+    env.until(DEPLOYMENT, "elasticweb-sample", "edited", web)
         .await;
 
     for one in &left {
-        one.resume(&stage).await;
+        one.resume(&env).await;
     }
     for one in &left {
-        stage.until_ready(one.kind, &one.name).await;
+        env.until_ready(one.kind, &one.name).await;
     }
     for one in &left {
         // The web's image was changed by hand, which had already replaced its pods.
         if one.kind.kind == "ElasticWeb" {
             for (of, before) in &one.children {
-                let after = stage.get(*of, &one.name).await.expect("still there");
+                let after = env.get(*of, &one.name).await.expect("still there");
                 assert_adopted(before, &after);
             }
         } else {
-            one.assert_ours(&stage).await;
+            one.assert_ours(&env).await;
         }
     }
     let seen = endpoints.seen();
@@ -231,61 +228,57 @@ async fn children_of_the_original_operators_are_adopted_unchanged() {
     assert!(seen.iter().all(|count| *count >= 3), "{seen:?}");
 
     // The status counts the pods of the retained selector.
-    let memcached = stage.get(MEMCACHED, "memcached-sample").await;
+    let memcached = env.get(MEMCACHED, "memcached-sample").await;
     let memcached = memcached.expect("the resource");
     let nodes = memcached["status"]["nodes"].as_array().map(Vec::len);
     assert_eq!(nodes, Some(3), "{memcached:#}");
     let selector = memcached["status"]["selector"]
         .as_str()
         .expect("a selector");
-    let pods = stage.kubectl(&["get", "pods", "-l", selector, "-o", "name"]);
+    let pods = env.kubectl(&["get", "pods", "-l", selector, "-o", "name"]);
     let pods = String::from_utf8_lossy(&pods.stdout).into_owned();
     assert_eq!(pods.lines().count(), 3, "{selector}: {pods}");
     assert_eq!(memcached["metadata"]["finalizers"], Value::Null);
 
     // From now on it is an ordinary resource: it can be scaled, and an idle one causes no requests.
-    stage
-        .scale(MEMCACHED, "memcached-sample", 1)
+    env.scale(MEMCACHED, "memcached-sample", 1)
         .await
         .expect("scaled");
-    stage
-        .until(MEMCACHED, "memcached-sample", "scaled", |resource| {
-            resource["status"]["readyReplicas"] == 1 && is_ready(resource)
-        })
-        .await;
-    left[0].assert_ours(&stage).await;
+    env.until(MEMCACHED, "memcached-sample", "scaled", |resource| {
+        resource["status"]["readyReplicas"] == 1 && is_ready(resource)
+    })
+    .await;
+    left[0].assert_ours(&env).await;
 }
 
 #[tokio::test]
 async fn the_service_keeps_its_selector_while_the_new_pods_do_not_start() {
-    let stage = Stage::set("old-service").await;
-    let left = leave(&stage, ELASTIC_WEB, 30051).await;
+    let env = TestEnv::start("old-service").await;
+    let left = leave(&env, ELASTIC_WEB, 30051).await;
     let name = left.name.as_str();
-    let endpoints = Endpoints::watch(&stage, name).await;
+    let endpoints = Endpoints::watch(&env, name).await;
     let nowhere = json!({"v2": {"scheduling": {"nodeSelector": {"nowhere": "true"}}}}).to_string();
     let lost = json!({"metadata": {"annotations": {CONVERSION_DATA: nowhere}}});
-    stage.patch(left.kind, name, lost).await.expect("patched");
-    left.resume(&stage).await;
-    stage
-        .until(
-            DEPLOYMENT,
-            name,
-            "has a pod that does not start",
-            |deployment| {
-                deployment["status"]["updatedReplicas"] == 1
-                    && deployment["status"]["unavailableReplicas"] == 1
-            },
-        )
-        .await;
-    stage
-        .until(left.kind, name, "reports RollingOut", |resource| {
-            resource["status"]["conditions"][0]["reason"] == "RollingOut"
-        })
-        .await;
+    env.patch(left.kind, name, lost).await.expect("patched");
+    left.resume(&env).await;
+    env.until(
+        DEPLOYMENT,
+        name,
+        "has a pod that does not start",
+        |deployment| {
+            deployment["status"]["updatedReplicas"] == 1
+                && deployment["status"]["unavailableReplicas"] == 1
+        },
+    )
+    .await;
+    env.until(left.kind, name, "reports RollingOut", |resource| {
+        resource["status"]["conditions"][0]["reason"] == "RollingOut"
+    })
+    .await;
     let (_, before) = &left.children[1];
-    let service = stage.get(SERVICE, name).await.expect("the Service");
+    let service = env.get(SERVICE, name).await.expect("the Service");
     assert_eq!(before["spec"], service["spec"], "untouched");
-    let asked = stage.requests();
+    let asked = env.requests();
     let of_service = asked
         .iter()
         .filter(|request| request.resource == "services");
@@ -299,10 +292,10 @@ async fn the_service_keeps_its_selector_while_the_new_pods_do_not_start() {
     assert!(of_service.len() <= 6, "retried every 15 s: {of_service:?}");
 
     let found = json!({"metadata": {"annotations": {CONVERSION_DATA: null}}});
-    stage.patch(left.kind, name, found).await.expect("patched");
-    stage.until_ready(left.kind, name).await;
+    env.patch(left.kind, name, found).await.expect("patched");
+    env.until_ready(left.kind, name).await;
     for (of, before) in &left.children {
-        let after = stage.get(*of, name).await.expect("still there");
+        let after = env.get(*of, name).await.expect("still there");
         assert_adopted(before, &after);
     }
     let seen = endpoints.seen();

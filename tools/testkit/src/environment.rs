@@ -17,32 +17,32 @@ use crate::audit::{self, Request};
 use crate::{ApiServer, DEADLINE, Exit, Kind, Manager, POLL, Retries};
 
 /// A namespace and a manager that watches it.
-pub struct Stage {
+pub struct TestEnv {
     /// The namespace's name, which no other test has.
     pub namespace: String,
-    /// The API server, for requests that [`Stage`] has no method for.
+    /// The API server, for requests that [`TestEnv`] has no method for.
     pub api: ApiServer,
     environment: Environment,
     manager: Option<Manager>,
 }
 
-impl Stage {
+impl TestEnv {
     /// Creates a namespace, installs the CRDs and starts a manager.
-    pub async fn set(test: &str) -> Self {
-        let mut stage = Self::without_manager(test).await;
-        stage.start_manager(&[]);
-        stage
+    pub async fn start(test: &str) -> Self {
+        let mut env = Self::without_manager(test).await;
+        env.start_manager(&[]);
+        env
     }
 
-    /// Like [`Stage::set`], without a manager.
+    /// Like [`TestEnv::start`], without a manager.
     pub async fn without_manager(test: &str) -> Self {
         let environment = Environment::from_variables()
             .unwrap_or_else(|error| panic!("{error}: these tests need a cluster, run `make test`"));
-        let stage = Self::on(environment, test).await;
+        let env = Self::on(environment, test).await;
         // Once is enough: tests that change CRDs use a private cluster.
         static INSTALLED: OnceCell<()> = OnceCell::const_new();
-        INSTALLED.get_or_init(|| stage.install_crds()).await;
-        stage
+        INSTALLED.get_or_init(|| env.install_crds()).await;
+        env
     }
 
     /// Creates a namespace in this cluster, without CRDs and manager.
@@ -50,17 +50,17 @@ impl Stage {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let namespace = format!("{test}-{}-{number}", std::process::id());
-        let stage = Stage {
+        let env = TestEnv {
             api: ApiServer::of(&environment.kubeconfig, Retries::Some).await,
             namespace,
             environment,
             manager: None,
         };
         let object =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": stage.namespace}});
-        let created = stage.api.create("/api/v1/namespaces", &object).await;
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": env.namespace}});
+        let created = env.api.create("/api/v1/namespaces", &object).await;
         created.expect("a namespace");
-        stage
+        env
     }
 
     /// Starts the manager with `flags` in addition to those of every test.
@@ -69,12 +69,12 @@ impl Stage {
         self.start_manager_as(&kubeconfig, flags);
     }
 
-    /// Like [`Stage::start_manager`], as another user.
+    /// Like [`TestEnv::start_manager`], as another user.
     pub fn start_manager_as(&mut self, kubeconfig: &Path, flags: &[&str]) {
         self.manager = Some(Manager::start(kubeconfig, &self.flags(flags)));
     }
 
-    /// Like [`Stage::start_manager`], with more variables in its environment.
+    /// Like [`TestEnv::start_manager`], with more variables in its environment.
     pub fn start_manager_with(&mut self, flags: &[&str], environment: &[(&str, &str)]) {
         let (kubeconfig, flags) = (&self.environment.kubeconfig, self.flags(flags));
         self.manager = Some(Manager::start_with(kubeconfig, &flags, environment));
@@ -196,13 +196,13 @@ impl Stage {
         requests
     }
 
-    /// Like [`Stage::requests`], with the lists and watches.
+    /// Like [`TestEnv::requests`], with the lists and watches.
     pub fn all_requests(&self) -> Vec<Request> {
         audit::requests(&self.environment.audit_log, Some(&self.namespace))
     }
 }
 
-impl Stage {
+impl TestEnv {
     /// Applies the CRDs that serve the spoke versions, and waits until they are served.
     pub async fn install_crds(&self) {
         for (name, crd) in crds() {
@@ -230,7 +230,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for TestEnv {
     fn drop(&mut self) {
         self.stop_manager();
     }
