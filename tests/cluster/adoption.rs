@@ -38,7 +38,7 @@ struct Left {
 
 /// Creates what an original operator left in the namespace, paused, and waits until its pods are
 /// ready. `node_port` is that of its Service, if it has one.
-async fn leave(env: &TestEnv, kind: Kind, node_port: i64) -> Left {
+async fn create(env: &TestEnv, kind: Kind, node_port: i64) -> Left {
     let all = original_operators::ALL.into_iter();
     let mut documents = all.filter(|(of, _)| *of == kind.kind).map(|(_, text)| text);
     let text = documents.next().expect("a kind of theirs");
@@ -87,7 +87,7 @@ impl Left {
     }
 
     /// Panics unless all children are adopted and their pods were replaced once.
-    async fn assert_ours(&self, env: &TestEnv) {
+    async fn assert_all_adopted(&self, env: &TestEnv) {
         for (of, before) in &self.children {
             let after = env.get(*of, &self.name).await.expect("still there");
             assert_adopted(before, &after);
@@ -180,7 +180,7 @@ async fn children_of_the_original_operators_are_adopted_unchanged() {
     let env = TestEnv::start("old-operators").await;
     let mut left = Vec::new();
     for kind in KINDS {
-        left.push(leave(&env, kind, 30050).await);
+        left.push(create(&env, kind, 30050).await);
     }
     let endpoints = Endpoints::watch(&env, "elasticweb-sample").await;
     // With the original operators, users changed an image this way; a user has also scaled.
@@ -220,7 +220,7 @@ async fn children_of_the_original_operators_are_adopted_unchanged() {
                 assert_adopted(before, &after);
             }
         } else {
-            one.assert_ours(&env).await;
+            one.assert_all_adopted(&env).await;
         }
     }
     let seen = endpoints.seen();
@@ -248,13 +248,13 @@ async fn children_of_the_original_operators_are_adopted_unchanged() {
         resource["status"]["readyReplicas"] == 1 && is_ready(resource)
     })
     .await;
-    left[0].assert_ours(&env).await;
+    left[0].assert_all_adopted(&env).await;
 }
 
 #[tokio::test]
 async fn the_service_keeps_its_selector_while_the_new_pods_do_not_start() {
     let env = TestEnv::start("old-service").await;
-    let left = leave(&env, ELASTIC_WEB, 30051).await;
+    let left = create(&env, ELASTIC_WEB, 30051).await;
     let name = left.name.as_str();
     let endpoints = Endpoints::watch(&env, name).await;
     let nowhere = json!({"v2": {"scheduling": {"nodeSelector": {"nowhere": "true"}}}}).to_string();

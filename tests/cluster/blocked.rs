@@ -13,7 +13,7 @@ const SHORTEST: Duration = Duration::from_secs(12);
 /// How many more events the resource gets than attempts are allowed.
 const MORE: usize = 5;
 
-fn stranger(name: &str, labels: &Value) -> Value {
+fn foreign_service(name: &str, labels: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels},
         "spec": {"selector": {"app": "stranger"}, "ports": [{"port": 1234}]},
@@ -26,7 +26,7 @@ fn web(name: &str, port: u16) -> Value {
 }
 
 /// Returns the number of attempts to create the Service, and of reads of the blocker.
-fn tries(env: &TestEnv) -> (usize, usize) {
+fn attempts(env: &TestEnv) -> (usize, usize) {
     let requests = env.requests();
     let count = |verb: &str| {
         let of_services = requests
@@ -38,9 +38,9 @@ fn tries(env: &TestEnv) -> (usize, usize) {
 }
 
 /// Waits for one more attempt than `before` and returns when it was seen.
-async fn next_try(env: &TestEnv, before: usize) -> Instant {
+async fn next_attempt(env: &TestEnv, before: usize) -> Instant {
     let started = Instant::now();
-    while tries(env).0 <= before {
+    while attempts(env).0 <= before {
         assert!(started.elapsed() < DEADLINE, "the child is not retried");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -50,7 +50,7 @@ async fn next_try(env: &TestEnv, before: usize) -> Instant {
 
 /// Deletes the resource's pod and waits until the status names another one. By then the events of
 /// the Deployment and its Pods have made the manager reconcile.
-async fn wake(env: &TestEnv, name: &str) {
+async fn trigger_reconcile(env: &TestEnv, name: &str) {
     let has_one_pod = |resource: &Value| resource["status"]["nodes"][0].is_string();
     let resource = env.until(ELASTIC_WEB, name, "has a pod", has_one_pod).await;
     let pod = resource["status"]["nodes"][0].clone();
@@ -64,7 +64,7 @@ async fn wake(env: &TestEnv, name: &str) {
 #[tokio::test]
 async fn a_taken_name_is_retried_every_15_s_and_not_at_every_deployment_event() {
     let env = TestEnv::start("blocked").await;
-    env.apply(&stranger("taken", &json!({})))
+    env.apply(&foreign_service("taken", &json!({})))
         .await
         .expect("applied");
     let began = Instant::now();
@@ -74,10 +74,10 @@ async fn a_taken_name_is_retried_every_15_s_and_not_at_every_deployment_event() 
     let allowed = || 1 + (began.elapsed().as_secs_f64() / SHORTEST.as_secs_f64()) as usize;
     let mut events = 0;
     while events < allowed() + MORE {
-        wake(&env, "taken").await;
+        trigger_reconcile(&env, "taken").await;
         events += 1;
     }
-    let (applies, gets) = tries(&env);
+    let (applies, gets) = attempts(&env);
     println!(
         "{applies} attempts in {:?}, {events} events",
         began.elapsed()
@@ -86,12 +86,12 @@ async fn a_taken_name_is_retried_every_15_s_and_not_at_every_deployment_event() 
     assert!(gets <= applies, "{gets} reads in {applies} attempts");
 
     // Before the next periodic attempt, so that the change causes the attempt.
-    let last = next_try(&env, tries(&env).0).await;
-    let before = tries(&env).0;
+    let last = next_attempt(&env, attempts(&env).0).await;
+    let before = attempts(&env).0;
     env.patch(ELASTIC_WEB, "taken", json!({"spec": {"totalQPS": 2}}))
         .await
         .expect("patched");
-    let took = next_try(&env, before).await - last;
+    let took = next_attempt(&env, before).await - last;
     assert!(took < SHORTEST, "a changed spec waited {took:?}");
 
     env.delete(SERVICE, "taken").await;
@@ -104,14 +104,16 @@ async fn a_taken_name_is_retried_every_15_s_and_not_at_every_deployment_event() 
 async fn a_taken_name_that_is_seen_to_become_free_is_used_at_once() {
     let env = TestEnv::start("unblocked").await;
     let ours = json!({"app.kubernetes.io/managed-by": "quartet-operator"});
-    env.apply(&stranger("seen", &ours)).await.expect("applied");
+    env.apply(&foreign_service("seen", &ours))
+        .await
+        .expect("applied");
     env.apply(&web("seen", 30035)).await.expect("applied");
     env.until_degraded(ELASTIC_WEB, "seen", "NameConflict")
         .await;
     // The last attempt was a moment ago, so the next periodic attempt is far away.
-    let (last, before) = (Instant::now(), tries(&env).0);
+    let (last, before) = (Instant::now(), attempts(&env).0);
     env.delete(SERVICE, "seen").await;
-    let took = next_try(&env, before).await - last;
+    let took = next_attempt(&env, before).await - last;
     assert!(took < SHORTEST / 2, "a free name waited {took:?}");
     env.until_ready(ELASTIC_WEB, "seen").await;
 }

@@ -32,14 +32,14 @@ async fn remove(env: &TestEnv, kind: Kind) {
 }
 
 /// Counts the log lines with this message about the kind.
-fn said(env: &TestEnv, kind: Kind, what: &str) -> usize {
+fn times_logged(env: &TestEnv, kind: Kind, what: &str) -> usize {
     let lines = |line: &&str| line.contains(what) && line.contains(&format!("\"{}\"", kind.kind));
     env.log().lines().filter(lines).count()
 }
 
-async fn until_said(env: &TestEnv, kind: Kind, what: &str, times: usize) {
+async fn until_logged(env: &TestEnv, kind: Kind, what: &str, times: usize) {
     let started = Instant::now();
-    while said(env, kind, what) < times {
+    while times_logged(env, kind, what) < times {
         assert!(
             started.elapsed() < DEADLINE,
             "{what} of {}:\n{}",
@@ -49,7 +49,7 @@ async fn until_said(env: &TestEnv, kind: Kind, what: &str, times: usize) {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!(
-        said(env, kind, what),
+        times_logged(env, kind, what),
         times,
         "logged once for each change, and not at every attempt"
     );
@@ -71,7 +71,7 @@ async fn kinds_are_reconciled_when_their_crds_are_installed_and_when_reinstalled
     let mut env = TestEnv::on(private.cluster.environment(), "definitions").await;
     env.start_manager(&[]);
     for kind in [MEMCACHED, NGINX, HELLO_WORLD] {
-        until_said(&env, kind, ABSENT, 1).await;
+        until_logged(&env, kind, ABSENT, 1).await;
     }
     let (code, _) = env.manager().get("health probes", "/readyz").await;
     assert_eq!(code, 200, "ready without any CRD");
@@ -100,7 +100,7 @@ async fn kinds_are_reconciled_when_their_crds_are_installed_and_when_reinstalled
     );
 
     remove(&env, HELLO_WORLD).await;
-    until_said(&env, HELLO_WORLD, ABSENT, 2).await;
+    until_logged(&env, HELLO_WORLD, ABSENT, 2).await;
     scale(&env, MEMCACHED, "cache", 2).await;
     let served = install(&env, HELLO_WORLD).await;
     env.apply(&HELLO_WORLD.object("again", json!({"size": 1})))
@@ -109,7 +109,7 @@ async fn kinds_are_reconciled_when_their_crds_are_installed_and_when_reinstalled
     let again = env.until_ready(HELLO_WORLD, "again").await;
     println!("and {:?} after it was installed again", served.elapsed());
     assert!(condition(&again, "Degraded").is_some_and(|degraded| degraded["status"] == "False"));
-    until_said(&env, HELLO_WORLD, INSTALLED, 2).await;
+    until_logged(&env, HELLO_WORLD, INSTALLED, 2).await;
     scale(&env, HELLO_WORLD, "again", 2).await;
     scale(&env, MEMCACHED, "cache", 1).await;
 

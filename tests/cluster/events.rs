@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::{DEADLINE, EVENT, MEMCACHED, TestEnv, condition};
 
 /// Returns `type reason` and the count of each Event about the Memcached `name`, ordered by time.
-async fn told(env: &TestEnv, name: &str) -> Vec<(String, u64)> {
+async fn events_of(env: &TestEnv, name: &str) -> Vec<(String, u64)> {
     let mut events = env.list(EVENT).await;
     events.retain(|event| {
         event["regarding"]["kind"] == "Memcached" && event["regarding"]["name"] == name
@@ -23,10 +23,10 @@ async fn told(env: &TestEnv, name: &str) -> Vec<(String, u64)> {
     told.collect()
 }
 
-async fn until_told(env: &TestEnv, name: &str, expected: &[(&str, u64)]) {
+async fn until_events(env: &TestEnv, name: &str, expected: &[(&str, u64)]) {
     let started = Instant::now();
     loop {
-        let told = told(env, name).await;
+        let told = events_of(env, name).await;
         let told: Vec<_> = told
             .iter()
             .map(|(what, count)| (what.as_str(), *count))
@@ -76,19 +76,19 @@ async fn problems_and_pauses_emit_events_and_a_healthy_resource_emits_none() {
     env.until_degraded(MEMCACHED, "cache", "ReplicasOverLimit")
         .await;
     let mut expected = vec![("Warning ReplicasOverLimit", 1)];
-    until_told(&env, "cache", &expected).await;
+    until_events(&env, "cache", &expected).await;
     env.scale(MEMCACHED, "cache", 1).await.expect("scaled");
     env.until_ready(MEMCACHED, "cache").await;
     expected.push(("Normal Recovered", 1));
-    until_told(&env, "cache", &expected).await;
+    until_events(&env, "cache", &expected).await;
 
     pause(&env, json!("true"), "Unknown").await;
     pause(&env, Value::Null, "True").await;
     expected.extend([("Normal Paused", 1), ("Normal Resumed", 1)]);
-    until_told(&env, "cache", &expected).await;
+    until_events(&env, "cache", &expected).await;
     pause(&env, json!("true"), "Unknown").await;
     expected[2].1 = 2;
-    until_told(&env, "cache", &expected).await;
+    until_events(&env, "cache", &expected).await;
 
     let described = env.kubectl(&["describe", "memcached", "cache"]);
     let described = String::from_utf8_lossy(&described.stdout).into_owned();
@@ -100,7 +100,7 @@ async fn problems_and_pauses_emit_events_and_a_healthy_resource_emits_none() {
     }
     assert!(described.contains("quartet-operator"), "{described}");
     env.until_ready(MEMCACHED, "healthy").await;
-    let healthy = told(&env, "healthy").await;
+    let healthy = events_of(&env, "healthy").await;
     assert!(
         healthy.is_empty(),
         "a healthy resource emits none: {healthy:?}"

@@ -28,7 +28,7 @@ impl Liar<'_> {
     }
 
     /// Writes that the resource is Ready.
-    async fn says_ready(&self, name: &str, generation: i64) {
+    async fn write_ready(&self, name: &str, generation: i64) {
         let now = "2026-01-01T00:00:00Z";
         let ready = json!({"type": "Ready", "status": "True", "reason": "RolloutComplete",
             "message": "", "lastTransitionTime": now});
@@ -38,7 +38,7 @@ impl Liar<'_> {
     }
 
     /// Applies the Deployment of the resource with this change; its annotation has this generation.
-    async fn applies(&self, resource: &Value, stamp: i64, change: fn(&mut Value)) -> Value {
+    async fn apply(&self, resource: &Value, stamp: i64, change: fn(&mut Value)) -> Value {
         let mut body = deployment(resource);
         let applied = json!({"generation": stamp, "spec": "", "desired": ""}).to_string();
         body["metadata"]["annotations"] = json!({"quartet-operator.example.com/applied": applied});
@@ -74,7 +74,7 @@ fn deployment(resource: &Value) -> Value {
 }
 
 /// Writes the status as the Deployment controller does when the rollout is complete.
-async fn completes(env: &TestEnv, name: &str) {
+async fn complete_rollout(env: &TestEnv, name: &str) {
     let deployment = env.get(DEPLOYMENT, name).await.expect("a Deployment");
     let replicas = &deployment["spec"]["replicas"];
     let status = json!({"status": {
@@ -116,46 +116,46 @@ async fn a_reconciler_that_writes_ready_too_early_is_found_each_time() {
     };
 
     let first = env.apply(&MEMCACHED.object("a", json!({"size": 1}))).await;
-    liar.says_ready("a", 1).await;
+    liar.write_ready("a", 1).await;
     finds(&["there is none"], 0);
 
-    liar.applies(&first.expect("applied"), 1, |_| {}).await;
-    liar.says_ready("a", 1).await;
+    liar.apply(&first.expect("applied"), 1, |_| {}).await;
+    liar.write_ready("a", 1).await;
     finds(&["its rollout is not complete"], 0);
 
-    completes(&env, "a").await;
-    liar.says_ready("a", 1).await;
+    complete_rollout(&env, "a").await;
+    liar.write_ready("a", 1).await;
     finds(&[], 0); // for once it is true
 
     let second = env.apply(&MEMCACHED.object("a", json!({"size": 2}))).await;
-    liar.says_ready("a", 2).await;
+    liar.write_ready("a", 2).await;
     finds(&["/spec/replicas is 1 instead of 2"], 0);
-    liar.says_ready("a", 1).await;
+    liar.write_ready("a", 1).await;
     finds(&[], 0); // of the generation before it is true
 
     let second = second.expect("applied");
     let without = |body: &mut Value| {
         body["spec"]["template"]["spec"]["containers"][0]["command"] = json!(["sh"]);
     };
-    liar.applies(&second, 2, without).await;
-    completes(&env, "a").await;
-    liar.says_ready("a", 2).await;
+    liar.apply(&second, 2, without).await;
+    complete_rollout(&env, "a").await;
+    liar.write_ready("a", 2).await;
     finds(&["/command is [\"sh\"] instead of [\"memcached\"]"], 0);
 
-    liar.applies(&second, 2, |_| {}).await;
-    completes(&env, "a").await;
+    liar.apply(&second, 2, |_| {}).await;
+    complete_rollout(&env, "a").await;
     let held = json!({"metadata": {"finalizers": ["example.com/held"]}});
     env.patch(DEPLOYMENT, "a", held).await.expect("patched");
     env.delete(DEPLOYMENT, "a").await;
-    completes(&env, "a").await;
-    liar.says_ready("a", 2).await;
+    complete_rollout(&env, "a").await;
+    liar.write_ready("a", 2).await;
     finds(&[], 1); // nobody could know yet
     tokio::time::sleep(RACE + Duration::from_millis(200)).await;
-    liar.says_ready("a", 2).await;
+    liar.write_ready("a", 2).await;
     finds(&["it is being deleted"], 1);
 
     // An older generation after a newer one.
-    liar.applies(&second, 1, |_| {}).await;
+    liar.apply(&second, 1, |_| {}).await;
     let report = trusted::check(&log);
     let stamps: Vec<_> = report
         .violations

@@ -26,7 +26,7 @@ async fn token(env: &TestEnv, account: &str) -> String {
 
 /// Allows a ServiceAccount to get the nonResourceURL `/metrics`, with objects named after the
 /// namespace.
-async fn let_read(env: &TestEnv, account: &str) {
+async fn allow_reading_metrics(env: &TestEnv, account: &str) {
     const RBAC: &str = "rbac.authorization.k8s.io/v1";
     let metadata = json!({"name": env.namespace});
     let role = json!({
@@ -45,7 +45,7 @@ async fn let_read(env: &TestEnv, account: &str) {
     }
 }
 
-fn ask(address: &str, token: Option<&str>) -> (u16, String) {
+fn get_metrics(address: &str, token: Option<&str>) -> (u16, String) {
     let value = token.map(|token| format!("Bearer {token}"));
     let header = value.iter().map(|value| ("Authorization", value.as_str()));
     let answer = http::get_tls(address, "/metrics", &header.collect::<Vec<_>>());
@@ -61,21 +61,25 @@ fn ask(address: &str, token: Option<&str>) -> (u16, String) {
 async fn metrics_are_served_to_authorized_clients_and_no_token_is_logged() {
     let mut env = TestEnv::without_manager("metrics-access").await;
     let (reader, stranger) = (token(&env, "reader").await, token(&env, "stranger").await);
-    let_read(&env, "reader").await;
+    allow_reading_metrics(&env, "reader").await;
     env.start_manager(&["--metrics-secure=true", "--log-level=trace"]);
     let address = env.manager().address_of("metrics").await;
 
-    assert_eq!(ask(&address, None).0, 401);
-    assert_eq!(ask(&address, Some("not-a-token")).0, 401);
+    assert_eq!(get_metrics(&address, None).0, 401);
+    assert_eq!(get_metrics(&address, Some("not-a-token")).0, 401);
     let (header_and_claims, _) = reader.rsplit_once('.').expect("a JWT");
     let forged = format!("{header_and_claims}.c2lnbmF0dXJl");
-    assert_eq!(ask(&address, Some(&forged)).0, 401, "an invalid signature");
-    let (code, body) = ask(&address, Some(&stranger));
+    assert_eq!(
+        get_metrics(&address, Some(&forged)).0,
+        401,
+        "an invalid signature"
+    );
+    let (code, body) = get_metrics(&address, Some(&stranger));
     assert_eq!(code, 403);
     let name = format!("system:serviceaccount:{}:stranger", env.namespace);
     assert!(body.contains(&name), "{body}");
     for _ in 0..2 {
-        let (code, body) = ask(&address, Some(&reader));
+        let (code, body) = get_metrics(&address, Some(&reader));
         assert_eq!(code, 200, "{body}");
         assert!(body.contains("controller_runtime_reconcile_total"));
     }

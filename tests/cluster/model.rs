@@ -74,7 +74,7 @@ const FIELDS: [(&str, bool); 12] = [
 ];
 
 /// Returns the parts of an answer that have to be equal.
-fn gist(answer: &Answer) -> Value {
+fn comparable(answer: &Answer) -> Value {
     let object = &answer.object;
     let fields = FIELDS.iter().map(|(path, is_completed)| {
         let found = object.pointer(path);
@@ -145,7 +145,7 @@ async fn the_model_of_the_explorer_answers_as_the_real_api_server() {
                 }
             }
             requests += 1;
-            let (model, actual) = (gist(&answer), gist(&real));
+            let (model, actual) = (comparable(&answer), comparable(&real));
             let differ: Vec<_> = actual
                 .as_object()
                 .into_iter()

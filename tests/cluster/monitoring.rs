@@ -56,7 +56,7 @@ async fn every_metric_of_a_rule_or_dashboard_is_exported() {
     let target = env.manager().address_of("metrics").await;
     let prometheus = Prometheus::start(&folder, METRICS_SERVICE, &target);
     prometheus.ready().await;
-    convert_badly(&env.manager().address_of("webhooks").await).await;
+    make_failing_conversions(&env.manager().address_of("webhooks").await).await;
     let sample = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/config/samples/cache_v1alpha1_memcached.yaml"
@@ -155,7 +155,7 @@ async fn a_dashboard_is_drawn() {
 
 /// Makes two conversions that fail: of an unknown kind, and of an object whose annotations have no
 /// space for the fields of the other version.
-async fn convert_badly(webhooks: &str) {
+async fn make_failing_conversions(webhooks: &str) {
     let uri = format!("https://{webhooks}").parse().expect("a URL");
     let mut config = kube::Config::new(uri);
     config.accept_invalid_certs = true;

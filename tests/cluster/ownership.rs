@@ -10,7 +10,7 @@ use testkit::{
     SERVICE, TestEnv, condition, is_ready, message,
 };
 
-fn stranger() -> Value {
+fn foreign_deployment() -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "taken"},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "stranger"}}, "template": {
@@ -23,7 +23,7 @@ fn stranger() -> Value {
 #[tokio::test]
 async fn fault_42_a_foreign_deployment_is_left_alone_reported_and_later_replaced() {
     let env = TestEnv::start("foreign").await;
-    env.apply(&stranger()).await.expect("applied");
+    env.apply(&foreign_deployment()).await.expect("applied");
     let before = env
         .until(DEPLOYMENT, "taken", "rolled out", |object| {
             object["status"]["readyReplicas"] == 1

@@ -68,7 +68,7 @@ fn most_at_a_time(env: &TestEnv, tag: &str, left_out: &str) -> usize {
     most
 }
 
-async fn paced(env: &mut TestEnv, state: &str) -> f64 {
+async fn paced_rollouts(env: &mut TestEnv, state: &str) -> f64 {
     let (_, metrics) = env.manager().get("metrics", "/metrics").await;
     let state = format!("state=\"{state}\"");
     let labels = ["controller=\"memcached\"", &state];
@@ -91,7 +91,7 @@ async fn a_new_default_image_rolls_two_at_a_time_and_user_changes_do_not_wait() 
         .map(|(name, value)| (*name, value.as_str()));
     env.start_manager_with(&["--max-concurrent-rollouts=2"], &environment);
     let started = Instant::now();
-    while paced(&mut env, "waiting").await == 0.0 {
+    while paced_rollouts(&mut env, "waiting").await == 0.0 {
         assert!(
             started.elapsed() < DEADLINE,
             "no rollout waits:\n{}",
@@ -99,7 +99,7 @@ async fn a_new_default_image_rolls_two_at_a_time_and_user_changes_do_not_wait() 
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let rolling = paced(&mut env, "rolling").await;
+    let rolling = paced_rollouts(&mut env, "rolling").await;
     assert!(rolling <= 2.0, "{rolling} roll");
     // The last of the waiting Deployments.
     let waiting = without_image(&env, "two").await;
@@ -115,7 +115,9 @@ async fn a_new_default_image_rolls_two_at_a_time_and_user_changes_do_not_wait() 
     println!("at most {most} of {FLEET} rolled at a time (limit 2)");
     assert!((1..=2).contains(&most), "{most} at a time");
     let started = Instant::now();
-    while paced(&mut env, "waiting").await + paced(&mut env, "rolling").await > 0.0 {
+    while paced_rollouts(&mut env, "waiting").await + paced_rollouts(&mut env, "rolling").await
+        > 0.0
+    {
         assert!(
             started.elapsed() < DEADLINE,
             "the gauge does not return to 0:\n{}",

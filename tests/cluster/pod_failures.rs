@@ -83,7 +83,7 @@ async fn pod_of(env: &TestEnv, name: &str) -> String {
 }
 
 /// Returns a time some seconds ago, in the format of a condition.
-fn ago(seconds: i64) -> String {
+fn seconds_ago(seconds: i64) -> String {
     let time = Timestamp::now() - SignedDuration::from_secs(seconds);
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
@@ -92,7 +92,7 @@ fn ago(seconds: i64) -> String {
 async fn set_state(env: &TestEnv, pod: &str, ready: bool, state: &Value, last: &Value) {
     let image = "docker.io/library/memcached:1.6.39-alpine";
     let status = if ready { "True" } else { "False" };
-    let since = ago(if ready { 0 } else { 35 });
+    let since = seconds_ago(if ready { 0 } else { 35 });
     let condition =
         |type_: &str| json!({"type": type_, "status": status, "lastTransitionTime": since});
     let patch = json!({"status": {
@@ -108,7 +108,7 @@ async fn set_state(env: &TestEnv, pod: &str, ready: bool, state: &Value, last: &
 
 /// Waits until the resource is not Ready for this reason, and Degraded once the pod has been in
 /// that state for 60 s.
-async fn is_told(env: &TestEnv, name: &str, pod: &str, reason: &str, tells: &[&str]) {
+async fn assert_reported(env: &TestEnv, name: &str, pod: &str, reason: &str, tells: &[&str]) {
     let resource = (MEMCACHED, name);
     let (object, _) = env.until_not_ready_for(resource, reason, SOON).await;
     assert!(
@@ -136,8 +136,8 @@ async fn container(env: &TestEnv, failure: Failure) {
     let pod = pod_of(env, name).await;
     set_state(env, &pod, false, &failure.state, &failure.last_state).await;
     let tells = [failure.tells, &["memcached"]].concat();
-    is_told(env, name, &pod, failure.reason, &tells).await;
-    let running = json!({"running": {"startedAt": ago(0)}});
+    assert_reported(env, name, &pod, failure.reason, &tells).await;
+    let running = json!({"running": {"startedAt": seconds_ago(0)}});
     set_state(env, &pod, true, &running, &failure.last_state).await;
     let ready = |object: &Value| is_ready(object) && !is_degraded(object);
     env.until_within((MEMCACHED, name), "well again", SOON, ready)
@@ -161,10 +161,10 @@ async fn unschedulable(env: &TestEnv) {
         condition(pod, "PodScheduled").is_some_and(|it| it["reason"] == "Unschedulable")
     })
     .await;
-    let long = json!({"type": "PodScheduled", "lastTransitionTime": ago(35)});
+    let long = json!({"type": "PodScheduled", "lastTransitionTime": seconds_ago(35)});
     env.patch_status(POD, &pod, json!({"status": {"conditions": [long]}}))
         .await;
-    is_told(env, "nowhere", &pod, "Unschedulable", &["available"]).await;
+    assert_reported(env, "nowhere", &pod, "Unschedulable", &["available"]).await;
     env.apply(&object(json!({"kubernetes.io/os": "linux"})))
         .await
         .expect("applied");

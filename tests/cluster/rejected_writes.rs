@@ -13,7 +13,7 @@ use testkit::{MEMCACHED, TestEnv, condition};
 const RETRY_AFTER: u32 = 8;
 
 /// Starts a manager that reaches the API server through a proxy with this rule.
-async fn behind(rule: Rule, test: &str) -> (TestEnv, Proxy, Installed, PathBuf) {
+async fn start_behind_proxy(rule: Rule, test: &str) -> (TestEnv, Proxy, Installed, PathBuf) {
     let mut env = TestEnv::without_manager(test).await;
     let kubeconfig = kube::config::Kubeconfig::read_from(env.kubeconfig()).expect("a kubeconfig");
     let proxy = Proxy::start(kubeconfig).await.expect("a proxy");
@@ -64,7 +64,7 @@ async fn until_applied_again(env: &TestEnv, proxy: &Proxy) -> (Duration, usize) 
 async fn not_found() {
     let gone = Action::status(404, "NotFound", "deployments.apps \"cache\" not found");
     let rule = Rule::new(Match::verbs(&["patch"]).of("deployments"), gone);
-    let (env, proxy, rule, file) = behind(rule, "not-found").await;
+    let (env, proxy, rule, file) = start_behind_proxy(rule, "not-found").await;
     env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");
@@ -85,7 +85,7 @@ async fn too_many_requests() {
         Match::verbs(&["patch"]).of("deployments"),
         Action::TooManyRequests(RETRY_AFTER),
     );
-    let (env, proxy, rule, file) = behind(rule.nth(1..=1), "too-many").await;
+    let (env, proxy, rule, file) = start_behind_proxy(rule.nth(1..=1), "too-many").await;
     env.apply(&MEMCACHED.object("cache", json!({"size": 1})))
         .await
         .expect("applied");

@@ -59,7 +59,7 @@ async fn accept_children(env: &TestEnv) {
 }
 
 /// From the rejection of a child to the recovery.
-async fn rejected_and_healed(
+async fn rejected_and_recovered(
     env: &TestEnv,
     name: &str,
     child: Kind,
@@ -124,7 +124,7 @@ async fn a_rejected_child_is_not_ready_then_degraded_and_recovers_within_65_s() 
         env.apply(&web("web", "nginx:1.28", 30070))
             .await
             .expect("applied");
-        rejected_and_healed(&env, "web", DEPLOYMENT, |deployment| {
+        rejected_and_recovered(&env, "web", DEPLOYMENT, |deployment| {
             deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.28"
         })
         .await;
@@ -139,7 +139,7 @@ async fn a_rejected_child_is_not_ready_then_degraded_and_recovers_within_65_s() 
         env.apply(&web("web", "nginx:1.17.1", 30072))
             .await
             .expect("applied");
-        rejected_and_healed(&env, "web", SERVICE, |service| {
+        rejected_and_recovered(&env, "web", SERVICE, |service| {
             service["spec"]["ports"][0]["nodePort"] == 30072
         })
         .await;

@@ -22,7 +22,7 @@ pub(crate) fn by_one_file(node: &Node) {
     shell.must(
         "kubectl -n quartet-operator-system rollout status deployment/quartet-operator-controller-manager --timeout=120s",
     );
-    world.becomes_ours(shell, traffic);
+    world.assert_adoption(shell, traffic);
     back_and_forth(shell);
     a_selector_of_our_own(shell);
     world.clean(shell);
@@ -49,16 +49,16 @@ pub(crate) fn under_olm(node: &Node) {
         "5",
         Duration::from_secs(60),
     );
-    world.becomes_ours(shell, traffic);
+    world.assert_adoption(shell, traffic);
     world.clean(shell);
     bundle::clean_up(node);
 }
 
 impl World {
     /// The steps of docs/migrating.md after the installation, and their results.
-    fn becomes_ours(&self, shell: &Shell, asked: Asked) {
+    fn assert_adoption(&self, shell: &Shell, asked: Asked) {
         shell.must("kubectl wait memcached,elasticweb,helloworld --all --for=condition=Ready --timeout=300s");
-        for one in self.0.iter().filter(|one| one.is_held_back()) {
+        for one in self.0.iter().filter(|one| one.is_paused_first()) {
             let now = one.now(shell);
             for (before, now) in one.children.iter().zip(&now) {
                 assert_eq!(

@@ -37,7 +37,7 @@ pub(crate) fn in_the_namespace_of_a_hub(node: &Node) {
     registered_there(node);
     operands::samples_under_olm(shell);
     operands::answer(shell);
-    operands::refused_and_converted(shell);
+    operands::rejected_and_converted(shell);
 
     let before = operands::State::of(shell);
     shell.must(&format!("make catalog-push-following VERSION={NEXT}"));
@@ -58,7 +58,7 @@ pub(crate) fn in_the_namespace_of_a_hub(node: &Node) {
     );
     registered_there(node);
     operands::both_versions_answer(shell);
-    before.still_holds(shell);
+    before.assert_unchanged(shell);
 
     operands::clean(shell);
     shell.must(&format!(

@@ -34,7 +34,7 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     ));
     operands::samples_under_olm(shell);
     operands::answer(shell);
-    operands::refused_and_converted(shell);
+    operands::rejected_and_converted(shell);
     certificate_rotated(node);
 
     // The images with which scorecard unpacks and keeps results are pinned by digest.
@@ -55,7 +55,7 @@ pub(crate) fn run_bundle_uses_upgrades_and_cleans_up(node: &Node) {
     shell.must(&format!(
         "{tools} operator-sdk run bundle-upgrade {IMAGES}-bundle:v{NEXT} -n {NAMESPACE} --timeout 5m"
     ));
-    before.still_holds(shell);
+    before.assert_unchanged(shell);
 
     operands::clean(shell);
     clean_up(node);
@@ -80,7 +80,7 @@ pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     shell.must("kubectl apply -k config/olm");
     succeeded(node, "0.1.0");
     operands::samples_under_olm(shell);
-    operands::refused_and_converted(shell);
+    operands::rejected_and_converted(shell);
 
     let before = operands::State::of(shell);
     let calls = Calls::start(&node.cluster.kubeconfig());
@@ -99,7 +99,7 @@ pub(crate) fn catalog_installs_and_upgrades(node: &Node) {
     for (sort, tally) in &tallies {
         assert!(tally.failing_for < 2 * FAILING_FOR, "{sort:?}");
     }
-    before.still_holds(shell);
+    before.assert_unchanged(shell);
 
     operands::clean(shell);
     shell.must("kubectl delete -k config/olm --timeout=120s");
@@ -121,7 +121,7 @@ fn certificate_rotated(node: &Node) {
         Duration::from_secs(300),
     );
     succeeded(node, "0.1.0");
-    before.still_holds(shell);
+    before.assert_unchanged(shell);
     operands::both_versions_answer(shell);
 }
 

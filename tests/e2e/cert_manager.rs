@@ -27,14 +27,14 @@ pub(crate) fn issues_renews_and_recovers(node: &Node) {
     trusted(shell);
     operands::samples(shell);
     operands::answer(shell);
-    operands::refused_and_converted(shell);
+    operands::rejected_and_converted(shell);
     metrics_are_verified(shell);
 
     let before = operands::State::of(shell);
     authority_renewed(node);
     renewed_every_minute(node);
     expired(shell);
-    before.still_holds(shell);
+    before.assert_unchanged(shell);
 
     operands::clean(shell);
     shell.must("kubectl delete -k config/certmanager --timeout=120s");

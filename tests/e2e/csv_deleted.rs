@@ -31,7 +31,7 @@ pub(crate) fn leaves_the_resources(node: &Node) {
         plain::MANAGER
     ));
     operands::both_versions_answer(shell);
-    before.still_holds(shell);
+    before.assert_unchanged(shell);
 
     operands::clean(shell);
     shell.must("kubectl delete -f dist/install.yaml --timeout=120s");

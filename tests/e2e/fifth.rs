@@ -51,13 +51,13 @@ pub(crate) fn redis_keeps_its_data(node: &Node) {
         ask(&addresses[0], "CONFIG GET maxmemory"),
         (96 << 20).to_string()
     );
-    all_is_there(&addresses);
+    assert_data_is_kept(&addresses);
 
     let before = shell.must(&format!("{PODS} jsonpath='{{.items[*].metadata.uid}}'"));
     shell.must(&format!(
         "{CHANGE} '{{\"spec\":{{\"image\":\"docker.io/library/redis:8.2-alpine\"}}}}'"
     ));
-    all_is_there(&rolled(shell, &before));
+    assert_data_is_kept(&rolled(shell, &before));
 
     let refusal = shell.must_fail(&format!("{CHANGE} '{{\"spec\":{{\"storage\":\"2Gi\"}}}}'"));
     assert!(refusal.contains("spec.storage: Invalid value"), "{refusal}");
@@ -74,7 +74,7 @@ pub(crate) fn redis_keeps_its_data(node: &Node) {
         "kubectl apply -f {checkout}/config/samples/cache_v1alpha1_redis.yaml"
     ));
     shell.must(READY);
-    all_is_there(&self::addresses(shell));
+    assert_data_is_kept(&self::addresses(shell));
 
     shell.must("kubectl delete redis redis-sample --timeout=60s");
     shell.until(
@@ -122,7 +122,7 @@ fn rolled(shell: &Shell, before: &str) -> Vec<String> {
     addresses(shell)
 }
 
-fn all_is_there(addresses: &[String]) {
+fn assert_data_is_kept(addresses: &[String]) {
     for (number, address) in addresses.iter().enumerate() {
         assert_eq!(ask(address, "GET number"), number.to_string(), "{address}");
     }

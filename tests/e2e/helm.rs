@@ -28,7 +28,7 @@ fn lifecycle(node: &Node, mode: &str) {
     trusted(shell);
     operands::samples(shell);
     operands::answer(shell);
-    operands::refused_and_converted(shell);
+    operands::rejected_and_converted(shell);
 
     let before = operands::State::of(shell);
     let calls = Calls::start(&node.cluster.kubeconfig());
@@ -42,17 +42,17 @@ fn lifecycle(node: &Node, mode: &str) {
     for (sort, tally) in calls.stop() {
         assert_eq!(tally.failed, 0, "{mode}: {sort:?}");
     }
-    before.still_holds(shell);
+    before.assert_unchanged(shell);
 
     // Resources that the chart keeps work without a manager, and with the next release.
     helm(
         shell,
         &format!("uninstall quartet -n {NAMESPACE} --wait --timeout 3m"),
     );
-    before.still_holds(shell);
+    before.assert_unchanged(shell);
     helm(shell, &format!("install quartet dist/chart {flags}"));
     trusted(shell);
-    before.still_holds(shell);
+    before.assert_unchanged(shell);
 
     operands::clean(shell);
     helm(

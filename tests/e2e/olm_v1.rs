@@ -27,7 +27,7 @@ pub(crate) fn installs_upgrades_and_uninstalls(node: &Node) {
     installed(shell, "0.1.0");
     operands::samples_under_olm(shell);
     operands::answer(shell);
-    operands::refused_and_converted(shell);
+    operands::rejected_and_converted(shell);
     changes_are_undone(shell);
 
     let before = operands::State::of(shell);
@@ -42,10 +42,10 @@ pub(crate) fn installs_upgrades_and_uninstalls(node: &Node) {
     for (sort, tally) in calls.stop() {
         assert_eq!(tally.failed, 0, "{sort:?}");
     }
-    before.still_holds(shell);
+    before.assert_unchanged(shell);
     operands::both_versions_answer(shell);
     released_and_managed_again(shell);
-    before.still_holds(shell);
+    before.assert_unchanged(shell);
 
     uninstalled(node);
     // Again, on top of what OLM v1 keeps of an installation that it no longer manages.

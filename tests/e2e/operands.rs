@@ -111,7 +111,7 @@ pub(crate) fn scaled_under_load(shell: &Shell) {
 }
 
 /// What every way of installing must reject and convert.
-pub(crate) fn refused_and_converted(shell: &Shell) {
+pub(crate) fn rejected_and_converted(shell: &Shell) {
     let negative = |version: &str, field: &str| {
         format!(
             "kubectl apply -f - <<<'{{\"apiVersion\":\"cache.example.com/{version}\",\
@@ -183,7 +183,7 @@ impl State {
 
     /// Asserts that no field is lost, no pod of an operand was restarted, and all respond.
     #[track_caller]
-    pub(crate) fn still_holds(&self, shell: &Shell) {
+    pub(crate) fn assert_unchanged(&self, shell: &Shell) {
         let now = Self::of(shell);
         assert_eq!(now.specs, self.specs, "no field is lost");
         assert_eq!(now.pods, self.pods, "no pod of an operand was restarted");

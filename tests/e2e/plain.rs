@@ -23,7 +23,7 @@ pub(crate) fn installed_from_one_file(node: &Node) {
 
     operands::samples(shell);
     operands::answer(shell);
-    operands::refused_and_converted(shell);
+    operands::rejected_and_converted(shell);
     restricted_and_baseline(node);
     operands::scaled_under_load(shell);
     certificate_rotated(node);

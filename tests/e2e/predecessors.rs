@@ -177,7 +177,7 @@ impl Left {
     }
 
     /// Reports whether docs/migrating.md pauses it until a manual change.
-    pub(crate) fn is_held_back(&self) -> bool {
+    pub(crate) fn is_paused_first(&self) -> bool {
         ["web", "nginx-sample"].contains(&&*self.name)
     }
 

@@ -34,7 +34,7 @@ impl Shell {
     /// Runs a line of shell in the folder of the checkout.
     pub(crate) fn run(&self, line: &str) -> Said {
         let began = Instant::now();
-        let said = self.quietly(line);
+        let said = self.run_without_printing(line);
         println!("$ {line}  # {:.1} s", began.elapsed().as_secs_f32());
         said
     }
@@ -67,7 +67,7 @@ impl Shell {
         command
     }
 
-    fn quietly(&self, line: &str) -> Said {
+    fn run_without_printing(&self, line: &str) -> Said {
         // The longest command builds the images on a busy machine.
         let Output {
             status,
@@ -126,7 +126,7 @@ impl Shell {
     pub(crate) fn until(&self, line: &str, wanted: &str, limit: Duration) {
         let began = Instant::now();
         loop {
-            let said = self.quietly(line);
+            let said = self.run_without_printing(line);
             if said.is_success && said.output.trim() == wanted {
                 println!(
                     "$ {line}  # {wanted:?} after {:.1} s",

@@ -30,7 +30,7 @@ async fn renewals(env: &TestEnv, count: usize) {
 }
 
 /// Returns a Lease of a holder that no longer exists.
-fn left_behind(renewed: jiff::Timestamp) -> Value {
+fn abandoned_lease(renewed: jiff::Timestamp) -> Value {
     let time = format!("{renewed:.6}");
     let spec = json!({
         "holderIdentity": "ghost", "leaseDurationSeconds": 15, "leaseTransitions": 6,
@@ -43,9 +43,9 @@ fn left_behind(renewed: jiff::Timestamp) -> Value {
 async fn a_deleted_lease_is_recreated_by_the_leader() {
     let env = test_env("deleted").await;
     let mut leader = start_admin(&env, "a");
-    leader.leads().await;
+    leader.until_leading().await;
     let mut standby = start_admin(&env, "b");
-    standby.says("\"standing by\"").await;
+    standby.until_logged("\"standing by\"").await;
     let before = lease(&env).await;
     let began = Instant::now();
     env.delete(LEASE, LEASE_NAME).await;
@@ -71,7 +71,7 @@ async fn a_deleted_lease_is_recreated_by_the_leader() {
 async fn labels_of_others_are_kept_and_do_not_end_leadership() {
     let env = test_env("labels").await;
     let mut leader = start_admin(&env, "a");
-    leader.leads().await;
+    leader.until_leading().await;
     edit(&env, json!({"metadata": {"labels": {"team": "x"}}})).await;
     renewals(&env, 2).await;
     let now = lease(&env).await;
@@ -86,8 +86,8 @@ async fn labels_of_others_are_kept_and_do_not_end_leadership() {
 }
 
 /// Waits until a leader that lost the election has exited.
-async fn is_lost(mut leader: Replica, why: &str) {
-    let (code, took) = leader.ends().await;
+async fn assert_lost(mut leader: Replica, why: &str) {
+    let (code, took) = leader.until_exited().await;
     println!("lost: the process exited after {took:?}");
     assert_eq!(code, Some(1), "{}", leader.log());
     let line = format!("leader election lost: {why}");
@@ -98,13 +98,13 @@ async fn is_lost(mut leader: Replica, why: &str) {
 async fn a_leader_exits_if_the_lease_has_another_holder_and_that_lease_must_expire() {
     let env = test_env("given-away").await;
     let leader = start_admin(&env, "a");
-    leader.leads().await;
+    leader.until_leading().await;
     let standby = start_admin(&env, "b");
-    standby.says("\"standing by\"").await;
+    standby.until_logged("\"standing by\"").await;
     let began = Instant::now();
     edit(&env, json!({"spec": {"holderIdentity": "somebody"}})).await;
-    is_lost(leader, "the lease is held by somebody").await;
-    standby.leads().await;
+    assert_lost(leader, "the lease is held by somebody").await;
+    standby.until_leading().await;
     let took = began.elapsed();
     println!(
         "the next leader was elected {took:?} after the edit (lease duration: {LEASE_DURATION:?})"
@@ -120,13 +120,13 @@ async fn a_leader_exits_if_the_lease_has_another_holder_and_that_lease_must_expi
 async fn a_leader_exits_if_its_lease_is_emptied_and_the_next_acquires_it_at_once() {
     let env = test_env("emptied").await;
     let leader = start_admin(&env, "a");
-    leader.leads().await;
+    leader.until_leading().await;
     let standby = start_admin(&env, "b");
-    standby.says("\"standing by\"").await;
+    standby.until_logged("\"standing by\"").await;
     let began = Instant::now();
     edit(&env, json!({"spec": null})).await;
-    is_lost(leader, "").await;
-    standby.leads().await;
+    assert_lost(leader, "").await;
+    standby.until_leading().await;
     println!(
         "the next leader was elected {:?} after the edit",
         began.elapsed()
@@ -139,10 +139,10 @@ async fn the_renew_time_of_another_candidate_is_not_compared_with_the_local_cloc
     let wait = async |name: &str, minutes: i64| {
         let env = test_env(name).await;
         let renewed = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(minutes);
-        env.apply(&left_behind(renewed)).await.expect("applied");
+        env.apply(&abandoned_lease(renewed)).await.expect("applied");
         let candidate = start_admin(&env, "a");
-        candidate.says("\"standing by\"").await;
-        let took = candidate.leads().await;
+        candidate.until_logged("\"standing by\"").await;
+        let took = candidate.until_leading().await;
         println!("renewTime off by {minutes} min: led after {took:?}");
         assert!(took > LEASE_DURATION - Duration::from_secs(2) && took < 2 * LEASE_DURATION);
         let spec = lease(&env).await["spec"].clone();
@@ -183,7 +183,7 @@ async fn a_candidate_needs_five_permissions_and_exits_when_they_are_revoked() {
     env.apply(&role).await.expect("applied");
     env.apply(&binding).await.expect("applied");
     let leader = start(&env, "a", &["system:authenticated"]);
-    leader.leads().await;
+    leader.until_leading().await;
     renewals(&env, 1).await;
     let used = || {
         let requests = requests(&audit, &env);
@@ -202,5 +202,5 @@ async fn a_candidate_needs_five_permissions_and_exits_when_they_are_revoked() {
     assert!(used().iter().eq(&RIGHTS), "{:?}", used());
     env.delete(ROLE_BINDING, "candidate").await;
     env.delete(ROLE, "candidate").await;
-    is_lost(leader, "the lease could not be renewed in time").await;
+    assert_lost(leader, "the lease could not be renewed in time").await;
 }

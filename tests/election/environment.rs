@@ -99,7 +99,7 @@ impl Replica {
     }
 
     /// Waits until the log has this text, and returns how long it took.
-    pub(crate) async fn says(&self, text: &str) -> Duration {
+    pub(crate) async fn until_logged(&self, text: &str) -> Duration {
         let began = Instant::now();
         while !self.log().contains(text) {
             let log = || self.log();
@@ -113,8 +113,8 @@ impl Replica {
         began.elapsed()
     }
 
-    pub(crate) async fn leads(&self) -> Duration {
-        self.says("\"became leader\"").await
+    pub(crate) async fn until_leading(&self) -> Duration {
+        self.until_logged("\"became leader\"").await
     }
 
     pub(crate) fn has_led(&self) -> bool {
@@ -122,7 +122,7 @@ impl Replica {
     }
 
     /// Waits until the process exits; returns its exit code and how long that took.
-    pub(crate) async fn ends(&mut self) -> (Option<i32>, Duration) {
+    pub(crate) async fn until_exited(&mut self) -> (Option<i32>, Duration) {
         let began = Instant::now();
         while self.runs() {
             assert!(
@@ -136,7 +136,7 @@ impl Replica {
     }
 
     /// Waits until its caches are synced and its work queues are not empty.
-    pub(crate) async fn is_warm(&mut self) {
+    pub(crate) async fn until_synced(&mut self) {
         let began = Instant::now();
         loop {
             let (_, text) = self.manager().get("metrics", "/metrics").await;

@@ -60,7 +60,7 @@ async fn a_leader_that_receives_sigterm_hands_over_within_100_ms() {
     let trials = trials.map_or(TRIALS, |text| text.parse().expect("a number"));
     let (env, log) = (test_env("handover").await, audit_log());
     let mut leader = start_admin(&env, "0");
-    leader.leads().await;
+    leader.until_leading().await;
     assert_eq!(
         sum(
             &leader.metrics().await,
@@ -79,7 +79,7 @@ async fn a_leader_that_receives_sigterm_hands_over_within_100_ms() {
             break;
         }
         let mut next = start_admin(&env, &trial.to_string());
-        next.is_warm().await;
+        next.until_synced().await;
         assert!(!next.has_led(), "{}", next.log());
         assert_eq!(
             sum(&next.metrics().await, "leader_election_master_status", &[]),
@@ -115,13 +115,13 @@ async fn a_leader_that_receives_sigterm_hands_over_within_100_ms() {
 async fn a_leader_that_is_killed_is_replaced_when_its_lease_has_expired() {
     let (env, log) = (test_env("killed").await, audit_log());
     let mut leader = start_admin(&env, "a");
-    leader.leads().await;
+    leader.until_leading().await;
     let _work = Work::begin(&env).await;
     let mut next = start_admin(&env, "b");
-    next.is_warm().await;
+    next.until_synced().await;
     let killed = Timestamp::now();
     leader.signal("-KILL");
-    next.leads().await;
+    next.until_leading().await;
     let writes = until_written(&log, &env, &next, killed).await;
     let first = of(&writes, &next.user).next().expect("it writes");
     let took = between(killed, first.answered);
@@ -138,20 +138,20 @@ async fn a_leader_that_is_killed_is_replaced_when_its_lease_has_expired() {
 async fn a_leader_that_is_paused_for_20_s_writes_nothing_when_it_resumes() {
     let (env, log) = (test_env("frozen").await, audit_log());
     let mut leader = start_admin(&env, "a");
-    leader.leads().await;
+    leader.until_leading().await;
     let _work = Work::begin(&env).await;
     let mut next = start_admin(&env, "b");
-    next.is_warm().await;
+    next.until_synced().await;
     until_written(&log, &env, &leader, Timestamp::now()).await;
     let frozen = Timestamp::now();
     leader.signal("-STOP");
-    next.leads().await;
+    next.until_leading().await;
     until_written(&log, &env, &next, frozen).await;
     let slept = between(frozen, Timestamp::now());
     tokio::time::sleep(Duration::from_secs(20).saturating_sub(slept)).await;
     let goes_on = Timestamp::now();
     leader.signal("-CONT");
-    let (code, took) = leader.ends().await;
+    let (code, took) = leader.until_exited().await;
     println!("it exited {took:?} after it was resumed: {code:?}");
     assert_eq!(code, Some(1), "{}", leader.log());
     let lost = "leader election lost: ";

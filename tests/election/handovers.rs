@@ -35,7 +35,7 @@ async fn ask_for(env: &TestEnv, size: i64) {
 }
 
 /// Returns the generation that last changed a Deployment, from its annotation.
-fn stamp(deployment: &Value) -> Value {
+fn applied_annotation(deployment: &Value) -> Value {
     let stamp = &deployment["metadata"]["annotations"]["quartet-operator.example.com/applied"];
     serde_json::from_str(stamp.as_str().unwrap_or("null")).expect("JSON")
 }
@@ -47,18 +47,18 @@ async fn a_new_leader_with_an_outdated_cache_never_applies_an_older_generation()
         let proxy = proxy(&env).await;
         (start_behind(&env, "0", &proxy), proxy)
     };
-    leader.0.leads().await;
+    leader.0.until_leading().await;
     ask_for(&env, 1).await;
     for handover in 1..=HANDOVERS {
         let proxy = proxy(&env).await;
         let mut next = start_behind(&env, &handover.to_string(), &proxy);
-        next.is_warm().await;
+        next.until_synced().await;
         let resources = Match::watches().of("memcacheds");
         let held = proxy.install_on_events(EventRule::new(resources, EventAction::Hold));
         ask_for(&env, 1 + handover).await;
         let exit = leader.0.stop().await;
         assert_eq!(exit.code, Some(0), "{}", exit.log);
-        next.leads().await;
+        next.until_leading().await;
         tokio::time::sleep(BEHIND).await;
         assert!(held.met() > 0, "no event was held back");
         held.remove();
@@ -72,7 +72,7 @@ async fn a_new_leader_with_an_outdated_cache_never_applies_an_older_generation()
     let mut changes = 0;
     let log = env.audit_log();
     for (name, deployment) in trusted::versions(log, &env.namespace, "deployments") {
-        let generation = stamp(&deployment)["generation"]
+        let generation = applied_annotation(&deployment)["generation"]
             .as_i64()
             .unwrap_or_default();
         let pods = deployment["spec"]["replicas"].as_i64().unwrap_or_default();
@@ -93,7 +93,7 @@ async fn a_new_leader_with_an_outdated_cache_never_applies_an_older_generation()
     assert!(report.stamped > 0 && report.checked > 0, "{report:?}");
     for name in NAMES {
         let deployment = env.get(DEPLOYMENT, name).await.expect("the child");
-        let stamp = stamp(&deployment);
+        let stamp = applied_annotation(&deployment);
         assert_eq!(stamp["generation"], 1 + HANDOVERS, "{stamp}");
         assert!(
             stamp["spec"].is_string() && stamp["desired"].is_string(),

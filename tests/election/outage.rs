@@ -18,9 +18,9 @@ async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s() {
     let mut env = TestEnv::on(private.cluster.environment(), "still").await;
     env.install_crds().await;
     let mut leader = start_admin(&env, "a");
-    leader.leads().await;
+    leader.until_leading().await;
     let mut standby = start_admin(&env, "b");
-    standby.says("\"standing by\"").await;
+    standby.until_logged("\"standing by\"").await;
     let before = lease(&env).await["spec"].clone();
 
     let pause = || {
@@ -55,7 +55,7 @@ async fn a_leader_survives_5_s_without_api_server_and_exits_after_30_s() {
     let renewed = lease(&env).await["spec"]["renewTime"].clone();
     let began = Instant::now();
     pause();
-    let (code, took) = leader.ends().await;
+    let (code, took) = leader.until_exited().await;
     let ended = Timestamp::now();
     println!("it exited {took:?} after the API server was paused (renew deadline: 10 s)");
     assert_eq!(code, Some(1), "{}", leader.log());

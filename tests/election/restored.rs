@@ -70,11 +70,11 @@ async fn caches_and_leader_election_accept_resource_versions_that_go_backwards()
     let mut env = TestEnv::on(cluster.environment(), "restored").await;
     env.install_crds().await;
     let mut leader = start_admin(&env, "a");
-    leader.leads().await;
+    leader.until_leading().await;
     ask_for(&env, 1).await;
     until_scaled(&env, 1, &[&leader]).await;
     let mut standby = start_admin(&env, "b");
-    standby.is_warm().await;
+    standby.until_synced().await;
 
     // As after a crash of the machine: everything that etcd has written so far.
     let copied = cluster.dir().join("etcd-copy");
@@ -116,7 +116,7 @@ async fn caches_and_leader_election_accept_resource_versions_that_go_backwards()
     // The standby has seen later versions of the Lease.
     if leader.runs() {
         leader.signal("-KILL");
-        let led = standby.leads().await;
+        let led = standby.until_leading().await;
         println!("the standby was elected {led:.1?} after the leader was killed");
         assert!(led < LEASE_DURATION + Duration::from_secs(15), "{led:?}");
     }

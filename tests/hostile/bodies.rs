@@ -30,7 +30,7 @@ fn growth(manager: &Manager, before: usize, what: &str) -> usize {
 
 /// Sends `text` repeatedly until the server responds. Returns the status code, or `None` if the
 /// server closed the connection without a readable one.
-async fn pour(
+async fn send_repeatedly(
     mut stream: TlsStream<TcpStream>,
     path: &str,
     declared: Option<usize>,
@@ -136,7 +136,7 @@ async fn endless_bodies_and_unread_responses_use_bounded_memory() {
                 .unwrap()
                 .unwrap();
             all_connected.wait().await;
-            timeout(DEADLINE, pour(stream, path, declared, text)).await
+            timeout(DEADLINE, send_repeatedly(stream, path, declared, text)).await
         })
     });
     let codes: Vec<_> = join_all(clients)

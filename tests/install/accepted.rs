@@ -80,7 +80,7 @@ struct Server {
 
 impl Server {
     /// Returns kubectl's output for `arguments`, with `objects` on its standard input.
-    fn tell(&self, arguments: &[&str], objects: &[Value]) -> Result<String, String> {
+    fn kubectl(&self, arguments: &[&str], objects: &[Value]) -> Result<String, String> {
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
         let mut child = kubectl()
             .arg("--kubeconfig")
@@ -108,11 +108,11 @@ impl Server {
 
     fn apply(&self, objects: &[Value]) {
         let arguments = ["apply", "--server-side", "-f", "-"];
-        self.tell(&arguments, objects).expect("applied");
+        self.kubectl(&arguments, objects).expect("applied");
     }
 
     /// Reports whether the API server would accept all objects with strict field validation.
-    fn would_take(&self, objects: &[Value]) -> Result<String, String> {
+    fn would_accept(&self, objects: &[Value]) -> Result<String, String> {
         let arguments = [
             "apply",
             "--server-side",
@@ -121,13 +121,13 @@ impl Server {
             "-f",
             "-",
         ];
-        self.tell(&arguments, objects)
+        self.kubectl(&arguments, objects)
     }
 
-    async fn until_taken(&self, objects: &[Value], what: &str) {
+    async fn until_accepted(&self, objects: &[Value], what: &str) {
         let started = Instant::now();
         loop {
-            match self.would_take(objects) {
+            match self.would_accept(objects) {
                 Ok(said) => {
                     // Such as a pod that violates the namespace's Pod Security Standard.
                     assert!(!said.contains("Warning"), "{what}: {said}");
@@ -167,29 +167,29 @@ async fn the_api_server_accepts_every_object_with_strict_field_validation() {
             .expect("UTF-8");
         // The samples need our CRDs, which are installed below.
         if name != "samples" {
-            server.until_taken(&overlay(&name), &name).await;
+            server.until_accepted(&overlay(&name), &name).await;
         }
     }
     server
-        .until_taken(
+        .until_accepted(
             &documents(&repository().join("dist/install.yaml")),
             "dist/install.yaml",
         )
         .await;
-    server.until_taken(&bundled(), "bundle").await;
+    server.until_accepted(&bundled(), "bundle").await;
     // The namespace of the first one exists, with the Pod Security Standard *restricted*.
-    server.apply(&chart::surroundings()[1..]);
+    server.apply(&chart::prerequisites()[1..]);
     for (mode, values) in chart::modes() {
-        server.until_taken(&chart::chart(&values), mode).await;
+        server.until_accepted(&chart::chart(&values), mode).await;
     }
 
     server.apply(&overlay("crd-original"));
-    server.until_taken(&overlay("samples"), "samples").await;
+    server.until_accepted(&overlay("samples"), "samples").await;
 
     let mut misspelt = overlay("default");
     let deployment = misspelt.iter_mut().find(|it| it["kind"] == "Deployment");
     deployment.expect("a Deployment")["spec"]["replicass"] = 2.into();
-    let refusal = server.would_take(&misspelt).expect_err("strict");
+    let refusal = server.would_accept(&misspelt).expect_err("strict");
     assert!(refusal.contains("replicass"), "{refusal}");
 }
 

@@ -88,7 +88,7 @@ fn deployment(objects: &[Value]) -> &Value {
 }
 
 /// Returns the Namespaces of a release and its teams, and the objects that users create.
-pub(crate) fn surroundings() -> Vec<Value> {
+pub(crate) fn prerequisites() -> Vec<Value> {
     let namespaces = [NAMESPACE, "team-a", "team-b"]
         .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     namespaces.into()
@@ -109,7 +109,7 @@ fn helm_lint_reports_nothing_for_any_mode() {
 #[test]
 fn every_reference_resolves_in_every_mode() {
     for (mode, values) in modes() {
-        let mut objects = [chart(&values), surroundings()].concat();
+        let mut objects = [chart(&values), prerequisites()].concat();
         if values["certificates"]["mode"] == "provided" {
             let metadata = json!({
                 "name": "webhook-server-cert", "namespace": NAMESPACE,

@@ -65,7 +65,7 @@ impl Graph {
 
     /// Returns every problem, each with the object's kind and name.
     pub(crate) fn problems(&self) -> Vec<String> {
-        let mut problems = self.namesakes();
+        let mut problems = self.duplicates();
         for object in &self.objects {
             let found = match kind(object) {
                 "RoleBinding" | "ClusterRoleBinding" => self.binding(object),
@@ -75,9 +75,9 @@ impl Graph {
                 "PodDisruptionBudget" => self.pods(object, "/spec/selector/matchLabels"),
                 "NetworkPolicy" => self.network_policy(object),
                 "ValidatingWebhookConfiguration" => items(object, "/webhooks")
-                    .flat_map(|webhook| self.called(object, &webhook["clientConfig"]))
+                    .flat_map(|webhook| self.webhook_service(object, &webhook["clientConfig"]))
                     .collect(),
-                "CustomResourceDefinition" => self.called(
+                "CustomResourceDefinition" => self.webhook_service(
                     object,
                     &object["spec"]["conversion"]["webhook"]["clientConfig"],
                 ),
@@ -92,7 +92,7 @@ impl Graph {
                 | "CatalogSource" | "OperatorGroup" | "ClusterCatalog" => Vec::new(),
                 other => vec![format!("unknown kind {other}")],
             };
-            let home = self.home(object);
+            let home = self.check_namespace(object);
             let found = found.into_iter().chain(home);
             problems.extend(found.map(|it| format!("{} {}: {it}", kind(object), name(object))));
         }
@@ -112,7 +112,7 @@ impl Graph {
             .then(|| format!("{of_kind} {in_namespace}/{called} does not exist"))
     }
 
-    fn namesakes(&self) -> Vec<String> {
+    fn duplicates(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let mut twice = Vec::new();
         for object in &self.objects {
@@ -123,7 +123,7 @@ impl Graph {
         twice
     }
 
-    fn home(&self, object: &Value) -> Option<String> {
+    fn check_namespace(&self, object: &Value) -> Option<String> {
         let belongs = !CLUSTER_WIDE.contains(&kind(object));
         match (belongs, namespace(object)) {
             (true, "") => Some("it has no namespace".to_owned()),
@@ -260,7 +260,7 @@ impl Graph {
 
     /// Checks that a webhook's Service has the port. If cert-manager issues the certificate, it must
     /// be for that Service, mounted, and trusted by the caller.
-    fn called(&self, object: &Value, client: &Value) -> Vec<String> {
+    fn webhook_service(&self, object: &Value, client: &Value) -> Vec<String> {
         let target = &client["service"];
         let (home, called) = (text(target, "/namespace"), text(target, "/name"));
         let Some(service) = self.find("Service", home, called) else {

@@ -68,7 +68,7 @@ fn every_reference_in_every_way_to_install_resolves() {
         assert_eq!(Graph::of(overlay(olm)).problems(), [""; 0], "{olm}");
     }
     // Its Namespace exists already.
-    let namespaced = [overlay("namespaced"), chart::surroundings()].concat();
+    let namespaced = [overlay("namespaced"), chart::prerequisites()].concat();
     assert_eq!(Graph::of(namespaced).problems(), [""; 0]);
 }
 

@@ -105,7 +105,7 @@ impl Transport {
 
     /// Opens no new connections from now on, as clients of an endpoint that was removed from a
     /// Service.
-    pub(crate) fn connect_no_more(&self) {
+    pub(crate) fn stop_connecting(&self) {
         self.connects.store(false, Ordering::Relaxed);
     }
 
@@ -145,7 +145,7 @@ impl Transport {
         let stream = TcpStream::connect(self.address)
             .await
             .map_err(CallError::Connect)?;
-        let (stream, socket) = twice(stream).map_err(CallError::Connect)?;
+        let (stream, socket) = with_second_handle(stream).map_err(CallError::Connect)?;
         let name = ServerName::from(self.address.ip());
         let stream = self.tls.connect(name, stream).await;
         let stream = stream.map_err(CallError::Handshake)?;
@@ -162,7 +162,7 @@ impl Transport {
 }
 
 /// Returns the stream and a second handle of its socket.
-fn twice(stream: TcpStream) -> io::Result<(TcpStream, std::net::TcpStream)> {
+fn with_second_handle(stream: TcpStream) -> io::Result<(TcpStream, std::net::TcpStream)> {
     stream.set_nodelay(true)?;
     let socket = stream.into_std()?;
     let stream = TcpStream::from_std(socket.try_clone()?)?;

@@ -52,8 +52,8 @@ async fn a_stop_under_load_fails_no_call_and_has_its_phases_in_the_log() {
     println!("503 of /readyz after {:?}", told.elapsed());
     assert_eq!(http::probe(health, "/healthz").await, Some(200));
     sleep(LISTED_FOR.saturating_sub(told.elapsed())).await;
-    kept.connect_no_more();
-    made_anew.connect_no_more();
+    kept.stop_connecting();
+    made_anew.stop_connecting();
     while kept.idle() > 0 {
         assert!(told.elapsed() < DEADLINE, "connections are still open");
         sleep(POLL).await;

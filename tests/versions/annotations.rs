@@ -125,11 +125,11 @@ async fn conversion_data_is_validated_on_every_path_on_which_it_can_change() {
     env.merge(&path, label).await.expect("labelled");
     assert_eq!(hub_spec(&env).await, expected);
 
-    what_was_wrong_before_may_stay(&env).await;
+    existing_errors_are_accepted(&env).await;
 }
 
 /// An update is accepted if it leaves an existing error alone or makes it no worse.
-async fn what_was_wrong_before_may_stay(env: &TestEnv) {
+async fn existing_errors_are_accepted(env: &TestEnv) {
     let path = of(&MEMCACHED.spoke, "wrong");
     let with = |data: Value| json!({"metadata": {"annotations": data}});
     for patch in [

@@ -24,7 +24,11 @@ fn negative(kind: &Kind, version: &Version) -> (Value, String) {
 
 /// Tries to create a negative object of every kind in every version; each must be rejected with
 /// this message, by the webhook or not.
-async fn all_are_refused(env: &TestEnv, by_webhook: bool, words: fn(field: &str) -> String) {
+async fn assert_all_are_rejected(
+    env: &TestEnv,
+    by_webhook: bool,
+    words: fn(field: &str) -> String,
+) {
     for kind in kinds() {
         for version in [&kind.spoke, &kind.hub] {
             let (object, field) = negative(kind, version);
@@ -50,13 +54,13 @@ async fn all_are_refused(env: &TestEnv, by_webhook: bool, words: fn(field: &str)
 }
 
 /// The message of webhook and reconciler, which share the rule.
-fn ours(field: &str) -> String {
+fn our_message(field: &str) -> String {
     format!("{field}: Invalid value: -1: must be greater than or equal to 0")
 }
 
 /// Applies CRDs without lower bounds and without the scale subresource, for which the API server
 /// has a check of its own.
-async fn take_the_bounds_away(env: &TestEnv) {
+async fn remove_bounds(env: &TestEnv) {
     for kind in kinds() {
         let mut crd = serde_json::to_value(crd::both_versions(kind)).expect("JSON");
         for version in crd["spec"]["versions"].as_array_mut().expect("versions") {
@@ -73,14 +77,14 @@ async fn schema_webhook_and_reconciler_each_reject_a_negative_number_of_pods() {
     let env = TestEnv::with_api_server().await;
     env.apply_crds(crd::both_versions).await;
     env.create_namespace(NAMESPACE).await;
-    all_are_refused(&env, false, |field| {
+    assert_all_are_rejected(&env, false, |field| {
         format!("{field}: Invalid value: -1: {field} in body should be greater than or equal to 0")
     })
     .await;
 
     env.register_webhooks().await;
-    take_the_bounds_away(&env).await;
-    all_are_refused(&env, true, ours).await;
+    remove_bounds(&env).await;
+    assert_all_are_rejected(&env, true, our_message).await;
 
     env.unregister_webhooks().await;
     for kind in kinds() {
@@ -107,7 +111,7 @@ async fn schema_webhook_and_reconciler_each_reject_a_negative_number_of_pods() {
             let path = path(kind, version, NAMESPACE, name);
             let object = env.until(&path, "Degraded for InvalidSpec", told).await;
             let conditions = object["status"]["conditions"].to_string();
-            assert!(conditions.contains(&ours(&field)), "{conditions}");
+            assert!(conditions.contains(&our_message(&field)), "{conditions}");
         }
     }
     // The manager applies the children of the valid resource and of no other.

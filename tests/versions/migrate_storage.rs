@@ -18,7 +18,7 @@ const MEMCACHED: &Kind = &memcached::KIND;
 const OBJECTS: usize = 300;
 
 /// Returns resourceVersion by name: it changes when an object is rewritten.
-async fn written(env: &TestEnv) -> BTreeMap<String, String> {
+async fn resource_versions(env: &TestEnv) -> BTreeMap<String, String> {
     let list = env.get(&list_path(MEMCACHED, &MEMCACHED.hub)).await;
     let list = list.expect("a list");
     let items = list["items"].as_array().expect("items").iter();
@@ -73,14 +73,14 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
     }
 
     env.apply_crds(crd::both_versions).await;
-    let before = written(&env).await;
+    let before = resource_versions(&env).await;
     assert_eq!(before.len(), OBJECTS);
     let (code, said, _) = env.subcommand(&["migrate-storage", "--dry-run"]).await;
     assert_eq!(code, 0);
     let expected = "memcacheds.cache.example.com: 300 objects would be rewritten, and \
                     status.storedVersions cut from v1alpha1, v1 to v1\n";
     assert!(said.contains(expected), "{said}");
-    assert_eq!(changed(&before, &written(&env).await), 0);
+    assert_eq!(changed(&before, &resource_versions(&env).await), 0);
     assert_eq!(
         env.stored_versions(MEMCACHED).await,
         json!(["v1alpha1", "v1"])
@@ -94,14 +94,14 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
         assert!(started.elapsed() < Duration::from_secs(60), "never there");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    env.webhooks.go_away().await;
+    env.webhooks.stop_serving().await;
     killed.kill();
-    env.webhooks.come_back().await;
+    env.webhooks.restart().await;
     // Writes that the API server had started may still be completed.
-    let mut half_way = written(&env).await;
+    let mut half_way = resource_versions(&env).await;
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let now = written(&env).await;
+        let now = resource_versions(&env).await;
         if changed(&half_way, &now) == 0 {
             break;
         }
@@ -117,7 +117,7 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
 
     let (code, said, _) = env.subcommand(&["migrate-storage", "--page-size=50"]).await;
     assert_eq!(code, 0);
-    let after = written(&env).await;
+    let after = resource_versions(&env).await;
     assert_eq!(changed(&before, &after), OBJECTS, "all are rewritten");
     let second = changed(&half_way, &after);
     assert_eq!(
@@ -134,11 +134,11 @@ async fn a_migration_that_is_killed_halfway_is_completed_by_the_next_run() {
     println!("with nothing to do: {:?}", started.elapsed());
     assert_eq!(code, 0);
     assert_eq!(said.matches("nothing to do").count(), 4, "{said}");
-    assert_eq!(changed(&after, &written(&env).await), 0);
+    assert_eq!(changed(&after, &resource_versions(&env).await), 0);
 }
 
 /// Waits until the audit log shows that the migration has read the CRD.
-async fn until_definition_was_read(env: &TestEnv) {
+async fn until_crd_was_read(env: &TestEnv) {
     let mut log = AuditLog::open(&env.cluster.audit_log()).expect("the audit log");
     let (started, mut was_read) = (Instant::now(), false);
     while !was_read {
@@ -169,7 +169,7 @@ async fn a_rewritten_object_differs_only_in_its_resource_version() {
     // An administrator changes the CRD meanwhile, in a field that does not matter here.
     let short_names = json!({"spec": {"names": {"shortNames": ["mc", "mem"]}}});
     let change = async {
-        until_definition_was_read(&env).await;
+        until_crd_was_read(&env).await;
         env.merge(&crd_path(MEMCACHED), short_names).await
     };
     let ((code, said, noted), change) = tokio::join!(env.subcommand(&["migrate-storage"]), change);

@@ -127,7 +127,7 @@ async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
     life(&env, "old").create().await;
     life(&env, "going").create().await;
 
-    env.webhooks.go_away().await;
+    env.webhooks.stop_serving().await;
     let gone = Instant::now();
     env.restart_api_server();
     // Writes that need validation are rejected with a reason; writes that leave the spec alone
@@ -168,7 +168,7 @@ async fn a_minute_without_webhooks_stops_neither_reconcilers_nor_deletions() {
     }
     println!("{rounds} rounds in {:?}", gone.elapsed());
 
-    env.webhooks.come_back().await;
+    env.webhooks.restart().await;
     env.register_webhooks().await;
     life(&env, "old").scale(3).await;
     let in_spoke = path(kind, &kind.spoke, NAMESPACE, "old-memcached");

@@ -182,7 +182,7 @@ impl Field {
                 .steps
                 .fetch_add(usize::from(step > 0), Ordering::Relaxed);
             if step == 0 {
-                self.try_refused(&mut walker, &children, value, count)
+                self.try_rejected(&mut walker, &children, value, count)
                     .await?;
             }
         }
@@ -190,7 +190,7 @@ impl Field {
     }
 
     /// Tries every value that the API server rejects; none may change anything.
-    async fn try_refused(
+    async fn try_rejected(
         &self,
         walker: &mut Walker<'_>,
         before: &Children,

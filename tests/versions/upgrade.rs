@@ -290,7 +290,7 @@ async fn upgrading_from_the_original_operators_and_back_loses_nothing() {
 /// The webhook server is down, and the API server has empty caches: objects in the stored version
 /// are read without conversion, and the manager continues.
 async fn without_conversion(env: &mut TestEnv, before: &Objects) {
-    env.webhooks.go_away().await;
+    env.webhooks.stop_serving().await;
     env.restart_api_server();
     let hub = objects(env, in_hub).await;
     assert_eq!(hub, converted(before), "without conversion");
@@ -312,6 +312,6 @@ async fn without_conversion(env: &mut TestEnv, before: &Objects) {
     env.until(&new, "ready", ready).await;
     env.delete_in_foreground(&new).await;
     env.until_gone(&new).await;
-    env.webhooks.come_back().await;
+    env.webhooks.restart().await;
     scale(env, in_spoke, 2).await;
 }

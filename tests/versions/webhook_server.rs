@@ -98,7 +98,7 @@ impl WebhookServer {
             registry,
             running: Mutex::default(),
         };
-        server.come_back().await;
+        server.restart().await;
         server
     }
 
@@ -126,7 +126,7 @@ impl WebhookServer {
     }
 
     /// Closes port and connections, as the exit of the process does.
-    pub(crate) async fn go_away(&self) {
+    pub(crate) async fn stop_serving(&self) {
         let running = self.set_running(None);
         if let Some(running) = running {
             running.abort();
@@ -140,7 +140,7 @@ impl WebhookServer {
     }
 
     /// Listens again on the same port, which stayed reserved.
-    pub(crate) async fn come_back(&self) {
+    pub(crate) async fn restart(&self) {
         let listener = TcpListener::bind(self.endpoint.address).await;
         let listener = listener.expect("a port");
         let stopping = Stopping {

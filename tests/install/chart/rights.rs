@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, authority, chart, deployment, find, is, modes, surroundings};
+use super::{NAMESPACE, authority, chart, deployment, find, is, modes, prerequisites};
 use crate::graph::Graph;
 use crate::rendered::{self, overlay};
 
@@ -104,7 +104,7 @@ fn the_overlay_for_one_namespace_grants_what_the_chart_for_one_grants() {
     let moved = rendered::render(&folder);
     assert!(!Value::from(moved.clone()).to_string().contains(NAMESPACE));
     assert_eq!(
-        Graph::of([moved, surroundings()].concat()).problems(),
+        Graph::of([moved, prerequisites()].concat()).problems(),
         [""; 0]
     );
 }

@@ -72,7 +72,7 @@ fn collect(version: &Version, parents: &[&'static str], fields: Fields, found: &
             }
             shape => values.extend(values_of(version, &path, shape).into_iter().map(Some)),
         }
-        values.push(Some(nonsense(&field.shape)));
+        values.push(Some(invalid_value(&field.shape)));
         found.push(Walked { path, values });
     }
 }
@@ -208,7 +208,7 @@ fn variations(version: &Version, path: &[&'static str], fields: Fields) -> Vec<V
 }
 
 /// Returns a value that the schema of the field rejects.
-fn nonsense(shape: &Shape) -> Value {
+fn invalid_value(shape: &Shape) -> Value {
     match shape {
         Shape::Integer { min, .. } => json!(min - 1),
         Shape::Text { max, .. } => json!("a".repeat(usize::from(*max) + 1)),

@@ -46,7 +46,7 @@ impl ClusterView {
             let api = Api::namespaced_with(client.clone(), namespace, &resource);
             let (to, events) = unbounded_channel();
             tasks.spawn(watch(api, to));
-            tasks.spawn(remember(events, Arc::clone(&seen)));
+            tasks.spawn(record(events, Arc::clone(&seen)));
         }
         let deployments = ApiResource::erase::<Deployment>(&());
         let api = Api::namespaced_with(client.clone(), namespace, &deployments);
@@ -100,7 +100,7 @@ async fn watch(api: Api<DynamicObject>, to: UnboundedSender<DynamicObject>) {
     }
 }
 
-async fn remember(mut events: UnboundedReceiver<DynamicObject>, seen: Arc<Seen>) {
+async fn record(mut events: UnboundedReceiver<DynamicObject>, seen: Arc<Seen>) {
     while let Some(object) = events.recv().await {
         let name = object.metadata.name.clone().expect("a name");
         let object = serde_json::to_value(object).expect("JSON");

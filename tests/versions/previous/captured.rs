@@ -99,7 +99,7 @@ async fn the_state_that_the_previous_release_leaves_is_captured() {
 }
 
 /// Returns the object without fields that the API server sets, so that it can be created.
-fn fresh(mut object: Value) -> Value {
+fn without_server_fields(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().expect("metadata");
     for name in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
         metadata.remove(name);
@@ -116,7 +116,7 @@ async fn restore(env: &TestEnv, left: &Value) {
     let crds = left["crds"].as_array().expect("CRDs");
     for (kind, crd) in kinds().into_iter().zip(crds) {
         // There is no conversion yet, and all is stored in one version.
-        let mut crd = fresh(crd.clone());
+        let mut crd = without_server_fields(crd.clone());
         crd["spec"]["conversion"] = json!({"strategy": "None"});
         crd.as_object_mut().expect("an object").remove("status");
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -127,7 +127,7 @@ async fn restore(env: &TestEnv, left: &Value) {
     let mut uids: Vec<(String, String)> = Vec::new();
     for (name, path) in lists() {
         for object in left[&name].as_array().expect("objects") {
-            let mut text = fresh(object.clone()).to_string();
+            let mut text = without_server_fields(object.clone()).to_string();
             for (old, new) in &uids {
                 text = text.replace(old, new);
             }
@@ -166,7 +166,7 @@ async fn restore(env: &TestEnv, left: &Value) {
         let merged = env.merge(&crd_path(kind), conversion).await;
         merged.expect("the original conversion");
     }
-    let configuration = fresh(left["configuration"].clone());
+    let configuration = without_server_fields(left["configuration"].clone());
     let configurations = CONFIGURATION.rsplit_once('/').expect("a path").0;
     let created = env.create(configurations, &configuration).await;
     created.expect("the webhook configuration");
@@ -199,8 +199,8 @@ async fn this_release_continues_with_the_state_of_the_previous_one() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
 
-    install(&env, &Release::today()).await;
-    let replica = start(&env, &Release::today()).await;
+    install(&env, &Release::this_checkout()).await;
+    let replica = start(&env, &Release::this_checkout()).await;
     until_served(&env).await;
     load::until_ready(&env, &Asked::default()).await;
     assert!(replica.log().contains("became leader"), "{}", replica.log());

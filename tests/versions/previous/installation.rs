@@ -29,7 +29,7 @@ pub(crate) struct Release {
 
 impl Release {
     /// Returns the release of this checkout.
-    pub(crate) fn today() -> Self {
+    pub(crate) fn this_checkout() -> Self {
         Release {
             manager: testkit::manager().get_program().into(),
             manifests: concat!(env!("CARGO_MANIFEST_DIR"), "/dist/install.yaml").into(),

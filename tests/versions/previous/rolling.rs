@@ -45,7 +45,7 @@ async fn roll_under_load(env: &TestEnv, replicas: &mut Vec<Replica>, next: &Rele
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "builds the previous release; see `make test-previous`"]
 async fn rolling_updates_between_releases_under_load_lose_nothing() {
-    let (previous, today) = (Release::previous(), Release::today());
+    let (previous, today) = (Release::previous(), Release::this_checkout());
     let env = TestEnv::with_api_server().await;
     env.cluster.start_controllers().expect("controllers");
     install(&env, &previous).await;

@@ -36,7 +36,7 @@ impl Binaries {
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
             .filter(|assets| fs::canonicalize(assets).ok() != fs::canonicalize(&folder).ok());
-        let assets = assets.filter(|assets| match misfit(assets, &folder) {
+        let assets = assets.filter(|assets| match mismatch(assets, &folder) {
             None => true,
             Some(reason) => {
                 eprintln!("not using {ASSETS}={}: {reason}", assets.display());
@@ -105,7 +105,7 @@ fn build(module: &str) -> Result<PathBuf> {
 }
 
 /// Returns why the etcd and kube-apiserver of `assets` cannot be used, if so.
-fn misfit(assets: &Path, ours: &Path) -> Option<String> {
+fn mismatch(assets: &Path, ours: &Path) -> Option<String> {
     if !assets.join("etcd").exists() {
         return Some("it has no etcd".to_owned());
     }

@@ -93,7 +93,7 @@ impl Watch {
                 State::Resets => return Some(Err(Reset)),
                 State::Silent => std::future::pending().await,
             }
-            self.look_at_the_rules();
+            self.apply_rules();
             // A held event may have been released with no further bytes behind it.
             if self.state != State::Runs || !self.outgoing.is_empty() {
                 continue;
@@ -122,7 +122,7 @@ impl Watch {
         }
     }
 
-    fn look_at_the_rules(&mut self) {
+    fn apply_rules(&mut self) {
         self.changes.mark_unchanged();
         let hit = self
             .shared

@@ -159,7 +159,7 @@ impl<'a> DemoEnv<'a> {
         self.wait(&format!("{} Ready with {pods} pods", sample.name), || {
             let resource = cluster.get(&path)?.unwrap_or_default();
             Ok(if is_ready_with(&resource, pods) {
-                Ok(told_by(&resource["status"]))
+                Ok(summary(&resource["status"]))
             } else {
                 Err(resource["status"].to_string())
             })
@@ -253,7 +253,7 @@ fn is_ready_with(resource: &Value, pods: usize) -> bool {
         && nodes(status).count() == pods
 }
 
-fn told_by(status: &Value) -> String {
+fn summary(status: &Value) -> String {
     let pods = format!("{} pods", nodes(status).count());
     match status["realQPS"].as_i64() {
         Some(rate) => format!("{pods}, {rate} queries a second"),
