@@ -1,8 +1,8 @@
 #!/bin/sh
-# The RUSTC_WRAPPER of hack/fuzz.sh: compiles what is fuzzed with coverage, as `cargo fuzz` does
-# for everything, and all else as ever. So the dependencies are those that the tests have built.
-# A crate that is listed here must have a profile of its own in Cargo.toml, by which cargo tells
-# it from the one without coverage.
+# The RUSTC_WRAPPER of hack/fuzz.sh: compiles the fuzzed crates with coverage, which `cargo fuzz`
+# does for all crates, and all others without. So the dependencies are those that the tests have
+# built. Each crate listed here must have its own profile in Cargo.toml, so that cargo builds it
+# separately from the one without coverage.
 case $CARGO_PKG_NAME in
 quartet-operator | quartet-operator-fuzz | yasna)
     exec "$@" --cfg fuzzing -Cpasses=sancov-module \

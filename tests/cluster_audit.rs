@@ -1,6 +1,6 @@
 //! Checks the requests of every manager of a whole test run in the audit logs of its API servers.
 //! `hack/test.sh` runs this after all other tests; cargo runs it only by name.
-#![allow(clippy::disallowed_types)] // the cluster lives in real time
+#![allow(clippy::disallowed_types)] // the cluster runs in real time
 
 #[path = "cluster/granted.rs"]
 mod granted;

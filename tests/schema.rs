@@ -3,7 +3,7 @@
 //!
 //! The CRDs are copies in groups of this test, so that other tests and conversion webhooks have no
 //! effect.
-#![allow(clippy::disallowed_types)] // the API server lives in real time
+#![allow(clippy::disallowed_types)] // the API server runs in real time
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ impl Served {
         let params = PatchParams::apply("schema-tests").force();
         crds.patch(&name, &params, &Patch::Apply(&crd))
             .await
-            .expect("the API server takes the CRD");
+            .expect("the API server accepts the CRD");
         let gvk = GroupVersionKind::gvk(&group, version.name, kind.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
         let api = Api::namespaced_with(client.clone(), "default", &resource);

@@ -1,7 +1,7 @@
 //! Certificates on a real API server, which calls a webhook server of this test: two replicas share
 //! a Secret, with exactly the permissions of the generated profile, and register a URL. Each object
 //! belongs to one test.
-#![allow(clippy::disallowed_types)] // the API server lives in real time
+#![allow(clippy::disallowed_types)] // the API server runs in real time
 
 mod environment;
 mod load;

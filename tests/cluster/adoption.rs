@@ -41,7 +41,7 @@ struct Left {
 async fn create(env: &TestEnv, kind: Kind, node_port: i64) -> Left {
     let all = original_operators::ALL.into_iter();
     let mut documents = all.filter(|(of, _)| *of == kind.kind).map(|(_, text)| text);
-    let text = documents.next().expect("a kind of theirs");
+    let text = documents.next().expect("one of their kinds");
     let text = text.replace("30003", &node_port.to_string());
     let (mut resource, children) = resource_and_children(&text);
     resource["metadata"]["annotations"][PAUSED] = json!("true");

@@ -24,7 +24,12 @@ impl Liar<'_> {
             .header(http::header::USER_AGENT, LIAR)
             .body(body.to_string().into_bytes())
             .expect("a request");
-        self.0.api.client.request(request).await.expect("an answer")
+        self.0
+            .api
+            .client
+            .request(request)
+            .await
+            .expect("a response")
     }
 
     /// Writes that the resource is Ready.
@@ -149,7 +154,7 @@ async fn a_reconciler_that_writes_ready_too_early_is_found_each_time() {
     env.delete(DEPLOYMENT, "a").await;
     complete_rollout(&env, "a").await;
     liar.write_ready("a", 2).await;
-    finds(&[], 1); // nobody could know yet
+    finds(&[], 1); // a race: the manager could not have seen it
     tokio::time::sleep(RACE + Duration::from_millis(200)).await;
     liar.write_ready("a", 2).await;
     finds(&["it is being deleted"], 1);

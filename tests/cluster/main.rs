@@ -1,6 +1,6 @@
 //! Tests against a real API server, controller-manager and scheduler, with the real manager. `make
 //! test` starts the cluster for them.
-#![allow(clippy::disallowed_types)] // the cluster lives in real time
+#![allow(clippy::disallowed_types)] // the cluster runs in real time
 
 mod adoption;
 mod blocked;

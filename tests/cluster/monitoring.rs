@@ -150,7 +150,7 @@ async fn a_dashboard_is_drawn() {
         (begin, begin + LASTS),
     );
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dashboard.svg");
-    std::fs::write(path, svg).expect("docs/ is there");
+    std::fs::write(path, svg).expect("the folder docs");
 }
 
 /// Makes two conversions that fail: of an unknown kind, and of an object whose annotations have no
@@ -179,6 +179,6 @@ async fn make_failing_conversions(webhooks: &str) {
             .header("Content-Type", "application/json")
             .body(review.to_string().into_bytes())
             .expect("a request");
-        client.request_text(request).await.expect("an answer");
+        client.request_text(request).await.expect("a response");
     }
 }

@@ -178,7 +178,7 @@ async fn a_child_whose_deletion_is_blocked_is_not_ready_until_it_is_recreated() 
         let free = json!({"metadata": {"finalizers": null}});
         env.patch(kind, name, free).await.expect("patched");
         env.until_ready(ELASTIC_WEB, name).await;
-        let new = env.get(kind, name).await.expect("made anew");
+        let new = env.get(kind, name).await.expect("recreated");
         assert_ne!(new["metadata"]["uid"], old);
         let deployment = env.get(DEPLOYMENT, name).await.expect("there");
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];

@@ -136,11 +136,11 @@ fn ask(address: &str, command: &str) -> String {
     write!(stream, "{command}\r\nQUIT\r\n").expect("written");
     let lines: Vec<String> = BufReader::new(stream)
         .lines()
-        .map(|line| line.expect("an answer"))
+        .map(|line| line.expect("a response"))
         .collect();
     let [answers @ .., quit] = lines.as_slice() else {
         panic!("{address}: no answer to {command}");
     };
     assert_eq!(quit, "+OK", "{lines:?}");
-    answers.last().expect("an answer").clone()
+    answers.last().expect("a response").clone()
 }

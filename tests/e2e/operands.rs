@@ -207,7 +207,7 @@ pub(crate) fn store_and_read(pod: &str) {
     write!(stream, "set key 0 60 5\r\nvalue\r\nget key\r\n").unwrap();
     let mut lines = BufReader::new(stream)
         .lines()
-        .map(|line| line.expect("an answer"));
+        .map(|line| line.expect("a response"));
     let answer: Vec<String> = lines.by_ref().take(4).collect();
     assert_eq!(
         answer,

@@ -111,7 +111,7 @@ async fn a_leader_exits_if_the_lease_has_another_holder_and_that_lease_must_expi
     );
     assert!(
         took >= LEASE_DURATION - Duration::from_secs(1),
-        "somebody's time"
+        "the other holder's lease duration"
     );
     assert!(took < 2 * LEASE_DURATION, "{took:?}");
 }

@@ -1,6 +1,6 @@
 //! Several managers on one real API server: which of them writes, and when. `make test` starts the
 //! cluster. The tests wait for leases to expire, so they take nearly a minute, all concurrently.
-#![allow(clippy::disallowed_types)] // the cluster lives in real time
+#![allow(clippy::disallowed_types)] // the cluster runs in real time
 
 mod disputes;
 mod environment;

@@ -111,7 +111,7 @@ async fn caches_and_leader_election_accept_resource_versions_that_go_backwards()
     // A size that the resource had neither before nor after the backup.
     ask_for(&env, 2).await;
     until_scaled(&env, 2, &[&leader, &standby]).await;
-    assert!(leader.runs() || standby.has_led(), "nobody leads");
+    assert!(leader.runs() || standby.has_led(), "no leader");
 
     // The standby has seen later versions of the Lease.
     if leader.runs() {

@@ -142,7 +142,7 @@ async fn endless_bodies_and_unread_responses_use_bounded_memory() {
     let codes: Vec<_> = join_all(clients)
         .await
         .into_iter()
-        .map(|code| code.unwrap().expect("an answer"))
+        .map(|code| code.unwrap().expect("a response"))
         .collect();
     println!("answers: {codes:?}");
     for code in codes.into_iter().flatten() {

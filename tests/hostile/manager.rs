@@ -160,7 +160,7 @@ impl Manager {
     /// Like [`Manager::call`] of a good client, whose response must come in time.
     pub(crate) async fn good_call(&self, path: &str, body: &[u8]) -> Reply {
         let call = timeout(DEADLINE, self.call(GOOD, path, body));
-        call.await.expect("in time").expect("an answer")
+        call.await.expect("in time").expect("a response")
     }
 
     /// Returns a line of `/proc/<pid>/status`, in bytes, such as the current or the peak resident

@@ -1,7 +1,7 @@
 //! The installation manifests: a real kustomize builds every overlay, every reference in it
 //! resolves, and a real API server accepts each object with strict field validation. `make test`
 //! starts the cluster.
-#![allow(clippy::disallowed_types)] // the cluster lives in real time
+#![allow(clippy::disallowed_types)] // the cluster runs in real time
 
 mod accepted;
 mod chart;

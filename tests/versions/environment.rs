@@ -117,7 +117,7 @@ impl TestEnv {
         for kind in kinds() {
             self.apply_crd(kind, serde_json::to_value(form(kind)).expect("JSON"))
                 .await
-                .expect("the API server takes the CRD");
+                .expect("the API server accepts the CRD");
         }
         println!("CRDs applied and served after {:?}", started.elapsed());
     }
@@ -131,7 +131,7 @@ impl TestEnv {
         let applied = self.apply(&target, &crd).await?;
         for version in crd["spec"]["versions"].as_array().expect("versions") {
             let name = version["name"].as_str().expect("a name");
-            let version = kind.version(name).expect("a version of ours");
+            let version = kind.version(name).expect("one of our versions");
             let path = list_path(kind, version);
             self.until(&path, "served", |_| true).await;
             self.until_stored(kind, version, version_is_stored(&applied, name))
@@ -145,7 +145,7 @@ impl TestEnv {
         let name = configuration["metadata"]["name"].as_str().expect("a name");
         let target = format!("{CONFIGURATIONS}/{name}?fieldManager=installer&force=true");
         let applied = self.apply(&target, configuration).await;
-        applied.expect("the API server takes the configuration");
+        applied.expect("the API server accepts the configuration");
     }
 
     /// The opposite of [`TestEnv::register_webhooks`]; takes effect a moment later.
@@ -166,7 +166,7 @@ impl TestEnv {
                 let (started, before) = (Instant::now(), self.webhooks.decisions(kind, version));
                 while self.webhooks.decisions(kind, version) == before {
                     let created = self.create(&target, &sample).await;
-                    created.expect("the sample is taken");
+                    created.expect("the sample is accepted");
                     assert!(
                         started.elapsed() < DEADLINE,
                         "{kind:?} {version:?}: not called"
@@ -305,7 +305,7 @@ impl TestEnv {
     pub(crate) fn restart_api_server(&self) {
         self.cluster
             .restart(Component::ApiServer)
-            .expect("the API server comes back");
+            .expect("the API server serves again");
     }
 }
 

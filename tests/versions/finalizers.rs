@@ -63,7 +63,7 @@ async fn is_removed_with_the_object_or_when_the_number_is_corrected(form: Form, 
     let (field, _) = version.pods.blamed(&patch["spec"]);
     let pointer = format!("/{}", field.replace('.', "/"));
     *patch.pointer_mut(&pointer).expect("a number") = json!(1);
-    env.merge(&at("kept"), patch).await.expect("put right");
+    env.merge(&at("kept"), patch).await.expect("corrected");
     let free =
         |object: &Value| is_ready_with(object, 1) && object["metadata"]["finalizers"].is_null();
     env.until(&at("kept"), "Ready without the finalizer", free)
@@ -84,7 +84,7 @@ async fn a_negative_object_deleted_in_the_foreground_is_removed_once_it_is_zero(
     let refused = env.merge(&at, patch).await.expect_err("negative");
     assert_eq!(refused.code, 422, "{refused:?}");
     let patch = json!({"spec": {"count": 0}});
-    env.merge(&at, patch).await.expect("put right");
+    env.merge(&at, patch).await.expect("corrected");
     env.until_gone(&at).await;
 }
 

@@ -80,7 +80,7 @@ impl Etcd {
     async fn call(&self, path: &str, body: &Value) -> Value {
         let request = http::Request::post(path).body(body.to_string().into_bytes());
         let answer = self.0.request(request.expect("a request")).await;
-        answer.expect("etcd answers")
+        answer.expect("etcd responds")
     }
 }
 

@@ -44,7 +44,7 @@ async fn create_sample(
     sample["metadata"] = json!({"name": name});
     let target = collection(kind, version, "default");
     let created = env.create(&target, &sample).await;
-    created.expect("the sample is taken");
+    created.expect("the sample is accepted");
     (sample, path(kind, version, "default", name))
 }
 
@@ -156,7 +156,7 @@ async fn writes_without_a_spec_change_and_deletions_call_no_webhook() {
         let mut whole = json!({"spec": sample["spec"]});
         *number_of_pods(&mut whole, version) = json!(i32::MAX);
         whole["metadata"] = json!({"finalizers": []});
-        env.merge(&path, whole).await.expect("taken off");
+        env.merge(&path, whole).await.expect("removed");
         assert_eq!(env.webhooks.decisions(kind, version), before + 1.0);
         assert_eq!(env.get(&path).await.expect_err("gone").code, 404);
     }
@@ -193,7 +193,7 @@ async fn annotations_without_conversion_data_and_with_space_call_no_webhook() {
             let shown = shown.get(..60).unwrap_or(&shown);
             assert_eq!(asked, is_asked, "{version:?} {shown}");
             let empty = json!([{"op": "add", "path": "/metadata/annotations", "value": {}}]);
-            env.json_patch(&path, &empty).await.expect("taken off");
+            env.json_patch(&path, &empty).await.expect("removed");
         }
     }
 }

@@ -43,7 +43,7 @@ impl Side {
             .header("accept", "application/json")
             .body(kube::client::Body::from(bytes))
             .expect("a request");
-        let answer = self.client.send(request).await.expect("an answer");
+        let answer = self.client.send(request).await.expect("a response");
         let code = answer.status().as_u16();
         let body = answer.into_body().collect().await.expect("a body");
         let object: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();

@@ -61,7 +61,7 @@ fn exchange(mut stream: impl Read + Write, path: &str, headers: &[(&str, &str)])
     let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).expect("a request");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
+    stream.read_to_string(&mut answer).expect("a response");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
     (code.expect("a status"), body.to_owned())

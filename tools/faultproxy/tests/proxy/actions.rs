@@ -57,7 +57,7 @@ async fn too_many_requests_has_retry_after_in_the_header_or_in_the_object() {
     let env = TestEnv::start().await;
     env.proxy.install(first(Action::TooManyRequests(7)));
     let answer = env.send(Method::PATCH, DEPLOYMENT).await;
-    let answer = answer.expect("an answer");
+    let answer = answer.expect("a response");
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(answer.headers()["retry-after"], "7");
     let rule = Action::retry_after(429, "TooManyRequests", 3);
@@ -149,7 +149,7 @@ async fn a_watch_that_is_empty_ends_and_half_an_event_is_no_line() {
         let env = TestEnv::start().await;
         env.proxy.install(Rule::new(Match::watches(), action));
         let answer = env.ask(Method::GET, WATCH, PATIENCE).await;
-        let (code, body) = answer.expect("an answer");
+        let (code, body) = answer.expect("a response");
         assert_eq!(code, 200);
         assert!(body.starts_with(expected.as_bytes()) && !body.ends_with(b"\n"));
         assert_eq!(body.is_empty(), expected.is_empty());

@@ -90,7 +90,7 @@ async fn a_hold_ends_with_its_request_and_holds_nothing_afterwards() {
     let other = DEPLOYMENT.replace("/a", "/b");
     env.ask(Method::PATCH, &other, PATIENCE)
         .await
-        .expect("an answer");
+        .expect("a response");
     assert!(watch.is_silent().await, "the write of another object");
     assert_eq!(env.write().await.0, 200);
     assert_eq!(watch.event().await, modified(3));

@@ -9,7 +9,7 @@ const OTHER_LIST: &str = "/api/v1/namespaces/ns/services";
 
 async fn listed(env: &TestEnv, path: &str) -> String {
     let answer = env.ask(Method::GET, path, PATIENCE).await;
-    let (code, body) = answer.expect("an answer");
+    let (code, body) = answer.expect("a response");
     assert_eq!(code, 200);
     String::from_utf8_lossy(&body).into_owned()
 }

@@ -121,14 +121,14 @@ impl TestEnv {
     /// Makes a write that must succeed as at the server.
     pub(crate) async fn write(&self) -> (u16, Bytes) {
         let answer = self.ask(Method::PATCH, DEPLOYMENT, PATIENCE).await;
-        answer.expect("an answer")
+        answer.expect("a response")
     }
 
     /// Starts a watch; returns when it runs at the server, too.
     pub(crate) async fn watch(&self) -> Events {
         let before = self.server.watches.lock().expect("not poisoned").len();
         let answer = timeout(PATIENCE, self.send(Method::GET, WATCH)).await;
-        let answer = answer.expect("in time").expect("an answer");
+        let answer = answer.expect("in time").expect("a response");
         assert_eq!(answer.status().as_u16(), 200);
         assert_eq!(
             self.server.watches.lock().expect("not poisoned").len(),
