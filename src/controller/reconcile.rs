@@ -115,8 +115,16 @@ impl Reconciler {
             (Err(refused), _) if !resource.paused => Outcome::problem(refused.problem()),
             _ => Outcome::default(),
         };
-        if let Some(error) = outcome.failure.take_if(|error| error.is_fenced()) {
-            return Err(error.into());
+        let is_degraded = outcome.problem.is_some();
+        // During a `Retry-After`, the only status that is written is that of a degraded resource.
+        let is_last = |error: &mut RequestError| {
+            error.is_fenced() || (!is_degraded && error.retry_after().is_some())
+        };
+        if let Some(error) = outcome.failure.take_if(is_last) {
+            return Err(Failure {
+                error,
+                requeue_after: outcome.requeue_after,
+            });
         }
         let at = self.location(cached, &resource.api_version);
         let written = self

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use modelapi::{ApiServer, ObjectId};
+use modelapi::{ApiServer, Change, ObjectId};
 use serde_json::{Value, json};
 
 mod history;
@@ -14,6 +14,7 @@ use super::compare::{lacking, unfinished_rollout};
 use super::life::{NAME, NAMESPACE};
 use super::plan::{Fault, Plan, View, WriteFault};
 use super::run::Outcome;
+use super::wire::Asked;
 use crate::operators::{Child, Resource, SERVICE, Settings};
 
 /// A violation of an invariant.
@@ -36,6 +37,9 @@ const WRITES_PER_FAULT: usize = 8;
 const WRITES_WHILE_STALE: usize = 30;
 /// Attempts of all writes within an outage: the back-off starts at 5 ms and doubles up to 60 s.
 const WRITES_PER_OUTAGE: usize = 50;
+
+/// From a write to its answer.
+const REQUEST: Duration = Duration::from_millis(2);
 
 type Objects = BTreeMap<ObjectId, Arc<Value>>;
 
@@ -64,9 +68,13 @@ fn is_paused(object: &Value) -> bool {
     object["metadata"]["annotations"]["quartet-operator.example.com/paused"] == "true"
 }
 
-fn ready(object: &Value) -> Option<&Value> {
+fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
     let conditions = object["status"]["conditions"].as_array()?;
-    conditions.iter().find(|it| it["type"] == "Ready")
+    conditions.iter().find(|it| it["type"] == type_)
+}
+
+fn ready(object: &Value) -> Option<&Value> {
+    condition(object, "Ready")
 }
 
 /// The difference between a child and its desired state, if any.
@@ -220,6 +228,7 @@ pub(super) fn violations(plan: &Plan, outcome: &Outcome, reference: &Reference) 
         }
     }
     spent(plan, outcome, reference, &mut add);
+    early(plan, outcome, &mut add);
     for ended in &outcome.ended {
         add("O9", format!("a process ended: {ended}"));
     }
@@ -284,5 +293,44 @@ fn spent(plan: &Plan, outcome: &Outcome, reference: &Reference, add: &mut Add<'_
             outcome.writes, reference.writes
         );
         add("O5", what);
+    }
+}
+
+/// O5: after a 429, the process writes nothing to that object before the `Retry-After` has passed, except
+/// that the resource is degraded. A resource, its status and its children, which have its name, count as
+/// one object; a new resource of that name is another.
+fn early(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {
+    let id = plan.subject().id();
+    let of_resource = || outcome.log.iter().filter(|stored| stored.id == id);
+    let is_degraded = |asked: &Asked| {
+        let answered = asked.at..=asked.at + REQUEST;
+        let mut stored = of_resource().filter(|it| answered.contains(&it.at));
+        asked.target.resource.ends_with("/status")
+            && stored.any(|it| {
+                condition(&it.object, "Degraded").is_some_and(|it| it["status"] == "True")
+            })
+    };
+    for (index, refused) in outcome.journal.iter().enumerate() {
+        let Some(until) = refused.held_until else {
+            continue;
+        };
+        let is_early = |asked: &&Asked| {
+            let mut created = of_resource().filter(|it| it.change == Change::Added);
+            asked.process == refused.process
+                && asked.target.is_write()
+                && asked.target.name == refused.target.name
+                && asked.at < until
+                && !created.any(|it| it.at > refused.at && it.at <= asked.at)
+                && !is_degraded(asked)
+        };
+        for asked in outcome.journal[index + 1..].iter().filter(is_early) {
+            add(
+                "O5",
+                format!(
+                    "at {:?} {} of {}, although the Retry-After of {} ends at {until:?}",
+                    asked.at, asked.target.verb, asked.target.resource, refused.target.resource
+                ),
+            );
+        }
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Asked {
     pub(super) leads: bool,
     /// The answer of the API server; `None` if the request did not reach it.
     pub(super) code: Option<u16>,
+    /// The end of the `Retry-After` of a 429.
+    pub(super) held_until: Option<Duration>,
 }
 
 /// The state shared by all processes of a run.
@@ -201,6 +203,7 @@ impl Wire {
             target: target.clone(),
             leads: self.leads(),
             code,
+            held_until: None,
         });
     }
 }
@@ -249,12 +252,15 @@ impl Network for Wire {
     }
 
     fn answered(&self, _call: &Call, target: &Target, answer: &Answer) {
+        let now = self.run.server.elapsed();
         let mut state = self.run.lock();
         let mut journal = state.journal.iter_mut().rev();
         let asked = journal
             .find(|it| it.process == self.process && it.target == *target && it.code.is_none());
         if let Some(asked) = asked {
             asked.code = Some(answer.code);
+            let asks_to_wait = answer.retry_after.filter(|_| answer.code == 429);
+            asked.held_until = asks_to_wait.map(|seconds| now + Duration::from_secs(seconds));
         }
     }
 

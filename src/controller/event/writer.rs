@@ -16,7 +16,7 @@ use crate::api_server::RequestError;
 use crate::controller::call::{Caller, Location};
 use crate::controller::metrics::{EventFate, Metrics};
 
-/// Pauses before the second and the third attempt.
+/// Pauses before the second and the third attempt; longer if the API server asks for it.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 /// Limit of `reportingInstance` (`pkg/apis/core/validation/events.go`).
 const INSTANCE_LIMIT: usize = 128;
@@ -133,7 +133,7 @@ impl Writer {
                 (Ok(_), _) => return Ok(()),
                 (Err(error), Some(pause)) if is_transient(&error) => {
                     debug!(%error, "an Event is written later");
-                    sleep(pause).await;
+                    sleep(pause.max(error.retry_after().unwrap_or_default())).await;
                 }
                 (Err(error), _) => return Err(error),
             }

@@ -38,7 +38,10 @@ impl Scene {
                 log.lock().unwrap().push((method, body));
                 let code = codes.lock().unwrap().pop_front().unwrap_or(201);
                 let body = json!({"status": "Failure", "code": code, "message": "scripted"});
-                let response = Response::builder().status(code);
+                let mut response = Response::builder().status(code);
+                if code == 429 {
+                    response = response.header("Retry-After", 4);
+                }
                 Ok::<_, std::io::Error>(
                     response
                         .body(Body::from(body.to_string().into_bytes()))
@@ -159,6 +162,16 @@ async fn a_passing_failure_is_tried_twice_more_and_a_lasting_one_not_at_all() {
     scene.record("NameConflict");
     assert_eq!(scene.sent().await.len(), 1);
     assert_eq!(scene.count("failed"), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_not_tried_again_before_the_time_that_the_api_server_asks_for() {
+    let scene = Scene::new(&[429, 201]);
+    scene.record("NameConflict");
+    sleep(Duration::from_millis(3990)).await;
+    assert_eq!(scene.sent.lock().unwrap().len(), 1);
+    sleep(Duration::from_millis(20)).await;
+    assert_eq!(scene.sent.lock().unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -148,6 +148,31 @@ async fn nothing_is_sent_before_the_time_that_the_api_server_asks_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_status_that_is_due_waits_for_the_retry_after_of_a_child_unless_it_is_degraded() {
+    let scenario = ready_then(|| refusal(500, "busy", "", "")).await;
+    scenario.holds(2, spec_changed());
+    scenario.reconcile().await.expect_err("tried again");
+    assert_eq!(
+        scenario.sent(),
+        [FORCE],
+        "the status is due in half a second"
+    );
+    tokio::time::advance(Duration::from_millis(501)).await;
+    scenario.asks_to_stay_away(Duration::from_secs(7));
+    scenario.reconcile().await.expect_err("refused");
+    assert_eq!(scenario.sent(), Vec::<String>::new());
+    tokio::time::advance(Duration::from_secs(7)).await;
+    scenario.reconcile().await.expect_err("tried again");
+    assert_eq!(scenario.sent(), [FORCE, STATUS]);
+
+    tokio::time::advance(Duration::from_secs(30)).await;
+    scenario.asks_to_stay_away(Duration::from_secs(7));
+    scenario.reconcile().await.expect_err("refused");
+    assert_eq!(scenario.sent(), [STATUS], "it has lasted");
+    assert_eq!(scenario.condition("Degraded").1, "ApplyFailed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_does_not_start_is_named_and_degrades_after_a_minute() {
     let scenario = ready_then(|| None).await;
     let mut incomplete = rolled_out(1);
