@@ -1,19 +1,39 @@
 //! Selects the plans, and prints their results.
 #![allow(clippy::disallowed_types)] // how long a campaign takes is real time
 
+mod tally;
 mod twin_table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Instant;
+
+use self::tally::{FAILURES_MAX, Tally, print_run, trace};
 
 use super::life::{Subject, subjects};
 use super::oracle::{self, Reference, Violation};
-use super::plan::{Fault, Plan, Tempo, View, single_faults, tempos};
+use super::plan::{Fault, Plan, Tempo, View, earlier_writes, forms, single_faults, tempos};
 use super::run::{Outcome, run};
 use super::twins::{TWINS, as_product, as_twin};
 
 /// Plans of each kind in `cargo test`, unless `PLANS` is set.
-const PLANS: usize = 1000;
+const PLANS: u64 = 1000;
+
+/// The value of `PLANS`.
+enum Wanted {
+    /// Every plan with one fault.
+    All,
+    /// This number of plans, if it is set.
+    Plans(Option<u64>),
+}
+
+fn wanted() -> Wanted {
+    match std::env::var("PLANS").as_deref() {
+        Ok("all") => Wanted::All,
+        _ => Wanted::Plans(number("PLANS")),
+    }
+}
 
 /// The number in an environment variable.
 fn number(variable: &str) -> Option<u64> {
@@ -51,128 +71,78 @@ fn violations(plan: &Plan, references: &mut References) -> (Outcome, Vec<Violati
     (outcome, violations)
 }
 
-/// The plan with the fewest faults and steps that the same oracle still reports.
-fn shrunk(plan: &Plan, oracle: &str, references: &mut References) -> Plan {
-    let mut least = plan.clone();
-    let mut fails = |plan: &Plan| {
-        let (_, violations) = violations(plan, references);
-        violations.iter().any(|it| it.oracle == oracle)
-    };
-    for index in (0..plan.faults.len()).rev() {
-        let mut fewer = least.clone();
-        fewer.faults.remove(index);
-        if fails(&fewer) {
-            least = fewer;
-        }
-    }
-    while least.steps > 1 {
-        let mut fewer = least.clone();
-        fewer.steps -= 1;
-        if !fails(&fewer) {
-            break;
-        }
-        least = fewer;
-    }
-    least
+/// The lives of a kind in each tempo, without faults.
+fn lives(subject: Subject) -> impl Iterator<Item = Plan> {
+    let lives = subject.lives().into_iter().enumerate();
+    lives.flat_map(move |(life, of)| {
+        tempos().into_iter().map(move |tempo| Plan {
+            subject: subject.0,
+            life,
+            steps: of.steps.len(),
+            tempo,
+            seed: 1,
+            faults: Vec::new(),
+        })
+    })
 }
 
-/// The results of several plans.
-#[derive(Default)]
-struct Tally {
-    plans: usize,
-    faults_made: usize,
-    writes: usize,
-    failures: Vec<String>,
-}
-
-/// The search stops after this number of failures.
-const FAILURES_MAX: usize = 20;
-
-impl Tally {
-    fn run(&mut self, plan: &Plan, references: &mut References) {
-        let (outcome, violations) = violations(plan, references);
-        self.plans += 1;
-        self.faults_made += outcome.made;
-        self.writes += outcome.writes;
-        if let Some(first) = violations.first() {
-            let least = shrunk(plan, first.oracle, references);
-            let (_, violations) = self::violations(&least, references);
-            let mut text = format!("VIOLATION of {plan}\n");
-            for violation in &violations {
-                text += &format!("    {violation}\n");
-            }
-            text += &format!("    steps: {:?}\n", least.life().steps);
-            text += &format!("    again: make explore PLAN='{least}'");
-            println!("{text}");
-            self.failures.push(text);
-        }
-    }
-
-    fn write_if_due(&self, what: &str, began: Instant) {
-        println!(
-            "{what}: {} plans, {} faults made, {} writes, {} violations, {:.1?}",
-            self.plans,
-            self.faults_made,
-            self.writes,
-            self.failures.len(),
-            began.elapsed()
-        );
-    }
-
-    fn assert_none(&self) {
-        let failures = self.failures.len();
-        assert!(
-            failures == 0,
-            "{failures} plans failed; each is printed above"
-        );
-    }
-}
-
-/// Every plan of a kind with one fault.
-fn all_plans(subject: Subject, references: &mut References) -> Vec<Plan> {
+/// Every plan of a kind with one fault. A manager that is restarted at the event `number` sees each
+/// of the last `earlier(plan, number)` states.
+fn all_plans(
+    subject: Subject,
+    references: &mut References,
+    earlier: impl Fn(&Plan, usize) -> u64,
+) -> Vec<Plan> {
     let mut plans = Vec::new();
-    for (life, steps) in subject.lives().iter().map(|it| it.steps.len()).enumerate() {
-        for tempo in tempos() {
-            let plan = Plan {
-                subject: subject.0,
-                life,
-                steps,
-                tempo,
-                seed: 1,
-                faults: Vec::new(),
-            };
-            let reference = references.of(&plan);
-            let faults = single_faults(reference.writes, reference.events);
-            plans.extend(faults.into_iter().map(|fault| Plan {
-                faults: vec![fault],
-                ..plan.clone()
-            }));
-        }
+    for plan in lives(subject) {
+        let Reference { writes, events, .. } = *references.of(&plan);
+        let faults = single_faults(writes, events, |number| earlier(&plan, number));
+        plans.extend(faults.into_iter().map(|fault| plan.with(fault)));
     }
     plans
 }
 
-/// A sample of the plans with one fault that contains every life, tempo and form of fault.
+/// The number of states before that of a manager which is restarted at this event.
+fn earlier_states(plan: &Plan, number: usize) -> u64 {
+    let outcome = run(&plan.with(Fault::Restart(number, View::Fresh)));
+    outcome.restarted_at.unwrap_or_default()
+}
+
+/// A sample of the plans with one fault: of each life in each tempo with each form of fault, one or
+/// more.
 fn explore_one_fault(subject: usize) {
     let began = Instant::now();
     let subject = Subject(subject);
     let mut references = References::default();
-    let mut plans = all_plans(subject, &mut references);
+    let mut plans = all_plans(subject, &mut references, |_, number| earlier_writes(number));
     let all = plans.len();
     let mut random = fastrand::Rng::with_seed(number("SEED").unwrap_or(1));
     random.shuffle(&mut plans);
+    let of = |plan: &Plan| (plan.life, plan.tempo, plan.faults[0].form());
+    let mut seen = BTreeSet::new();
+    let (first, others): (Vec<_>, Vec<_>) = plans.into_iter().partition(|it| seen.insert(of(it)));
+    let least = lives(subject).count() * forms().len();
+    assert_eq!(first.len(), least, "each life in each tempo, and each form");
     let mut tally = Tally::default();
-    let wanted = number("PLANS").map_or(PLANS, |plans| usize::try_from(plans).unwrap_or(PLANS));
-    for plan in plans.iter().take(wanted) {
+    let wanted = match wanted() {
+        Wanted::Plans(wanted) => usize::try_from(wanted.unwrap_or(PLANS)).unwrap_or(all),
+        Wanted::All => all,
+    };
+    for plan in first.iter().chain(&others).take(wanted) {
         tally.run(plan, &mut references);
         if tally.failures.len() == FAILURES_MAX {
             break;
         }
     }
     let kind = subject.operator().kind().kind;
-    tally.write_if_due(&format!("{kind}, of {all} plans with one fault"), began);
+    tally.print(&format!("{kind}, of {all} plans with one fault"), began);
     tally.assert_none();
-    assert!(tally.plans >= wanted, "{} plans", tally.plans);
+    tally.assert_made();
+    assert_eq!(tally.plans, wanted.min(all));
+    if wanted >= least {
+        let made: Vec<_> = tally.forms.keys().copied().collect();
+        assert_eq!(made, forms(), "each form of fault");
+    }
 }
 
 #[test]
@@ -212,7 +182,7 @@ fn random_plan(random: &mut fastrand::Rng, references: &mut References) -> Plan 
     };
     let reference = references.of(&plan);
     // A fault may cause more writes and events: some numbers are beyond the end of the run.
-    let faults = single_faults(reference.writes + 2, reference.events + 4);
+    let faults = single_faults(reference.writes + 2, reference.events + 4, earlier_writes);
     plan.faults = (0..random.usize(1..=3))
         .map(|_| faults[random.usize(..faults.len())])
         .collect::<Vec<Fault>>();
@@ -228,7 +198,44 @@ fn random_plan(random: &mut fastrand::Rng, references: &mut References) -> Plan 
     plan
 }
 
-/// `make explore`: one plan if `PLAN` is set, else `PLANS` of one to three faults from `SEED`.
+/// The plans of `make explore`.
+enum Selection {
+    /// All of one fault.
+    All(Vec<Plan>),
+    /// Random ones, of one to three faults.
+    Random { plans: u64, seed: u64 },
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Selection::All(plans) => write!(formatter, "all {} plans with one fault", plans.len()),
+            Selection::Random { plans, seed } => write!(formatter, "{plans} plans, SEED={seed}"),
+        }
+    }
+}
+
+impl Selection {
+    fn len(&self) -> u64 {
+        match self {
+            Selection::All(plans) => plans.len() as u64,
+            Selection::Random { plans, .. } => *plans,
+        }
+    }
+
+    fn plan(&self, number: u64, references: &mut References) -> Plan {
+        match self {
+            Selection::All(plans) => plans[number as usize].clone(),
+            Selection::Random { seed, .. } => {
+                let mut random = fastrand::Rng::with_seed(seed.wrapping_add(number));
+                random_plan(&mut random, references)
+            }
+        }
+    }
+}
+
+/// `make explore`: one plan if `PLAN` is set, else all with one fault if `PLANS=all`, else `PLANS`
+/// random ones from `SEED`.
 #[test]
 #[ignore = "takes as long as it is told to: make explore"]
 fn explore() {
@@ -255,23 +262,33 @@ fn explore() {
         return assert!(violations.is_empty());
     }
     let began = Instant::now();
-    let (plans, seed) = (number("PLANS").unwrap_or(1000), number("SEED").unwrap_or(1));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    println!("{plans} plans, SEED={seed}, {threads} threads");
+    let selection = Arc::new(match wanted() {
+        Wanted::All => Selection::All(
+            subjects()
+                .flat_map(|subject| all_plans(subject, &mut references, earlier_states))
+                .collect(),
+        ),
+        Wanted::Plans(plans) => Selection::Random {
+            plans: plans.unwrap_or(PLANS),
+            seed: number("SEED").unwrap_or(1),
+        },
+    });
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("{selection}, {threads} threads, {:.1?}", began.elapsed());
     let workers: Vec<_> = (0..threads)
         .map(|thread| {
+            let selection = Arc::clone(&selection);
             std::thread::spawn(move || {
                 let mut references = References::default();
                 let mut tally = Tally::default();
-                for number in (thread..plans).step_by(threads as usize) {
-                    let mut random = fastrand::Rng::with_seed(seed.wrapping_add(number));
-                    let plan = random_plan(&mut random, &mut references);
+                for number in (thread as u64..selection.len()).step_by(threads) {
+                    let plan = selection.plan(number, &mut references);
                     match twin {
                         Some((twin, _)) => as_twin(twin, || tally.run(&plan, &mut references)),
                         None => tally.run(&plan, &mut references),
                     }
                     if tally.plans % 5000 == 0 {
-                        tally.write_if_due("so far", began);
+                        tally.print("so far", began);
                     }
                     if tally.failures.len() == FAILURES_MAX {
                         break;
@@ -281,45 +298,17 @@ fn explore() {
             })
         })
         .collect();
-    let tallies: Vec<_> = workers.into_iter().map(|it| it.join().unwrap()).collect();
-    for tally in &tallies {
-        tally.write_if_due("one thread", began);
+    let mut tally = Tally::default();
+    for worker in workers {
+        tally.add(worker.join().unwrap());
     }
-    for tally in &tallies {
-        tally.assert_none();
+    tally.print(&selection.to_string(), began);
+    println!("faults made, by form: {:?}", tally.forms);
+    tally.assert_none();
+    if matches!(*selection, Selection::All(_)) {
+        tally.assert_made();
+        assert_eq!(tally.plans as u64, selection.len());
     }
-}
-
-/// Every write and request of a run, in order.
-fn print_run(outcome: &Outcome) {
-    for line in trace(outcome) {
-        println!("{line}");
-    }
-    println!(
-        "settled {:?}, {} writes, {} events, {} faults made",
-        outcome.settled, outcome.writes, outcome.events, outcome.made
-    );
-}
-
-fn trace(outcome: &Outcome) -> Vec<String> {
-    let mut lines = Vec::new();
-    for stored in &outcome.log {
-        let (change, id, by) = (stored.change, &stored.id, &stored.by);
-        let what = format!(
-            "{change:?} {} {} by {by}: {}",
-            id.plural, id.name, stored.object
-        );
-        lines.push((stored.at, what));
-    }
-    for asked in &outcome.journal {
-        let (target, code) = (&asked.target, asked.code);
-        let (process, verb) = (asked.process, target.verb);
-        let what = format!("process {process} {verb} {} {code:?}", target.resource);
-        lines.push((asked.at, what));
-    }
-    lines.sort_by_key(|(at, _)| *at);
-    let text = lines.into_iter().map(|(at, what)| format!("{at:?} {what}"));
-    text.collect()
 }
 
 /// Plans of `make explore` that failed in the past.

@@ -91,6 +91,14 @@ impl Plan {
         life
     }
 
+    /// The plan with this fault only.
+    pub(super) fn with(&self, fault: Fault) -> Plan {
+        Plan {
+            faults: vec![fault],
+            ..self.clone()
+        }
+    }
+
     /// The plan without its faults.
     pub(super) fn reference(&self) -> Plan {
         Plan {
@@ -143,6 +151,20 @@ impl fmt::Display for Fault {
                 write!(formatter, "restart:{number}:watch-{back}")
             }
             Fault::NewLeader(number) => write!(formatter, "leader:{number}"),
+        }
+    }
+}
+
+impl Fault {
+    /// What goes wrong, wherever it does.
+    pub(super) fn form(&self) -> &'static str {
+        match self {
+            Fault::Write(_, fault) => word(&WRITE_FAULTS, *fault),
+            Fault::Event(_, fault) => word(&EVENT_FAULTS, *fault),
+            Fault::Restart(_, View::Fresh) => "fresh",
+            Fault::Restart(_, View::List(_)) => "list",
+            Fault::Restart(_, View::Watch(_)) => "watch",
+            Fault::NewLeader(_) => "leader",
         }
     }
 }
@@ -253,8 +275,13 @@ pub(super) fn tempos() -> [Tempo; 4] {
     })
 }
 
-/// Every plan with one fault, for a run with these numbers of writes and events.
-pub(super) fn single_faults(writes: usize, events: usize) -> Vec<Fault> {
+/// Every fault of a run with these numbers of writes and events. A manager that is restarted at an event
+/// sees each of the last `earlier` states.
+pub(super) fn single_faults(
+    writes: usize,
+    events: usize,
+    earlier: impl Fn(usize) -> u64,
+) -> Vec<Fault> {
     let mut faults = Vec::new();
     for number in 0..writes {
         faults.extend(WRITE_FAULTS.iter().map(|(it, _)| Fault::Write(number, *it)));
@@ -263,11 +290,23 @@ pub(super) fn single_faults(writes: usize, events: usize) -> Vec<Fault> {
         faults.extend(EVENT_FAULTS.iter().map(|(it, _)| Fault::Event(number, *it)));
         faults.push(Fault::NewLeader(number));
         faults.push(Fault::Restart(number, View::Fresh));
-        // At most as far back as there are writes: each event reports at least one write.
-        for back in 1..=number as u64 + 1 {
+        for back in 1..=earlier(number) {
             faults.push(Fault::Restart(number, View::List(back)));
             faults.push(Fault::Restart(number, View::Watch(back)));
         }
     }
     faults
+}
+
+/// The least number of writes before an event: each event so far reports one.
+pub(super) fn earlier_writes(number: usize) -> u64 {
+    number as u64 + 1
+}
+
+/// The forms of all faults, sorted.
+pub(super) fn forms() -> Vec<&'static str> {
+    let faults = single_faults(1, 1, |_| 1);
+    let mut forms: Vec<_> = faults.iter().map(Fault::form).collect();
+    forms.sort_unstable();
+    forms
 }

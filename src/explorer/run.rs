@@ -50,6 +50,8 @@ pub(super) struct Outcome {
     pub(super) last_cause: Duration,
     /// Unexpected ends of processes.
     pub(super) ended: Vec<String>,
+    /// The number of writes before the start of the last process that a fault restarted.
+    pub(super) restarted_at: Option<u64>,
 }
 
 struct Leads(Arc<AtomicBool>);
@@ -112,6 +114,7 @@ struct Supervisor {
     standby: Option<Process>,
     former: Option<Process>,
     ended: Vec<String>,
+    restarted_at: Option<u64>,
 }
 
 impl Supervisor {
@@ -126,13 +129,17 @@ impl Supervisor {
             standby,
             former: None,
             ended: Vec::new(),
+            restarted_at: None,
         }
     }
 
     async fn handle(&mut self, signal: Signal) {
         match signal {
             Signal::Crashed => self.restart(View::Fresh).await,
-            Signal::Restart(view) => self.restart(view).await,
+            Signal::Restart(view) => {
+                self.restart(view).await;
+                self.restarted_at = Some(self.leader.wire.base);
+            }
             Signal::NewLeader => {
                 self.leader.leads.store(false, Ordering::SeqCst);
                 // A former leader never leads again.
@@ -242,6 +249,7 @@ async fn explore(plan: &Plan) -> Outcome {
         settled,
         last_cause: last_step.max(run.last_fault()),
         ended: supervisor.ended,
+        restarted_at: supervisor.restarted_at,
         server,
     };
     supervisor.leader.kill();

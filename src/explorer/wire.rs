@@ -125,7 +125,8 @@ pub(super) struct Wire {
     shown: Mutex<Vec<(String, &'static str)>>,
     is_dead: AtomicBool,
     leads: Arc<AtomicBool>,
-    base: u64,
+    /// The revision at its start.
+    pub(super) base: u64,
 }
 
 impl Wire {
