@@ -1,71 +1,12 @@
 //! What is promised, as data, and whether what was measured keeps it. Measures nothing.
 
+pub(crate) mod row;
+
 use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::error::Error;
-
-/// The rows that something can be promised of.
-pub(crate) mod row {
-    pub(crate) const BINARY: &str = "binary, MB";
-    pub(crate) const BINARY_ZIPPED: &str = "binary with gzip -9, MB";
-    pub(crate) const REQUESTS: &str = "requests per resource";
-    pub(crate) const READS: &str = "reads per resource";
-    pub(crate) const REQUESTS_AT_REST: &str = "requests at rest";
-    pub(crate) const STATUS_WRITES: &str = "status writes of one resource, at most";
-    pub(crate) const STATUS_AFTER_CHILDREN: &str = "from the children to the first status, P99, s";
-    pub(crate) const STATUS_AFTER_CREATION: &str = "from creation to the first status, P99, s";
-    pub(crate) const ALL_READY: &str = "all Ready after, s";
-    pub(crate) const RECONCILES: &str = "reconciles per resource";
-    pub(crate) const CPU: &str = "CPU per 1000 resources, s";
-    pub(crate) const INSTRUCTIONS: &str = "user instructions per resource, millions";
-    pub(crate) const CPU_AT_REST: &str = "CPU at rest, % of a core";
-    pub(crate) const MEMORY_IDLE: &str = "memory idle, MiB";
-    pub(crate) const MEMORY_FULL: &str = "memory with all, MiB";
-    pub(crate) const MEMORY_RESTARTED: &str = "memory restarted with all, MiB";
-    pub(crate) const ADMISSION_CPU: &str = "admission, CPU of a call, µs";
-    pub(crate) const CONVERSION_CPU: &str = "conversion of one object, CPU of a call, µs";
-    pub(crate) const CONVERSION_P99: &str = "conversion of one object, P99, µs";
-    pub(crate) const BATCH_OBJECTS: &str = "conversion of a batch, objects per CPU-second";
-    pub(crate) const BATCH_MEMORY: &str = "conversion of 500 objects, memory over idle, MiB";
-
-    pub(crate) const SCALE_CPU: &str = "CPU per resource, most resources to fewest";
-    pub(crate) const SCALE_MEMORY: &str = "memory per resource, most resources to fewest";
-    pub(crate) const SCALE_RESTARTED: &str =
-        "memory per resource restarted, most resources to fewest";
-    pub(crate) const START_CPU: &str = "CPU of a start with all, s";
-    pub(crate) const CHANGE_P99: &str = "from one change to its apply, P99, ms";
-
-    pub(super) const ALL: [&str; 26] = [
-        BINARY,
-        BINARY_ZIPPED,
-        REQUESTS,
-        READS,
-        REQUESTS_AT_REST,
-        STATUS_WRITES,
-        STATUS_AFTER_CHILDREN,
-        STATUS_AFTER_CREATION,
-        ALL_READY,
-        RECONCILES,
-        CPU,
-        INSTRUCTIONS,
-        CPU_AT_REST,
-        MEMORY_IDLE,
-        MEMORY_FULL,
-        MEMORY_RESTARTED,
-        ADMISSION_CPU,
-        CONVERSION_CPU,
-        CONVERSION_P99,
-        BATCH_OBJECTS,
-        BATCH_MEMORY,
-        SCALE_CPU,
-        SCALE_MEMORY,
-        SCALE_RESTARTED,
-        START_CPU,
-        CHANGE_P99,
-    ];
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,14 +26,59 @@ struct Entry {
     at_least: Option<f64>,
     #[serde(default)]
     at_most_peers: bool,
+    bound: Option<f64>,
+    missed: Option<Missed>,
+}
+
+/// A miss that is known.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Missed {
+    why: String,
+    figure: f64,
+    /// Of the measurement.
+    date: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Bound {
+enum Limit {
     AtMost(f64),
     AtLeast(f64),
     /// The lowest of the peers.
     Peers,
+}
+
+impl Limit {
+    /// Whether `measured` is within the limit, or worse by no more than `tolerance`, a part of it. What
+    /// is not a number is not.
+    fn is_kept(self, measured: f64, peers: Option<f64>, tolerance: f64) -> bool {
+        match (self, peers) {
+            (Self::AtMost(most), _) | (Self::Peers, Some(most)) => {
+                measured <= most * (1.0 + tolerance)
+            }
+            (Self::AtLeast(least), _) => measured >= least * (1.0 - tolerance),
+            (Self::Peers, None) => true,
+        }
+    }
+
+    /// The same limit with the number `figure`.
+    fn at(self, figure: f64) -> Self {
+        match self {
+            Self::AtLeast(_) => Self::AtLeast(figure),
+            Self::AtMost(_) | Self::Peers => Self::AtMost(figure),
+        }
+    }
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AtMost(0.0) => formatter.write_str("0"),
+            Self::AtMost(most) => write!(formatter, "≤ {most}"),
+            Self::AtLeast(least) => write!(formatter, "≥ {least}"),
+            Self::Peers => formatter.write_str("≤ both peers"),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -100,7 +86,10 @@ struct Promise {
     row: String,
     pods: Option<u32>,
     resources: Option<u32>,
-    bound: Bound,
+    limit: Limit,
+    bound: Option<f64>,
+    /// The figure of a miss that is known.
+    known: Option<f64>,
 }
 
 impl TryFrom<Entry> for Promise {
@@ -115,29 +104,62 @@ impl TryFrom<Entry> for Promise {
         if entry.measured.trim().is_empty() {
             return Err(format!("row {row:?}: say in `measured` how it is measured"));
         }
-        let bound = match (entry.at_most, entry.at_least, entry.at_most_peers) {
-            (Some(most), None, false) => Bound::AtMost(most),
-            (None, Some(least), false) => Bound::AtLeast(least),
-            (None, None, true) => Bound::Peers,
+        let limit = match (entry.at_most, entry.at_least, entry.at_most_peers) {
+            (Some(most), None, false) => Limit::AtMost(most),
+            (None, Some(least), false) => Limit::AtLeast(least),
+            (None, None, true) => Limit::Peers,
             _ => {
                 return Err(format!(
                     "row {row:?}: give exactly one of at_most, at_least and at_most_peers: true"
                 ));
             }
         };
-        if let Bound::AtMost(number) | Bound::AtLeast(number) = bound
-            && !(number.is_finite() && number >= 0.0)
-        {
-            return Err(format!(
-                "row {row:?}: {number} is no bound; give a number of 0 or more"
-            ));
+        let numbers = [entry.at_most, entry.at_least, entry.bound];
+        for number in numbers.into_iter().flatten() {
+            if !(number.is_finite() && number >= 0.0) {
+                return Err(format!(
+                    "row {row:?}: {number} is no limit or bound; give a number of 0 or more"
+                ));
+            }
         }
+        let known = match entry.missed {
+            Some(missed) => Some(
+                missed
+                    .figure_beyond(limit)
+                    .map_err(|error| format!("row {row:?}: {error}"))?,
+            ),
+            None => None,
+        };
         Ok(Self {
             row,
             pods: entry.pods,
             resources: entry.resources,
-            bound,
+            limit,
+            bound: entry.bound,
+            known,
         })
+    }
+}
+
+impl Missed {
+    /// The figure, which is beyond `limit`.
+    fn figure_beyond(self, limit: Limit) -> Result<f64, String> {
+        if self.why.trim().is_empty() {
+            return Err("say in `missed` why it is missed".to_owned());
+        }
+        if let Err(error) = self.date.parse::<jiff::civil::Date>() {
+            return Err(format!("the date of `missed`: {error}"));
+        }
+        if limit == Limit::Peers {
+            return Err("`missed` has no figure to compare with beside peers".to_owned());
+        }
+        if !self.figure.is_finite() || limit.is_kept(self.figure, None, 0.0) {
+            return Err(format!(
+                "{} keeps the promise; remove `missed`",
+                self.figure
+            ));
+        }
+        Ok(self.figure)
     }
 }
 
@@ -151,7 +173,7 @@ pub(crate) struct Load {
 /// All promises, and which of them were missed so far.
 #[derive(Debug)]
 pub(crate) struct Promises {
-    /// As a part of the bound.
+    /// As a part of the limit.
     tolerance: f64,
     promises: Vec<Promise>,
     missed: Vec<String>,
@@ -162,6 +184,8 @@ pub(crate) struct Promises {
 pub(crate) struct Verdict {
     /// E.g. `≤ 3.25`; empty if nothing is promised.
     pub(crate) promised: String,
+    /// See [`Promises::bound`].
+    pub(crate) bound: Option<f64>,
     /// ` (missed)`, or empty.
     pub(crate) mark: &'static str,
 }
@@ -199,20 +223,25 @@ impl Promises {
     }
 
     /// The number that is promised of `row`, at most or at least; `peers` as for [`Self::judge`].
-    pub(crate) fn bound(&self, row: &str, load: Load, peers: Option<f64>) -> Option<f64> {
-        match self.promised(row, load)? {
-            Bound::AtMost(bound) | Bound::AtLeast(bound) => Some(bound),
-            Bound::Peers => peers,
+    pub(crate) fn limit(&self, row: &str, load: Load, peers: Option<f64>) -> Option<f64> {
+        match self.promise(row, load)?.limit {
+            Limit::AtMost(limit) | Limit::AtLeast(limit) => Some(limit),
+            Limit::Peers => peers,
         }
     }
 
-    fn promised(&self, row: &str, load: Load) -> Option<Bound> {
+    /// What the work of `row` takes with the least possible work around it.
+    pub(crate) fn bound(&self, row: &str, load: Load) -> Option<f64> {
+        self.promise(row, load)?.bound
+    }
+
+    fn promise(&self, row: &str, load: Load) -> Option<&Promise> {
         let applies = |promise: &&Promise| {
             promise.row == row
                 && promise.pods.is_none_or(|pods| pods == load.pods)
                 && promise.resources.is_none_or(|most| load.resources <= most)
         };
-        Some(self.promises.iter().find(applies)?.bound)
+        self.promises.iter().find(applies)
     }
 
     /// Compares `measured` with what is promised of `row`. `peers` is the lowest of the peers,
@@ -224,45 +253,40 @@ impl Promises {
         measured: f64,
         peers: Option<f64>,
     ) -> Verdict {
-        let Some(promised) = self.promised(row, load) else {
+        let Some(&Promise {
+            limit,
+            bound,
+            known,
+            ..
+        }) = self.promise(row, load)
+        else {
             return Verdict::default();
         };
-        // What is not a number keeps no promise.
-        let most = |bound: f64, tolerance: f64| measured <= bound * (1.0 + tolerance);
-        let least = |bound: f64, tolerance: f64| measured >= bound * (1.0 - tolerance);
-        let (promised, is_kept, is_near) = match (promised, peers) {
-            (Bound::AtMost(bound), _) => (
-                at_most(bound),
-                most(bound, 0.0),
-                most(bound, self.tolerance),
-            ),
-            (Bound::AtLeast(bound), _) => (
-                format!("≥ {bound}"),
-                least(bound, 0.0),
-                least(bound, self.tolerance),
-            ),
-            (Bound::Peers, Some(bound)) => (
-                "≤ both peers".to_owned(),
-                most(bound, 0.0),
-                most(bound, self.tolerance),
-            ),
-            (Bound::Peers, None) => return Verdict::default(),
-        };
-        if !is_near {
+        if limit == Limit::Peers && peers.is_none() {
+            return Verdict::default();
+        }
+        let is_near = |limit: Limit| limit.is_kept(measured, peers, self.tolerance);
+        if !is_near(limit) && !known.is_some_and(|figure| is_near(limit.at(figure))) {
             let of = match load.resources {
                 0 => String::new(),
                 many => format!(" ({many} resources with {} pods each)", load.pods),
             };
+            let known = known.map_or_else(String::new, |figure| format!(", known {figure}"));
             self.missed
-                .push(format!("{row}{of}: {measured:.3}, promised {promised}"));
+                .push(format!("{row}{of}: {measured:.3}, promised {limit}{known}"));
         }
         Verdict {
-            promised,
-            mark: if is_kept { "" } else { " (missed)" },
+            promised: limit.to_string(),
+            bound,
+            mark: match limit.is_kept(measured, peers, 0.0) {
+                true => "",
+                false => " (missed)",
+            },
         }
     }
 
-    /// Success if no promise was missed by more than the tolerance.
+    /// Success if no promise was missed by more than the tolerance, and no known miss became worse by
+    /// more than that.
     ///
     /// # Errors
     /// [`Error::Missed`] names the rows.
@@ -274,13 +298,6 @@ impl Promises {
             tolerance: self.tolerance * 100.0,
             rows: self.missed.join("\n  "),
         })
-    }
-}
-
-fn at_most(bound: f64) -> String {
-    match bound {
-        0.0 => "0".to_owned(),
-        _ => format!("≤ {bound}"),
     }
 }
 

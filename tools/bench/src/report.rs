@@ -221,7 +221,7 @@ pub(crate) fn listed(requests: &Requests) -> String {
     }
 }
 
-/// Rows of `what | promised | measured`.
+/// Rows of `what | bound | promised | measured`.
 pub(crate) struct Table<'a> {
     pub(crate) text: String,
     load: Load,
@@ -231,7 +231,7 @@ pub(crate) struct Table<'a> {
 impl<'a> Table<'a> {
     pub(crate) fn new(promises: &'a mut Promises, load: Load) -> Self {
         Self {
-            text: "| what | promised | measured |\n|---|---:|---:|\n".to_owned(),
+            text: "| what | bound | promised | measured |\n|---|---:|---:|---:|\n".to_owned(),
             load,
             promises,
         }
@@ -244,9 +244,13 @@ impl<'a> Table<'a> {
             note => format!(" ({note})"),
         };
         let (promised, mark) = (verdict.promised, verdict.mark);
+        let bound = verdict.bound.map_or_else(String::new, |it| it.to_string());
         let value = number(measured);
         // Writing to a String cannot fail.
-        let _ = writeln!(self.text, "| {what} | {promised} | {value}{note}{mark} |");
+        let _ = writeln!(
+            self.text,
+            "| {what} | {bound} | {promised} | {value}{note}{mark} |"
+        );
     }
 }
 

@@ -8,8 +8,8 @@ use crate::manager::NAMES;
 use crate::promises::{Load, Promises, row};
 use crate::report::{self, FIGURES, number};
 
-const HEAD: &str = "| what | promised | manager | controller-runtime | kube-rs | manager / controller-runtime | manager / kube-rs |\n\
-                    |---|---:|---:|---:|---:|---:|---:|\n";
+const HEAD: &str = "| what | bound | promised | manager | controller-runtime | kube-rs | manager / bound | manager / controller-runtime | manager / kube-rs |\n\
+                    |---|---:|---:|---:|---:|---:|---:|---:|---:|\n";
 
 /// What was measured, where, and amid what.
 pub(super) fn caption(arguments: &Arguments, load: [&str; 2]) -> String {
@@ -92,8 +92,12 @@ fn line(what: &str, load: Load, measured: &[Vec<f64>; 3], promises: &mut Promise
     let verdict = promises.judge(what, load, ours, Some(go.min(kube_rs)));
     let [our_cell, go_cell, kube_rs_cell] = measured.each_ref().map(|turns| cell(turns));
     let (promised, mark) = (verdict.promised, verdict.mark);
+    let bound = verdict.bound.map_or_else(String::new, |it| it.to_string());
+    let to_bound = verdict
+        .bound
+        .map_or_else(String::new, |bound| ratio(ours, bound));
     format!(
-        "| {what} | {promised} | {our_cell}{mark} | {go_cell} | {kube_rs_cell} | {} | {} |\n",
+        "| {what} | {bound} | {promised} | {our_cell}{mark} | {go_cell} | {kube_rs_cell} | {to_bound} | {} | {} |\n",
         ratio(ours, go),
         ratio(ours, kube_rs),
     )
@@ -134,9 +138,15 @@ mod tests {
         };
         let measured = [vec![20.0, 24.0], vec![44.0, 44.0], vec![20.0, 20.0]];
         let row = line(row::ALL_READY, load, &measured, &mut promises);
-        let promised = "| all Ready after, s | ≤ both peers |";
-        let cells = "22.0 (20.0, 24.0) (missed) | 44.0 | 20.0 | 0.50 | 1.10 |\n";
+        let promised = "| all Ready after, s |  | ≤ both peers |";
+        let cells = "22.0 (20.0, 24.0) (missed) | 44.0 | 20.0 |  | 0.50 | 1.10 |\n";
         assert_eq!(row, format!("{promised} {cells}"));
+        let measured = [vec![3.0], vec![3.5], vec![3.5]];
+        let row = line(row::REQUESTS, load, &measured, &mut promises);
+        assert!(
+            row.contains("| 2.25 | ≤ 3.25 | 3.00 | 3.50 | 3.50 | 1.33 | 0.86 | 0.86 |"),
+            "{row}"
+        );
         assert_eq!(
             row.matches('|').count(),
             HEAD.lines().next().unwrap().matches('|').count()

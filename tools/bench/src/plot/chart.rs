@@ -22,7 +22,7 @@ impl Picture {
     /// Whether nothing was measured of it.
     pub(super) fn is_empty(&self) -> bool {
         let mut lines = self.panels.iter().flat_map(|panel| &panel.lines);
-        lines.all(|line| line.look == Look::Bound || line.points.is_empty())
+        lines.all(|line| !line.look.is_measured() || line.points.is_empty())
     }
 }
 
@@ -51,6 +51,8 @@ pub(super) enum Look {
     Second,
     Third,
     /// What is promised: dashed and thin.
+    Promised,
+    /// What cannot be undercut: dotted and thin.
     Bound,
 }
 
@@ -58,23 +60,30 @@ pub(super) enum Look {
 const BLUE: RGBColor = RGBColor(0, 114, 178);
 const VERMILION: RGBColor = RGBColor(213, 94, 0);
 const GREEN: RGBColor = RGBColor(0, 158, 115);
+const GREY: RGBColor = RGBColor(80, 80, 80);
 const TEXT: RGBColor = RGBColor(60, 60, 60);
 const AXIS: RGBColor = RGBColor(150, 150, 150);
 const GRID: RGBColor = RGBColor(230, 230, 230);
 
 impl Look {
+    /// Whether it is of a figure that was measured.
+    fn is_measured(self) -> bool {
+        !matches!(self, Self::Promised | Self::Bound)
+    }
+
     fn colour(self) -> RGBColor {
         match self {
             Self::First => BLUE,
             Self::Second => VERMILION,
             Self::Third => GREEN,
-            Self::Bound => BLACK,
+            Self::Promised => BLACK,
+            Self::Bound => GREY,
         }
     }
 }
 
 /// Of a panel that is alone, and of one of many, in pixels.
-const ALONE: u32 = 600;
+const ALONE: u32 = 740;
 const BESIDE: u32 = 410;
 const HEIGHT: u32 = 290;
 const HEADING: u32 = 30;
@@ -87,11 +96,11 @@ const LETTER: i32 = 8;
 const LARGE: f64 = 16.0 * 1.24;
 const MIDDLE: f64 = 12.5 * 1.24;
 const SMALL: f64 = 11.5 * 1.24;
-/// How SVG has the colour of a bound, which nothing else has, and what makes it dashed: plotters would
-/// draw each dash as a line of its own.
-const BOUND: &str = "stroke=\"#000000\"";
-const DASHES: &str = "stroke-dasharray=\"7 5\"";
-/// Half of a bound that is known at one place only.
+/// How SVG has the colours that nothing else has, and what makes their lines dashed and dotted: plotters
+/// would draw each dash as a line of its own.
+const PROMISED: [&str; 2] = ["stroke=\"#000000\"", "stroke-dasharray=\"7 5\""];
+const BOUND: [&str; 2] = ["stroke=\"#505050\"", "stroke-dasharray=\"2 3\""];
+/// Half of a line that is known at one place only.
 const DASH: i32 = 14;
 const MARK: i32 = 4;
 
@@ -121,7 +130,11 @@ pub(super) fn svg(picture: &Picture) -> Result<String, DrawingAreaErrorKind<io::
         legend(&root, picture, (HEADING + HEIGHT + LEGEND / 2) as i32)?;
         root.present()?;
     }
-    Ok(svg.replace(BOUND, &format!("{BOUND} {DASHES}")))
+    let looks = [PROMISED, BOUND];
+    let dashed = looks.iter().fold(svg, |svg, [colour, dashes]| {
+        svg.replace(colour, &format!("{colour} {dashes}"))
+    });
+    Ok(dashed)
 }
 
 fn text(root: &Area<'_>, text: &str, at: Pixel, size: f64) -> Drawn {
@@ -153,11 +166,9 @@ fn draw(root: &Area<'_>, place: &Area<'_>, picture: &Picture, panel: &Panel) -> 
         .bold_line_style(GRID)
         .draw()?;
     // The first over the others, and over all of them what is promised.
-    let (bounds, measured): (Vec<_>, Vec<_>) = panel
-        .lines
-        .iter()
-        .partition(|line| line.look == Look::Bound);
-    for one in measured.into_iter().rev().chain(bounds) {
+    let (measured, others): (Vec<_>, Vec<_>) =
+        panel.lines.iter().partition(|line| line.look.is_measured());
+    for one in measured.into_iter().rev().chain(others) {
         // What has no place on the axes is left out.
         let is_there = |&(x, y): &(f64, f64)| {
             let places = [picture.x.scale.place(x), picture.y.scale.place(y)];
@@ -174,11 +185,11 @@ fn line(root: &Area<'_>, look: Look, pixels: &[Pixel]) -> Drawn {
     let colour = look.colour();
     match (look, pixels) {
         (_, []) => Ok(()),
-        (Look::Bound, &[(x, y)]) => {
+        (Look::Promised | Look::Bound, &[(x, y)]) => {
             let ends = vec![(x - DASH, y), (x + DASH, y)];
             root.draw(&PathElement::new(ends, colour.stroke_width(1)))
         }
-        (Look::Bound, _) => {
+        (Look::Promised | Look::Bound, _) => {
             let style = colour.stroke_width(1);
             root.draw(&PathElement::new(pixels.to_vec(), style))
         }
@@ -200,7 +211,7 @@ fn mark(root: &Area<'_>, look: Look, (x, y): Pixel) -> Drawn {
             let corners = [(x - half, y - half), (x + half, y + half)];
             root.draw(&Rectangle::new(corners, style))
         }
-        Look::Bound => Ok(()),
+        Look::Promised | Look::Bound => Ok(()),
     }
 }
 

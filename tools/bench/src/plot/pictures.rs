@@ -15,6 +15,8 @@ const LOOKS: [Look; 3] = [Look::First, Look::Second, Look::Third];
 /// What stands for what is promised.
 const AT_MOST: &str = "promised, at most";
 const AT_MOST_PEERS: &str = "promised, at most: the lower of both peers";
+/// What stands for what the work takes by itself.
+const BOUND: &str = "bound";
 
 /// A row of bursts.
 pub(super) struct BurstPlot {
@@ -72,6 +74,7 @@ pub(super) fn of_bursts(
         .map(|pods| {
             let mut lines = measured(plot, records, pods);
             lines.push(promised(plot, records, pods, &x, promises));
+            lines.push(bound(plot.row, pods, &x, promises));
             let title = match pods {
                 0 => "no pods".to_owned(),
                 1 => "one pod each".to_owned(),
@@ -99,7 +102,7 @@ fn measured(plot: &BurstPlot, records: &Records<Burst>, pods: u32) -> Vec<Line> 
     lines.collect()
 }
 
-/// The bound. One that does not depend on the peers goes from end to end.
+/// What is promised. What does not depend on the peers goes from end to end, in steps.
 fn promised(
     plot: &BurstPlot,
     records: &Records<Burst>,
@@ -110,25 +113,49 @@ fn promised(
     let here = records.iter().map(|(key, _)| key);
     let here = here.filter(|key| key.row == plot.row && key.pods == pods);
     let sizes: BTreeSet<u32> = here.map(|key| key.resources).collect();
-    let fixed = |resources| promises.bound(plot.row, Load { resources, pods }, None);
-    let mut points: Vec<_> = sizes
-        .iter()
-        .filter_map(|&resources| {
-            let load = Load { resources, pods };
-            let bound = promises.bound(plot.row, load, lowest_peer(plot, records, load))?;
-            Some((f64::from(resources), bound))
-        })
-        .collect();
+    let fixed = |resources| promises.limit(plot.row, Load { resources, pods }, None);
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for &resources in &sizes {
+        let load = Load { resources, pods };
+        let Some(limit) = promises.limit(plot.row, load, lowest_peer(plot, records, load)) else {
+            continue;
+        };
+        if let Some(&(before, last)) = points.last()
+            && fixed(resources).is_some()
+            && last != limit
+        {
+            points.push((before, limit));
+        }
+        points.push((f64::from(resources), limit));
+    }
     let mut name = AT_MOST_PEERS;
-    if let Some(bound) = sizes.first().copied().and_then(fixed) {
-        points.insert(0, (x.range().start, bound));
+    if let Some(limit) = sizes.first().copied().and_then(fixed) {
+        points.insert(0, (x.range().start, limit));
         name = AT_MOST;
     }
-    if let Some(bound) = sizes.last().copied().and_then(fixed) {
-        points.push((x.range().end, bound));
+    if let Some(limit) = sizes.last().copied().and_then(fixed) {
+        points.push((x.range().end, limit));
     }
     Line {
         name: name.to_owned(),
+        look: Look::Promised,
+        points,
+    }
+}
+
+/// The bound of a row of bursts, which is the same for every size.
+fn bound(row: &str, pods: u32, x: &Axis, promises: &Promises) -> Line {
+    let resources = u32::MAX;
+    let bound = promises.bound(row, Load { resources, pods });
+    let ends = [x.range().start, x.range().end];
+    bound_line(bound.map_or_else(Vec::new, |bound| {
+        ends.into_iter().map(|end| (end, bound)).collect()
+    }))
+}
+
+fn bound_line(points: Vec<(f64, f64)>) -> Line {
+    Line {
+        name: BOUND.to_owned(),
         look: Look::Bound,
         points,
     }
@@ -173,9 +200,12 @@ pub(super) fn of_fleet(records: &Records<Fleet>, promises: &Promises) -> Picture
         .collect();
     lines.push(Line {
         name: AT_MOST.to_owned(),
-        look: Look::Bound,
+        look: Look::Promised,
         points: flat(records, promises).unwrap_or_default(),
     });
+    lines.push(bound_line(
+        fleet_bound(records, promises).unwrap_or_default(),
+    ));
     let sizes = records.iter().map(|(key, _)| key.resources).collect();
     let x = Axis::of_sizes("resources with a pod each", Scale::Linear, sizes);
     let title = String::new();
@@ -199,7 +229,7 @@ fn flat(records: &Records<Fleet>, promises: &Promises) -> Option<Vec<(f64, f64)>
         resources: last,
         pods: 1,
     };
-    let growth = promises.bound(row::SCALE_MEMORY, load, None)?;
+    let growth = promises.limit(row::SCALE_MEMORY, load, None)?;
     let most = growth * value(first, scale::MEMORY_PER_RESOURCE)? / 1024.0;
     let points = sizes.into_iter().map(|resources| {
         let idle = value(resources, row::MEMORY_IDLE)?;
@@ -207,6 +237,19 @@ fn flat(records: &Records<Fleet>, promises: &Promises) -> Option<Vec<(f64, f64)>
         Some((resources, idle + most * resources))
     });
     points.collect()
+}
+
+/// What so many resources take at least, from the bounds of none and of 10 000.
+fn fleet_bound(records: &Records<Fleet>, promises: &Promises) -> Option<Vec<(f64, f64)>> {
+    let load = Load {
+        resources: 10_000,
+        pods: 1,
+    };
+    let idle = promises.bound(row::MEMORY_IDLE, load)?;
+    let each = (promises.bound(row::MEMORY_FULL, load)? - idle) / f64::from(load.resources);
+    let sizes: BTreeSet<u32> = records.iter().map(|(key, _)| key.resources).collect();
+    let sizes = sizes.into_iter().map(f64::from);
+    Some(sizes.map(|size| (size, idle + each * size)).collect())
 }
 
 /// CPU of a conversion, by how many objects are in the call.
@@ -235,19 +278,23 @@ pub(super) fn of_webhooks(records: &Records<Webhook>, promises: &Promises) -> Pi
         Scale::Logarithmic,
         sizes.iter().copied().collect(),
     );
-    // So many a second of CPU are so many µs each.
-    let bound = promises.bound(row::BATCH_OBJECTS, Load::default(), None);
     let batches = sizes
         .into_iter()
         .filter(|&objects| objects >= crate::webhook::BATCH);
-    let batches = batches.map(f64::from).chain([x.range().end]);
+    let batches: Vec<_> = batches.map(f64::from).chain([x.range().end]).collect();
+    // So many a second of CPU are so many µs each.
+    let flat = |each_second: Option<f64>| {
+        let each = each_second.map(|it| 1e6 / it);
+        let points = batches.iter().filter_map(|&objects| Some((objects, each?)));
+        points.collect::<Vec<_>>()
+    };
+    let load = Load::default();
     lines.push(Line {
         name: AT_MOST.to_owned(),
-        look: Look::Bound,
-        points: bound.map_or_else(Vec::new, |bound| {
-            batches.map(|objects| (objects, 1e6 / bound)).collect()
-        }),
+        look: Look::Promised,
+        points: flat(promises.limit(row::BATCH_OBJECTS, load, None)),
     });
+    lines.push(bound_line(flat(promises.bound(row::BATCH_OBJECTS, load))));
     let panels = vec![Panel {
         title: String::new(),
         lines,

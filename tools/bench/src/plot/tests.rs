@@ -8,10 +8,15 @@ fn promises() -> Promises {
     Promises::read(&path).unwrap()
 }
 
-/// The line of what is promised, in the first panel.
-fn bound(picture: &Picture) -> &[(f64, f64)] {
+/// The line of this look in the first panel.
+fn line(picture: &Picture, look: Look) -> &[(f64, f64)] {
     let mut lines = picture.panels[0].lines.iter();
-    &lines.find(|line| line.look == Look::Bound).unwrap().points
+    &lines.find(|line| line.look == look).unwrap().points
+}
+
+/// The line of what is promised, in the first panel.
+fn promised(picture: &Picture) -> &[(f64, f64)] {
+    line(picture, Look::Promised)
 }
 
 /// One row of the three managers at two sizes, with no pods.
@@ -35,16 +40,34 @@ fn of_bursts(row: &str) -> Picture {
 #[test]
 fn what_is_promised_of_a_row_goes_from_end_to_end() {
     let picture = of_bursts("from the children to the first status, P99, s");
-    let bound = bound(&picture);
-    assert_eq!(bound.len(), 4);
-    assert!(bound.iter().all(|(_, value)| *value == 5.0), "{bound:?}");
-    assert!(bound[0].0 < 100.0 && bound[3].0 > 1000.0, "{bound:?}");
+    let promised = promised(&picture);
+    assert_eq!(promised.len(), 4);
+    assert!(
+        promised.iter().all(|(_, value)| *value == 5.0),
+        "{promised:?}"
+    );
+    assert!(
+        promised[0].0 < 100.0 && promised[3].0 > 1000.0,
+        "{promised:?}"
+    );
+    assert_eq!(line(&picture, Look::Bound), []);
+}
+
+#[test]
+fn a_promise_for_small_bursts_ends_in_a_step_and_the_bound_goes_from_end_to_end() {
+    let picture = of_bursts("requests per resource");
+    let promised = promised(&picture);
+    let steps: Vec<_> = promised[1..4].into();
+    assert_eq!(steps, [(100.0, 2.3), (100.0, 3.25), (1000.0, 3.25)]);
+    let bound = line(&picture, Look::Bound);
+    let ends = [(promised[0].0, 2.25), (promised[4].0, 2.25)];
+    assert_eq!(bound, ends);
 }
 
 #[test]
 fn what_is_promised_beside_the_peers_is_the_lower_of_them() {
     let picture = of_bursts("all Ready after, s");
-    assert_eq!(bound(&picture), [(100.0, 2.0), (1000.0, 20.0)]);
+    assert_eq!(promised(&picture), [(100.0, 2.0), (1000.0, 20.0)]);
 }
 
 #[test]
@@ -55,11 +78,16 @@ fn a_fleet_may_take_a_tenth_more_per_resource_than_the_smallest() {
                  10240,\"memory idle, MiB\",11\n";
     let fleet = Records::parse(fleet).unwrap();
     let picture = pictures::of_fleet(&fleet, &promises());
-    let rounded = bound(&picture)
-        .iter()
-        .map(|(size, value)| (*size, (value * 1e3).round()));
-    let rounded: Vec<_> = rounded.collect();
-    assert_eq!(rounded, [(1024.0, 14_400.0), (10_240.0, 55_000.0)]);
+    let rounded = |points: &[(f64, f64)]| -> Vec<_> {
+        let rounded = points
+            .iter()
+            .map(|(size, value)| (*size, (value * 1e3).round()));
+        rounded.collect()
+    };
+    let promised = rounded(promised(&picture));
+    assert_eq!(promised, [(1024.0, 14_400.0), (10_240.0, 55_000.0)]);
+    let bound = rounded(line(&picture, Look::Bound));
+    assert_eq!(bound, [(1024.0, 7697.0), (10_240.0, 10_370.0)]);
 }
 
 #[test]
@@ -74,7 +102,9 @@ fn batches_alone_have_a_bound_of_objects() {
         picture.panels[0].lines[0].points,
         [(1.0, 50.0), (500.0, 6.0)]
     );
-    assert_eq!(bound(&picture), [(500.0, 5.0), (750.0, 5.0)]);
+    assert_eq!(promised(&picture), [(500.0, 5.0), (750.0, 5.0)]);
+    let each = 1e6 / 242_000.0;
+    assert_eq!(line(&picture, Look::Bound), [(500.0, each), (750.0, each)]);
 }
 
 #[test]

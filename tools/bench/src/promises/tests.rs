@@ -5,6 +5,96 @@ const NOTHING: Load = Load {
     pods: 0,
 };
 
+/// Every number that was promised of a row, for a load of so many resources and pods, with its bound.
+/// Whoever changes the file changes a promise, and has to say so here, too.
+const MADE: [(&str, u32, u32, &str, Option<f64>); 42] = [
+    (row::BINARY, 0, 0, "≤ 9.5", None),
+    (row::BINARY_ZIPPED, 0, 0, "≤ 4", None),
+    (row::REQUESTS, 100, 0, "≤ 2.3", Some(2.25)),
+    (row::REQUESTS, 1000, 0, "≤ 3.25", Some(2.25)),
+    (row::REQUESTS, 5000, 0, "≤ 3.25", Some(2.25)),
+    (row::REQUESTS, 10_000, 0, "≤ 3.25", Some(2.25)),
+    (row::REQUESTS, 100, 1, "≤ 3.25", Some(3.25)),
+    (row::REQUESTS, 10_000, 1, "≤ 3.25", Some(3.25)),
+    (row::READS, 10_000, 1, "0", None),
+    (row::REQUESTS_AT_REST, 10_000, 1, "0", None),
+    (row::STATUS_WRITES, 10_000, 1, "≤ 2", None),
+    (row::STATUS_AFTER_CHILDREN, 100, 0, "≤ 5", None),
+    (row::STATUS_AFTER_CHILDREN, 10_000, 1, "≤ 5", None),
+    (row::STATUS_AFTER_CREATION, 10_000, 1, "≤ both peers", None),
+    (row::ALL_READY, 100, 0, "≤ both peers", None),
+    (row::ALL_READY, 10_000, 1, "≤ both peers", None),
+    (row::RECONCILES, 10_000, 0, "≤ 3", Some(2.0)),
+    (row::RECONCILES, 10_000, 1, "≤ 4", Some(3.0)),
+    (row::CPU, 10_000, 0, "≤ 1", Some(0.64)),
+    (row::CPU, 10_000, 1, "≤ 1.5", Some(0.64)),
+    (row::INSTRUCTIONS, 10_000, 1, "≤ both peers", None),
+    (row::CPU_AT_REST, 1000, 1, "≤ 0.02", Some(0.0)),
+    (row::MEMORY_IDLE, 10_000, 1, "≤ 10", Some(7.4)),
+    (row::MEMORY_FULL, 1000, 1, "≤ 14", Some(7.7)),
+    (row::MEMORY_FULL, 5000, 1, "≤ 25", Some(8.9)),
+    (row::MEMORY_FULL, 10_000, 1, "≤ 40", Some(10.3)),
+    (row::MEMORY_RESTARTED, 1000, 1, "≤ 14", Some(7.7)),
+    (row::MEMORY_RESTARTED, 5000, 1, "≤ 25", Some(8.9)),
+    (row::MEMORY_RESTARTED, 10_000, 1, "≤ 40", Some(10.3)),
+    (row::HANDOVER, 1000, 1, "≤ 60", Some(20.0)),
+    (row::ADMISSION_CPU, 0, 0, "≤ 18", Some(13.0)),
+    (row::CONVERSION_CPU, 0, 0, "≤ 20", Some(15.0)),
+    (row::CONVERSION_P99, 0, 0, "≤ 600", None),
+    (row::BATCH_OBJECTS, 0, 0, "≥ 200000", Some(242_000.0)),
+    (row::BATCH_MEMORY, 0, 0, "≤ 20", None),
+    (row::SCALE_CPU, 100_000, 1, "≤ 1.1", None),
+    (row::SCALE_MEMORY, 100_000, 1, "≤ 1.1", None),
+    (row::SCALE_RESTARTED, 100_000, 1, "≤ 1.1", None),
+    (row::START_CPU, 10_000, 1, "≤ 15", None),
+    (row::START_CPU, 100_000, 1, "≤ 15", None),
+    (row::CHANGE_P99, 10_000, 1, "≤ 50", None),
+    (row::CHANGE_P99, 100_000, 1, "≤ 50", None),
+];
+
+/// The misses that are known: row, resources, figure.
+const KNOWN: [(&str, Option<u32>, f64); 7] = [
+    (row::BINARY, None, 10.5),
+    (row::BINARY_ZIPPED, None, 4.73),
+    (row::MEMORY_IDLE, None, 11.3),
+    (row::MEMORY_FULL, Some(1000), 16.8),
+    (row::MEMORY_FULL, Some(5000), 29.9),
+    (row::MEMORY_RESTARTED, Some(1000), 17.9),
+    (row::MEMORY_RESTARTED, Some(5000), 29.4),
+];
+
+fn file() -> Promises {
+    Promises::parse(include_str!("../../promises.yaml")).unwrap()
+}
+
+#[test]
+fn the_file_has_every_promise_as_it_was_made() {
+    let mut promises = file();
+    assert_eq!(promises.tolerance, 0.1);
+    for (row, resources, pods, promised, bound) in MADE {
+        let load = Load { resources, pods };
+        let found = promises.judge(row, load, 0.0, Some(1.0));
+        let found = (found.promised.as_str(), found.bound);
+        assert_eq!(found, (promised, bound), "{row}, {load:?}");
+    }
+    for row in row::ALL {
+        assert!(
+            MADE.iter().any(|made| made.0 == row),
+            "{row:?} is not in MADE"
+        );
+    }
+}
+
+#[test]
+fn no_miss_is_known_but_those_that_are_listed() {
+    let promises = file().promises;
+    let known = promises.iter().filter_map(|promise| {
+        let figure = promise.known?;
+        Some((promise.row.as_str(), promise.resources, figure))
+    });
+    assert_eq!(known.collect::<Vec<_>>(), KNOWN);
+}
+
 fn promises(of_one: &str) -> Result<Promises, String> {
     Promises::parse(&format!(
         "tolerance: 10\npromises:\n- {{row: requests per resource, measured: audit log, {of_one}}}\n"
@@ -16,17 +106,6 @@ fn refused(of_one: &str) -> String {
 }
 
 #[test]
-fn the_projects_promises_can_be_read_and_every_row_has_one() {
-    let promises = Promises::parse(include_str!("../../promises.yaml")).unwrap();
-    for row in row::ALL {
-        assert!(
-            promises.promises.iter().any(|promise| promise.row == row),
-            "nothing is promised of {row:?}: remove it from `row`"
-        );
-    }
-}
-
-#[test]
 fn what_cannot_be_promised_is_an_error_that_names_the_row() {
     for wrong in [
         "at_most: -1",
@@ -35,6 +114,13 @@ fn what_cannot_be_promised_is_an_error_that_names_the_row() {
         "at_most: 1, at_least: 1",
         "pods: 1",
         "at_most_peers: false",
+        "at_most: 1, bound: -1",
+        "at_most: 1, missed: {why: x, figure: 1, date: 2026-11-25}",
+        "at_least: 1, missed: {why: x, figure: 2, date: 2026-11-25}",
+        "at_most: 1, missed: {why: x, figure: .nan, date: 2026-11-25}",
+        "at_most: 1, missed: {why: ' ', figure: 2, date: 2026-11-25}",
+        "at_most: 1, missed: {why: x, figure: 2, date: yesterday}",
+        "at_most_peers: true, missed: {why: x, figure: 2, date: 2026-11-25}",
     ] {
         let error = refused(wrong);
         assert!(error.contains("requests per resource"), "{wrong}: {error}");
@@ -71,6 +157,9 @@ fn judged(of_one: &str, measured: f64, peers: Option<f64>) -> (&'static str, boo
     (verdict.mark, promises.verdict().is_err())
 }
 
+const KNOWN_AT_4: &str = "at_most: 2, missed: {why: x, figure: 4, date: 2026-11-25}";
+const KNOWN_AT_50: &str = "at_least: 100, missed: {why: x, figure: 50, date: 2026-11-25}";
+
 #[test]
 fn only_a_miss_by_more_than_the_tolerance_fails() {
     let (kept, near, missed) = (("", false), (" (missed)", false), (" (missed)", true));
@@ -88,6 +177,13 @@ fn only_a_miss_by_more_than_the_tolerance_fails() {
         ("at_most_peers: true", 21.0, Some(20.0), near),
         ("at_most_peers: true", 23.0, Some(20.0), missed),
         ("at_most_peers: true", 23.0, None, kept),
+        (KNOWN_AT_4, 2.0, None, kept),
+        (KNOWN_AT_4, 3.0, None, near),
+        (KNOWN_AT_4, 4.39, None, near),
+        (KNOWN_AT_4, 4.41, None, missed),
+        (KNOWN_AT_4, f64::NAN, None, missed),
+        (KNOWN_AT_50, 46.0, None, near),
+        (KNOWN_AT_50, 44.0, None, missed),
     ] {
         let found = judged(promise, measured, peers);
         assert_eq!(found, expected, "{promise}, measured {measured}");
@@ -95,10 +191,10 @@ fn only_a_miss_by_more_than_the_tolerance_fails() {
 }
 
 #[test]
-fn a_bound_is_the_number_that_is_promised() {
+fn a_limit_is_the_number_that_is_promised() {
     let of = |of_one, peers| {
         let promises = promises(of_one).unwrap();
-        promises.bound(row::REQUESTS, NOTHING, peers)
+        promises.limit(row::REQUESTS, NOTHING, peers)
     };
     assert_eq!(of("at_most: 2", None), Some(2.0));
     assert_eq!(of("at_least: 100", Some(1.0)), Some(100.0));

@@ -225,7 +225,7 @@ mod tests {
         let (text, is_missed) = judged(&all);
         assert!(text.contains("Of 2000 resources"), "{text}");
         assert!(
-            text.contains("fewest | ≤ 1.1 | 0.500 (10.0 / 20.0) |"),
+            text.contains("fewest |  | ≤ 1.1 | 0.500 (10.0 / 20.0) |"),
             "{text}"
         );
         assert!(
@@ -233,7 +233,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("P99, ms | ≤ 50 | 99.0 (slowest 100 ms) (missed) |"),
+            text.contains("P99, ms |  | ≤ 50 | 99.0 (slowest 100 ms) (missed) |"),
             "{text}"
         );
         assert!(is_missed);

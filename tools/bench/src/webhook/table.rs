@@ -141,7 +141,12 @@ fn verdict(scenario: &Scenario, ours: &Figures, promises: &mut Promises) -> Stri
         let verdict = promises.judge(row, Load::default(), measured, None);
         match verdict.promised.as_str() {
             "" => String::new(),
-            promised => format!("{what} {promised}{}", verdict.mark),
+            promised => {
+                let bound = verdict
+                    .bound
+                    .map_or_else(String::new, |bound| format!(", bound {bound}"));
+                format!("{what} {promised}{bound}{}", verdict.mark)
+            }
         }
     });
     told.filter(|it| !it.is_empty())
@@ -283,7 +288,7 @@ mod tests {
             "{row}"
         );
         assert!(row.contains("| 100 / 100 | – | 33333 / 100000 |"), "{row}");
-        assert!(row.contains("CPU ≤ 18 (missed)"), "{row}");
+        assert!(row.contains("CPU ≤ 18, bound 13 (missed)"), "{row}");
         let cells = row.matches('|').count();
         assert_eq!(cells, HEAD.lines().last().unwrap().matches('|').count());
     }
