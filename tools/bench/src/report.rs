@@ -201,7 +201,8 @@ fn mebibytes(kibibytes: u64) -> f64 {
 
 fn count(requests: &Requests, counts: impl Fn(&Request) -> bool) -> f64 {
     let counted = requests.iter().filter(|(request, _)| counts(request));
-    counted.map(|(_, count)| *count as f64).sum()
+    // The sum of no f64 is -0.
+    counted.map(|(_, count)| *count).sum::<u64>() as f64
 }
 
 pub(crate) fn listed(requests: &Requests) -> String {

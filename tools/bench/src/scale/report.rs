@@ -167,7 +167,7 @@ fn over(idle: &Memory, resident: u64) -> f64 {
 
 fn count(requests: &Requests, counts: impl Fn(&Request) -> bool) -> f64 {
     let counted = requests.iter().filter(|(request, _)| counts(request));
-    counted.map(|(_, count)| *count as f64).sum()
+    counted.map(|(_, count)| *count).sum::<u64>() as f64
 }
 
 #[cfg(test)]

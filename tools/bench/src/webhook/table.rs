@@ -18,16 +18,16 @@ the rounds. Instructions are in user mode, in thousands. Memory is the peak over
 /// CPU of one call.
 pub(crate) const CPU: &str = "CPU of a call, µs";
 
+/// Instructions of one call in user mode.
+const INSTRUCTIONS: &str = "user instructions of a call, thousands";
+
 /// A row of the file of figures, and how much of it a server had.
 type Recorded = (&'static str, fn(&Figures) -> f64);
 
 /// What is recorded of every call.
 const RECORDED: [Recorded; 5] = [
     (CPU, Figures::microseconds),
-    (
-        "user instructions of a call, thousands",
-        Figures::instructions,
-    ),
+    (INSTRUCTIONS, Figures::instructions),
     ("P50, µs", |figures| figures.latency(0.5)),
     ("P99, µs", |figures| figures.latency(0.99)),
     ("memory over idle, MiB", Figures::peak_mebibytes),
@@ -46,6 +46,9 @@ pub(super) fn records(scenario: &Scenario, figures: &[Figures; 2]) -> Vec<(Webho
     let mut records = Vec::new();
     for (server, figures) in SERVERS.into_iter().zip(figures) {
         for (row, value) in RECORDED {
+            if row == INSTRUCTIONS && !figures.has_instructions() {
+                continue;
+            }
             let key = Webhook {
                 server,
                 call: scenario.call,
@@ -89,9 +92,10 @@ pub(super) fn line(scenario: &Scenario, figures: &[Figures; 2], promises: &mut P
             both(&|figures| format!("{:.1}", figures.microseconds()))
         }),
         when(is_pure, || format!("{:.2}", ratio(figures))),
-        when(is_pure, || {
-            both(&|figures| format!("{:.1}", figures.instructions()))
-        }),
+        when(
+            is_pure && figures.iter().all(Figures::has_instructions),
+            || both(&|figures| format!("{:.1}", figures.instructions())),
+        ),
         latency(0.5),
         latency(0.9),
         latency(0.99),
@@ -203,6 +207,11 @@ impl Figures {
         self.sum(|turn| turn.instructions as f64) / 1e3 / self.calls()
     }
 
+    /// Whether the machine counts instructions.
+    fn has_instructions(&self) -> bool {
+        self.instructions() > 0.0
+    }
+
     fn calls_a_second(&self) -> f64 {
         self.calls() / self.elapsed()
     }
@@ -257,6 +266,22 @@ mod tests {
         }
     }
 
+    fn scenario() -> Scenario {
+        Scenario {
+            call: super::super::CREATE,
+            paths: ["/a", "/b"],
+            body: vec![0; 1 << 20],
+            objects: None,
+            connections: 4,
+            handshakes: 0,
+        }
+    }
+
+    fn promises() -> Promises {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("promises.yaml");
+        Promises::read(&path).unwrap()
+    }
+
     #[test]
     fn a_quantile_is_the_nearest_rank() {
         let all = figures(0, 200).sorted_latencies();
@@ -267,22 +292,30 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_the_cost_of_both_and_marks_what_was_missed() {
-        let scenario = Scenario {
-            call: super::super::CREATE,
-            paths: ["/a", "/b"],
-            body: vec![0; 1 << 20],
-            objects: None,
-            connections: 4,
-            handshakes: 0,
+    fn instructions_that_no_machine_counted_are_left_out() {
+        let mut scenario = scenario();
+        let mut both = [figures(3, 100), figures(1, 100)];
+        let rows = |scenario: &Scenario, both: &[Figures; 2]| {
+            let records = records(scenario, both).into_iter();
+            records.map(|(key, _)| key.row).collect::<Vec<_>>()
         };
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("promises.yaml");
-        let mut promises = Promises::read(&path).unwrap();
-        let row = line(
-            &scenario,
-            &[figures(3, 100), figures(1, 100)],
-            &mut promises,
+        assert!(rows(&scenario, &both).contains(&INSTRUCTIONS));
+        for figures in &mut both {
+            figures.turns[0].instructions = 0;
+        }
+        assert!(!rows(&scenario, &both).contains(&INSTRUCTIONS));
+        scenario.objects = Some(1);
+        let row = line(&scenario, &both, &mut promises());
+        assert!(
+            row.contains("| 30.0 / 10.0 | 3.00 | – | 50 / 50 |"),
+            "{row}"
         );
+    }
+
+    #[test]
+    fn a_row_has_the_cost_of_both_and_marks_what_was_missed() {
+        let both = [figures(3, 100), figures(1, 100)];
+        let row = line(&scenario(), &both, &mut promises());
         assert!(
             row.contains("| 30.0 / 10.0 | 3.00 | 15.0 / 5.0 | 50 / 50 |"),
             "{row}"
