@@ -3,6 +3,7 @@
 
 mod tally;
 mod twin_table;
+mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
