@@ -3,18 +3,20 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use hyper::header::{HeaderValue, USER_AGENT};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DynamicObject, ObjectMeta, PostParams};
+use kube::api::{DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::audit::FLEET;
 use crate::error::Error;
@@ -25,6 +27,9 @@ const NAMESPACES: u32 = 10;
 /// Creations under way at a time: more than the manager's workers, so that there always is
 /// something for them to do, and few enough to leave the API server to them.
 const CONCURRENCY: usize = 8;
+
+/// How long a changed Deployment stays as it is before the next is changed.
+const PAUSE: Duration = Duration::from_millis(15);
 
 /// The first port of a cluster's default range.
 const FIRST_NODE_PORT: u32 = 30_000;
@@ -163,6 +168,22 @@ impl Fleet {
                 name,
                 source: Box::new(source),
             }),
+        }
+    }
+
+    /// Changes a label of the Deployment of one resource of each kind, in turns. Never ends.
+    pub(crate) async fn disturb(self: Arc<Self>) {
+        for turn in 0_u64.. {
+            let number = (turn % KINDS.len() as u64) as u32;
+            let namespace = namespace(number % NAMESPACES);
+            let api: Api<Deployment> = Api::namespaced(self.client.clone(), &namespace);
+            let labels = json!({"app.kubernetes.io/name": format!("turn-{turn}")});
+            let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+            let name = format!("r{number}");
+            if let Err(error) = api.patch(&name, &PatchParams::default(), &patch).await {
+                eprintln!("bench: changing the Deployment {name}: {error}");
+            }
+            sleep(PAUSE).await;
         }
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use devcluster::{Cluster, Process, Program, free_port};
+use kube::config::Kubeconfig;
 
 use crate::error::Error;
 use crate::usage::{Cpu, Instructions, Memory};
@@ -20,6 +21,9 @@ const METRICS_SIZE: u64 = 16 << 20;
 const RECONCILES: &str = "controller_runtime_reconcile_total{";
 
 const PLAIN_METRICS: &str = "--metrics-secure=false";
+
+/// The group that may do everything.
+const ALL_RIGHTS: &str = "system:masters";
 
 /// What the managers are called, ours first.
 pub(crate) const NAMES: [&str; 3] = ["manager", "controller-runtime", "kube-rs"];
@@ -100,10 +104,19 @@ impl Manager {
         Self::spawn(folder, kubeconfig, subject, name, subject.alone)
     }
 
-    /// Starts our own manager as the replica `name`, which waits for the lease.
+    /// Starts our own manager as the replica and user `name`, which waits for the lease.
     pub(crate) fn replica(cluster: &Cluster, subject: &Subject, name: &str) -> Result<Self, Error> {
         let flags = [PLAIN_METRICS, "--leader-election-namespace=default"];
-        Self::spawn(cluster.dir(), &cluster.kubeconfig(), subject, name, &flags)
+        let mut kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
+        for user in &mut kubeconfig.auth_infos {
+            let user = user.auth_info.get_or_insert_default();
+            user.impersonate = Some(name.to_owned());
+            user.impersonate_groups = Some(vec![ALL_RIGHTS.to_owned()]);
+        }
+        let file = cluster.dir().join(format!("{name}.kubeconfig"));
+        let text = serde_json::to_string(&kubeconfig).map_err(std::io::Error::from)?;
+        std::fs::write(&file, text)?;
+        Self::spawn(cluster.dir(), &file, subject, name, &flags)
     }
 
     fn spawn(

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::audit::{Request, Requests};
 use crate::error::Error;
@@ -58,8 +59,11 @@ pub(crate) fn binary(subject: &Subject, promises: &mut Promises) -> Result<Strin
 /// A row of all managers, by its name, and how much of it a burst had.
 pub(crate) type Figure = (&'static str, fn(&Plan, &Burst) -> f64);
 
+/// Of half of the resources, which nothing is promised of.
+const FIRST_STATUS_P50: &str = "from the children to the first status, P50, s";
+
 /// What is measured of every manager.
-pub(crate) const FIGURES: [Figure; 13] = [
+pub(crate) const FIGURES: [Figure; 14] = [
     (row::REQUESTS, |plan, burst| {
         per_resource(plan, count(&burst.creation, |it| !it.is_watch()))
     }),
@@ -68,6 +72,9 @@ pub(crate) const FIGURES: [Figure; 13] = [
     }),
     (row::STATUS_WRITES, |_, burst| {
         f64::from(burst.statuses.most_writes)
+    }),
+    (FIRST_STATUS_P50, |_, burst| {
+        burst.statuses.after_children(50).as_secs_f64()
     }),
     (row::STATUS_AFTER_CHILDREN, |_, burst| {
         burst.statuses.after_children(99).as_secs_f64()
@@ -115,6 +122,13 @@ pub(crate) fn table(plan: &Plan, figures: &Figures, promises: &mut Promises) -> 
         mebibytes(figures.restarted.resident),
         parts(&figures.restarted),
     );
+    let milliseconds =
+        |time: Option<&Duration>| time.map_or(f64::NAN, |time| 1000.0 * time.as_secs_f64());
+    let times = &figures.handovers;
+    let [first, median, last] =
+        [times.first(), times.get(times.len() / 2), times.last()].map(milliseconds);
+    let note = format!("{first:.0} to {last:.0}, {} trials", times.len());
+    table.row(row::HANDOVER, median, note);
     unpromised(&mut table, plan, figures);
     let Load { resources, pods } = plan.load;
     format!(
@@ -245,8 +259,10 @@ impl<'a> Table<'a> {
             note => format!(" ({note})"),
         };
         let (promised, mark) = (verdict.promised, verdict.mark);
-        let bound = verdict.bound.map_or_else(String::new, |it| it.to_string());
-        let value = number(measured);
+        let (bound, value) = (
+            verdict.bound.map_or_else(String::new, |it| it.to_string()),
+            number(measured),
+        );
         // Writing to a String cannot fail.
         let _ = writeln!(
             self.text,

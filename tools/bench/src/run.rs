@@ -1,5 +1,7 @@
-//! One run: a cluster, a manager, resources, and rest; of our own manager also a restart, and two
-//! of them.
+//! One run: a cluster, a manager, resources, and rest; of our own manager also a restart, two of them,
+//! and one in place of another.
+
+mod handover;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,6 +81,8 @@ pub(crate) struct Figures {
     pub(crate) restart_cpu: Cpu,
     /// Two replicas with all of it there, in `Plan::rest`.
     pub(crate) pair: Pair,
+    /// From SIGTERM to the first write of the other replica, the shortest first.
+    pub(crate) handovers: Vec<Duration>,
 }
 
 /// A leader and its standby at rest.
@@ -110,6 +114,7 @@ pub(crate) fn perform(
         restart,
         restart_cpu,
         pair: stage.pair()?,
+        handovers: stage.handovers()?,
     })
 }
 
