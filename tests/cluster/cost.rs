@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use devcluster::AuditLog;
 use futures::StreamExt;
 use quartet_operator::controller::cache::informer::WATCH_SECONDS;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use testkit::sum;
 use testkit::{
@@ -155,6 +156,17 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
             .count();
         assert_eq!(applies, EACH, "one apply for each Deployment");
     }
+    let statuses = status_writes(&env);
+    assert_eq!(statuses.len(), 2 * EACH);
+    for (resource, are_ready) in &statuses {
+        // The last one, and it alone.
+        let first_ready = are_ready.iter().position(|is_ready| *is_ready);
+        let last = are_ready.len() - 1;
+        assert_eq!(first_ready, Some(last), "{resource:?}: {are_ready:?}");
+    }
+    let all_statuses: usize = statuses.values().map(Vec::len).sum();
+    let children = 2 * EACH + 2 * EACH / KINDS.len();
+    assert_eq!(settled.len(), children + all_statuses, "nothing else");
     let (_, metrics) = env.manager().get("metrics", "/metrics").await;
     let reconciles = sum(&metrics, "controller_runtime_reconcile_total", &[]);
     let (each, slow) = (2 * EACH, all_slow as f64);
@@ -185,6 +197,25 @@ async fn two_hundred_resources_cost_what_is_promised_and_nothing_when_idle() {
         assert!(count as u64 <= renewals, "{count} times: {what:?}");
         assert_eq!(what.2, 200, "{what:?}");
     }
+}
+
+/// Whether each status that the manager wrote says Ready, in the order of the writes, by type and name
+/// of the resource.
+fn status_writes(env: &TestEnv) -> BTreeMap<(String, String), Vec<bool>> {
+    let mut log = AuditLog::open(env.audit_log()).expect("the audit log");
+    let mut writes: BTreeMap<_, Vec<bool>> = BTreeMap::new();
+    let concerns = |line: &str| line.contains(&env.namespace);
+    let take = |event: devcluster::AuditEvent| {
+        let is_ours = event.user_agent.starts_with("quartet-operator/");
+        if is_ours && event.namespace == env.namespace && event.resource.ends_with("/status") {
+            let answer = event.response.map(|it| serde_json::from_str(it.get()));
+            let object: Value = answer.expect("recorded").expect("JSON");
+            let of_resource = writes.entry((event.resource, event.name)).or_default();
+            of_resource.push(is_ready(&object));
+        }
+    };
+    log.read(concerns, take).expect("the audit log");
+    writes
 }
 
 /// Returns the requests once three seconds have passed without a new one.
