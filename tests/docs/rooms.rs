@@ -44,7 +44,7 @@ const CONTROLLERS: Plan = Plan {
 };
 
 /// Whether a file is compiled for tests or fuzzing only, or is the root of a crate.
-pub fn is_left_out(path: &str) -> bool {
+pub(crate) fn is_left_out(path: &str) -> bool {
     [
         "tests",
         "explorer",
@@ -58,7 +58,7 @@ pub fn is_left_out(path: &str) -> bool {
         || ["mod.rs", "lib.rs", "main.rs"].contains(&path)
 }
 
-pub fn files(folder: &Path, below: &Path, found: &mut Vec<String>) {
+pub(crate) fn files(folder: &Path, below: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("a file").path();
         if path.is_dir() {
