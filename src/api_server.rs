@@ -2,7 +2,9 @@
 //! Retries nothing.
 //! Used by `certificates`, `controller`, `manager` and `migration`.
 
+mod backoff;
 mod error;
+mod location;
 
 use std::time::Duration;
 
@@ -16,7 +18,9 @@ use kube::core::Status;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+pub(crate) use backoff::exponential;
 pub use error::RequestError;
+pub(crate) use location::Location;
 
 use crate::bounded::cut;
 

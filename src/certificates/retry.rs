@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use crate::api_server::exponential;
 use crate::error_report::error_report;
 
 /// Minimum and maximum pause after a failure; it doubles in between.
@@ -20,9 +21,9 @@ impl Retry {
     /// The pause after another failure, with jitter, so that two conflicting replicas do not conflict
     /// again.
     pub(super) fn pause(&mut self) -> Duration {
-        let doubled = RETRY.0.saturating_mul(1 << self.failures.min(10));
+        let doubled = exponential(RETRY.0, self.failures, RETRY.1);
         self.failures += 1;
-        doubled.min(RETRY.1).mul_f64(0.5 + fastrand::f64() / 2.0)
+        doubled.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
     /// The pause after another consecutive write: none at first. It bounds the loop if the API server

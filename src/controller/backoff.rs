@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::api_server::exponential;
 #[cfg(test)]
 use crate::explorer::twins::{self, Twin};
 
@@ -29,14 +30,6 @@ pub const STREAM_MAX_DELAY: Duration = Duration::from_secs(30);
 /// A stream without an error for this long is healthy again. client-go uses 2 minutes; after two
 /// restarts of the API server, the delay would then be half a minute too long.
 pub const STREAM_HEALED_AFTER: Duration = Duration::from_secs(10);
-
-/// `base · 2^exponent`, at most `limit`. Does not overflow for any exponent.
-fn exponential(base: Duration, exponent: u32, limit: Duration) -> Duration {
-    let factor = 1u32.checked_shl(exponent);
-    factor
-        .and_then(|factor| base.checked_mul(factor))
-        .map_or(limit, |delay| delay.min(limit))
-}
 
 /// Consecutive failures per object, and the resulting delay: client-go's
 /// `TypedItemExponentialFailureRateLimiter`.

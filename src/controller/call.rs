@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument as _, info_span};
 
-use crate::api_server::{Answer, ApiRequest, MERGE_PATCH, RequestError};
+use crate::api_server::{Answer, ApiRequest, Location, MERGE_PATCH, RequestError};
 use crate::controller::leadership::Leadership;
 use crate::operators::ChildKind;
 use crate::trace_target::TRACES;
@@ -33,19 +33,6 @@ pub(crate) enum Part {
     Status,
 }
 
-/// The location of an object on the API server.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Location<'a> {
-    /// Group and version, e.g. `apps/v1`, or `v1` of the core.
-    pub(crate) api_version: &'a str,
-    /// Plural, e.g. `deployments`.
-    pub(crate) plural: &'a str,
-    /// Namespace.
-    pub(crate) namespace: &'a str,
-    /// Name.
-    pub(crate) name: &'a str,
-}
-
 impl<'a> Location<'a> {
     /// The location of a child.
     pub(crate) fn of_child(kind: ChildKind, namespace: &'a str, name: &'a str) -> Self {
@@ -55,21 +42,6 @@ impl<'a> Location<'a> {
             namespace,
             name,
         }
-    }
-
-    fn collection(&self) -> String {
-        let root = match self.api_version.contains('/') {
-            true => "apis",
-            false => "api",
-        };
-        format!(
-            "/{root}/{}/namespaces/{}/{}",
-            self.api_version, self.namespace, self.plural
-        )
-    }
-
-    fn path(&self) -> String {
-        format!("{}/{}", self.collection(), self.name)
     }
 
     /// A request without a body.

@@ -1,6 +1,7 @@
 //! Drift detection: whether a child is as it was applied, and which field manager changes it. Pure.
 //! Used by `cache`, `children`, `legacy`, `reconcile` and `state`.
 
+pub(crate) mod absorb;
 pub(crate) mod field_conflict;
 pub(crate) mod fingerprint;
 pub(crate) mod managed_fields;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::controller::cache::cached::{CachedChild, CachedPod, CachedResource, Watched};
 use crate::controller::cache::decode::{Decode, DecodeGuard};
 use crate::controller::cache::store::Store;
-use crate::controller::drift::fingerprint;
+use crate::controller::drift::{absorb, fingerprint};
 use crate::controller::legacy::adoption;
 use crate::controller::object::Object;
 use crate::json::Json;
@@ -98,7 +98,7 @@ pub fn adopt(object: &Value, manager: &str, owner_uid: &str) -> Option<Value> {
 
 /// The JSON patch that takes ownership of the list in the API server's error.
 pub fn absorb(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
-    adoption::absorb_list(object, manager, blamed)
+    absorb::absorb_list(object, manager, blamed)
 }
 
 /// The cached form of a foreign Deployment: name and uid of its controller, the retained selector, and

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::plan::{self, Definition, Rejection};
 use crate::api::Kind;
-use crate::api_server::{Answer, ApiRequest, MERGE_PATCH, RequestError, found};
+use crate::api_server::{Answer, ApiRequest, Location, MERGE_PATCH, RequestError, found};
 use crate::config::MigrateStorage;
 use crate::manager::Clients;
 
@@ -90,9 +90,14 @@ impl Migration<'_> {
     /// that is empty.
     pub(super) async fn page(&self, next: &str) -> Result<Page, RequestError> {
         let (kind, size) = (self.kind, self.options.page_size);
-        let (api, plural) = (kind.api_version(&kind.hub), kind.plural);
+        let all = Location {
+            api_version: &kind.api_version(&kind.hub),
+            plural: kind.plural,
+            namespace: "",
+            name: "",
+        };
         // The token is base64 without padding, so it needs no escaping.
-        let target = format!("/apis/{api}/{plural}?limit={size}&continue={next}");
+        let target = format!("{}?limit={size}&continue={next}", all.collection());
         let request = ApiRequest {
             accept: METADATA_LIST,
             deadline: PAGE_DEADLINE,
@@ -147,9 +152,13 @@ impl Migration<'_> {
     }
 
     fn path(&self, object: &Metadata) -> String {
-        let (api, plural) = (self.kind.api_version(&self.kind.hub), self.kind.plural);
-        let (namespace, name) = (&object.namespace, &object.name);
-        format!("/apis/{api}/namespaces/{namespace}/{plural}/{name}")
+        let at = Location {
+            api_version: &self.kind.api_version(&self.kind.hub),
+            plural: self.kind.plural,
+            namespace: &object.namespace,
+            name: &object.name,
+        };
+        at.path()
     }
 }
 
@@ -174,5 +183,11 @@ fn is_transient(error: &RequestError) -> bool {
 }
 
 fn crd_path(name: &str) -> String {
-    format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+    let at = Location {
+        api_version: "apiextensions.k8s.io/v1",
+        plural: "customresourcedefinitions",
+        namespace: "",
+        name,
+    };
+    at.path()
 }

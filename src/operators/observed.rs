@@ -72,9 +72,26 @@ impl Problem {
     }
 }
 
-/// Reasons of conditions, in CamelCase as the API conventions require. Defined only here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Reasons of conditions, in CamelCase as the API conventions require. Defined only here.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Reason {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Reason {
+            /// The reason as written in a condition.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Reason::$name => stringify!($name),)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
     /// The rollout of this generation is complete.
     RolloutComplete,
     /// The rollout is in progress.
@@ -123,38 +140,6 @@ pub enum Reason {
     MinimumReplicasAvailable,
     /// There is no problem.
     AsExpected,
-}
-
-impl Reason {
-    /// The reason as written in a condition.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Reason::RolloutComplete => "RolloutComplete",
-            Reason::RollingOut => "RollingOut",
-            Reason::InvalidSpec => "InvalidSpec",
-            Reason::NameConflict => "NameConflict",
-            Reason::NodePortUnavailable => "NodePortUnavailable",
-            Reason::QuotaExceeded => "QuotaExceeded",
-            Reason::ReplicasOverLimit => "ReplicasOverLimit",
-            Reason::Paused => "Paused",
-            Reason::ProgressDeadlineExceeded => "ProgressDeadlineExceeded",
-            Reason::ReplicaFailure => "ReplicaFailure",
-            Reason::ApplyRefused => "ApplyRefused",
-            Reason::ApplyFailed => "ApplyFailed",
-            Reason::ChildTerminating => "ChildTerminating",
-            Reason::RolloutQueued => "RolloutQueued",
-            Reason::DeploymentPaused => "DeploymentPaused",
-            Reason::FieldConflict => "FieldConflict",
-            Reason::ImagePullBackOff => "ImagePullBackOff",
-            Reason::CrashLoopBackOff => "CrashLoopBackOff",
-            Reason::OOMKilled => "OOMKilled",
-            Reason::Unschedulable => "Unschedulable",
-            Reason::ContainerNotStarted => "ContainerNotStarted",
-            Reason::MinimumReplicasUnavailable => "MinimumReplicasUnavailable",
-            Reason::MinimumReplicasAvailable => "MinimumReplicasAvailable",
-            Reason::AsExpected => "AsExpected",
-        }
-    }
 }
 
 impl std::fmt::Display for Reason {

@@ -12,8 +12,8 @@ use tracing::{debug, warn};
 
 use super::object::{Event, Key, REPORTER, micro_time};
 use super::series::{Action, Correlator, REFRESH};
-use crate::api_server::RequestError;
-use crate::controller::call::{Caller, Location};
+use crate::api_server::{Location, RequestError};
+use crate::controller::call::Caller;
 use crate::controller::metrics::{EventFate, Metrics};
 
 /// Pauses before the second and the third attempt; longer if the API server asks for it.

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use tracing::{debug, info};
 
 use crate::api::{Condition, Status};
-use crate::api_server::RequestError;
+use crate::api_server::{Location, RequestError};
 use crate::controller::cache::cached::CachedResource;
 use crate::controller::cache::decode::DecodeGuard;
-use crate::controller::call::{Location, Part};
+use crate::controller::call::Part;
 use crate::controller::drift::repairs::Decision;
 use crate::controller::event::transitions;
 use crate::controller::reconcile::outcome::Outcome;

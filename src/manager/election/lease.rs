@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _};
 use http::Method;
 use jiff::Timestamp;
+use k8s_openapi::Resource as _;
 use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::runtime::watcher::{self, watch_object};
@@ -14,7 +15,7 @@ use kube::{Api, Client};
 use tokio::time::sleep;
 
 use super::candidate::{Change, Lease, Record, Request, Timing};
-use crate::api_server::{Answer, ApiRequest, RequestError, found};
+use crate::api_server::{Answer, ApiRequest, Location, RequestError, found};
 
 /// The field manager of the Lease.
 const FIELD_MANAGER: &str = "quartet-operator-leader-election";
@@ -71,27 +72,28 @@ impl Leases {
         let Self {
             namespace, name, ..
         } = &self;
-        let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
-        let parameters = format!("?fieldManager={FIELD_MANAGER}");
-        let (verb, method, path, object) = match &request {
-            Request::Read => ("read", Method::GET, format!("/{name}"), None),
+        let at = Location {
+            api_version: Object::API_VERSION,
+            plural: Object::URL_PATH_SEGMENT,
+            namespace,
+            name,
+        };
+        let written = |path: String| format!("{path}?fieldManager={FIELD_MANAGER}");
+        let (verb, method, target, object) = match &request {
+            Request::Read => ("read", Method::GET, at.path(), None),
             Request::Create { transitions } => {
                 let mut object = Object::default();
                 object.metadata.namespace = Some(namespace.clone());
                 object.metadata.name = Some(name.clone());
                 let transitions = *transitions;
                 let object = self.changed(object, &Change::Take { transitions });
-                ("create", Method::POST, parameters, Some(object))
+                let target = written(at.collection());
+                ("create", Method::POST, target, Some(object))
             }
             Request::Replace { version, change } => {
                 let latest = latest.filter(|object| version_of(object) == *version);
                 let object = self.changed(latest.ok_or(LeaseError::Outdated)?, change);
-                (
-                    "replace",
-                    Method::PUT,
-                    format!("/{name}{parameters}"),
-                    Some(object),
-                )
+                ("replace", Method::PUT, written(at.path()), Some(object))
             }
         };
         // A Lease can always be encoded.
@@ -100,7 +102,7 @@ impl Leases {
         let call = ApiRequest {
             body: body.as_deref(),
             deadline: self.timing.call_deadline(),
-            ..ApiRequest::new(action, method, leases + &path)
+            ..ApiRequest::new(action, method, target)
         };
         let object = call.send(&self.calls).await.and_then(Answer::object);
         Ok(match request {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::meta::Meta;
+use super::meta::{Meta, of_meta};
 use super::owner::Owner;
 use crate::controller::cache::decode::Decode;
 use crate::controller::cache::store::Store;
@@ -167,15 +167,7 @@ impl Decode for CachedChild {
 }
 
 impl Object for CachedChild {
-    fn key(&self) -> &ObjectKey {
-        &self.meta.key
-    }
-    fn uid(&self) -> &str {
-        &self.meta.uid
-    }
-    fn resource_version(&self) -> u64 {
-        self.meta.resource_version
-    }
+    of_meta!();
     fn index(&self) -> Option<&str> {
         self.owner.as_ref().map(|owner| &*owner.uid)
     }

@@ -38,6 +38,22 @@ impl Meta {
     }
 }
 
+/// The methods of [`Object`](crate::controller::object::Object) that read the field `meta`.
+macro_rules! of_meta {
+    () => {
+        fn key(&self) -> &crate::controller::object::ObjectKey {
+            &self.meta.key
+        }
+        fn uid(&self) -> &str {
+            &self.meta.uid
+        }
+        fn resource_version(&self) -> u64 {
+            self.meta.resource_version
+        }
+    };
+}
+pub(super) use of_meta;
+
 /// A field with a text; empty if it is absent.
 pub(crate) fn text<'a>(object: &'a Json<'_>, field: &str) -> &'a str {
     object.get(field).and_then(Json::as_str).unwrap_or_default()

@@ -1,6 +1,6 @@
 //! Pods, indexed by the child that creates them, without a watch of ReplicaSets.
 
-use super::meta::{Meta, text};
+use super::meta::{Meta, of_meta, text};
 use super::owner::Owner;
 use crate::controller::cache::decode::Decode;
 use crate::controller::cache::pod_failure;
@@ -58,15 +58,7 @@ impl Decode for CachedPod {
 }
 
 impl Object for CachedPod {
-    fn key(&self) -> &ObjectKey {
-        &self.meta.key
-    }
-    fn uid(&self) -> &str {
-        &self.meta.uid
-    }
-    fn resource_version(&self) -> u64 {
-        self.meta.resource_version
-    }
+    of_meta!();
     fn index(&self) -> Option<&str> {
         self.workload.as_deref()
     }

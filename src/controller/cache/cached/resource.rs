@@ -4,11 +4,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Deserialize;
 
-use super::meta::{Meta, text};
+use super::meta::{Meta, of_meta, text};
 use crate::api::conversion::DATA_ANNOTATION;
 use crate::controller::cache::decode::Decode;
 use crate::controller::metrics::ConditionView;
-use crate::controller::object::{Object, ObjectKey};
+use crate::controller::object::Object;
 use crate::json::Json;
 use crate::operators::OPERATORS;
 
@@ -124,13 +124,5 @@ impl Object for CachedResource {
     fn form(&self) -> &str {
         self.version
     }
-    fn key(&self) -> &ObjectKey {
-        &self.meta.key
-    }
-    fn uid(&self) -> &str {
-        &self.meta.uid
-    }
-    fn resource_version(&self) -> u64 {
-        self.meta.resource_version
-    }
+    of_meta!();
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use tracing::info;
 
 use super::error::{ApplyError, pending_deletion};
-use crate::api_server::RequestError;
+use crate::api_server::{Location, RequestError};
 use crate::controller::cache::cached::{CachedChild, Meta};
-use crate::controller::call::Location;
 use crate::controller::children::terminating;
 use crate::controller::reconcile::reconciler::Reconciler;
 use crate::operators::{Child, ChildKind, Resource};

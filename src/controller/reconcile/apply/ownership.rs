@@ -6,10 +6,11 @@ use tracing::{debug, info};
 
 use super::error::{ApplyError, pending_deletion, pending_rollout};
 use super::wanted::{Ensured, Existing, Expected, Wanted};
-use crate::api_server::RequestError;
+use crate::api_server::{Location, RequestError};
 use crate::controller::cache::cached::Owner;
-use crate::controller::call::{Location, Part};
+use crate::controller::call::Part;
 use crate::controller::children::{name_conflict, terminating};
+use crate::controller::drift::absorb::absorb_list;
 use crate::controller::drift::fingerprint;
 use crate::controller::drift::stamp::Stamp;
 use crate::controller::event::{Notice, Severity};
@@ -212,7 +213,7 @@ impl Reconciler {
     ) -> Result<Option<u64>, RequestError> {
         let (at, manager) = (wanted.location(), &*self.field_manager);
         let object = self.caller.get(at).await?;
-        let Some(patch) = adoption::absorb_list(&object, manager, field) else {
+        let Some(patch) = absorb_list(&object, manager, field) else {
             return Ok(None);
         };
         let patched = self.patch_child(at, &patch).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::controller::call::Location;
+use crate::api_server::Location;
 use crate::controller::drift::fingerprint::{self, Fingerprint};
 use crate::controller::object::ObjectKey;
 use crate::controller::state::key_of;

@@ -1,0 +1,185 @@
+//! Makes the operator the only owner of a list in which other managers have items that conflict. Pure.
+
+use serde_json::{Map, Value, json};
+
+use crate::controller::drift::managed_fields::unite;
+use crate::controller::drift::{fingerprint, managed_fields};
+use crate::json::Json;
+
+/// The JSON patch that makes `manager` the only owner of a list in which another manager owns items
+/// that conflict with the desired ones. For server-side apply, the edited port of a Service is a new
+/// port of the other manager, with the same NodePort and name. Once `manager` owns it and the body does
+/// not contain it, the next apply removes it.
+///
+/// `blamed` is the duplicate field in the API server's error, e.g. `spec.ports[1].nodePort`; the patch
+/// is for the last list in it. `None` if there is no such list, or no other manager owns a part of it.
+pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
+    let path = list_path(blamed)?;
+    let metadata = object.get("metadata")?;
+    let mut entries = metadata.get("managedFields")?.as_array()?.clone();
+    let is_ours = |entry: &Value| fingerprint::is_applied(&Json::from(entry), manager);
+    let mut absorbed = Value::Null;
+    for entry in entries.iter_mut().filter(|entry| !is_ours(entry)) {
+        if entry.get("subresource").is_none()
+            && let Some((set, key)) = set_of(entry.get_mut("fieldsV1")?, object, &path)
+            && let Some(taken) = set.remove(&key)
+        {
+            unite(&mut absorbed, taken);
+        }
+    }
+    if absorbed.is_null() {
+        return None;
+    }
+    let ours = entries
+        .iter_mut()
+        .find(|entry| is_ours(entry))?
+        .get_mut("fieldsV1")?;
+    let (set, key) = set_of(ours, object, &path)?;
+    unite(set.entry(key).or_insert_with(|| json!({})), absorbed);
+    managed_fields::replacement(object, entries)
+}
+
+/// One step of a path into a value.
+#[derive(Debug, PartialEq)]
+enum Step {
+    Field(String),
+    Item(usize),
+}
+
+/// The path of the last list in a field path of the API server's errors, e.g.
+/// `spec.template.spec.containers[0].ports` of `spec.template.spec.containers[0].ports[1].name`.
+fn list_path(blamed: &str) -> Option<Vec<Step>> {
+    let (list, _) = blamed.rsplit_once('[')?;
+    let mut steps = Vec::new();
+    for part in list.split('.') {
+        let mut pieces = part.split('[');
+        steps.push(Step::Field(pieces.next()?.to_owned()));
+        for index in pieces {
+            steps.push(Step::Item(index.strip_suffix(']')?.parse().ok()?));
+        }
+    }
+    Some(steps)
+}
+
+/// The set that has the entry of `path`, and the key of that entry.
+fn set_of<'a>(
+    fields: &'a mut Value,
+    object: &Value,
+    path: &[Step],
+) -> Option<(&'a mut Map<String, Value>, String)> {
+    let (Step::Field(name), before) = path.split_last()? else {
+        return None;
+    };
+    let (mut set, mut value) = (fields, object);
+    for step in before {
+        (set, value) = descend(set, value, step)?;
+    }
+    Some((set.as_object_mut()?, format!("f:{name}")))
+}
+
+fn descend<'a, 'b>(
+    fields: &'a mut Value,
+    value: &'b Value,
+    step: &Step,
+) -> Option<(&'a mut Value, &'b Value)> {
+    match step {
+        Step::Field(name) => Some((fields.get_mut(format!("f:{name}"))?, value.get(name)?)),
+        Step::Item(index) => {
+            let item = value.get(*index)?;
+            let entry = fingerprint::entry_of_item(fields.as_object()?, *index, item)?
+                .0
+                .to_owned();
+            Some((fields.get_mut(entry)?, item))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::absorb_list;
+
+    fn edited_service() -> Value {
+        json!({
+            "metadata": {"uid": "child", "resourceVersion": "7", "managedFields": [
+                {"manager": "ours", "operation": "Apply", "fieldsV1": {"f:spec": {"f:type": {}}}},
+                {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {
+                    "f:externalTrafficPolicy": {},
+                    "f:ports": {"k:{\"port\":8081,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}, "f:nodePort": {}}},
+                }}},
+                {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status", "fieldsV1": {
+                    "f:spec": {"f:ports": {}},
+                }},
+            ]},
+            "spec": {"ports": [{"port": 8081, "protocol": "TCP", "nodePort": 30003}]},
+        })
+    }
+
+    #[test]
+    fn a_list_that_stands_in_the_way_becomes_ours_and_nothing_else_does() {
+        let patch =
+            absorb_list(&edited_service(), "ours", "spec.ports[1].nodePort").expect("a patch");
+        let entries = patch.pointer("/2/value").expect("entries");
+        let theirs =
+            &edited_service()["metadata"]["managedFields"][1]["fieldsV1"]["f:spec"]["f:ports"];
+        assert_eq!(
+            entries[0]["fieldsV1"]["f:spec"],
+            json!({"f:type": {}, "f:ports": theirs})
+        );
+        assert_eq!(
+            entries[1]["fieldsV1"]["f:spec"],
+            json!({"f:externalTrafficPolicy": {}})
+        );
+        assert_eq!(
+            entries[2],
+            edited_service()["metadata"]["managedFields"][2],
+            "a status is not theirs to give"
+        );
+    }
+
+    #[test]
+    fn a_list_within_an_item_of_a_list_is_found_by_the_items_keys() {
+        let object = json!({
+            "metadata": {"uid": "child", "resourceVersion": "7", "managedFields": [
+                {"manager": "by-hand", "operation": "Update", "fieldsV1": {"f:spec": {"f:containers": {
+                    "k:{\"name\":\"c\"}": {"f:ports": {"k:{\"containerPort\":2}": {".": {}}}},
+                }}}},
+                {"manager": "ours", "operation": "Apply", "fieldsV1": {"f:spec": {"f:containers": {
+                    "k:{\"name\":\"c\"}": {".": {}, "f:name": {}},
+                }}}},
+            ]},
+            "spec": {"containers": [{"name": "sidecar"}, {"name": "c", "ports": [{"containerPort": 2}]}]},
+        });
+        let patch =
+            absorb_list(&object, "ours", "spec.containers[1].ports[0].name").expect("a patch");
+        let ours = &patch
+            .pointer("/2/value/1/fieldsV1/f:spec/f:containers")
+            .expect("ours")["k:{\"name\":\"c\"}"];
+        assert_eq!(
+            ours["f:ports"],
+            json!({"k:{\"containerPort\":2}": {".": {}}})
+        );
+        assert_eq!(
+            absorb_list(&object, "ours", "spec.containers[0].ports[0].name"),
+            None
+        );
+    }
+
+    #[test]
+    fn nothing_is_absorbed_where_nobody_else_owns_the_list() {
+        assert_eq!(
+            absorb_list(&edited_service(), "kubectl-edit", "spec.ports[1].nodePort"),
+            None
+        );
+        assert_eq!(
+            absorb_list(&edited_service(), "ours", "spec.selector"),
+            None
+        );
+        assert_eq!(
+            absorb_list(&edited_service(), "ours", "spec[many].ports[1].name"),
+            None
+        );
+        assert_eq!(absorb_list(&json!({}), "ours", "spec.ports[1].name"), None);
+    }
+}
