@@ -23,8 +23,8 @@ N ?= 1000
 RESTARTS ?= 20
 # The scenarios of `make test-faults`: all, or those whose names contain this.
 FAULTS ?=
-# The number of plans of `make explore` and the first seed; or the one plan to run, and the twin of
-# docs/testing.md to run it with.
+# The number of random plans of `make explore` and the first seed, or `all` plans with one fault; or
+# the one plan to run, and the twin of docs/testing.md to run it with.
 PLANS ?= 10000
 SEED ?= 1
 PLAN ?=
@@ -257,7 +257,7 @@ test-dockerfile: ## Build the Dockerfile without a network, with this machine's 
 	hack/test-dockerfile.sh
 
 .PHONY: explore
-explore: ## Test faults at every step, in process: PLANS=100000 from SEED=2 on, or one PLAN='…'.
+explore: ## Test faults at every step, in process: PLANS=all, PLANS=100000 from SEED=2 on, or one PLAN='…'.
 	PLANS='$(PLANS)' SEED='$(SEED)' PLAN='$(PLAN)' TWIN='$(TWIN)' \
 	  cargo test --locked --workspace --profile explore --lib explorer::campaign::explore -- \
 	  --exact --ignored --nocapture

@@ -54,7 +54,7 @@ impl Subject {
     }
 
     /// A change of the sample to this number of pods.
-    fn pods(self, count: i64) -> Value {
+    pub(super) fn pods(self, count: i64) -> Value {
         match self.operator().kind().kind {
             "ElasticWeb" => json!({"capacity": {"targetQPS": count * 100, "perPodQPS": 100}}),
             _ => json!({"replicas": count}),

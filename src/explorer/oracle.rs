@@ -1,6 +1,6 @@
 //! The invariants after every plan. The numbers are those of CONTRIBUTING.md, "Faults".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use modelapi::{ApiServer, Change, ObjectId};
 use serde_json::{Value, json};
 
 mod history;
+mod webhooks;
 
 use super::compare::{lacking, unfinished_rollout};
 use super::life::{NAME, NAMESPACE};
@@ -203,12 +204,13 @@ pub(super) fn violations(plan: &Plan, outcome: &Outcome, reference: &Reference) 
     let mut found = Vec::new();
     let mut add = |oracle: &'static str, what: String| found.push(Violation { oracle, what });
     converged(plan, outcome, &mut add);
-    for (key, expected) in &reference.end {
-        let now = end_state(outcome, plan);
-        if now.get(key) != Some(expected) {
-            let null = Value::Null;
-            let found = now.get(key).unwrap_or(&null);
-            let what = lacking(expected, found);
+    let now = end_state(outcome, plan);
+    let keys: BTreeSet<_> = now.keys().chain(reference.end.keys()).collect();
+    for key in keys {
+        let of = |state: &BTreeMap<String, Value>| state.get(key).cloned().unwrap_or_default();
+        let (found, expected) = (of(&now), of(&reference.end));
+        if found != expected {
+            let what = lacking(&expected, &found);
             add(
                 "O2",
                 format!("{key} is not as without a fault: {what:?}, {found}"),
@@ -229,6 +231,7 @@ pub(super) fn violations(plan: &Plan, outcome: &Outcome, reference: &Reference) 
     }
     spent(plan, outcome, reference, &mut add);
     early(plan, outcome, &mut add);
+    webhooks::calls(plan, outcome, &mut add);
     for ended in &outcome.ended {
         add("O9", format!("a process ended: {ended}"));
     }
