@@ -31,6 +31,12 @@ use crate::manager::Subject;
 use crate::promises::{Load, Promises};
 use crate::run::Plan;
 
+/// A burst that the Deployment controller keeps up with. It is measured before a larger one.
+const SMALL: Load = Load {
+    resources: 100,
+    pods: 0,
+};
+
 /// Measure the manager on a real control plane.
 #[derive(clap::Parser)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -124,15 +130,19 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     let subject = Subject::ours(&arguments.manager);
     println!("{}\n", report::machine());
     println!("{}", report::binary(&subject, &mut promises)?);
+    let plan = |load, rest| Plan {
+        load,
+        rest: Duration::from_secs(rest),
+        root: arguments.root.clone(),
+    };
+    if arguments.resources > SMALL.resources {
+        let plan = plan(SMALL, 1);
+        let burst = run::burst(&plan, &subject, &interrupted)?;
+        println!("{}", report::small(&plan, &burst, &mut promises));
+    }
     for pods in arguments.pods() {
-        let plan = Plan {
-            load: Load {
-                resources: arguments.resources,
-                pods,
-            },
-            rest: Duration::from_secs(arguments.rest),
-            root: arguments.root.clone(),
-        };
+        let resources = arguments.resources;
+        let plan = plan(Load { resources, pods }, arguments.rest);
         let figures = run::perform(&plan, &subject, &interrupted)?;
         println!("{}", report::table(&plan, &figures, &mut promises));
     }

@@ -64,9 +64,7 @@ const FIRST_STATUS_P50: &str = "from the children to the first status, P50, s";
 
 /// What is measured of every manager.
 pub(crate) const FIGURES: [Figure; 14] = [
-    (row::REQUESTS, |plan, burst| {
-        per_resource(plan, count(&burst.creation, |it| !it.is_watch()))
-    }),
+    (row::REQUESTS, requests),
     (row::READS, |plan, burst| {
         per_resource(plan, count(&burst.creation, Request::is_read))
     }),
@@ -101,6 +99,10 @@ pub(crate) const FIGURES: [Figure; 14] = [
         100.0 * burst.rest_cpu.all.as_secs_f64() / plan.rest.as_secs_f64()
     }),
 ];
+
+fn requests(plan: &Plan, burst: &Burst) -> f64 {
+    per_resource(plan, count(&burst.creation, |it| !it.is_watch()))
+}
 
 /// Whether the machine does not count what the row says.
 pub(crate) fn is_uncounted(row: &str, measured: &[f64]) -> bool {
@@ -141,6 +143,17 @@ pub(crate) fn table(plan: &Plan, figures: &Figures, promises: &mut Promises) -> 
         listed(&burst.rest),
         listed(&figures.restart),
         listed(&figures.pair.requests),
+    )
+}
+
+/// The requests of a small burst, beside what is promised of its size.
+pub(crate) fn small(plan: &Plan, burst: &Burst, promises: &mut Promises) -> String {
+    let Load { resources, pods } = plan.load;
+    let mut table = Table::new(promises, plan.load);
+    table.row(row::REQUESTS, requests(plan, burst), "");
+    format!(
+        "\n{resources} resources with {pods} pods each\n\n{}",
+        table.text
     )
 }
 
