@@ -52,7 +52,7 @@ fn every_reference_in_every_way_to_install_resolves() {
     for whole in WHOLE {
         // The user creates this Secret.
         let secret = "Deployment quartet-operator-controller-manager: \
-                      nothing makes the Secret webhook-server-cert";
+                      nothing creates the Secret webhook-server-cert";
         let expected: &[&str] = match whole {
             "given-certificate" => &[secret],
             _ => &[],
