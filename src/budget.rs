@@ -12,7 +12,7 @@ const MIB: usize = 1024 * KIB;
 #[cfg(test)]
 pub(crate) const CONTAINER_LIMIT: usize = 256 * MIB;
 /// Memory of the process and its caches, with 2500 resources with one pod each:
-/// docs/operations.md.
+/// docs/sizing.md.
 #[cfg(test)]
 pub(crate) const PROCESS_BYTES: usize = 56 * MIB;
 
