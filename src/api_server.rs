@@ -18,7 +18,7 @@ use kube::core::Status;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-pub(crate) use backoff::exponential;
+pub(crate) use backoff::{exponential, retried};
 pub use error::RequestError;
 pub(crate) use location::Location;
 

@@ -48,24 +48,19 @@ pub(super) async fn get(
     Ok((found(answer.object())?, date))
 }
 
-/// Creates `object`.
-pub(super) async fn create(
+/// Creates `object`, or replaces it if it `exists` and still has the resourceVersion of `object`.
+pub(super) async fn write(
     client: &Client,
     at: &ObjectRef,
     object: &Value,
+    exists: bool,
 ) -> Result<Value, RequestError> {
-    let target = format!("{}?fieldManager={FIELD_MANAGER}", collection(at));
-    send(client, request("create", Method::POST, at, target), object).await
-}
-
-/// Replaces the object if it still has the resourceVersion of `object`.
-pub(super) async fn replace(
-    client: &Client,
-    at: &ObjectRef,
-    object: &Value,
-) -> Result<Value, RequestError> {
-    let target = format!("{}?fieldManager={FIELD_MANAGER}", path(at));
-    send(client, request("replace", Method::PUT, at, target), object).await
+    let (verb, method, path) = match exists {
+        true => ("replace", Method::PUT, path(at)),
+        false => ("create", Method::POST, collection(at)),
+    };
+    let target = format!("{path}?fieldManager={FIELD_MANAGER}");
+    send(client, request(verb, method, at, target), object).await
 }
 
 /// Deletes the object if it still has the resourceVersion of `object`.

@@ -149,10 +149,7 @@ async fn put(client: &Client, form: &UrlForm) -> Result<bool, RequestError> {
     let Some(object) = found.map_or_else(|| form.fresh(), |it| form.put_into(it)) else {
         return Ok(exists);
     };
-    match exists {
-        true => calls::replace(client, &at, &object).await?,
-        false => calls::create(client, &at, &object).await?,
-    };
+    calls::write(client, &at, &object, exists).await?;
     let object = at.name;
     tracing::info!(object, "the API server now calls the webhook URL");
     Ok(true)
@@ -178,7 +175,7 @@ async fn restore(client: &Client, form: &UrlForm) -> Result<(), RequestError> {
     };
     match form.take_out_of(object.clone()) {
         Restored::Nothing => return Ok(()),
-        Restored::Replace(object) => calls::replace(client, &at, &object).await?,
+        Restored::Replace(object) => calls::write(client, &at, &object, true).await?,
         Restored::Delete => calls::delete(client, &at, &object).await?,
     };
     let object = at.name;

@@ -247,7 +247,7 @@ impl Driver {
         found: Option<Value>,
         contents: &Contents,
     ) -> Result<(), RequestError> {
-        let is_new = found.is_none();
+        let exists = found.is_some();
         let mut secret = found.unwrap_or_else(|| {
             let labels = json!({"app.kubernetes.io/managed-by": "quartet-operator"});
             json!({
@@ -258,11 +258,7 @@ impl Driver {
             })
         });
         set(&mut secret, "", "data", json!(contents.data()));
-        let written = match is_new {
-            true => calls::create(&self.calls, &self.secret, &secret).await,
-            false => calls::replace(&self.calls, &self.secret, &secret).await,
-        };
-        match written {
+        match calls::write(&self.calls, &self.secret, &secret, exists).await {
             Ok(_) => tracing::info!(secret = self.secret.name, "wrote the webhook certificates"),
             // Another replica wrote first. The next check reads its data.
             Err(error) if error.is_conflict() => {}
@@ -299,7 +295,7 @@ impl Target {
         }
         let at = self.registered.object_ref();
         let (kind, name) = (&at.dyntype.kind, &at.name);
-        match calls::replace(calls, &at, &object).await {
+        match calls::write(calls, &at, &object, true).await {
             Ok(object) => {
                 if self.repairs.wrote(bundle, generation(&object), now) {
                     let message = "restored a caBundle that another writer overwrote";

@@ -10,11 +10,10 @@ use kube::Client;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
-use tokio::time::sleep;
 
 use super::plan::{self, Definition, Rejection};
 use crate::api::Kind;
-use crate::api_server::{Answer, ApiRequest, Location, MERGE_PATCH, RequestError, found};
+use crate::api_server::{Answer, ApiRequest, Location, MERGE_PATCH, RequestError, found, retried};
 use crate::config::MigrateStorage;
 use crate::manager::Clients;
 
@@ -28,7 +27,7 @@ const PAGE_DEADLINE: Duration = Duration::from_secs(60);
 const MAX_PAGE: usize = 256 << 20;
 
 /// Pauses between the attempts of one request: 18 s in all, more than a webhook's pod takes to be
-/// replaced by another replica.
+/// replaced by another replica. Longer if the API server asks for it.
 const PAUSES_MILLISECONDS: [u64; 7] = [250, 500, 1000, 2000, 4000, 5000, 5000];
 
 /// Only the metadata of objects is requested: the rest can be large and is not needed.
@@ -167,14 +166,9 @@ async fn send<T: DeserializeOwned>(
     client: &Client,
     request: &ApiRequest<'_>,
 ) -> Result<T, RequestError> {
-    let send = async || request.send(client).await.and_then(Answer::object);
-    for pause in PAUSES_MILLISECONDS {
-        match send().await {
-            Err(error) if is_transient(&error) => sleep(Duration::from_millis(pause)).await,
-            result => return result,
-        }
-    }
-    send().await
+    let pauses = PAUSES_MILLISECONDS.map(Duration::from_millis);
+    let send = || async { request.send(client).await.and_then(Answer::object) };
+    retried(pauses, is_transient, send).await
 }
 
 fn is_transient(error: &RequestError) -> bool {

@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
 use super::object::{Event, Key, REPORTER, micro_time};
 use super::series::{Action, Correlator, REFRESH};
-use crate::api_server::{Location, RequestError};
+use crate::api_server::{Location, RequestError, retried};
 use crate::controller::call::Caller;
 use crate::controller::metrics::{EventFate, Metrics};
 
@@ -20,9 +20,6 @@ use crate::controller::metrics::{EventFate, Metrics};
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 /// Limit of `reportingInstance` (`pkg/apis/core/validation/events.go`).
 const INSTANCE_LIMIT: usize = 128;
-
-/// Whether an object is created or patched.
-struct IsNew(bool);
 
 /// Writes events.
 pub(in crate::controller) struct Writer {
@@ -86,8 +83,8 @@ impl Writer {
         let name = event.object_name();
         let body = event.body(&name, &self.instance);
         let at = location(&event.key.regarding.namespace, &name);
-        match self.send(at, &body, IsNew(true)).await {
-            Ok(()) => self.metrics.event(EventFate::Created),
+        match retried(PAUSES, is_transient, || self.caller.create(at, &body)).await {
+            Ok(_) => self.metrics.event(EventFate::Created),
             // An earlier attempt succeeded, but its answer was lost.
             Err(error) if error.is_conflict() => self.metrics.event(EventFate::Created),
             Err(error) => {
@@ -107,37 +104,14 @@ impl Writer {
             "count": series.count, "lastObservedTime": micro_time(series.last),
         }});
         let at = location(&key.regarding.namespace, &name);
-        match self.send(at, &patch, IsNew(false)).await {
-            Ok(()) => self.metrics.event(EventFate::Counted),
+        let write = || self.caller.merge_patch(at, &patch);
+        match retried(PAUSES, is_transient, write).await {
+            Ok(_) => self.metrics.event(EventFate::Counted),
             // The API server deletes events after an hour.
             Err(error) if error.is_not_found() => return self.correlator.forget(key),
             Err(error) => self.failed(&error),
         }
         self.correlator.written(key, Instant::now());
-    }
-
-    /// Sends a request up to three times, while the error is transient.
-    async fn send(
-        &self,
-        at: Location<'_>,
-        body: &Value,
-        IsNew(is_new): IsNew,
-    ) -> Result<(), RequestError> {
-        let mut pauses = PAUSES.into_iter();
-        loop {
-            let answer = match is_new {
-                true => self.caller.create(at, body).await,
-                false => self.caller.merge_patch(at, body).await,
-            };
-            match (answer, pauses.next()) {
-                (Ok(_), _) => return Ok(()),
-                (Err(error), Some(pause)) if is_transient(&error) => {
-                    debug!(%error, "an Event is written later");
-                    sleep(pause.max(error.retry_after().unwrap_or_default())).await;
-                }
-                (Err(error), _) => return Err(error),
-            }
-        }
     }
 
     fn failed(&self, error: &RequestError) {

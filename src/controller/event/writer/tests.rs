@@ -9,6 +9,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use super::*;
 use crate::controller::event::{Notice, Recorder, Severity};
