@@ -28,10 +28,24 @@ pub(crate) enum Twin {
     BlindStatus,
     /// What was applied to a child is read once, and never again.
     ReadOnce,
+    /// The first list of resources enqueues nothing.
+    FirstListIgnored,
+    /// A failed reconcile waits for the next event.
+    NoRetry,
+    /// `Retry-After` is ignored.
+    NoRetryAfter,
+    /// An informer stops at an error of its watch.
+    NoRewatch,
+    /// An informer stops at an event that is not newer than the one before.
+    StrictOrder,
+    /// An error ends the process.
+    EndsAtError,
+    /// A webhook answers with another uid.
+    OtherUid,
 }
 
 /// Their names in `docs/testing.md`.
-pub(super) const TWINS: [(Twin, &str); 11] = [
+pub(super) const TWINS: [(Twin, &str); 18] = [
     (Twin::StatusAhead, "status ahead of the children"),
     (Twin::ApplyWithoutUid, "apply without uid"),
     (Twin::NoTombstones, "no tombstones"),
@@ -43,6 +57,13 @@ pub(super) const TWINS: [(Twin, &str); 11] = [
     (Twin::WriteAtRest, "write at rest"),
     (Twin::BlindStatus, "blind status"),
     (Twin::ReadOnce, "read once"),
+    (Twin::FirstListIgnored, "first list ignored"),
+    (Twin::NoRetry, "no retry"),
+    (Twin::NoRetryAfter, "no Retry-After"),
+    (Twin::NoRewatch, "no new watch"),
+    (Twin::StrictOrder, "strict order"),
+    (Twin::EndsAtError, "end at an error"),
+    (Twin::OtherUid, "other uid"),
 ];
 
 thread_local! {

@@ -4,6 +4,8 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+#[cfg(test)]
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +24,8 @@ pub use crate::controller::cache::store::Change;
 use crate::controller::cache::store::{MAX_ANSWER_DELAY, Store};
 use crate::controller::metrics::Metrics;
 use crate::controller::object::{Object, ObjectKey};
+#[cfg(test)]
+use crate::explorer::twins::{self, Twin};
 
 /// Duration of a watch in seconds, as requested from the API server.
 ///
@@ -100,6 +104,8 @@ impl<T: Object> Informer<T> {
         let mut stream = pin!(stream);
         let mut waits = Waits::default();
         let mut sweeps = Sweeps::none();
+        #[cfg(test)]
+        let mut latest = None;
         loop {
             let Some(next) = sweeps.or(stream.next()).await else {
                 let before = Instant::now()
@@ -112,6 +118,16 @@ impl<T: Object> Informer<T> {
             };
             match next {
                 None => return Err(InformerError { kind: self.kind }),
+                #[cfg(test)]
+                Some(Err(_)) if twins::is(Twin::NoRewatch) => pending().await,
+                #[cfg(test)]
+                Some(Ok(Event::Apply(object) | Event::Delete(object)))
+                    if twins::is(Twin::StrictOrder)
+                        && latest.replace(object.resource_version())
+                            >= Some(object.resource_version()) =>
+                {
+                    pending().await
+                }
                 Some(Ok(event)) => {
                     let is_list = matches!(event, Event::InitDone);
                     let is_first_list = is_list && !*self.synced.borrow();
