@@ -14,14 +14,9 @@ use super::life::{Form, Step, Stored};
 use super::plan::{Fault, HELD_AT_MOST, Place, Plan, STALE_FOR};
 use crate::oracle::{Violation, rest, violation};
 
-/// How many times as long as promised a plan waits: the promise is for an idle machine. Undisturbed
-/// runs wait long, and what they took says how long the others wait, see [`calibrate`].
-static PATIENCE: AtomicU32 = AtomicU32::new(MOST_PATIENCE);
-const MOST_PATIENCE: u32 = 15;
-const LEAST_PATIENCE: u32 = 2;
-
-/// What the slowest step takes undisturbed on an idle machine, beside many others.
-const UNDISTURBED: Duration = Duration::from_secs(5);
+/// How many times as long as promised a plan may take where no process waits for a processor, see
+/// [`strain`].
+const PATIENCE: u32 = 2;
 
 /// From when on there is rest: the last status may wait for half a second, and the last pods go
 /// away a moment later.
@@ -47,17 +42,6 @@ pub(crate) struct Lived {
     /// The fault was made.
     pub(crate) is_made: bool,
     pub(crate) violations: Vec<Violation>,
-}
-
-/// Sets how long plans wait by what the slowest undisturbed run took.
-pub(crate) fn calibrate(slowest: Duration) {
-    let times = slowest.as_secs_f64() / UNDISTURBED.as_secs_f64();
-    let times = LEAST_PATIENCE.saturating_mul(times.ceil() as u32);
-    let patience = times.clamp(LEAST_PATIENCE, MOST_PATIENCE);
-    println!(
-        "the slowest undisturbed step took {slowest:.1?}; plans wait {patience} times as long as promised"
-    );
-    PATIENCE.store(patience, Ordering::Relaxed);
 }
 
 /// A name of its own, none of which is the beginning of another, and two NodePorts.
@@ -283,10 +267,12 @@ impl Life<'_> {
     /// Waits until all is as asked for. That it takes too long is a violation of O1.
     async fn until_met(&mut self, form: Form, rule: Option<&Installed>) {
         let began = Instant::now();
-        let patience = PATIENCE.load(Ordering::Relaxed) * self.plan.promised();
+        let patience = PATIENCE * self.plan.promised();
+        let mut strained = strain();
         while let Err(why) = self.is_met(form) {
-            if began.elapsed() > patience && began.elapsed() > patience.mul_f64(strain()) {
-                let what = format!("not as asked for after {patience:?}: {why}");
+            strained = strained.max(strain());
+            if began.elapsed() > patience.mul_f64(strained) {
+                let what = format!("not as asked for after {:?}: {why}", began.elapsed());
                 self.violations.push(violation("O1", what));
                 return;
             }

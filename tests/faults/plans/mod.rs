@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use self::fleet::Fleet;
 use self::judge::Reference;
 use self::life::{KINDS, Step, steps};
-use self::live::{Lived, calibrate, live};
+use self::live::{Lived, live};
 use self::plan::{Fault, Place, Plan};
 use crate::campaign::seed_of;
 use crate::oracle::{Violation, violation};
@@ -132,8 +132,6 @@ async fn references(of: impl Iterator<Item = (Kind, Step)>) -> (References, Vec<
     let plans =
         of.flat_map(|(kind, step)| (0..REFERENCES).map(move |_| Plan::undisturbed(kind, step)));
     let (mut verdicts, runs) = run_fleet(plans.collect(), None).await;
-    let slowest = verdicts.iter().map(|it| it.took).max();
-    calibrate(slowest.unwrap_or_default());
     let mut references = References::new();
     for (number, (lived, run)) in runs.into_iter().enumerate() {
         let key = (lived.plan.kind.kind, lived.plan.step);
@@ -262,33 +260,6 @@ fn report(verdicts: &[Verdict], began: Instant) -> usize {
         began.elapsed().as_secs_f64()
     );
     wrong.len()
-}
-
-/// A step of each kind, which the seed chooses, and all of its faults that resources can have
-/// side by side.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "depends on the speed of the machine: make test-faults"]
-async fn each_fault_of_one_step_of_each_kind_leaves_nothing_that_an_oracle_objects_to() {
-    let began = Instant::now();
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let chosen = KINDS.map(|kind| {
-        let steps: Vec<_> = steps(kind).collect();
-        let number = seed_of(kind.kind) % steps.len() as u64;
-        (kind, steps[usize::try_from(number).expect("small")])
-    });
-    let (references, mut verdicts) = references(chosen.into_iter()).await;
-    let plans = chosen.into_iter().flat_map(|(kind, step)| {
-        let plans = references[&(kind.kind, step)].traffic.plans(kind, step);
-        let side_by_side = |plan: &Plan| plan.shares_a_manager();
-        plans.into_iter().filter(side_by_side)
-    });
-    let plans: Vec<_> = plans.collect();
-    // Each step makes at least one request, which meets each fault.
-    assert!(plans.len() >= 4 * 9, "{} plans", plans.len());
-    verdicts.extend(run(plans, &Arc::new(references)).await);
-    assert_eq!(report(&verdicts, began), 0, "see above");
-    let early = judge::ready_too_early().await;
-    assert!(early.is_empty(), "{early:#?}");
 }
 
 /// `make test-faults`. `FAULTS` picks plans by a part of their labels, which begin with `plan`.
