@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The tests that take too long for every change: the whole fault campaign, the explorer with many
-# plans, every #[ignore]d exploration, the oldest Kubernetes, fuzzing with many executions, many
-# rolling restarts, attacks on the image's binary, the files of a release, the Dockerfile, the
-# product on a real node. Ends with a table of the stages, like .ci/run.
+# The tests that take too long for every change: the whole fault campaign, upgrades from the previous
+# release, the explorer with many plans, every #[ignore]d exploration, the oldest Kubernetes, fuzzing
+# with many executions, many rolling restarts, attacks on the image's binary, the files of a release,
+# the Dockerfile, the product on a real node. Ends with a table of the stages, like .ci/run.
 #
 #     hack/nightly.sh [STAGE…]    these stages only
 #
@@ -11,11 +11,11 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-BUDGET_MINUTES=${BUDGET_MINUTES:-780}
+BUDGET_MINUTES=${BUDGET_MINUTES:-810}
 ALLOW_SKIP=${ALLOW_SKIP-}
 seed=${NIGHTLY_SEED:-$(date +%s)}
 
-declare -A least=([rollout]=2 [explorations]=2 [image]=9 [faults]=1 [explore]=0 [mutants]=0 [fuzz]=5 [oldest]=920 [release]=0 [dockerfile]=0 [e2e]=1)
+declare -A least=([rollout]=3 [explorations]=3 [image]=10 [faults]=4 [previous]=1 [explore]=0 [mutants]=0 [fuzz]=10 [oldest]=1140 [release]=0 [dockerfile]=0 [e2e]=1)
 stages=("$@")
 for name in "${stages[@]}"; do
     if [ -z "${least[$name]-}" ]; then
@@ -35,6 +35,7 @@ say "the seed of this run: NIGHTLY_SEED=$seed"
 ! wanted explorations || stage explorations 60 cargo test --release --locked --workspace --lib -- --ignored
 ! wanted image || stage image 30 make test-image
 ! wanted faults || stage faults 60 make test-faults
+! wanted previous || stage previous 30 make test-previous
 ! wanted explore || stage explore 60 make explore PLANS=100000 SEED="$seed"
 ! wanted mutants || stage mutants 300 make mutants SEED="$((seed % 1000000000))"
 ! wanted fuzz || stage fuzz 60 env FUZZ_SEED=$((seed % 2147483647)) make fuzz FUZZ_RUNS=1000000
