@@ -106,7 +106,11 @@ impl Manager {
 
     /// Starts our own manager as the replica and user `name`, which waits for the lease.
     pub(crate) fn replica(cluster: &Cluster, subject: &Subject, name: &str) -> Result<Self, Error> {
-        let flags = [PLAIN_METRICS, "--leader-election-namespace=default"];
+        let flags = [
+            PLAIN_METRICS,
+            "--leader-elect",
+            "--leader-election-namespace=default",
+        ];
         let mut kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
         for user in &mut kubeconfig.auth_infos {
             let user = user.auth_info.get_or_insert_default();
