@@ -1,6 +1,6 @@
 //! One reconcile of one resource: applies the children that its operator desires, and writes the
 //! observed state to its status. Level-triggered: independent of the event that enqueued it. Kinds
-//! differ only in their [`Operator`], a pure function.
+//! differ only in their [operator](crate::operators::Operator), a pure function.
 //! Used by `controllers`.
 
 pub(in crate::controller) mod apply;
