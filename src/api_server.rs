@@ -1,5 +1,5 @@
 //! A request to the API server: its deadline, the limit of its answer, and the text of its errors.
-//! Retries nothing.
+//! A request is sent once; [`retried`] repeats one. Also the paths of objects and the delay after errors.
 //! Used by `certificates`, `controller`, `manager` and `migration`.
 
 mod backoff;
