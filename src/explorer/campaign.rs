@@ -13,10 +13,11 @@ use std::time::Instant;
 use self::tally::{FAILURES_MAX, Tally, print_run, trace};
 
 use super::life::{Subject, subjects};
-use super::oracle::{self, Reference, Violation};
+use super::oracle::{self, Reference};
 use super::plan::{Fault, Plan, Tempo, View, earlier_writes, forms, single_faults, tempos};
 use super::run::{Outcome, run};
 use super::twins::{TWINS, as_product, as_twin};
+use super::violation::Violation;
 
 /// Plans of each kind in `cargo test`, unless `PLANS` is set.
 const PLANS: u64 = 1000;

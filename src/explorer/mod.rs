@@ -4,7 +4,7 @@
 //! determines its run completely.
 //!
 //! [`life`]: actions of users; [`plan`]: faults; [`wire`]: their injection; [`run`]: the run;
-//! [`oracle`]: the invariants; [`campaign`]: selection of plans.
+//! [`settled`]: the desired state; [`oracle`]: the invariants; [`campaign`]: selection of plans.
 
 mod campaign;
 #[path = "../../tests/support/trusted/compare.rs"]
@@ -13,5 +13,7 @@ mod life;
 mod oracle;
 mod plan;
 mod run;
+mod settled;
 pub(crate) mod twins;
+mod violation;
 mod wire;

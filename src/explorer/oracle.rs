@@ -1,35 +1,20 @@
 //! The invariants after every plan. The numbers are those of CONTRIBUTING.md, "Faults".
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use modelapi::{ApiServer, Change, ObjectId};
+use modelapi::Change;
 use serde_json::{Value, json};
 
 mod history;
 mod webhooks;
 
-use super::compare::{lacking, unfinished_rollout};
-use super::life::{NAME, NAMESPACE};
+use super::compare::lacking;
 use super::plan::{Fault, Plan, View, WriteFault};
 use super::run::Outcome;
+use super::settled::{condition, unsettled};
+use super::violation::{Add, Violation};
 use super::wire::Asked;
-use crate::operators::{Child, Resource, SERVICE, Settings};
-
-/// A violation of an invariant.
-#[derive(Debug, Clone)]
-pub(super) struct Violation {
-    pub(super) oracle: &'static str,
-    pub(super) what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.oracle, self.what)
-    }
-}
 
 /// Allowed cost of a plan, in addition to the run without faults.
 const WRITES_PER_FAULT: usize = 8;
@@ -41,93 +26,6 @@ const WRITES_PER_OUTAGE: usize = 50;
 
 /// From a write to its answer.
 const REQUEST: Duration = Duration::from_millis(2);
-
-type Objects = BTreeMap<ObjectId, Arc<Value>>;
-
-/// The desired children of a resource.
-fn desired(plan: &Plan, object: &Value) -> Vec<Child> {
-    let operator = plan.subject().operator();
-    let kind = operator.kind();
-    let resource = Resource {
-        namespace: NAMESPACE.to_owned(),
-        name: NAME.to_owned(),
-        uid: object["metadata"]["uid"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
-        generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
-        api_version: kind.api_version(&kind.hub),
-        spec: object["spec"].clone(),
-        status: serde_json::from_value(object["status"].clone()).unwrap_or_default(),
-        paused: is_paused(object),
-    };
-    let desired = operator.desired(&resource, &Settings::default());
-    desired.expect("the lives ask for what is allowed")
-}
-
-fn is_paused(object: &Value) -> bool {
-    object["metadata"]["annotations"]["quartet-operator.example.com/paused"] == "true"
-}
-
-fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
-    let conditions = object["status"]["conditions"].as_array()?;
-    conditions.iter().find(|it| it["type"] == type_)
-}
-
-fn ready(object: &Value) -> Option<&Value> {
-    condition(object, "Ready")
-}
-
-/// The difference between a child and its desired state, if any.
-fn unlike(objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>, child: &Child) -> Option<String> {
-    let id = ObjectId::new(child.kind.plural, NAMESPACE, &child.name);
-    let Some(found) = objects(&id) else {
-        return Some(format!("{} {} does not exist", id.plural, id.name));
-    };
-    if found["metadata"].get("deletionTimestamp").is_some() {
-        return Some(format!("{} {} is being deleted", id.plural, id.name));
-    }
-    let lacking = lacking(&child.body, &found);
-    if let Some((path, what)) = lacking.first() {
-        return Some(format!("{} {}: {path}: {what}", id.plural, id.name));
-    }
-    match child.kind.has_pods {
-        true => unfinished_rollout(&found),
-        false => None,
-    }
-}
-
-/// The difference between the state and the desired state of a resource, if any.
-fn unsettled(plan: &Plan, objects: &dyn Fn(&ObjectId) -> Option<Arc<Value>>) -> Option<String> {
-    let Some(resource) = objects(&plan.subject().id()) else {
-        let left = ["deployments", "services"]
-            .into_iter()
-            .find(|plural| objects(&ObjectId::new(plural, NAMESPACE, NAME)).is_some());
-        return left
-            .map(|plural| format!("the resource is deleted, but its {plural} still exists"));
-    };
-    if is_paused(&resource) {
-        return None;
-    }
-    let generation = &resource["metadata"]["generation"];
-    let is_ready = ready(&resource).is_some_and(|it| it["status"] == "True");
-    if !is_ready || resource["status"]["observedGeneration"] != *generation {
-        return Some(format!("the status is {}", resource["status"]));
-    }
-    let desired = desired(plan, &resource);
-    if let Some(unlike) = desired.iter().find_map(|child| unlike(objects, child)) {
-        return Some(unlike);
-    }
-    let wants_service = desired.iter().any(|it| it.kind == SERVICE);
-    let service = objects(&ObjectId::new("services", NAMESPACE, NAME));
-    (service.is_some() && !wants_service)
-        .then(|| "a Service that the spec does not want".to_owned())
-}
-
-/// Whether the desired state is reached.
-pub(super) fn is_settled(server: &ApiServer, plan: &Plan) -> bool {
-    unsettled(plan, &|id| server.get(id)).is_none()
-}
 
 /// The result of a run without faults.
 #[derive(Debug)]
@@ -237,8 +135,6 @@ pub(super) fn violations(plan: &Plan, outcome: &Outcome, reference: &Reference) 
     }
     found
 }
-
-type Add<'a> = dyn FnMut(&'static str, String) + 'a;
 
 /// O1: the desired state is reached in time, and there are no requests and writes afterwards.
 fn converged(plan: &Plan, outcome: &Outcome, add: &mut Add<'_>) {

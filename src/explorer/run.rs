@@ -15,8 +15,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::life::{NAME, NAMESPACE, Step};
-use super::oracle::is_settled;
 use super::plan::{Plan, View};
+use super::settled::is_settled;
 use super::wire::{Asked, Run, Signal, Wire};
 use crate::controller::{self, Leadership, MayWrite, Metrics, Options, storage_version_hash};
 use crate::operators::Settings;

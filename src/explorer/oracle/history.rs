@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::super::plan::{Fault, Plan, View};
 use super::super::run::Outcome;
-use super::{Add, Objects, desired, is_paused, ready, unlike};
+use super::super::settled::{Objects, desired, is_paused, ready, unlike};
+use super::super::violation::Add;
 use crate::operators::SERVICE;
 
 /// How old a change of another writer may be that the manager has not seen when it writes: the time of

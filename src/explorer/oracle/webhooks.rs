@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::plan::Plan;
 use super::super::run::Outcome;
-use super::Add;
+use super::super::violation::Add;
 use crate::api::{Kind, Version};
 use crate::operators::OPERATORS;
 use crate::webhook::{Handlers, Metrics, paths};
