@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use testkit::{DEPLOYMENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, SERVICE, TestEnv, is_ready};
+use testkit::{
+    DEPLOYMENT, HELLO_WORLD, Kind, MEMCACHED, NGINX, Request, SERVICE, TestEnv, is_ready,
+};
 
 /// The annotation in which the spoke version keeps the fields that only the hub version has.
 const CONVERSION_DATA: &str = "quartet-operator.example.com/conversion-data";
@@ -79,11 +81,10 @@ async fn an_optional_service_is_created_on_request_and_only_it_is_deleted_later(
         );
         let kept_after = identity(&env.get(SERVICE, &kept).await.expect("a Service"));
         assert_eq!(kept_before, kept_after, "untouched");
-        let requests = env.requests();
-        let deletes: Vec<_> = requests
-            .iter()
-            .filter(|request| request.verb.starts_with("delete") && request.name == dropped)
-            .collect();
+        let is_delete =
+            |request: &Request| request.verb.starts_with("delete") && request.name == dropped;
+        let requests = env.until_requested(is_delete).await;
+        let deletes: Vec<_> = requests.iter().filter(|it| is_delete(it)).collect();
         assert_eq!(deletes.len(), 1, "{deletes:?}");
         assert_eq!(deletes[0].resource, "services");
         let conditions = &deletes[0].body["preconditions"];

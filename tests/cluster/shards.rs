@@ -38,23 +38,13 @@ struct ShardManager {
 impl ShardManager {
     fn start(env: &TestEnv, name: &str, selector: &str) -> Self {
         let user = format!("{}-{name}", env.namespace);
-        let text = std::fs::read_to_string(env.kubeconfig()).expect("a kubeconfig");
-        let mut kubeconfig: Value = serde_saphyr::from_str(&text).expect("YAML");
-        let identity = &mut kubeconfig["users"][0]["user"];
-        identity["as"] = user.as_str().into();
-        identity["as-groups"] = json!(["system:masters"]);
-        let file = std::env::temp_dir().join(format!("{user}.kubeconfig"));
-        std::fs::write(&file, kubeconfig.to_string()).expect("written");
-        let flags = [
-            "--leader-elect".to_owned(),
-            format!("--leader-election-namespace={}", env.namespace),
-            format!("--watch-namespace={}", env.namespace),
-            format!("--watch-label-selector={selector}"),
-        ];
+        let kubeconfig = env.impersonating(&user, &["system:masters"]);
+        let selector = format!("--watch-label-selector={selector}");
+        let (manager, kubeconfig) = env.start_replica(&user, &kubeconfig, &[selector]);
         ShardManager {
-            manager: Some(Manager::start(&file, &flags)),
+            manager: Some(manager),
             user,
-            kubeconfig: file,
+            kubeconfig,
         }
     }
 

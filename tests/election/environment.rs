@@ -38,11 +38,7 @@ pub(crate) struct Replica {
 /// Starts a manager as the user `name` of this namespace, with the permissions of `groups`.
 pub(crate) fn start(env: &TestEnv, name: &str, groups: &[&str]) -> Replica {
     let user = format!("{}-{name}", env.namespace);
-    let text = std::fs::read_to_string(env.kubeconfig()).expect("a kubeconfig");
-    let mut kubeconfig: Value = serde_saphyr::from_str(&text).expect("YAML");
-    let identity = &mut kubeconfig["users"][0]["user"];
-    identity["as"] = user.as_str().into();
-    identity["as-groups"] = json!(groups);
+    let kubeconfig = env.impersonating(&user, groups);
     start_by(env, user, &kubeconfig)
 }
 
@@ -54,16 +50,10 @@ pub(crate) fn start_behind(env: &TestEnv, name: &str, proxy: &faultproxy::Proxy)
 }
 
 fn start_by(env: &TestEnv, user: String, kubeconfig: &Value) -> Replica {
-    let file = std::env::temp_dir().join(format!("{user}.kubeconfig"));
-    std::fs::write(&file, kubeconfig.to_string()).expect("written");
-    let flags = [
-        "--leader-elect".to_owned(),
-        format!("--leader-election-namespace={}", env.namespace),
-        format!("--watch-namespace={}", env.namespace),
-    ];
+    let (manager, kubeconfig) = env.start_replica(&user, kubeconfig, &[]);
     Replica {
-        manager: Some(Manager::start(&file, &flags)),
-        kubeconfig: file,
+        manager: Some(manager),
+        kubeconfig,
         user,
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::environment::{LEASE_DURATION, Replica, Work, Write, start_admin, writes};
 use testkit::TestEnv;
-use testkit::sum;
+use testkit::{load_factor, sum};
 
 /// From the last write of a leader that receives SIGTERM to the answer to the first write of the next.
 /// `make bench` measures from the signal, on an idle machine.
@@ -73,11 +73,12 @@ async fn a_leader_that_receives_sigterm_hands_over_at_once() {
     let work = Work::begin(&env).await;
     let mut gaps: Vec<Duration> = Vec::new();
     let mut since_signal: Vec<Duration> = Vec::new();
-    // The fastest trial takes at most twice the promised time of an idle machine. There are more
-    // trials if the machine has other load.
-    let is_shown = |gaps: &[Duration]| gaps.iter().any(|gap| *gap < 2 * PROMISED);
+    // The fastest trial takes at most twice the promised time of an idle machine, and more if the
+    // machine has other load. Then there are also more trials.
+    let mut limit = 2 * PROMISED;
+    let is_shown = |gaps: &[Duration], limit| gaps.iter().any(|gap| *gap < limit);
     for trial in 1..=4 * trials {
-        if gaps.len() >= trials && is_shown(&gaps) {
+        if gaps.len() >= trials && is_shown(&gaps, limit) {
             break;
         }
         let mut next = start_admin(&env, &trial.to_string());
@@ -102,6 +103,7 @@ async fn a_leader_that_receives_sigterm_hands_over_at_once() {
         assert!(first.received >= last, "two writers: {first:?}, {last}");
         gaps.push(between(last, first.answered));
         since_signal.push(between(signalled, first.answered));
+        limit = limit.max((2 * PROMISED).mul_f64(load_factor()));
         leader = next;
     }
     drop(work);
@@ -109,14 +111,14 @@ async fn a_leader_that_receives_sigterm_hands_over_at_once() {
     since_signal.sort();
     let median = gaps[gaps.len() / 2];
     println!("{} handovers, median and all:", gaps.len());
-    println!("from the last write {median:?}, {gaps:?} (limit: {PROMISED:?})");
+    println!("from the last write {median:?}, {gaps:?} (limit of the fastest: {limit:?})");
     println!(
         "from the signal {:?}, {since_signal:?}",
         since_signal[since_signal.len() / 2]
     );
-    assert!(is_shown(&gaps), "{gaps:?}");
+    assert!(is_shown(&gaps, limit), "{gaps:?}");
     // A candidate without the event of the release would find out at its next retry, after 2 s.
-    assert!(median < 5 * PROMISED, "{gaps:?}");
+    assert!(median < (5 * limit / 2).min(RETRY_PERIOD / 2), "{gaps:?}");
     assert!(gaps.iter().all(|gap| *gap < RETRY_PERIOD), "{gaps:?}");
 }
 

@@ -40,9 +40,6 @@ pub(crate) struct Context {
 }
 
 /// Reconciles the resources of one kind.
-///
-/// The methods are in several files: one reconcile here, the children in `apply` and below, the status in
-/// `status_writer`.
 pub(crate) struct Reconciler {
     pub(super) operator: &'static dyn Operator,
     pub(super) kind: &'static Kind,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use faultproxy::{Action, Installed, Match, Rule};
 use serde_json::Value;
+use testkit::load_factor;
 use tokio::sync::Barrier;
 use tokio::time::{Instant, sleep};
 
@@ -15,7 +16,7 @@ use super::plan::{Fault, HELD_AT_MOST, Place, Plan, STALE_FOR};
 use crate::oracle::{Violation, rest, violation};
 
 /// How many times as long as promised a plan may take where no process waits for a processor, see
-/// [`strain`].
+/// [`load_factor`].
 const PATIENCE: u32 = 2;
 
 /// From when on there is rest: the last status may wait for half a second, and the last pods go
@@ -51,18 +52,6 @@ fn name_and_port() -> (String, u16) {
     // Between what `make test` allots by hand and what the scenarios take.
     let port = 30_100 + 2 * u16::try_from(number % 990).expect("small");
     (format!("plan{number:05}"), port)
-}
-
-/// How many times as long everything may take where processes wait for a processor: 1 where none
-/// does, and 5 where some always did in the last ten seconds (Linux, "PSI - Pressure Stall
-/// Information").
-fn strain() -> f64 {
-    let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
-    let some = text
-        .split_whitespace()
-        .find_map(|it| it.strip_prefix("avg10="));
-    let percent: f64 = some.and_then(|it| it.parse().ok()).unwrap_or_default();
-    1.0 + percent.clamp(0.0, 100.0) / 25.0
 }
 
 struct Life<'a> {
@@ -165,7 +154,7 @@ impl Life<'_> {
         let began = Instant::now();
         loop {
             let before = self.stored();
-            let settles = SETTLES.mul_f64(strain());
+            let settles = SETTLES.mul_f64(load_factor());
             sleep(settles).await;
             // A kill may be on its way for as long as the request was.
             self.fleet.keep_running();
@@ -268,10 +257,10 @@ impl Life<'_> {
     async fn until_met(&mut self, form: Form, rule: Option<&Installed>) {
         let began = Instant::now();
         let patience = PATIENCE * self.plan.promised();
-        let mut strained = strain();
+        let mut factor = load_factor();
         while let Err(why) = self.is_met(form) {
-            strained = strained.max(strain());
-            if began.elapsed() > patience.mul_f64(strained) {
+            factor = factor.max(load_factor());
+            if began.elapsed() > patience.mul_f64(factor) {
                 let what = format!("not as asked for after {:?}: {why}", began.elapsed());
                 self.violations.push(violation("O1", what));
                 return;

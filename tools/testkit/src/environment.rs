@@ -4,7 +4,7 @@
 //! The cluster is the one that `make test` starts; each test finds it in its environment variables.
 //! A test that breaks its cluster uses a private one. Independent of the tests.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -61,6 +61,35 @@ impl TestEnv {
         let created = env.api.create("/api/v1/namespaces", &object).await;
         created.expect("a namespace");
         env
+    }
+
+    /// Returns a kubeconfig that impersonates this user, with the permissions of `groups`.
+    pub fn impersonating(&self, user: &str, groups: &[&str]) -> Value {
+        let text = std::fs::read_to_string(self.kubeconfig()).expect("a kubeconfig");
+        let mut kubeconfig: Value = serde_saphyr::from_str(&text).expect("YAML");
+        let identity = &mut kubeconfig["users"][0]["user"];
+        identity["as"] = user.into();
+        identity["as-groups"] = json!(groups);
+        kubeconfig
+    }
+
+    /// Starts one of several managers that elect a leader in this namespace, with `flags` in addition.
+    /// Returns it and the file of its kubeconfig, which the caller removes.
+    pub fn start_replica(
+        &self,
+        user: &str,
+        kubeconfig: &Value,
+        flags: &[String],
+    ) -> (Manager, PathBuf) {
+        let file = std::env::temp_dir().join(format!("{user}.kubeconfig"));
+        std::fs::write(&file, kubeconfig.to_string()).expect("written");
+        let of_every_replica = [
+            "--leader-elect".to_owned(),
+            format!("--leader-election-namespace={}", self.namespace),
+            format!("--watch-namespace={}", self.namespace),
+        ];
+        let flags = [&of_every_replica, flags].concat();
+        (Manager::start(&file, &flags), file)
     }
 
     /// Starts the manager with `flags` in addition to those of every test.
@@ -194,6 +223,20 @@ impl TestEnv {
         let mut requests = self.all_requests();
         requests.retain(Request::is_single);
         requests
+    }
+
+    /// Waits until such a request is in the audit log, and returns all requests so far. A request is
+    /// logged after its answer, and so after its effect can be seen.
+    pub async fn until_requested(&self, is_wanted: impl Fn(&Request) -> bool) -> Vec<Request> {
+        let started = Instant::now();
+        loop {
+            let requests = self.requests();
+            if requests.iter().any(&is_wanted) {
+                return requests;
+            }
+            assert!(started.elapsed() < DEADLINE, "not requested: {requests:?}");
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     /// Like [`TestEnv::requests`], with the lists and watches.
