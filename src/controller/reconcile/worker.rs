@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 use tracing::field::Empty;
 use tracing::{Instrument, debug, error, info_span, warn};
@@ -120,6 +121,9 @@ where
         }
         metrics.reconcile_ended(&controller, outcome, started.elapsed());
         queue.done(&key);
+        // A reconcile that sends nothing waits for nothing. Without this, the workers of a new leader would
+        // check all resources before the runtime reads the next event, or answers the next probe.
+        yield_now().await;
     }
     Ok(())
 }
