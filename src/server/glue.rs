@@ -15,8 +15,8 @@ use axum_server::accept::Accept;
 use axum_server::{AddrListener, Address};
 use futures::future::BoxFuture;
 use hyper::body::{Body as _, Incoming};
-use rustix::net::Shutdown;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::net::{Shutdown, SocketFlags};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::time::sleep;
@@ -103,12 +103,14 @@ impl Listener {
     }
 }
 
-/// The next connection of the kernel's queue, of which tokio may not have been notified yet.
+/// The next connection of the kernel's queue, of which tokio may not have been notified yet. The peer
+/// comes from the same call: of a connection that the client has reset meanwhile, `getpeername` fails,
+/// and others may wait behind it.
 fn accept_queued(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
-    let stream = std::net::TcpStream::from(rustix::net::accept(listener).ok()?);
-    stream.set_nonblocking(true).ok()?;
-    let peer = stream.peer_addr().ok()?;
-    Some((TcpStream::from_std(stream).ok()?, peer))
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (stream, peer) = rustix::net::acceptfrom_with(listener, flags).ok()?;
+    let peer = SocketAddr::try_from(peer?).ok()?;
+    Some((TcpStream::from_std(stream.into()).ok()?, peer))
 }
 
 impl AddrListener<Stream, Peer> for Listener {
@@ -150,13 +152,34 @@ impl AsyncRead for Stream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let socket = &self.slot.socket;
         loop {
-            ready!(self.slot.socket.poll_read_ready(context))?;
-            match self.slot.socket.try_read_buf(buffer) {
-                Ok(bytes) if self.slot.received(bytes) => return Poll::Ready(Ok(())),
-                Ok(_) => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
+            ready!(socket.poll_read_ready(context))?;
+            let unfilled = buffer.initialize_unfilled();
+            let mut read = None;
+            // A read that does not fill the buffer has emptied the socket. As in `TcpStream::poll_read` of
+            // tokio, which needs the stream for itself, it is then no longer readable: the next call waits
+            // for an event and does not ask the kernel first.
+            let tried = socket.try_io(Interest::READABLE, || {
+                let bytes = rustix::io::read(socket, &mut *unfilled)?;
+                read = Some(bytes);
+                match 0 < bytes && bytes < unfilled.len() {
+                    true => Err(io::ErrorKind::WouldBlock.into()),
+                    false => Ok(()),
+                }
+            });
+            match (read, tried) {
+                (Some(bytes), _) => {
+                    buffer.advance(bytes);
+                    return Poll::Ready(match self.slot.received(bytes) {
+                        true => Ok(()),
+                        false => Err(io::ErrorKind::InvalidData.into()),
+                    });
+                }
+                (None, Err(error)) if error.kind() != io::ErrorKind::WouldBlock => {
+                    return Poll::Ready(Err(error));
+                }
+                (None, _) => {}
             }
         }
     }
