@@ -76,6 +76,7 @@ impl Endpoint {
     async fn answer(&self, verbose: bool, mut excluded: BTreeSet<String>) -> Response {
         let mut lines = String::new();
         let mut failure = None;
+        let is_full = excluded.is_empty();
         for check in &self.checks {
             let name = check.name;
             // Writing to a String cannot fail.
@@ -96,11 +97,10 @@ impl Endpoint {
                 "warn: some health checks cannot be excluded: no matches for {names}"
             );
         }
-        self.log_change(
-            failure
-                .as_ref()
-                .map(|(_, check, reason)| (*check, reason.as_str())),
-        );
+        if is_full {
+            let failure = failure.as_ref();
+            self.log_change(failure.map(|(_, check, reason)| (*check, reason.as_str())));
+        }
         let endpoint = self.name;
         match failure {
             Some((status, ..)) => text(status, format!("{lines}{endpoint} check failed\n")),
@@ -179,6 +179,7 @@ mod tests {
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
     use tower::{Service as _, ServiceExt as _};
+    use tracing::instrument::WithSubscriber as _;
     use tracing::subscriber::with_default;
 
     use super::*;
@@ -235,6 +236,23 @@ mod tests {
         assert!(failing.contains("WARN") && failing.contains("no certificate"));
         assert!(passing.contains("all health checks pass again"));
         assert!(failing_again.contains("a health check fails"));
+    }
+
+    /// Otherwise every client could fill the log, by asking with and without the check that fails.
+    #[tokio::test]
+    async fn a_request_that_excludes_a_check_changes_nothing_for_the_log() {
+        let (lines, writer) = log_lines();
+        let failing = || Err("no certificate".to_owned());
+        let endpoint =
+            Endpoint::new("readyz").check("webhook", StatusCode::INTERNAL_SERVER_ERROR, failing);
+        let asked = async {
+            for _ in 0..3 {
+                endpoint.answer(false, BTreeSet::new()).await;
+                endpoint.answer(false, ["webhook".to_owned()].into()).await;
+            }
+        };
+        asked.with_subscriber(writer).await;
+        assert_eq!(lines.written().len(), 1);
     }
 
     #[tokio::test]
