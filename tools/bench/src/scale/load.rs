@@ -21,8 +21,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Between two changes: what they caused is over.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// From one resource to the next that is changed: a prime, so that none is changed twice.
-const STRIDE: u64 = 7919;
+/// From one resource to the next that is changed: a prime over the maximum number of resources, so that
+/// none is changed twice before all are.
+const STRIDE: u64 = 1_000_003;
 
 pub(super) struct Load {
     resources: u32,
