@@ -118,7 +118,7 @@ pub(crate) fn up(arguments: &ClusterArguments) -> Result<ExitCode, Box<dyn Error
 pub(crate) fn hold(arguments: &ClusterArguments) -> Result<ExitCode, Box<dyn Error>> {
     leave_terminal()?;
     let interrupted = interrupt::flag()?;
-    let cluster = arguments.start(Arc::clone(&interrupted))?;
+    let cluster = arguments.start(false, Arc::clone(&interrupted))?;
     settle(&cluster, &interrupted)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use std::{env, process};
 
 use crate::error::{Doing, Result, write};
-use crate::node;
+use crate::node::inside::{is_inside, name};
 
 /// Distinguishes the clusters of one process.
 static COUNTER: AtomicU32 = AtomicU32::new(0);
@@ -47,8 +47,8 @@ impl StateFolder {
         remove_abandoned(&root);
 
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let path = root.join(if node::is_inside() {
-            node::name()
+        let path = root.join(if is_inside() {
+            name()
         } else {
             format!("{}-{count}", process::id())
         });
@@ -106,7 +106,7 @@ impl Drop for StateFolder {
     fn drop(&mut self) {
         // The folder of a node is full of mounts; the process outside removes it when they are
         // gone.
-        if !node::is_inside() {
+        if !is_inside() {
             remove(&self.path);
         }
     }

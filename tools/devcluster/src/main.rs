@@ -35,6 +35,10 @@ enum Command {
     Run {
         #[command(flatten)]
         cluster: ClusterArguments,
+        /// One real node instead, which runs containers; needs root, and a registry, runc and other
+        /// packages; missing ones are listed
+        #[arg(long, conflicts_with = "nodes")]
+        node: bool,
         /// The command and its arguments; its exit code is that of `run`
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
@@ -67,10 +71,6 @@ struct ClusterArguments {
     /// Number of kwok nodes
     #[arg(long, default_value_t = 2)]
     nodes: usize,
-    /// One real node instead, which runs containers; needs root, and a registry, runc and other
-    /// packages; missing ones are listed
-    #[arg(long, conflicts_with = "nodes")]
-    node: bool,
     /// A kustomize folder of CustomResourceDefinitions to install before the controllers
     /// start (the garbage collector finds later ones within 30 s only)
     #[arg(long, value_name = "FOLDER")]
@@ -78,12 +78,16 @@ struct ClusterArguments {
 }
 
 impl ClusterArguments {
-    fn start(&self, interrupted: Arc<AtomicBool>) -> devcluster::Result<Cluster> {
+    /// Starts it with simulated nodes, or with the one real one if `is_node_real`.
+    fn start(
+        &self,
+        is_node_real: bool,
+        interrupted: Arc<AtomicBool>,
+    ) -> devcluster::Result<Cluster> {
         let cluster = Cluster::start_api_server(Options {
-            nodes: if self.node {
-                Nodes::Real
-            } else {
-                Nodes::Simulated(self.nodes)
+            nodes: match is_node_real {
+                true => Nodes::Real,
+                false => Nodes::Simulated(self.nodes),
             },
             interrupted,
         })?;
@@ -114,7 +118,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         Command::Up(cluster) => background::up(&cluster),
         Command::Down => background::down(),
-        Command::Run { cluster, .. } if cluster.node && !devcluster::is_inside() => {
+        Command::Run { node: true, .. } if !devcluster::is_inside() => {
             let arguments = std::env::args_os().skip(1);
             enter(&std::env::current_exe()?, arguments)
         }
@@ -122,7 +126,11 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
             Some((program, arguments)) => enter(Path::new(program), arguments.iter().cloned()),
             None => Ok(ExitCode::SUCCESS),
         },
-        Command::Run { cluster, command } => run::run(&cluster, &command),
+        Command::Run {
+            cluster,
+            node,
+            command,
+        } => run::run(&cluster, node, &command),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Record(arguments) => recording::run(&arguments),
         Command::Hold(cluster) => background::hold(&cluster),

@@ -8,13 +8,14 @@
 mod cgroup;
 mod configuration;
 mod enter;
+pub(crate) mod inside;
 mod machine;
 mod network;
 
-pub use enter::{enter, is_inside};
+pub use enter::enter;
+pub use inside::is_inside;
 
 pub(crate) use configuration::{Configuration, SOCKET as CONTAINERD_SOCKET};
-pub(crate) use enter::name;
 
 use std::net::Ipv4Addr;
 
@@ -47,5 +48,5 @@ pub(crate) const REGISTRIES: [&str; 8] = [
 pub(crate) fn prepare(folder: &std::path::Path) -> crate::Result<()> {
     network::mounts(folder)?;
     network::interfaces()?;
-    cgroup::create(&enter::name())
+    cgroup::create(&inside::name())
 }

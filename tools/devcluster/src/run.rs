@@ -23,6 +23,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Runs `command` with the cluster in its environment; returns its exit code.
 pub(crate) fn run(
     arguments: &ClusterArguments,
+    is_node_real: bool,
     command: &[OsString],
 ) -> Result<ExitCode, Box<dyn Error>> {
     let interrupted = interrupt::flag()?;
@@ -34,7 +35,7 @@ pub(crate) fn run(
     }
 
     let began = Instant::now();
-    let cluster = arguments.start(interrupted)?;
+    let cluster = arguments.start(is_node_real, interrupted)?;
     eprintln!(
         "devcluster: {} ready after {:.1} s, state in {}",
         cluster.server_url(),

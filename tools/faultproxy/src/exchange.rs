@@ -11,10 +11,10 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::journal::Record;
-use crate::proxy::Shared;
 use crate::request::Target;
-use crate::rule::{Action, Callback, When};
+use crate::rule::{Action, Callback, When, edited};
 use crate::rules::{Effect, Hit};
+use crate::shared::{Reset, Shared};
 use crate::watch;
 
 /// The largest body of a request, or of a response that is not a watch.
@@ -31,11 +31,6 @@ const NOT_PASSED_ON: [HeaderName; 5] = [
     header::HOST,
     header::UPGRADE,
 ];
-
-/// The connection is reset: hyper drops it when a service fails.
-#[derive(Debug, thiserror::Error)]
-#[error("the connection is reset")]
-pub(crate) struct Reset;
 
 /// Returns the response to a request, if there is one.
 pub(crate) async fn exchange(
@@ -245,18 +240,6 @@ fn stalling(bytes: Bytes, record: Record) -> Body {
         std::future::pending::<Result<Bytes, Reset>>().await
     });
     Body::from_stream(stream::iter([Ok(half)]).chain(silence))
-}
-
-/// Replaces the value at this pointer of the object; unchanged if it does not exist.
-pub(crate) fn edited(bytes: &Bytes, pointer: &str, value: &Value) -> Bytes {
-    let mut object: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    match object.pointer_mut(pointer) {
-        Some(place) => {
-            *place = value.clone();
-            object.to_string().into()
-        }
-        None => bytes.clone(),
-    }
 }
 
 fn cut(bytes: Bytes) -> Body {

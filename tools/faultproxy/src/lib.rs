@@ -16,6 +16,7 @@ mod proxy;
 mod request;
 mod rule;
 mod rules;
+mod shared;
 mod snapshot;
 mod watch;
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -28,6 +28,7 @@ use crate::gate::{Gate, Network};
 use crate::journal::{Journal, Recorder};
 use crate::rule::Rule;
 use crate::rules::{Installed, Rules};
+use crate::shared::Shared;
 use crate::snapshot::{Lists, Snapshot};
 
 /// The timeout of a TLS handshake, unless the network is cut.
@@ -58,24 +59,6 @@ pub struct Proxy {
     certificate: String,
     shared: Shared,
     accepting: JoinHandle<Infallible>,
-}
-
-/// The state that all connections share.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    pub(crate) upstream: Client,
-    pub(crate) rules: Rules,
-    pub(crate) recorder: Recorder,
-    pub(crate) lists: Lists,
-    /// The user agent for the API server.
-    pub(crate) user_agent: Arc<OnceLock<HeaderValue>>,
-    network: Network,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Shared").finish_non_exhaustive()
-    }
 }
 
 impl Proxy {

@@ -5,6 +5,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -118,6 +119,18 @@ impl Action {
     /// Reports whether it also applies to running watches.
     pub(crate) fn meets_running_watches(&self) -> bool {
         matches!(self, Action::Reset | Action::BlackHole)
+    }
+}
+
+/// Replaces the value at this pointer of the object; unchanged if it does not exist.
+pub(crate) fn edited(bytes: &Bytes, pointer: &str, value: &Value) -> Bytes {
+    let mut object: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    match object.pointer_mut(pointer) {
+        Some(place) => {
+            *place = value.clone();
+            object.to_string().into()
+        }
+        None => bytes.clone(),
     }
 }
 

@@ -8,11 +8,10 @@ use serde_json::Value;
 use tokio::sync::watch::Receiver;
 
 use crate::event::EventAction;
-use crate::exchange::{Reset, edited};
 use crate::journal::Record;
-use crate::proxy::Shared;
 use crate::request::Target;
-use crate::rule::{Action, status};
+use crate::rule::{Action, edited, status};
+use crate::shared::{Reset, Shared};
 
 /// The number of events that [`EventAction::Replay`] repeats.
 const PAST: usize = 64;

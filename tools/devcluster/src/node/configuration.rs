@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::machine::PLUGINS;
-use super::{ADDRESS, NODE, POD_RANGE, name};
+use super::inside::name;
+use super::{ADDRESS, NODE, POD_RANGE};
 use crate::certificates::Certificates;
 use crate::component::Component;
 use crate::error::{Doing, Result, write};

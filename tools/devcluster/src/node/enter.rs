@@ -1,6 +1,5 @@
 //! Runs a program in new namespaces, and cleans up after it.
 
-use std::env;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -11,13 +10,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::inside::{OUTSIDE, name};
 use super::{cgroup, machine};
 use crate::error::{Doing, Result};
 use crate::folder::StateFolder;
 use crate::process::POLL;
-
-/// The process id of the `devcluster` outside; set for the one inside.
-const OUTSIDE: &str = "DEVCLUSTER_OUTSIDE";
 
 /// The first process inside: it adopts and reaps orphaned processes, and exits with the command.
 const FIRST: &str = r#""$@"; exit $?"#;
@@ -30,19 +27,8 @@ const BOUND: &str = r#"exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@"
 /// The grace period of the program inside.
 const STOP_GRACE: Duration = Duration::from_secs(30);
 
-/// Reports whether this process runs in the namespaces of a node.
-pub fn is_inside() -> bool {
-    env::var_os(OUTSIDE).is_some()
-}
-
-/// Returns the name of this node's state and cgroups.
-pub(crate) fn name() -> String {
-    let outside = env::var(OUTSIDE).unwrap_or_else(|_| process::id().to_string());
-    format!("{}{outside}", cgroup::PREFIX)
-}
-
 /// Runs `program` with `arguments` again, as root of new network, mount and process namespaces, in
-/// which [`is_inside`] holds; returns when it has exited and everything is removed. When
+/// which [`super::is_inside`] holds; returns when it has exited and everything is removed. When
 /// `interrupted` is set, it is told to stop, and killed after 30 s.
 ///
 /// # Errors

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use k8s_openapi::{DeepMerge, NamespaceResourceScope};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::{Action, Error};
@@ -23,22 +22,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::Operand;
 use crate::children::{self, MANAGER};
-use crate::watches::{Inbox, Pods, slim};
+use crate::watches::{Inbox, Shared, slim};
 
 const CONCURRENCY: u16 = 16;
 const DEBOUNCE: Duration = Duration::from_millis(100);
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
 
 pub static RECONCILES: AtomicU64 = AtomicU64::new(0);
-
-/// What the controllers share. Everything that is read is read here.
-#[derive(Clone)]
-pub struct Shared {
-    pub client: Client,
-    pub deployments: Store<Deployment>,
-    pub services: Store<Service>,
-    pub pods: Arc<Pods>,
-}
 
 struct Context<K: Operand> {
     shared: Shared,

@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex};
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::{Stream, StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::runtime::{WatchStreamExt, reflector};
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::WatchStreamExt;
 use kube::{Api, Client, Resource, api::ObjectMeta, core::PartialObjectMeta};
 use tokio::sync::oneshot;
 
 use crate::children::{INSTANCE_LABEL, MANAGED_BY_LABEL, MANAGER, NAME_LABEL};
-use crate::controller::Shared;
 
 /// What a controller hears of its children.
 pub struct Inbox {
@@ -121,6 +122,15 @@ impl Pods {
         }
         changed
     }
+}
+
+/// What the controllers share. Everything that is read is read here.
+#[derive(Clone)]
+pub struct Shared {
+    pub client: Client,
+    pub deployments: Store<Deployment>,
+    pub services: Store<Service>,
+    pub pods: Arc<Pods>,
 }
 
 /// Drops what nobody reads before it is stored.
