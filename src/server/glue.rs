@@ -106,7 +106,7 @@ impl Listener {
 /// The next connection of the kernel's queue, of which tokio may not have been notified yet. The peer
 /// comes from the same call: of a connection that the client has reset meanwhile, `getpeername` fails,
 /// and others may wait behind it.
-fn accept_queued(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
+pub(super) fn accept_queued(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (stream, peer) = rustix::net::acceptfrom_with(listener, flags).ok()?;
     let peer = SocketAddr::try_from(peer?).ok()?;

@@ -122,6 +122,24 @@ async fn requests_on_one_connection_are_answered_one_after_the_other() {
     }
 }
 
+/// At the end of the grace period, what is still in the queue is accepted. A client that gave up must not
+/// look like the end of the queue.
+#[tokio::test]
+async fn a_connection_that_was_reset_in_the_queue_hides_none_behind_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connect = || std::net::TcpStream::connect(address).unwrap();
+    let (gave_up, waits) = (connect(), connect());
+    rustix::net::sockopt::set_socket_linger(&gave_up, Some(Duration::ZERO)).unwrap();
+    let expected = [&gave_up, &waits].map(|client| client.local_addr().unwrap());
+    drop(gave_up);
+    for expected in expected {
+        let (_, peer) = glue::accept_queued(&listener).unwrap();
+        assert_eq!(peer, expected);
+    }
+    assert!(glue::accept_queued(&listener).is_none());
+}
+
 #[tokio::test]
 async fn a_header_over_the_limit_is_refused() {
     let server = start().await;
