@@ -14,7 +14,6 @@
 
 mod slots;
 
-use std::fmt;
 use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
@@ -232,12 +231,6 @@ impl<K: Clone + Eq + Hash> Shared<K> {
         for _ in 0..became_available {
             self.wake.notify_one();
         }
-    }
-}
-
-impl<K> fmt::Debug for Queue<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,7 @@
 //! decoded becomes a value, as with kube's `DeserializeGuard`, and does not end the watch.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use kube::Resource;
@@ -16,7 +16,7 @@ use crate::controller::object::ObjectKey;
 use crate::json::{Json, Member, Reader, Reading};
 
 /// A struct with the needed fields of an object.
-pub trait Decode: Sized {
+pub trait Decode: Clone + Debug {
     /// Members of the object that [`Decode::from_json`] does not read; a list or watch skips them.
     const SKIPPED: &'static [&'static str] = &[];
 
@@ -37,6 +37,7 @@ pub trait Decode: Sized {
 
 /// An object from a list or watch, reduced to `T`, or the error. So an undecodable object affects
 /// neither the watch nor other objects.
+#[derive(Debug, Clone)]
 pub struct DecodeGuard<T> {
     /// Only name, namespace, uid and resourceVersion.
     metadata: ObjectMeta,
@@ -166,25 +167,6 @@ impl Reader for Part {
     }
 }
 
-// Written by hand, since the derived implementations would require the same of `T`.
-impl<T> Clone for DecodeGuard<T> {
-    fn clone(&self) -> Self {
-        DecodeGuard {
-            metadata: self.metadata.clone(),
-            decoded: self.decoded.clone(),
-        }
-    }
-}
-
-impl<T> fmt::Debug for DecodeGuard<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DecodeGuard")
-            .field("key", &self.key())
-            .field("error", &self.decoded.as_ref().err())
-            .finish_non_exhaustive()
-    }
-}
-
 impl<T> Resource for DecodeGuard<T> {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
@@ -199,10 +181,6 @@ impl<T> Resource for DecodeGuard<T> {
 
     fn version(resource: &ApiResource) -> Cow<'_, str> {
         Cow::from(&resource.version)
-    }
-
-    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
-        Cow::from(&resource.api_version)
     }
 
     fn plural(resource: &ApiResource) -> Cow<'_, str> {

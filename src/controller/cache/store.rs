@@ -12,7 +12,6 @@
 mod tombstones;
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -365,12 +364,6 @@ impl<T> Default for Store<T> {
                 tombstones: Tombstones::default(),
             }),
         }
-    }
-}
-
-impl<T> fmt::Debug for Store<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Size(u64);
 
 impl Decode for Size {
@@ -89,6 +89,7 @@ fn of_the_metadata_only_the_identity_is_kept() {
 }
 
 /// Stores the decoded fields.
+#[derive(Debug, Clone)]
 struct Everything<const MANAGERS: bool>(Value);
 
 impl<const MANAGERS: bool> Decode for Everything<MANAGERS> {
@@ -137,6 +138,7 @@ fn unused_fields_are_not_decoded() {
 }
 
 /// Which members arrive as text.
+#[derive(Debug, Clone)]
 struct Texts(Vec<&'static str>);
 
 impl Decode for Texts {

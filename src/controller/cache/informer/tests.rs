@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::json::Json;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Thing {
     key: ObjectKey,
     uid: String,
