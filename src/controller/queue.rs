@@ -180,7 +180,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     }
 
     /// The number of waiting keys, including delayed ones, excluding those in process.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
         self.shared.state.lock().slots.len()
     }
 
@@ -190,7 +191,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     }
 
     /// Whether no key waits.
-    pub fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }

@@ -119,12 +119,14 @@ impl<T: Object> Store<T> {
     }
 
     /// The number of objects.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
         self.state.lock().objects.len()
     }
 
     /// Whether the cache is empty.
-    pub fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 

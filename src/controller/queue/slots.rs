@@ -163,6 +163,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     }
 
     /// Number of waiting keys, ready or not.
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
