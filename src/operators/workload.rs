@@ -36,6 +36,7 @@ use super::plan::{ConfigPlan, Plan, ServicePlan, StoragePlan, WorkloadDefaults};
 use super::{kept, pod};
 use crate::api::Kind;
 use crate::api::workload::ServiceType;
+use crate::json::merge;
 
 type Labels = BTreeMap<String, String>;
 
@@ -263,18 +264,6 @@ fn claim(storage: &StoragePlan) -> PersistentVolumeClaim {
             phase: Some("Pending".to_owned()),
             ..PersistentVolumeClaimStatus::default()
         }),
-    }
-}
-
-/// Merges `more` into `object`; its values take precedence.
-fn merge(object: &mut Value, more: Value) {
-    match (object, more) {
-        (Value::Object(object), Value::Object(more)) => {
-            for (name, value) in more {
-                merge(object.entry(name).or_insert(Value::Null), value);
-            }
-        }
-        (object, more) => *object = more,
     }
 }
 

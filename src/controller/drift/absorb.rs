@@ -2,9 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::controller::drift::managed_fields::unite;
 use crate::controller::drift::{fingerprint, managed_fields};
-use crate::json::Json;
+use crate::json::{Json, merge};
 
 /// The JSON patch that makes `manager` the only owner of a list in which another manager owns items
 /// that conflict with the desired ones. For server-side apply, the edited port of a Service is a new
@@ -24,7 +23,7 @@ pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option
             && let Some((set, key)) = set_of(entry.get_mut("fieldsV1")?, object, &path)
             && let Some(taken) = set.remove(&key)
         {
-            unite(&mut absorbed, taken);
+            merge(&mut absorbed, taken);
         }
     }
     if absorbed.is_null() {
@@ -35,7 +34,7 @@ pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option
         .find(|entry| is_ours(entry))?
         .get_mut("fieldsV1")?;
     let (set, key) = set_of(ours, object, &path)?;
-    unite(set.entry(key).or_insert_with(|| json!({})), absorbed);
+    merge(set.entry(key).or_insert_with(|| json!({})), absorbed);
     managed_fields::replacement(object, entries)
 }
 

@@ -5,10 +5,10 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::controller::drift::fingerprint::{self, Fingerprint, hash_whole, is_applied, is_apply};
-use crate::json::Json;
+use crate::json::{Json, merge};
 use crate::shard::{self, ShardId};
 
 /// The fingerprint of the fields that the field manager `base` of `shard` owns; `None` if it never
@@ -81,7 +81,7 @@ pub(crate) fn adopt_entries(object: &Value, base: &str, manager: &str) -> Option
         let mut ours = entries.iter_mut();
         let ours = ours.find(|entry| is_applied(&Json::from(&**entry), manager));
         match ours.and_then(|ours| ours.get_mut("fieldsV1")) {
-            Some(ours) => unite(ours, other.get_mut("fieldsV1")?.take()),
+            Some(ours) => merge(ours, other.get_mut("fieldsV1")?.take()),
             None => {
                 other
                     .as_object_mut()?
@@ -106,22 +106,6 @@ pub(crate) fn replacement(object: &Value, entries: Vec<Value>) -> Option<Value> 
 fn is_of_other_shard(entry: &Json<'_>, base: &str, ours: &str) -> bool {
     let name = entry.get("manager").and_then(Json::as_str);
     is_apply(entry) && name.is_some_and(|name| name != ours && shard::is_named(name, base))
-}
-
-/// The union of two sets of fields.
-pub(crate) fn unite(set: &mut Value, more: Value) {
-    match (set, more) {
-        (Value::Object(set), Value::Object(more)) => {
-            for (field, below) in more {
-                unite(
-                    set.entry(field)
-                        .or_insert_with(|| Value::Object(Map::new())),
-                    below,
-                );
-            }
-        }
-        (set, more) => *set = more,
-    }
 }
 
 #[cfg(test)]

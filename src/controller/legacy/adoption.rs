@@ -7,7 +7,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::controller::drift::managed_fields::{self, unite};
+use crate::controller::drift::managed_fields;
+use crate::json::merge;
 
 /// The lists whose items are adopted as a whole.
 const LISTS: [&[&str]; 2] = [
@@ -51,7 +52,7 @@ fn absorb_items(ours: &mut Value, others: &mut [Value], list: &[&str]) {
         for entry in others.iter_mut().filter(|entry| is_update(entry)) {
             let fields = entry.get_mut("fieldsV1");
             if let Some(taken) = fields.and_then(|fields| take_item(fields, list, key)) {
-                unite(item, taken);
+                merge(item, taken);
             }
         }
     }

@@ -34,7 +34,7 @@ use crate::controller::metrics::Metrics;
 use crate::controller::object::ObjectKey;
 use crate::controller::queue::Queue;
 use crate::controller::reconcile::{Action, Context, Reconciler};
-use crate::json::Json;
+use crate::json::{Json, merge};
 use crate::operators::memcached::Memcached;
 use crate::operators::{DEPLOYMENT, Operator, Settings};
 use crate::shard::Shard;
@@ -253,17 +253,6 @@ fn as_stored(cache: &Store<CachedResource>, version: u32) -> Value {
         },
         "spec": serde_json::from_str::<Value>(&stored.spec).expect("JSON"),
     })
-}
-
-fn merge(object: &mut Value, more: Value) {
-    match (object, more) {
-        (Value::Object(object), Value::Object(more)) => {
-            for (name, member) in more {
-                merge(object.entry(name).or_insert(Value::Null), member);
-            }
-        }
-        (object, more) => *object = more,
-    }
 }
 
 /// The API server's answer to an apply: all fields of the body are owned.
