@@ -15,7 +15,7 @@ use kube::core::{ApiResource, Status};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, interval, sleep};
 use tracing::{debug, info, warn};
 
 use crate::controller::backoff::StreamBackoff;
@@ -103,18 +103,24 @@ impl<T: Object> Informer<T> {
     ) -> Result<Infallible, InformerError> {
         let mut stream = pin!(stream);
         let mut waits = Waits::default();
-        let mut sweeps = Sweeps::none();
+        // `Store::drop_unconfirmed` is due several times after each list, and then no more, so that an
+        // idle informer does not wake up.
+        let (mut sweep, mut sweeps_left) = (interval(SWEEP_EVERY), 0);
         #[cfg(test)]
         let mut latest = None;
         loop {
-            let Some(next) = sweeps.or(stream.next()).await else {
-                let before = Instant::now()
-                    .checked_sub(SWEEP_EVERY)
-                    .unwrap_or_else(Instant::now);
-                for change in self.store.drop_unconfirmed(before) {
-                    handler(change, false);
+            let next = tokio::select! {
+                biased;
+                next = stream.next() => next,
+                _ = sweep.tick(), if sweeps_left > 0 => {
+                    sweeps_left -= 1;
+                    let now = Instant::now();
+                    let before = now.checked_sub(SWEEP_EVERY).unwrap_or(now);
+                    for change in self.store.drop_unconfirmed(before) {
+                        handler(change, false);
+                    }
+                    continue;
                 }
-                continue;
             };
             match next {
                 None => return Err(InformerError { kind: self.kind }),
@@ -136,7 +142,9 @@ impl<T: Object> Informer<T> {
                     }
                     if is_list {
                         self.synced.send_replace(true);
-                        sweeps = Sweeps::after_list();
+                        // Enough for a write whose answer arrived at the last moment.
+                        sweeps_left = MAX_ANSWER_DELAY.as_secs() / SWEEP_EVERY.as_secs() + 2;
+                        sweep.reset();
                         if std::mem::take(&mut waits.is_absent) {
                             info!(kind = self.kind, "the kind is installed now");
                         }
@@ -146,7 +154,7 @@ impl<T: Object> Informer<T> {
                     let delay = self.wait(&error, &mut waits);
                     sleep(delay).await;
                     // After an interruption, the watch may not have reported earlier writes yet.
-                    sweeps.postpone();
+                    sweep.reset();
                 }
             }
         }
@@ -248,49 +256,6 @@ struct Waits {
     expiries: StreamBackoff,
     /// The kind is not installed, and this was logged.
     is_absent: bool,
-}
-
-/// Times at which [`Store::drop_unconfirmed`] is due: several after each list, then none, so that an
-/// idle informer does not wake up.
-struct Sweeps {
-    left: u64,
-    next: Instant,
-}
-
-impl Sweeps {
-    fn none() -> Self {
-        Sweeps {
-            left: 0,
-            next: Instant::now(),
-        }
-    }
-
-    /// Enough sweeps for a write whose answer arrived at the last moment.
-    fn after_list() -> Self {
-        let left = MAX_ANSWER_DELAY.as_secs() / SWEEP_EVERY.as_secs() + 2;
-        Sweeps {
-            left,
-            next: Instant::now() + SWEEP_EVERY,
-        }
-    }
-
-    /// The watch was interrupted: the full time starts again.
-    fn postpone(&mut self) {
-        self.next = Instant::now() + SWEEP_EVERY;
-    }
-
-    /// The result of the future, or `None` if a sweep is due first.
-    async fn or<V>(&mut self, future: impl Future<Output = V>) -> Option<V> {
-        if self.left == 0 {
-            return Some(future.await);
-        }
-        let value = timeout_at(self.next, future).await.ok();
-        if value.is_none() {
-            self.left -= 1;
-            self.next += SWEEP_EVERY;
-        }
-        value
-    }
 }
 
 /// The objects of `resource` that match `label_selector`, in `namespace` or in all, as a stream for
