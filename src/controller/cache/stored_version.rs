@@ -30,35 +30,8 @@ const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
 /// usually noticed at once. This interval covers other cases.
 const RARE_DISCOVERY_INTERVAL: Duration = Duration::from_secs(600);
 
-/// The result of discovery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Discovered {
-    /// The hub version is the storage version.
-    HubStored,
-    /// The hub version is served, and the spoke version is stored.
-    HubServed,
-    /// The hub version is not served.
-    SpokeOnly,
-}
-
-impl Discovered {
-    fn version(self, kind: &'static Kind) -> &'static Version {
-        match self {
-            Discovered::HubStored => &kind.hub,
-            Discovered::HubServed | Discovered::SpokeOnly => &kind.spoke,
-        }
-    }
-
-    /// The delay before the next discovery, without other events.
-    fn next_discovery(self) -> Option<Instant> {
-        let after = match self {
-            Discovered::HubStored => return None,
-            Discovered::HubServed => DISCOVERY_INTERVAL,
-            Discovered::SpokeOnly => RARE_DISCOVERY_INTERVAL,
-        };
-        Some(Instant::now() + after)
-    }
-}
+/// The version to watch, and the delay before the next discovery, without other events.
+type Discovered = (&'static Version, Option<Duration>);
 
 /// The events of one watch, for an informer.
 type Events<T> = Pin<Box<dyn Stream<Item = watcher::Result<Event<DecodeGuard<T>>>> + Send>>;
@@ -145,16 +118,13 @@ impl<T: Decode + Send + Sync + 'static> Watcher<T> {
             return;
         };
         match stored_version(&self.discovery, self.kind).await {
-            Ok(found) if found.version(self.kind).name != watching.version.name => {
-                self.begin(found);
-            }
-            Ok(found) => watching.next_discovery = found.next_discovery(),
+            Ok(found) if found.0.name != watching.version.name => self.begin(found),
+            Ok((_, delay)) => watching.next_discovery = delay.map(|delay| Instant::now() + delay),
             Err(_) => watching.next_discovery = Some(Instant::now() + DISCOVERY_INTERVAL),
         }
     }
 
-    fn begin(&mut self, found: Discovered) {
-        let version = found.version(self.kind);
+    fn begin(&mut self, (version, delay): Discovered) {
         let Kind { group, kind, .. } = self.kind;
         info!(group, kind, version = version.name, "watching");
         let resource = resource(self.kind, version);
@@ -163,7 +133,7 @@ impl<T: Decode + Send + Sync + 'static> Watcher<T> {
         self.watching = Some(Watching {
             version,
             events: Box::pin(events),
-            next_discovery: found.next_discovery(),
+            next_discovery: delay.map(|delay| Instant::now() + delay),
         });
     }
 }
@@ -185,9 +155,13 @@ async fn stored_version(client: &Client, kind: &'static Kind) -> Result<Discover
     let hub = kind.api_version(&kind.hub);
     let discovered = timeout(DEADLINE, client.list_api_group_resources(&hub)).await;
     match discovered {
-        Ok(Ok(resources)) if is_stored(kind, &kind.hub, &resources) => Ok(Discovered::HubStored),
-        Ok(Ok(_)) => Ok(Discovered::HubServed),
-        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(Discovered::SpokeOnly),
+        Ok(Ok(resources)) if is_stored(kind, &kind.hub, &resources) => Ok((&kind.hub, None)),
+        // The hub version is served, and the spoke version is stored.
+        Ok(Ok(_)) => Ok((&kind.spoke, Some(DISCOVERY_INTERVAL))),
+        // The hub version is not served.
+        Ok(Err(Error::Api(status))) if status.code == 404 => {
+            Ok((&kind.spoke, Some(RARE_DISCOVERY_INTERVAL)))
+        }
         Ok(Err(error)) => Err(error),
         Err(elapsed) => Err(Error::Service(Box::new(elapsed))),
     }
