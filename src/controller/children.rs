@@ -262,13 +262,11 @@ impl Children {
 /// The problem of a child that is being deleted.
 pub(crate) fn terminating(kind: ChildKind, key: &ObjectKey) -> Problem {
     let kind = kind.kind;
-    Problem {
-        reason: Reason::ChildTerminating,
-        message: format!(
-            "{kind} {} is being deleted; it is created again after its deletion (see its metadata.finalizers if that takes long)",
-            key.name()
-        ),
-    }
+    let message = format!(
+        "{kind} {} is being deleted; it is created again after its deletion (see its metadata.finalizers if that takes long)",
+        key.name()
+    );
+    Problem::new(Reason::ChildTerminating, message)
 }
 
 /// The problem of a child whose name belongs to another object.
@@ -281,10 +279,7 @@ pub(crate) fn name_conflict(kind: ChildKind, key: &ObjectKey, owner: Option<&Own
         "{kind:?} {} exists and {owner}; delete or rename it, or give this resource another name",
         key.name()
     );
-    Problem {
-        reason: Reason::NameConflict,
-        message,
-    }
+    Problem::new(Reason::NameConflict, message)
 }
 
 #[cfg(test)]

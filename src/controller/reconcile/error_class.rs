@@ -37,10 +37,7 @@ pub(crate) enum ErrorClass {
 
 /// Classifies `rejection`, the API server's error for an apply.
 pub(crate) fn of_apply(rejection: &ApiStatus) -> ErrorClass {
-    let problem = |reason| Problem {
-        reason,
-        message: rejection.message.clone(),
-    };
+    let problem = |reason| Problem::new(reason, &rejection.message);
     match rejection.code {
         // Of field ownership, not of a resourceVersion or uid.
         409 if has_cause(rejection, "FieldManagerConflict") => ErrorClass::ResolveOwnership,

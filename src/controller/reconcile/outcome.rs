@@ -79,12 +79,9 @@ impl Reconciler {
                 ..Outcome::default()
             },
             Ok(ensured) => Outcome {
-                unconfirmed: ensured.unconfirmed.or_else(|| {
-                    Some(Problem {
-                        reason: Reason::RollingOut,
-                        message: status::CHILDREN_MISSING.to_owned(),
-                    })
-                }),
+                unconfirmed: ensured
+                    .unconfirmed
+                    .or_else(|| Some(Problem::new(Reason::RollingOut, status::CHILDREN_MISSING))),
                 // An event usually enqueues it earlier.
                 requeue_after: Some(jittered_retry()),
                 ..Outcome::default()
@@ -119,10 +116,7 @@ impl Reconciler {
             Err(ApplyError::Failed(error)) => {
                 patience = Some(PATIENCE_WITH_WRITES);
                 Outcome {
-                    unconfirmed: Some(Problem {
-                        reason: Reason::ApplyFailed,
-                        message: error.to_string(),
-                    }),
+                    unconfirmed: Some(Problem::new(Reason::ApplyFailed, error.to_string())),
                     failure: Some(error),
                     ..Outcome::default()
                 }

@@ -37,12 +37,11 @@ pub(super) fn wait_for_rollout(
             ..wanted.expected()
         }),
         None => {
-            ensured.unconfirmed = Some(Problem {
-                reason: Reason::RolloutQueued,
-                message: "a default of the operator changed; this rollout waits for others \
-                          (--max-concurrent-rollouts)"
-                    .to_owned(),
-            });
+            ensured.unconfirmed = Some(Problem::new(
+                Reason::RolloutQueued,
+                "a default of the operator changed; this rollout waits for others \
+                 (--max-concurrent-rollouts)",
+            ));
         }
     }
     ensured.requeue_after = Some(pacing::RESYNC.mul_f64(0.8 + 0.4 * fastrand::f64()));
@@ -156,14 +155,12 @@ impl Reconciler {
         let manager = &*self.field_manager;
         let live = self.caller.get(wanted.location()).await?;
         let who = FieldConflict::of(&wanted.child.body, &live, manager).describe(manager);
-        let problem = Problem {
-            reason: Reason::FieldConflict,
-            message: format!(
-                "{kind} {}: {who}; nothing is applied for {} s, make one of the writers stop",
-                wanted.child.name,
-                left.as_secs()
-            ),
-        };
+        let message = format!(
+            "{kind} {}: {who}; nothing is applied for {} s, make one of the writers stop",
+            wanted.child.name,
+            left.as_secs()
+        );
+        let problem = Problem::new(Reason::FieldConflict, message);
         self.repairs.conflict(&child, problem.clone());
         Err(ApplyError::Blocked(problem, left))
     }

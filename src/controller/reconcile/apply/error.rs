@@ -87,11 +87,9 @@ pub(super) fn not_found(problem: Problem, requeue_after: Duration) -> ApplyError
 /// the resource.
 pub(super) fn pending_rollout(wanted: Wanted<'_>, requeue_after: Duration) -> ApplyError {
     let name = &wanted.child.name;
+    let message = format!("Service {name} is adopted when the Deployment is rolled out");
     ApplyError::Pending {
-        problem: Problem {
-            reason: Reason::RollingOut,
-            message: format!("Service {name} is adopted when the Deployment is rolled out"),
-        },
+        problem: Problem::new(Reason::RollingOut, message),
         patience: None,
         requeue_after,
     }
