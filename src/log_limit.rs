@@ -1,9 +1,9 @@
 //! Limits log lines that clients can cause: at most one of a kind per 10 s.
 //! Used by `server` and `webhook`.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The period after a line in which further lines of its kind are only counted.
@@ -32,7 +32,7 @@ impl LogLimit {
     /// Returns `None` if the line must not be written; otherwise the number of lines that were
     /// omitted since the last one.
     pub(crate) fn admit(&self) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let now = Instant::now();
         if state.last.is_some_and(|last| now - last < PERIOD) {
             state.omitted += 1;

@@ -2,11 +2,11 @@
 //! period; independent of its source.
 
 use std::convert::Infallible;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
@@ -18,6 +18,8 @@ use super::validity::Validity;
 pub type Source = (Arc<Resolver>, BoxFuture<'static, Result<(), Infallible>>);
 
 /// Resolves the current certificate in each handshake. A connection keeps the one it started with.
+// `Debug` prints no key: the keys of rustls print only their algorithm.
+#[derive(Debug)]
 pub struct Resolver {
     /// Locked only while an `Arc` is cloned.
     current: Mutex<Option<ServingPair>>,
@@ -50,7 +52,7 @@ impl Resolver {
     /// Serves `pair` in all handshakes from now on.
     pub(super) fn install(&self, pair: ServingPair) {
         self.metrics.serving(pair.validity());
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(pair);
+        *self.current.lock() = Some(pair);
     }
 
     /// The validity period of the served certificate; `None` if there is none.
@@ -79,26 +81,13 @@ impl Resolver {
     }
 
     fn current(&self) -> Option<ServingPair> {
-        self.current
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.current.lock().clone()
     }
 }
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.certified_key()
-    }
-}
-
-/// Without the key.
-impl fmt::Debug for Resolver {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Resolver")
-            .field("validity", &self.validity())
-            .finish_non_exhaustive()
     }
 }
 

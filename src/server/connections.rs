@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use rustix::net::Shutdown;
@@ -102,10 +103,6 @@ enum WaitsFor {
     Taking,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Connections {
     pub(super) fn new(limits: Limits, counters: Counters) -> Arc<Self> {
         Arc::new(Self {
@@ -127,7 +124,7 @@ impl Connections {
         peer: SocketAddr,
     ) -> Option<Arc<Slot>> {
         let peer = peer.ip().to_canonical();
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         if table.slots.len() >= self.limits.connections {
             let victim = table.victim(peer)?;
             table.slots.remove(&victim.number);
@@ -152,7 +149,7 @@ impl Connections {
 
     /// Removes a connection that has ended.
     pub(super) fn leave(&self, slot: &Slot) {
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         table.slots.remove(&slot.number);
         self.open.send_replace(table.slots.len());
         self.counters.connections.dec();
@@ -175,8 +172,8 @@ impl Connections {
     /// Ends connections that wait for a request: bytes that the kernel has received are read, followed
     /// by end of file. `of` selects by whether a connection is validated.
     pub(super) fn end_idle(&self, of: impl Fn(bool) -> bool) {
-        for slot in lock(&self.table).slots.values() {
-            let state = *lock(&slot.state);
+        for slot in self.table.lock().slots.values() {
+            let state = *slot.state.lock();
             if state.waits_for == WaitsFor::Request && of(state.is_validated) {
                 let _ = rustix::net::shutdown(&slot.socket, Shutdown::Read);
             }
@@ -188,7 +185,7 @@ impl Connections {
         loop {
             self.wait_for(|open| open > 0).await;
             let now = Instant::now();
-            let slots: Vec<_> = lock(&self.table).slots.values().cloned().collect();
+            let slots: Vec<_> = self.table.lock().slots.values().cloned().collect();
             for slot in slots {
                 if slot.is_overdue(&self.limits, now) {
                     slot.close();
@@ -214,7 +211,7 @@ impl Table {
         let may_cut = count(newcomer) <= most / 2;
         let slots = self.slots.values().filter(|slot| count(slot.peer) == most);
         let candidates = slots
-            .map(|slot| (lock(&slot.state).key(), slot))
+            .map(|slot| (slot.state.lock().key(), slot))
             .filter(|((is_answer, _), _)| may_cut || !is_answer);
         let victim = candidates.min_by_key(|(key, _)| *key);
         victim.map(|(_, slot)| Arc::clone(slot))
@@ -261,13 +258,13 @@ impl Slot {
     }
 
     fn waits_for(&self, waits_for: WaitsFor) {
-        lock(&self.state).set(waits_for);
+        self.state.lock().set(waits_for);
     }
 
     /// The TLS handshake is complete. The connection may now be idle before its first request, too: the
     /// pool of a Go client opens connections that it does not use at once.
     pub(super) fn established(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.is_established = true;
         state.set(WaitsFor::Request);
     }
@@ -289,12 +286,12 @@ impl Slot {
             true => WaitsFor::Taking,
             false => WaitsFor::Request,
         });
-        lock(&self.state).is_validated |= is_good;
+        self.state.lock().is_validated |= is_good;
     }
 
     /// The client has read a long response.
     pub(super) fn taken(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.waits_for == WaitsFor::Taking {
             state.set(WaitsFor::Request);
         }
@@ -302,7 +299,7 @@ impl Slot {
 
     /// Counts bytes from the client; false if they exceed the limit of a request header.
     pub(super) fn received(&self, bytes: usize) -> bool {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let most = self.connections.limits.header_bytes + HANDSHAKE_BYTES;
         let too_many = state.waits_for == WaitsFor::Request && state.moved > most;
         if state.is_idle() {
@@ -315,14 +312,14 @@ impl Slot {
 
     /// Counts bytes of a long response that the client has read.
     pub(super) fn sent(&self, bytes: usize) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.waits_for == WaitsFor::Taking {
             state.moved = state.moved.saturating_add(bytes);
         }
     }
 
     fn is_overdue(&self, limits: &Limits, now: Instant) -> bool {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let waited = now.saturating_duration_since(state.since);
         match state.waits_for {
             WaitsFor::Request if state.is_idle() => waited >= limits.idle,

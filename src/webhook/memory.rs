@@ -7,9 +7,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
@@ -80,7 +81,7 @@ impl Memory {
 
     #[cfg(test)]
     pub(super) fn is_unused(&self) -> bool {
-        self.shared.available_permits() == SHARED_BYTES && !self.exclusive.lock().is_taken
+        self.shared.available_permits() == SHARED_BYTES && !self.exclusive.0.lock().is_taken
     }
 }
 
@@ -183,14 +184,10 @@ struct Queue {
 struct ExclusivePermit(Arc<ExclusiveBudget>);
 
 impl ExclusiveBudget {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn acquire(self: &Arc<Self>, peer: IpAddr) -> ExclusivePermit {
         loop {
             let receiver = {
-                let mut queue = self.lock();
+                let mut queue = self.0.lock();
                 if !queue.is_taken {
                     queue.is_taken = true;
                     queue.had_turn(peer);
@@ -232,7 +229,7 @@ impl Queue {
 impl Drop for ExclusivePermit {
     fn drop(&mut self) {
         let next = {
-            let mut queue = self.0.lock();
+            let mut queue = self.0.0.lock();
             let next = queue.next();
             queue.is_taken = next.is_some();
             next
@@ -280,7 +277,7 @@ mod tests {
             let (memory, order) = (&memory, &order);
             async move {
                 let share = memory.share(LONG, peer).await.unwrap();
-                order.lock().unwrap().push(peer);
+                order.lock().push(peer);
                 drop(share);
             }
         });
@@ -289,7 +286,7 @@ mod tests {
             drop(first);
         };
         tokio::join!(futures::future::join_all(calls), release);
-        assert_eq!(order.lock().unwrap().first(), Some(&OTHER));
+        assert_eq!(order.lock().first(), Some(&OTHER));
         assert!(memory.is_unused());
     }
 

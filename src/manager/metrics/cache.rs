@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Values by key, each with its expiry time.
@@ -24,7 +24,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
 
     /// The value of `key`, if it has not expired.
     pub(super) fn get(&self, key: &K, now: Instant) -> Option<V> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         let (value, end) = entries.get(key)?;
         (now < *end).then(|| value.clone())
     }
@@ -32,7 +32,7 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
     /// Stores `value` until `end`. A full cache removes expired entries, or else the entry that expires
     /// first.
     pub(super) fn put(&self, key: K, value: V, now: Instant, end: Instant) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         if entries.len() >= self.capacity && !entries.contains_key(&key) {
             entries.retain(|_, (_, end)| now < *end);
         }
