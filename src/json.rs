@@ -261,32 +261,10 @@ impl<'de, R: Reader> DeserializeSeed<'de> for Reading<R> {
 /// Room for the members of most objects.
 const MEMBERS: usize = 8;
 
-/// The name of a member.
-struct Name<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NameVisitor;
-
-        impl<'de> Visitor<'de> for NameVisitor {
-            type Value = Name<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("the name of a member")
-            }
-
-            fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Borrowed(name)))
-            }
-
-            fn visit_str<E: Error>(self, name: &str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(name.to_owned())))
-            }
-        }
-
-        deserializer.deserialize_str(NameVisitor)
-    }
-}
+/// A string that borrows from its source if possible.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 impl<'de, R: Reader> Visitor<'de> for Reading<R> {
     type Value = Json<'de>;
@@ -297,7 +275,7 @@ impl<'de, R: Reader> Visitor<'de> for Reading<R> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json<'de>, A::Error> {
         let mut members = Vec::with_capacity(MEMBERS);
-        while let Some(Name(name)) = map.next_key()? {
+        while let Some(Text(name)) = map.next_key()? {
             let member = match self.0.member(&name, &members) {
                 Member::Skip => {
                     map.next_value::<IgnoredAny>()?;

@@ -12,6 +12,7 @@ use serde::de::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use crate::json::Text;
 use crate::json::{Json, Member, Reader, Reading};
 
 /// Limit of the API server for all annotations of an object together, keys and values
@@ -130,11 +131,6 @@ impl io::Write for Tokens<'_> {
         Ok(())
     }
 }
-
-/// A string that borrows from its source if possible.
-#[derive(Debug, Deserialize)]
-#[serde(transparent)]
-pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 /// A visitor of objects, lists and null whose errors do not quote a string that is found instead.
 /// serde's own errors quote all of it, and a hostile string may be long.
