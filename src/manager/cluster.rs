@@ -41,6 +41,8 @@ pub struct Clients {
     pub watches: Client,
     /// URL of the API server for the log, e.g. `https://10.96.0.1/`.
     pub server: String,
+    /// Its address and the credentials.
+    pub(crate) config: Config,
 }
 
 /// Why no client can be built.
@@ -92,11 +94,13 @@ pub(super) async fn connect(
 ) -> Result<Clients, ClusterError> {
     // rustls uses the first provider that is installed; another one may be linked in.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let config = configured(kubeconfig).await?;
+    let mut config = found(kubeconfig).await?;
+    config.headers.push((USER_AGENT, user_agent()));
     Ok(Clients {
         calls: client(&config, CALL_TIMEOUT, CALL_TIMEOUT, requests)?,
         watches: client(&config, LIST_TIMEOUT, STREAM_TIMEOUT, requests)?,
         server: config.cluster_url.to_string(),
+        config,
     })
 }
 
@@ -105,19 +109,12 @@ pub(super) async fn connect(
 ///
 /// # Errors
 /// As [`connect`].
-pub(super) async fn connect_once_more(
-    kubeconfig: Option<&Path>,
+pub(super) fn connect_once_more(
+    clients: &Clients,
     requests: &RequestCounter,
     limit: Duration,
 ) -> Result<Client, ClusterError> {
-    client(&configured(kubeconfig).await?, limit, limit, requests)
-}
-
-/// The configuration of every client.
-async fn configured(kubeconfig: Option<&Path>) -> Result<Config, ClusterError> {
-    let mut config = found(kubeconfig).await?;
-    config.headers.push((USER_AGENT, user_agent()));
-    Ok(config)
+    client(&clients.config, limit, limit, requests)
 }
 
 /// A client as `kube::Client::try_from` builds it, but for retries (the work queue has the latest state

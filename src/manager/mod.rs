@@ -116,7 +116,7 @@ async fn start_and_stop(
     let requests = RequestCounter::registered(&mut registry);
     let reads = certificates::Reads::registered(&mut registry);
     let clients = cluster::connect(config.kubeconfig.as_deref(), &requests).await?;
-    let election = Election::prepare(&config, &clients, &requests).await?;
+    let election = Election::prepare(&config, &clients, &requests)?;
     // All ports are bound before the other parts start, so that a port in use interrupts no reconcile.
     let health = listen(
         "health probes",

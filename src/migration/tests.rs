@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
-use kube::Client;
 use kube::client::Body;
+use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use super::*;
@@ -85,6 +85,7 @@ impl Server {
             calls: client.clone(),
             watches: client,
             server: String::new(),
+            config: Config::new(Default::default()),
         };
         let options = MigrateStorage {
             dry_run,

@@ -52,7 +52,7 @@ impl Election {
     ///
     /// # Errors
     /// [`ElectionError`]: the election cannot run.
-    pub(super) async fn prepare(
+    pub(super) fn prepare(
         config: &Config,
         clients: &Clients,
         requests: &RequestCounter,
@@ -63,9 +63,9 @@ impl Election {
         let namespace = namespace.clone().or_else(pod_namespace);
         let namespace = namespace.ok_or(ElectionError::NoNamespace)?;
         // Its own connections: a renewal does not wait for other requests.
-        let (kubeconfig, limit) = (config.kubeconfig.as_deref(), TIMING.call_deadline());
+        let limit = TIMING.call_deadline();
         Ok(Some(Self(Leases {
-            calls: cluster::connect_once_more(kubeconfig, requests, limit).await?,
+            calls: cluster::connect_once_more(clients, requests, limit)?,
             watches: clients.watches.clone(),
             namespace,
             name: lease(config),
