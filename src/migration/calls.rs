@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
-use kube::Client;
+use kube::{Client, Resource as _};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -177,11 +177,5 @@ fn is_transient(error: &RequestError) -> bool {
 }
 
 fn crd_path(name: &str) -> String {
-    let at = Location {
-        api_version: "apiextensions.k8s.io/v1",
-        plural: "customresourcedefinitions",
-        namespace: "",
-        name,
-    };
-    at.path()
+    format!("{}/{name}", CustomResourceDefinition::url_path(&(), None))
 }

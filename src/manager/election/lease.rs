@@ -7,15 +7,14 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _};
 use http::Method;
 use jiff::Timestamp;
-use k8s_openapi::Resource as _;
 use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::runtime::watcher::{self, watch_object};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource as _};
 use tokio::time::sleep;
 
 use super::candidate::{Change, Lease, Record, Request, Timing};
-use crate::api_server::{Answer, ApiRequest, Location, RequestError, found};
+use crate::api_server::{Answer, ApiRequest, RequestError, found};
 
 /// The field manager of the Lease.
 const FIELD_MANAGER: &str = "quartet-operator-leader-election";
@@ -72,28 +71,24 @@ impl Leases {
         let Self {
             namespace, name, ..
         } = &self;
-        let at = Location {
-            api_version: Object::API_VERSION,
-            plural: Object::URL_PATH_SEGMENT,
-            namespace,
-            name,
-        };
+        let all = Object::url_path(&(), Some(namespace));
+        let path = format!("{all}/{name}");
         let written = |path: String| format!("{path}?fieldManager={FIELD_MANAGER}");
         let (verb, method, target, object) = match &request {
-            Request::Read => ("read", Method::GET, at.path(), None),
+            Request::Read => ("read", Method::GET, path, None),
             Request::Create { transitions } => {
                 let mut object = Object::default();
                 object.metadata.namespace = Some(namespace.clone());
                 object.metadata.name = Some(name.clone());
                 let transitions = *transitions;
                 let object = self.changed(object, &Change::Take { transitions });
-                let target = written(at.collection());
+                let target = written(all);
                 ("create", Method::POST, target, Some(object))
             }
             Request::Replace { version, change } => {
                 let latest = latest.filter(|object| version_of(object) == *version);
                 let object = self.changed(latest.ok_or(LeaseError::Outdated)?, change);
-                ("replace", Method::PUT, written(at.path()), Some(object))
+                ("replace", Method::PUT, written(path), Some(object))
             }
         };
         // A Lease can always be encoded.
