@@ -13,14 +13,14 @@ use crate::json::{Json, merge};
 /// `blamed` is the duplicate field in the API server's error, e.g. `spec.ports[1].nodePort`; the patch
 /// is for the last list in it. `None` if there is no such list, or no other manager owns a part of it.
 pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option<Value> {
-    let path = list_path(blamed)?;
+    let (path, _) = blamed.rsplit_once('[')?;
     let metadata = object.get("metadata")?;
     let mut entries = metadata.get("managedFields")?.as_array()?.clone();
     let is_ours = |entry: &Value| fingerprint::is_applied(&Json::from(entry), manager);
     let mut absorbed = Value::Null;
     for entry in entries.iter_mut().filter(|entry| !is_ours(entry)) {
         if entry.get("subresource").is_none()
-            && let Some((set, key)) = set_of(entry.get_mut("fieldsV1")?, object, &path)
+            && let Some((set, key)) = set_of(entry.get_mut("fieldsV1")?, object, path)
             && let Some(taken) = set.remove(&key)
         {
             merge(&mut absorbed, taken);
@@ -33,64 +33,34 @@ pub(crate) fn absorb_list(object: &Value, manager: &str, blamed: &str) -> Option
         .iter_mut()
         .find(|entry| is_ours(entry))?
         .get_mut("fieldsV1")?;
-    let (set, key) = set_of(ours, object, &path)?;
+    let (set, key) = set_of(ours, object, path)?;
     merge(set.entry(key).or_insert_with(|| json!({})), absorbed);
     managed_fields::replacement(object, entries)
 }
 
-/// One step of a path into a value.
-#[derive(Debug, PartialEq)]
-enum Step {
-    Field(String),
-    Item(usize),
-}
-
-/// The path of the last list in a field path of the API server's errors, e.g.
-/// `spec.template.spec.containers[0].ports` of `spec.template.spec.containers[0].ports[1].name`.
-fn list_path(blamed: &str) -> Option<Vec<Step>> {
-    let (list, _) = blamed.rsplit_once('[')?;
-    let mut steps = Vec::new();
-    for part in list.split('.') {
-        let mut pieces = part.split('[');
-        steps.push(Step::Field(pieces.next()?.to_owned()));
-        for index in pieces {
-            steps.push(Step::Item(index.strip_suffix(']')?.parse().ok()?));
-        }
-    }
-    Some(steps)
-}
-
-/// The set that has the entry of `path`, and the key of that entry.
+/// The set that has the entry of the list at `path`, e.g. `spec.template.spec.containers[0].ports`, and
+/// the key of that entry.
 fn set_of<'a>(
-    fields: &'a mut Value,
-    object: &Value,
-    path: &[Step],
+    mut fields: &'a mut Value,
+    mut object: &Value,
+    path: &str,
 ) -> Option<(&'a mut Map<String, Value>, String)> {
-    let (Step::Field(name), before) = path.split_last()? else {
-        return None;
-    };
-    let (mut set, mut value) = (fields, object);
-    for step in before {
-        (set, value) = descend(set, value, step)?;
+    let path = path.replace('[', ".").replace(']', "");
+    let mut steps = path.split('.');
+    let list = steps.next_back()?;
+    for step in steps {
+        let entry = if object.is_array() {
+            let index: usize = step.parse().ok()?;
+            object = object.get(index)?;
+            let entry = fingerprint::entry_of_item(fields.as_object()?, index, object)?;
+            entry.0.to_owned()
+        } else {
+            object = object.get(step)?;
+            format!("f:{step}")
+        };
+        fields = fields.get_mut(entry)?;
     }
-    Some((set.as_object_mut()?, format!("f:{name}")))
-}
-
-fn descend<'a, 'b>(
-    fields: &'a mut Value,
-    value: &'b Value,
-    step: &Step,
-) -> Option<(&'a mut Value, &'b Value)> {
-    match step {
-        Step::Field(name) => Some((fields.get_mut(format!("f:{name}"))?, value.get(name)?)),
-        Step::Item(index) => {
-            let item = value.get(*index)?;
-            let entry = fingerprint::entry_of_item(fields.as_object()?, *index, item)?
-                .0
-                .to_owned();
-            Some((fields.get_mut(entry)?, item))
-        }
-    }
+    Some((fields.as_object_mut()?, format!("f:{list}")))
 }
 
 #[cfg(test)]
